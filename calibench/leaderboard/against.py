@@ -2,19 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.table import Row, Table, Value
 from calibench.statistics.number import RAW
-from calibench.tables.published import (
-    PAPERS,
-    Published,
-    dataset_of,
-    loss_names,
-    model_names,
-    published_number,
-)
+from calibench.tables.published import PAPERS, dataset_of, loss_names, model_names, published_number
 from calibench.tables.published.numbers import STAGES
 
 _BINNED = ("ece", "adaptive_ece", "classwise_ece")
@@ -52,10 +46,10 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
         if numbers or ours or shown is not None or column == table.sort:
             columns.append(column)
         if numbers:
-            theirs = column.by(paper)
+            theirs = replace(column, paper=paper)
             columns.append(theirs)
             for row in table.rows:
-                row.values[theirs] = _value(numbers.get(id(row)))
+                row.values[theirs] = numbers.get(id(row), Value({}))
     table.columns = columns
     if nothing:
         table.notes.insert(0, f"{paper} has no numbers for {table.title}")
@@ -63,7 +57,8 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
         table.notes.insert(0, f"{paper}: {PAPERS[paper].title}, {PAPERS[paper].source}, as printed")
 
 
-def _published(table: Table, row: Row, column: Column, paper: str) -> Published | None:
+def _published(table: Table, row: Row, column: Column, paper: str) -> Value | None:
+    """What a paper has measured in place of a value of ours; None where it has not."""
     dataset = dataset_of(table.benchmark, row.settings or {})
     stage = STAGES.get(column.calibrator.partition("(")[0])
     same_bins = table.n_bins(column) in (None, PAPERS[paper].n_bins)
@@ -73,13 +68,8 @@ def _published(table: Table, row: Row, column: Column, paper: str) -> Published 
     losses, models = loss_names(row.loss), model_names(table.backbone)
     metric = column.metric.removesuffix("_reference")
     how = {"dataset": where, "metric": metric, "stage": stage}
-    pairs = product(losses, models)
-    found = (published_number(paper, model=model, loss=loss, **how) for loss, model in pairs)
-    return next(filter(None, found), None)
-
-
-def _value(number: Published | None) -> Value:
-    if number is None:
-        return Value({})
-    std = math.nan if number.std is None else number.std
-    return Value({}, given=(number.value, std))
+    for loss, model in product(losses, models):
+        number = published_number(paper, model=model, loss=loss, **how)
+        if number is not None:
+            return Value({}, given=(number.value, math.nan if number.std is None else number.std))
+    return None

@@ -78,15 +78,14 @@ class Answer:
         compared = len(self.of_losses)
         some = f" (of {compared} of {compared + self.without} losses)" if self.without else ""
         first = f"best on validation{some}: {self.best.name}, test NLL {self.best.test:.3f}"
-        return "; ".join(
-            [first, *(f"{of.name} {of.test:.3f}" for of in self.rivals), *self._told()]
-        )
+        rivals = [f"{of.name} {of.test:.3f}" for of in self.rivals]
+        return "; ".join([first, *rivals, *self._said()])
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, with its sentence."""
         return {"sentence": str(self), **asdict(self)}
 
-    def _told(self) -> Iterator[str]:
+    def _said(self) -> Iterator[str]:
         """`3 seeds tell it from A, cannot tell it from B`."""
         names: dict[Told, list[str]] = {}
         for rival in self.rivals:

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from calibench.leaderboard.answer import REFERENCE, Answer, LossAndCalibrator, Told
 from calibench.leaderboard.table import Row, Table
-from calibench.statistics import FEWEST_SEEDS, LEVEL
+from calibench.statistics import FEWEST_SEEDS, LEVEL, comparison_with_best
 from calibench.statistics.number import CROSS_FITTED, RAW, VAL, Key
 from calibench.tables.titles import initials
 
@@ -65,8 +65,6 @@ def _told(
     compared: Sequence[LossAndCalibrator], rivals: Sequence[LossAndCalibrator]
 ) -> list[LossAndCalibrator]:
     """What seeds tell of some pairs against the first of all that are compared."""
-    from calibench.statistics import comparison_with_best  # numpy
-
     level = LEVEL * (len(compared) - 1) / (len(compared) + 1)
     worse = comparison_with_best([pair.seeds for pair in compared], level=level).worse
     places = [compared.index(rival) for rival in rivals]

@@ -1,19 +1,13 @@
 """Bold of a leaderboard: the methods that may be the best of a column, by Hsu's comparison with the best."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from calibench.leaderboard.columns import COSTS, Column
 from calibench.leaderboard.table import Row, Table
-from calibench.statistics import FEWEST_SEEDS
+from calibench.statistics import FEWEST_SEEDS, BestComparison, comparison_with_best
 from calibench.tables.grid import SCATTER
-
-if TYPE_CHECKING:
-    from calibench.statistics import BestComparison
 
 PROMISE = "the best method is among the bold ones with 95 % confidence"
 OF_NETWORKS = (
@@ -82,8 +76,6 @@ def _mark(column: Column, rows: Sequence[Row], by_examples: ByExamples | None, s
 
 def over_seeds(column: Column, rows: Sequence[Row]) -> BestComparison:
     """The comparison with the best of a column's rows, over the seeds that they share."""
-    from calibench.statistics import comparison_with_best
-
     of_rows = [row.values[column].seeds for row in rows]
     seeds = sorted(set().union(*of_rows))
     values = [[of.get(seed, math.nan) for seed in seeds] for of in of_rows]

@@ -91,10 +91,6 @@ class Column:
         """The same column after another calibrator."""
         return replace(self, calibrator=calibrator)
 
-    def by(self, paper: str) -> Column:
-        """The same column with a paper's numbers."""
-        return replace(self, paper=paper)
-
     def holds(self, key: Key) -> bool:
         """Whether the number with this key belongs into this column."""
         return (
@@ -121,10 +117,6 @@ class Column:
         ]
         calibrator = f"+{initials(self.calibrator)}" if self.calibrator != RAW else ""
         return " ".join(part for part in (*parts, calibrator, self.paper or "") if part)
-
-    def show(self, value: float) -> str:
-        """One value as a table prints it."""
-        return self.info.show(value)
 
 
 def check_columns(columns: Iterable[Column], keys: Set[Key]) -> None:

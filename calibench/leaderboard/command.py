@@ -17,6 +17,7 @@ from calibench.leaderboard.answer import NEEDED
 from calibench.leaderboard.best_on_validation import answer_of
 from calibench.leaderboard.bold import mark_best
 from calibench.leaderboard.columns import ANY, DEFAULT_COLUMNS, Column, check_columns
+from calibench.leaderboard.comparison import compare, compare_over_sets
 from calibench.leaderboard.examples import TestExamples, examples_of
 from calibench.leaderboard.footer import footer, short
 from calibench.leaderboard.formats import FORMATS, GRIDS, PROSE, SHORT, TIDY, write, write_grids
@@ -237,8 +238,6 @@ def rank(
     board.show(out, format, notes=notes)
     if comparisons.compare:
         file = out if format == PROSE else sys.stderr
-        from calibench.leaderboard.comparison import compare  # imports scipy
-
         say(*compare(board.tables, by, allow_missing=comparisons.allow_missing).lines(), to=file)
     more = [*(p_value_grids(board.tables, comparisons.pvalues) if comparisons.pvalues else ())]
     if comparisons.compare:
@@ -257,6 +256,4 @@ def _over_sets(tables: Sequence[Table], by: Column, asked: Comparisons) -> Itera
     """The comparison with the baseline, where the tables have it; without one that was named, none."""
     named = asked.primary or asked.baseline != BASELINE
     if named or any(row.label == asked.baseline for table in tables for row in table.rows):
-        from calibench.leaderboard.comparison import compare_over_sets  # imports numpy
-
         yield compare_over_sets(tables, by, baseline=asked.baseline, primary=asked.primary).grid()

@@ -113,6 +113,7 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
     order = sorted(range(len(methods)), key=ranks.mean_ranks.__getitem__)
     seeds = [[rows[title][methods[i]].values[column].seeds for title in dense] for i in order]
     runs = [[Runs(sign * np.array([*of.values()])) for of in of_method] for of_method in seeds]
+    worse = [[rankable(of[other] - of[order[0]]) for of in means] for other in order[1:]]
     return Comparison(
         column,
         dense,
@@ -123,7 +124,7 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
             intervals=[ranks.intervals[i] for i in order],
         ),
         [beats(runs[0], theirs) for theirs in runs[1:]],
-        holm([_worse(means, order[0], other) for other in order[1:]]),
+        holm(list(map(wilcoxon_signed_rank, worse))),
         [f"missing: {hole}" for hole in holes],
     )
 
@@ -136,11 +137,6 @@ def _holes(table: Table, rows: dict[str, Row], methods: Sequence[str], column: C
         for seed in sorted({*row.missing, *row.records} - row.values[column].seeds.keys())
     ]
     return [f"{table.title}: {hole}" for hole in [*absent, *lacking]]
-
-
-def _worse(means: Sequence[Sequence[float]], first: int, other: int) -> float:
-    """The p-value of "the other is worse", over tables of means; two infinite means are equal."""
-    return wilcoxon_signed_rank([rankable(of[other] - of[first]) for of in means])
 
 
 @dataclass(frozen=True)
@@ -176,7 +172,7 @@ class OverSets:
         """The comparisons as a table."""
         kinds = {"primary": self.primary, "exploratory": self.exploratory}
         rows: list[list[TableEntry]] = [
-            [loss, kind, *map(PrintedNumber, cells(of)), of.verdict]
+            [loss, kind, *map(PrintedNumber, _cells(of)), of.verdict]
             for kind, found in kinds.items()
             for loss, of in found.items()
         ]
@@ -196,17 +192,17 @@ class OverSets:
         yield from () if self.primary else (NO_PRIMARY,)
         first = next(iter(families[0].values()))
         if not math.isnan(first.deviation):
-            yield power_line(first.effect.sets, first.deviation)
+            yield _power(first.effect.sets, first.deviation)
 
 
-def cells(of: SetComparison) -> tuple[str, str, str, str, str]:
+def _cells(of: SetComparison) -> tuple[str, str, str, str, str]:
     """Data sets, on how many it is lower, difference, interval and p-value of a comparison, as text."""
     effect = of.effect
     ends = "" if math.isnan(effect.low) else f"{100 * effect.low:.1f} to {100 * effect.high:.1f}"
     return str(effect.sets), str(of.lower), f"{100 * effect.value:.1f}", ends, f"{of.p:.2g}"
 
 
-def power_line(sets: int, deviation: float) -> str:
+def _power(sets: int, deviation: float) -> str:
     """How often a primary comparison finds a difference of 2, 5 and 10 %."""
     found = [power(sets, deviation, -effect) for effect in EFFECTS]
     effects, shares = (", ".join(f"{100 * one:.0f}" for one in of) for of in (EFFECTS, found))

@@ -6,64 +6,51 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from calibench.ground.arrays import Floats
 from calibench.ground.bar import with_progress
 from calibench.ground.output import loading
 from calibench.ground.processes import Mapped
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row
+from calibench.runs import Predictions
 from calibench.statistics.number import RAW, TEST, Key
+from calibench.statistics.resamples import Resamples, best_by_replicates
 from calibench.tables.titles import RESAMPLED
 
-if TYPE_CHECKING:
-    from calibench.ground.arrays import Floats
-    from calibench.runs import Predictions
-
 AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads without being asked
+_RESAMPLES = 1000  # test sets
 
 
 def examples_of(read: Results, mapped: Mapped = map) -> TestExamples | None:
     """The test examples of the runs that were read, if their prediction files are there and small."""
-    size = sum(map(_size, read.records))
-    return TestExamples(read, mapped=mapped) if 0 < size <= AUTOMATIC_BYTES else None
+    size = sum(
+        os.path.getsize(file) for file in map(_test_file, read.records) if os.path.exists(file)
+    )
+    return TestExamples(read, mapped) if 0 < size <= AUTOMATIC_BYTES else None
 
 
 def _test_file(record: Record) -> str:
     return f"{record.folder}/predictions/test.npz"
 
 
-def _size(record: Record) -> int:
-    """Bytes of a run's test examples; 0 without a file."""
-    try:
-        return os.stat(_test_file(record)).st_size
-    except OSError:
-        return 0
-
-
 class TestExamples:
     """The test examples of runs, resampled alike for all of them; a file that is corrupt is a warning in `results`.
 
-    Args:
-        results: The runs.
-        n_resamples: Number of resampled test sets.
-        mapped: Where they are resampled, which takes torch: in this process, or in others.
+    `mapped` says where they are resampled, which takes torch: in this process, or in others.
     """
 
-    def __init__(self, results: Results, *, n_resamples: int = 1000, mapped: Mapped = map) -> None:
+    def __init__(self, results: Results, mapped: Mapped = map) -> None:
         self._results = results
         self._mapped = mapped
-        self._n_resamples = n_resamples
         self._loaded: dict[str, Predictions | None] = {}
         self._found: dict[tuple[str, Key], Floats] = {}
 
     def __call__(self, column: Column, rows: Sequence[Row]) -> Sequence[bool] | None:
         """Which of several rows' only runs may be the best; None where a metric cannot be resampled from raw logits."""
-        import numpy as np
-
-        from calibench.statistics.resamples import best_by_replicates
-
         runs = [row.records[seed] for row in rows for seed in row.values[column].seeds]
         key = Key(column.metric, n_bins=rows[0].values[column].n_bins)
         found = self.replicates(column, key, runs)
@@ -89,15 +76,13 @@ class TestExamples:
             for run, test in zip(runs, known, strict=True)
             if (run.folder, key) not in self._found
         }
-        drawn = self._mapped(partial(_replicates, key, self._n_resamples), list(sets.values()))
+        drawn = self._mapped(partial(_replicates, key), list(sets.values()))
         shown = with_progress(drawn, len(sets), f"resampling {key.metric}")
         self._found.update(zip(sets, shown, strict=True))
         return [self._found[run.folder, key] for run in runs]
 
     def _test_set(self, record: Record) -> Predictions | None:
         """A run's predictions of the test set; None without a file, and with a warning if it is corrupt."""
-        from calibench.runs import Predictions
-
         if record.folder not in self._loaded:
             self._loaded[record.folder] = None
             path = Path(_test_file(record))
@@ -108,14 +93,13 @@ class TestExamples:
         return self._loaded[record.folder]
 
 
-def _replicates(key: Key, n_resamples: int, test: Predictions) -> Floats:
+def _replicates(key: Key, test: Predictions) -> Floats:
     with loading():
         import torch
 
         from calibench.evaluation.bootstrap import replicates
         from calibench.evaluation.fitting import predicted_log_probabilities
-        from calibench.statistics.resamples import Resamples
 
-    drawn = Resamples.of(test, n_resamples)
+    drawn = Resamples.of(test, _RESAMPLES)
     log_probs, target = predicted_log_probabilities(test), torch.from_numpy(test.target)
     return replicates(log_probs, target, [key], drawn)[key]

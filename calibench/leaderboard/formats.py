@@ -42,8 +42,9 @@ def _labels(row: Row) -> list[TableEntry]:
 def _number(column: Column, value: Value) -> PrintedNumber:
     if math.isnan(value.mean):
         return MISSING
-    std = "" if math.isnan(value.std) else column.show(value.std)
-    return PrintedNumber(column.show(value.mean), std, best=value.tied, mark=value.mark)
+    show = column.info.show
+    std = "" if math.isnan(value.std) else show(value.std)
+    return PrintedNumber(show(value.mean), std, best=value.tied, mark=value.mark)
 
 
 _CSV_COLUMNS = (

@@ -19,6 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from calibench.ground.files import opened
 from calibench.ground.version import __version__
 from calibench.leaderboard.numbers import EVERYTHING, Layout, Numbers, Verdicts, Wanted, narrowed
@@ -27,8 +30,6 @@ from calibench.runs import Cell, CorruptRun, atomic_file, corrupt_if_it_fails
 from calibench.statistics.number import Key
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
 INDEX = ".runs.parquet"
@@ -58,15 +59,14 @@ class _Shape(NamedTuple):
 
 def stamp(folder: str) -> str:
     """What changes when a file of a run does: sizes, times and inodes."""
-    return ", ".join(_stamp(f"{folder}/{name}") for name in FILES)
-
-
-def _stamp(file: str) -> str:
-    try:
-        of = os.stat(file)
-    except OSError:
-        return "none"
-    return f"{of.st_size} {of.st_mtime_ns} {of.st_ctime_ns} {of.st_ino}"
+    stamps = []
+    for name in FILES:
+        try:
+            of = os.stat(f"{folder}/{name}")
+            stamps.append(f"{of.st_size} {of.st_mtime_ns} {of.st_ctime_ns} {of.st_ino}")
+        except OSError:
+            stamps.append("none")
+    return ", ".join(stamps)
 
 
 def read_index(
@@ -74,10 +74,7 @@ def read_index(
 ) -> dict[str, Record]:
     """The records of unchanged runs that the index of a folder of results has, by folder; none if it is damaged.
 
-    Args:
-        root: The folder.
-        stamps: Of every run below it, by its folder.
-        wanted: The numbers to read.
+    `stamps` are of every run below it, by its folder.
     """
     with suppress(CorruptRun), corrupt_if_it_fails(INDEX):
         table, shapes = _read(root / INDEX, wanted, most=2 * len(stamps))
@@ -107,8 +104,6 @@ def _read(path: Path, wanted: Wanted, most: int) -> tuple[pa.Table, list[_Shape]
 def _records(
     root: Path, stamps: Mapping[str, str], table: pa.Table, shapes: Sequence[_Shape]
 ) -> Iterator[Record]:
-    import numpy as np
-
     paths, then, fingerprints = (table[name].to_pylist() for name in _OF_RUN[:3])
     folders = [f"{root}{os.sep}{path}" for path in paths]
     unchanged = np.array([stamps.get(f) == of for f, of in zip(folders, then, strict=True)])
@@ -131,8 +126,6 @@ def _rows(
     table: pa.Table, columns: Sequence[str], runs: npt.NDArray[np.intp]
 ) -> Iterator[array[float]]:
     """The numbers of each of some runs in some columns."""
-    import numpy as np
-
     rows = np.empty((len(runs), len(columns)))
     for place, name in enumerate(columns):
         rows[:, place] = _array(table[name])[runs]
@@ -141,8 +134,6 @@ def _rows(
 
 def _array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """The numbers of a column, none of which is missing; its own `to_numpy` imports pandas."""
-    import numpy as np
-
     parts = [np.from_dlpack(part) for part in column.chunks]
     return np.concatenate(parts) if parts else np.empty(0)
 
@@ -161,12 +152,8 @@ def _facts(column: pa.ChunkedArray) -> list[Mapping[str, Any]]:
 def write_index(root: Path, stamps: Mapping[str, str], records: Sequence[Record]) -> None:
     """Write the index of a folder of results; nothing where it cannot be written.
 
-    Args:
-        root: The folder.
-        stamps: Of every run, by its folder, from before it was read.
-        records: Of finished runs, with all their numbers.
+    `stamps` are of every run, by its folder, from before it was read; the records of finished runs have all numbers.
     """
-    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 

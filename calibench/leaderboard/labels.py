@@ -5,6 +5,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from calibench.ground.files import text_of
 from calibench.ground.output import without_machine
 from calibench.leaderboard.records import Problem, Record, Settings
@@ -27,15 +29,17 @@ def differing(rows: Sequence[Settings]) -> set[str]:
 
 
 def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
-    """One label per row.
+    """One label per row, given by loss, key and settings (None where no run could be read).
 
     A label is the loss, then the settings in which rows of the same loss differ, then the other
     settings in which the row differs from most rows of the table. Labels are unique.
-
-    Rows are given by loss, key and settings (None where no run could be read).
     """
     known = [settings for _, _, settings in rows if settings is not None]
-    usual = _usual(known, {key for key in differing(known) if not key.startswith(_LOSS)})
+    usual = {
+        key: Counter(_hashable(row.get(key)) for row in known).most_common(1)[0][0]
+        for key in differing(known)
+        if not key.startswith(_LOSS)
+    }
     same_loss: dict[str, list[Settings]] = defaultdict(list)
     for loss, _, settings in rows:
         if settings is not None:
@@ -49,11 +53,6 @@ def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
         f"{label} [{key}]" if several[label] > 1 else label
         for label, (_, key, _) in zip(labels, rows, strict=True)
     ]
-
-
-def _usual(rows: Sequence[Settings], keys: set[str]) -> dict[str, Hashable]:
-    counts = {key: Counter(_hashable(row.get(key)) for row in rows) for key in keys}
-    return {key: count.most_common(1)[0][0] for key, count in counts.items()}
 
 
 def _label(loss: str, settings: Settings, own: set[str], usual: Mapping[str, Hashable]) -> str:
@@ -141,8 +140,6 @@ def _plain(value: Any) -> str:
 
 def _planned(folder: str, names: Sequence[str]) -> str:
     """The variant of a run that has not finished, from its config.yaml; the first one if that is not possible."""
-    import yaml
-
     if len(set(names)) < 2:
         return names[0] if names else ""
     try:

@@ -1,25 +1,23 @@
 """Pairs of methods in a leaderboard: how likely a run of one beats one of the other, and tests of one against each."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from calibench.ground.arguments import non_negative
+from calibench.ground.arrays import Floats
 from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.examples import TestExamples
 from calibench.leaderboard.table import Row, Table
 from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
 from calibench.statistics.number import Key
+from calibench.statistics.pairs import Beats, Runs, beats
 from calibench.tables.grid import MISSING, Grid, PrintedNumber, TableEntry, headings
-
-if TYPE_CHECKING:
-    from calibench.statistics.pairs import Beats, Runs
 
 EQUIVALENT = {
     "error": 0.002, "accuracy": 0.002, "nll": 0.005,
@@ -117,8 +115,6 @@ def compare_pairs(
     Raises:
         ValueError: If the metric is no quality, or no table holds two methods.
     """
-    from calibench.statistics.pairs import beats
-
     if not column.info.direction:
         raise ValueError(f"`--pairs` needs a metric that is a quality, got {column}.")
     known = {table.title: _runs(table, column, examples) for table in tables}
@@ -141,10 +137,6 @@ def compare_pairs(
 
 def _runs(table: Table, column: Column, examples: TestExamples | None) -> dict[str, Runs]:
     """The runs of each row of a table that has values, with replicates if every run has them."""
-    import numpy as np
-
-    from calibench.statistics.pairs import Runs
-
     rows = [row for row in table.rows if column in row.values and row.values[column].seeds]
     sign = -column.info.direction
     drawn = _replicates(table, column, rows, examples) if examples else {}
@@ -158,14 +150,12 @@ def _runs(table: Table, column: Column, examples: TestExamples | None) -> dict[s
 
 def _replicates(
     table: Table, column: Column, rows: Sequence[Row], examples: TestExamples
-) -> dict[str, list[Any]]:
+) -> dict[str, list[Floats]]:
     """Replicates of each row's runs; tables of one benchmark share their test examples, others are independent."""
-    import numpy as np
-
     runs = [(row.label, row.records[seed]) for row in rows for seed in row.values[column].seeds]
     key = Key(column.metric, n_bins=rows[0].values[column].n_bins if rows else None)
     drawn = examples.replicates(column, key, [record for _, record in runs]) if runs else None
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[Floats]] = {}
     for (label, _), replicates in zip(runs, drawn or [], strict=bool(drawn)):
         order = np.random.default_rng(zlib.crc32(table.data.encode())).permutation(len(replicates))
         found.setdefault(label, []).append(replicates[order])
@@ -184,16 +174,6 @@ class PValues:
     p_values: dict[str, float]
     seeds: int
 
-    @property
-    def smallest(self) -> float:
-        """The smallest p-value that so many seeds allow after the correction."""
-        return min(1.0, len(self.p_values) * 0.5**self.seeds)
-
-    @property
-    def needed(self) -> int:
-        """With how many seeds a p-value can be below the level."""
-        return max(1, math.ceil(math.log2(len(self.p_values) / LEVEL)))
-
 
 def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
     """Test whether a loss is better than each other row of a table, over the seeds that both have.
@@ -204,14 +184,15 @@ def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
     Returns:
         None if the row has no value or no other row shares a seed with it.
     """
-    own = row_of(table, loss).values[column].seeds
+    own = row_of(table, loss)
+    ours = own.values[column].seeds
     differences = {}
     for row in table.rows:
         theirs = row.values[column].seeds
-        shared = sorted(own.keys() & theirs.keys())
-        if shared and row is not row_of(table, loss):
+        shared = sorted(ours.keys() & theirs.keys())
+        if shared and row is not own:
             sign = column.info.direction or -1
-            differences[row.label] = [rankable(sign * (own[s] - theirs[s])) for s in shared]
+            differences[row.label] = [rankable(sign * (ours[s] - theirs[s])) for s in shared]
     if not differences:
         return None
     p_values = holm([wilcoxon_signed_rank(of) for of in differences.values()])
@@ -273,10 +254,13 @@ def _p_value_lines(found: Sequence[PValues]) -> Iterator[str]:
     yield "one-sided exact Wilcoxon signed-rank tests over shared seeds, Holm over the baselines of a column"
     yield f"bold (*): at most {LEVEL:g}"
     for one in found:
-        if one.smallest > LEVEL:
+        baselines = len(one.p_values)
+        smallest = min(1.0, baselines * 0.5**one.seeds)  # that so many seeds allow
+        if smallest > LEVEL:
+            needed = max(1, math.ceil(math.log2(baselines / LEVEL)))
             word = f"{one.seeds} shared seed{'s' if one.seeds > 1 else ''}"
             yield (
-                f"with {word} and {len(one.p_values)} baselines no p-value can be below {one.smallest:.2g}: "
-                f"{one.needed} seeds are needed"
+                f"with {word} and {baselines} baselines no p-value can be below {smallest:.2g}: "
+                f"{needed} seeds are needed"
             )
             return

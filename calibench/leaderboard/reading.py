@@ -6,7 +6,7 @@ import math
 import os
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,15 +42,13 @@ from calibench.store import results_folder
 from calibench.tables.titles import add_described
 
 RUNS_A_PROCESS = 1000  # with fewer, starting another process takes longer than it saves
+RUNS_A_PART = 250  # that a process reads in one go
+INDEXED = 500  # runs from which on there is an index: fewer are read in as little time
+NEW = 0.02  # share of runs from which on it is written again: fewer are read in as little time
+
 TRIAL = "trial runs (fast_dev_run, or no training step)"
 IMPORTED = "imported predictions, which come without numbers (see `calibench evaluate`)"
 CLAIMED = "claimed, as its logits are not in the store: {}"
-
-RUNS_A_PART = 250  # runs that a process reads in one go
-
-
-INDEXED = 500  # runs from which on there is an index: fewer are read in as little time
-NEW = 0.02  # share of runs from which on it is written again: fewer are read in as little time
 
 
 def read_results(
@@ -105,10 +103,6 @@ def _read_indexed(root: Path, folders: Sequence[str], wanted: Wanted, processes:
     return read
 
 
-_Place = tuple[str, str, str, str | None, int | None, str | None]
-"""Metric, split, calibrator, score, number of bins and label of a row, as metrics.json has them."""
-
-
 def _read(folders: Sequence[str], wanted: Wanted) -> Results:
     reader = _RunReader(wanted)
     for folder in folders:
@@ -122,7 +116,8 @@ class _RunReader:
     def __init__(self, wanted: Wanted) -> None:
         self.results = Results()
         self._wanted = wanted
-        self._keys: dict[_Place, Key | None] = {}  # None where the number is not wanted
+        # by what a row of metrics.json says of it; None where the number is not wanted
+        self._keys: dict[tuple[Any, ...], Key | None] = {}
         self._settings: dict[str, Settings] = {}
         self._versions: dict[Versions, Versions] = {}
         self._layouts: dict[tuple[Key, ...], Layout] = {}
@@ -251,7 +246,6 @@ class _RunReader:
 
 
 def _costs(environment: Mapping[str, Any]) -> dict[Key, float]:
-    """Seconds and memory that a run took."""
     named = {name: environment.get(name) for name in COSTS}
     named["seconds"] = environment.get("wall_seconds")
     known = {name: value for name, value in named.items() if isinstance(value, int | float)}
@@ -283,16 +277,15 @@ def without_other_data(results: Results) -> Results:
             chosen = {key: value for key, value in settings.items() if key.startswith("data.")}
             data[id(settings)] = json.dumps(chosen, sort_keys=True)
         comparable[record.cell.benchmark, record.cell.seed, data[id(settings)]].append(record)
-    reasons = {id(record): why for runs in comparable.values() for record, why in _odd_ones(runs)}
+    reasons: dict[int, str] = {}
+    for runs in comparable.values():
+        prints = [run.fingerprint for run in runs]
+        usual = max(prints, key=prints.count)
+        for run in runs:
+            if run.fingerprint != usual:
+                why = f"its data {run.fingerprint} are not those of comparable runs ({usual})"
+                reasons[id(run)] = why
     odd = [record for record in results.records if id(record) in reasons]
     problems = [Problem(record.cell, record.folder, reasons[id(record)]) for record in odd]
     kept = [record for record in results.records if id(record) not in reasons]
     return replace(results, records=kept, problems=results.problems + problems)
-
-
-def _odd_ones(runs: Sequence[Record]) -> Iterator[tuple[Record, str]]:
-    prints = [run.fingerprint for run in runs]
-    usual = max(prints, key=prints.count)
-    for run in runs:
-        if run.fingerprint != usual:
-            yield run, f"its data {run.fingerprint} are not those of comparable runs ({usual})"

@@ -94,11 +94,6 @@ class Value:
         """Mean over seeds; NaN without any."""
         return self._mean_std[0]
 
-    def badness(self, direction: int) -> float:
-        """The number that ranks it, less is better; rounded, as means of equal values may differ in the last bit."""
-        badness = -direction * self.mean
-        return float(f"{badness:.12g}") if math.isfinite(badness) else badness
-
     @property
     def std(self) -> float:
         """Sample standard deviation over seeds; NaN with fewer than two."""
@@ -207,19 +202,14 @@ def build_tables(
     for run in every:
         runs[run.cell[:2]].append(run)
     chosen = without_other_versions if same_version else list
-    return [
-        build_table(place, chosen(own), columns, sort, variant=variant)
-        for place in sorted(runs)
-        for variant, own in _of_place(runs[place])
-        if any(isinstance(run, Record) for run in own)
-    ]
-
-
-def _of_place(runs: Sequence[Record | Problem]) -> Iterator[tuple[str, list[Record | Problem]]]:
-    """Variants of a benchmark and backbone with their runs: runs on different examples are not ranked together."""
-    variants = row_variants(runs)
-    for variant in dict.fromkeys(variants.values()):
-        yield (variant, [run for run in runs if variants[run.cell.loss, run.cell.key] == variant])
+    tables = []
+    for place in sorted(runs):
+        variants = row_variants(runs[place])  # runs on different examples are not ranked together
+        for variant in dict.fromkeys(variants.values()):
+            own = [run for run in runs[place] if variants[run.cell.loss, run.cell.key] == variant]
+            if any(isinstance(run, Record) for run in own):
+                tables.append(build_table(place, chosen(own), columns, sort, variant=variant))
+    return tables
 
 
 def build_table(
@@ -361,7 +351,9 @@ def value_at(record: Record, keys: Sequence[Key]) -> float:
 def _rank(rows: list[Row], sort: Column) -> None:
     """Order the rows by a column; equal means share a rank, rows without a mean come last."""
     ranked = [row for row in rows if not math.isnan(row.values[sort].mean)]
-    badness = {id(row): row.values[sort].badness(sort.info.direction or -1) for row in ranked}
+    sign = -sort.info.direction or 1
+    # rounded, as means of equal values may differ in the last bit
+    badness = {id(row): float(f"{sign * row.values[sort].mean:.12g}") for row in ranked}
     rows.sort(key=lambda row: (id(row) not in badness, badness.get(id(row), 0.0), row.label))
     for position, row in enumerate(rows[: len(ranked)], start=1):
         above = rows[position - 2] if position > 1 else None

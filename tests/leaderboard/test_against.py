@@ -22,7 +22,7 @@ def test_the_papers_own_columns_with_its_bins_and_its_post_hoc_method(results: P
     assert names[:4] == ["error", "error=gce", "ece_20", "ece_20=gce"]
     assert "ece_20@AdaptiveTemperatureScaling=gce" in names
     assert not any("@TemperatureScaling" in name for name in names)  # the paper has no such numbers
-    cells = {row.loss: row.values[Column.parse("error").by("gce")] for row in table.rows}
+    cells = {row.loss: row.values[Column("error", paper="gce")] for row in table.rows}
     assert (cells["CrossEntropyLoss"].mean, cells["CrossEntropyLoss"].std) == pytest.approx(
         (0.0482, 0.0015)
     )
@@ -48,7 +48,7 @@ def test_the_wide_resnet_of_the_papers(tmp_path: Path) -> None:
 def test_ood_sets(tmp_path: Path) -> None:
     write_run(tmp_path, benchmark="cifar10", backbone="CIFARResNet50", sets={"svhn": 0.9})
     (table,) = leaderboard(tmp_path, against="gce").tables
-    theirs = table.rows[0].values[Column("ood_auroc", "svhn").by("gce")]
+    theirs = table.rows[0].values[Column("ood_auroc", "svhn", paper="gce")]
     assert 0.8 < theirs.mean < 1
 
 

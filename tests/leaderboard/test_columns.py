@@ -41,8 +41,8 @@ def test_a_wrong_spelling_is_told(text: str) -> None:
 
 
 def test_rates_are_printed_in_percent_and_scores_as_they_are() -> None:
-    assert Column("ece").show(0.01234) == "1.23"
-    assert Column("nll").show(0.01234) == "0.012"
+    assert Column("ece").info.show(0.01234) == "1.23"
+    assert Column("nll").info.show(0.01234) == "0.012"
     assert Column("ece", calibrator="TemperatureScaling").title == "ECE % +TS"
 
 
