@@ -57,8 +57,7 @@ class Choice:
         nll: Cross-validated NLL of each calibrator by name, the lowest one first; `raw` is among them.
         chosen: Its position among the calibrators, from 1; 0 if that is raw.
         gain: What the choice takes from the NLL of raw, where it is made anew without each fold.
-        agreeing: Folds without which the choice was the same.
-        folds: Number of folds.
+        agreeing: Of the folds, those without which the choice was the same.
         rows: The examples that were used, (n,).
         log_probs: What the choice says of them, by fits without an example's fold, (n, K).
     """

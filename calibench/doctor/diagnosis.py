@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _KINDS = 4  # classes that are named where the model is off
 _SHIFTED = 3  # and where their frequency is
+_TOO_FEW = f"calibrator: none, as to compare them takes {FEWEST} examples, here are {{}}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Diagnosis:
             *(f"where: {line}" for line in about_ranges(self.ranges, n)),
             *(f"where: {line}" for line in about_kinds(self.kinds, of)),
             *([f"label shift: {about_label_shift(shift, names)}"] if shift else []),
-            *(about_advice(choice) if choice else [about_too_few(self.compared)]),
+            *(about_advice(choice) if choice else [_TOO_FEW.format(self.compared)]),
             *(about_afterwards(self.after, of) if self.after else []),
             *([about_enough(self.enough, n)] if self.enough else []),
         ]
@@ -204,10 +205,7 @@ def _data(value: Any) -> Any:
 def _after(choice: Choice, examples: LabelledExamples, fitted: Calibrator | None) -> After:
     """What the choice does to examples that it was not fitted on.
 
-    Args:
-        choice: The choice.
-        examples: What the verdict is on.
-        fitted: The calibrator where it was fitted on other examples; None where its folds' fits are looked at.
+    `fitted` is the calibrator where it was fitted on other examples; without one its folds' fits are looked at.
     """
     if fitted is None:
         before, gain = examples.at(choice.rows), None
@@ -223,19 +221,16 @@ def _after(choice: Choice, examples: LabelledExamples, fitted: Calibrator | None
 
 def about_numbers(shape: Shape, confidence: float, accuracy: float, ece: Number) -> str:
     """What there is, mean confidence, accuracy and ECE in one sentence."""
-    return (
-        f"numbers: {_shape(shape)}; mean confidence {100 * confidence:.1f} %, accuracy {100 * accuracy:.1f} %, "
-        f"ECE {100 * ece.value:.1f} points ({ece.key.n_bins} bins)"
-    )
-
-
-def _shape(shape: Shape) -> str:
     what = {
         "classes": f"examples, {shape.number} classes",
         "labels": f"labels of {shape.number} kinds",
         "pairs": "pairs of confidence and correct",
     }
-    return f"{shape.examples:,} {what[shape.of]}"
+    return (
+        f"numbers: {shape.examples:,} {what[shape.of]}; "
+        f"mean confidence {100 * confidence:.1f} %, accuracy {100 * accuracy:.1f} %, "
+        f"ECE {100 * ece.value:.1f} points ({ece.key.n_bins} bins)"
+    )
 
 
 def about_ranges(parts: Sequence[Group], n: int) -> Iterator[str]:
@@ -284,11 +279,6 @@ def about_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
         f"yes, {100 * shift.moved:.1f} % of the labels have moved from validation to test (p = {shift.p:.3f}): {each}; "
         "a calibrator is tuned to the frequencies that it was fitted on, see `calibench evaluate --priors`"
     )
-
-
-def about_too_few(examples: int) -> str:
-    """Why there is no calibrator."""
-    return f"calibrator: none, as to compare them takes {FEWEST} examples, here are {examples}"
 
 
 def about_advice(choice: Choice) -> Iterator[str]:

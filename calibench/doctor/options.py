@@ -16,6 +16,7 @@ from calibench.calibrators.names import (
 )
 from calibench.evaluation.options import files_of_run
 from calibench.ground.arguments import ends_in
+from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.verb import InPython, Option, in_python
@@ -96,8 +97,6 @@ def examine(
         from calibench.evaluation.calibrate import save_calibrator
         from calibench.ground.threads import one_thread
     from threadpoolctl import threadpool_limits
-
-    from calibench.ground.bar import with_progress
 
     if isinstance(test := read["test"], Arrays) and test.labels is None:
         raise ValueError("a verdict needs labels: `calibench.doctor(logits, labels)`.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,8 +52,6 @@ class After(NamedTuple):
     Attributes:
         examples: How many these are.
         verdict: The verdict on them.
-        accuracy_before: Their accuracy before.
-        accuracy: Their accuracy after.
         gain: The NLL that it takes away; None without a validation set, where the choice has its expected gain.
     """
 
@@ -99,54 +96,32 @@ class Enough(NamedTuple):
 
 
 def enough(examples: LabelledExamples) -> Enough | None:
-    """How large a gap these examples show, and how many are needed for others; None where all are certain."""
-    power = Power(examples)
-    if power.deviation == 0:
-        return None
-    needed = {gap: power.examples_for(gap) for gap in _GAPS}
-    return Enough(power.gap_seen_by(len(examples)), needed)
+    """How large a gap of mean confidence and accuracy the verdict sees with how many examples; None if all are certain.
 
-
-class Power:
-    """How large a gap of mean confidence and accuracy the verdict sees with how many examples.
-
-    The confidences are those of some examples, and the gap is spread over them as c (1 - c), as a shift of all
-    log-odds spreads it. The cumulative gaps of many examples are then a random walk with drift, and the Kuiper
-    calibration error is its range: both its level and its power are those of drawn walks.
-
-    Args:
-        examples: Their labels are not looked at.
-
-    Attributes:
-        deviation: Standard deviation of a hit about its confidence; 0 where all are certain.
+    The gap is spread over the confidences c of these examples as c (1 - c), as a shift of all log-odds spreads it. The
+    cumulative gaps of many examples are then a random walk with drift, and the Kuiper calibration error is its range:
+    both its level and its power are those of drawn walks.
     """
+    confidence = np.sort(examples.confidence.numpy())
+    variance = np.array_split((confidence * (1 - confidence)).clip(min=0), _CELLS)
+    summed: Floats = np.array([part.sum() for part in variance])
+    deviation = float(np.sqrt(summed.sum() / len(confidence)))  # of a hit about its confidence
+    if deviation == 0:
+        return None
+    reach = _drift(summed / summed.sum()) * deviation
+    return Enough(reach / len(examples) ** 0.5, {gap: (reach / gap) ** 2 for gap in _GAPS})
 
-    def __init__(self, examples: LabelledExamples) -> None:
-        confidence = np.sort(examples.confidence.numpy())
-        variance = np.array_split((confidence * (1 - confidence)).clip(min=0), _CELLS)
-        summed: Floats = np.array([part.sum() for part in variance])
-        self.deviation = float(np.sqrt(summed.sum() / len(confidence)))
-        self._share: Floats = summed / max(summed.sum(), np.finfo(float).tiny)
 
-    def examples_for(self, gap: float) -> float:
-        """How many examples show a gap in 80 of 100 samples."""
-        return (self._drift * self.deviation / gap) ** 2
+def _drift(share: Floats) -> float:
+    """The smallest drift that is seen in 80 of 100 walks, given the share of the variance in each step."""
+    steps = np.random.default_rng(0).normal(size=(_DRAWS, _CELLS)) * np.sqrt(share)
+    walks, straight = steps.cumsum(axis=1), share.cumsum()
+    critical = np.quantile(_ranges(walks), 1 - LEVEL)
 
-    def gap_seen_by(self, examples: int) -> float:
-        """The gap that so many examples show in 80 of 100 samples."""
-        return float(self._drift * self.deviation / examples**0.5)
+    def seen(drift: float) -> float:
+        return float((_ranges(walks + drift * straight) >= critical).mean())
 
-    @cached_property
-    def _drift(self) -> float:
-        """The smallest drift that is seen in 80 of 100 walks."""
-        steps = np.random.default_rng(0).normal(size=(_DRAWS, _CELLS)) * np.sqrt(self._share)
-        walks, straight = steps.cumsum(axis=1), self._share.cumsum()
-        critical = np.quantile(_ranges(walks), 1 - LEVEL)
-
-        def seen(drift: float) -> float:
-            return float((_ranges(walks + drift * straight) >= critical).mean())
-
-        return float(_DRIFTS[bisect_left(_DRIFTS, POWER, key=seen)])
+    return float(_DRIFTS[bisect_left(_DRIFTS, POWER, key=seen)])
 
 
 def _ranges(walks: Floats) -> Floats:

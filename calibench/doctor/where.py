@@ -28,10 +28,8 @@ class Group:
     Attributes:
         name: The class or label; of a range its number.
         examples: How many there are.
-        confidence: Their mean confidence.
+        confidence: Their mean confidence, of which `lowest` and `highest` are the ends.
         accuracy: The share of right answers.
-        lowest: Their smallest confidence.
-        highest: Their largest confidence.
         sure: Whether no group of a calibrated model shows so large a gap in 95 % of samples.
     """
 

@@ -10,7 +10,7 @@ import torch
 
 from calibench.doctor import examine
 from calibench.doctor.examples import LabelledExamples
-from calibench.doctor.verdict import Power, verdict
+from calibench.doctor.verdict import enough, verdict
 from calibench.predictions.pairs import ConfidencePairs
 
 from .examples import examples
@@ -39,8 +39,10 @@ def test_few_calibrated_models_are_told_from_calibrated() -> None:
 def test_the_power_is_that_of_the_verdict() -> None:
     """Hits with the confidences' log-odds shifted so that they are 6 points fewer."""
     base = examples(2000)
-    needed = round(Power(base).examples_for(0.06))
-    assert Power(base).gap_seen_by(needed) == pytest.approx(0.06, rel=0.01)
+    power = enough(base)
+    assert power is not None
+    assert power.needed[0.05] == pytest.approx(len(base) * (power.gap / 0.05) ** 2)
+    needed = round(len(base) * (power.gap / 0.06) ** 2)
     variance = base.confidence * (1 - base.confidence)
     chance = base.confidence - 0.06 * variance / variance.mean()
     random, told = np.random.default_rng(0), 0
