@@ -77,18 +77,16 @@ def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> 
     """Run the jobs and show their progress: a live table in a terminal, a line for each finished job in a log."""
     if not console.is_terminal:
         told = False
-        for job in launcher.run(jobs):
-            if not told and job is not None and job.expected_seconds is not None:
+        for job in filter(None, launcher.run(jobs)):
+            said = f"{job.label}: {job.text}"
+            if not told and job.expected_seconds is not None:
                 told = True
                 left = _eta(jobs, launcher.size)
-                _print(
-                    console,
-                    [f"{len(jobs)} cells, about {left} minutes left ({job.label}: {job.text})"],
-                )
-            if job is not None and job.state == "waiting":
-                _print(console, [f"{job.label}: {job.text}"])
-            elif job is not None and job.state in FINAL:
-                _print(console, [f"{job.label}: {job.text} {job.reason}".rstrip()])
+                _print(console, [f"{len(jobs)} cells, about {left} minutes left ({said})"])
+            if job.state == "waiting":
+                _print(console, [said])
+            elif job.state in FINAL:
+                _print(console, [f"{said} {job.reason}".rstrip()])
         return
     with Live(
         console=console,
@@ -103,15 +101,7 @@ def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> 
 
 
 def check_override(name: str, parser: VerbParser) -> None:
-    """Check that another option can be a key of a configuration, before any job starts.
-
-    Args:
-        name: The option.
-        parser: The parser of `calibench sweep`.
-
-    Raises:
-        UsageError: If it cannot be one.
-    """
+    """Raise a UsageError unless another option can be a key of a configuration, before any job starts."""
     if name == "--print_config" or name.endswith(".help"):
         raise UsageError(f"`{name}` is for `calibench fit`.")
     if "." not in name and name.removeprefix("--") not in _PLAIN_KEYS:
@@ -296,7 +286,8 @@ def _conclude(jobs: Sequence[Job], launcher: Pool | Slurm, root: Path) -> int:
         leaderboard(root / benchmark, processes=cores()).show(sys.stdout)
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:
-        say(f"calibench: {job.label} failed: {job.reason} (see {launcher.log(job)})", to=sys.stderr)
+        log = launcher.logs / job.log_name
+        say(f"calibench: {job.label} failed: {job.reason} (see {log})", to=sys.stderr)
     if done:
         say(f"results in {root}; {next_commands(root)}")
     return 1 if failed else 0

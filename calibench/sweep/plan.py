@@ -25,16 +25,14 @@ def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
     for position, job in enumerate(jobs):
         same = json.dumps({**job.config, "seed_everything": None}, sort_keys=True, default=str)
         if same not in cells:
-            cells[same] = _resolved(job) if _may_have_results(job, root) else None
+            cells[same] = None
+            if _may_have_results(job, root):
+                from calibench.training.experiment import Experiment
+
+                cells[same] = Experiment(job.config).cell
         if cell := cells[same]:
             runs[position] = Run(cell._replace(seed=job.seed).folder(root))
     return runs
-
-
-def _resolved(job: Job) -> Cell:
-    from calibench.training.experiment import Experiment
-
-    return Experiment(job.config).cell
 
 
 def _may_have_results(job: Job, root: Path) -> bool:
@@ -51,24 +49,14 @@ def expected_seconds(count: int, runs: Mapping[int, Run]) -> list[float | None]:
     0 for a job that is done, None if no similar run is; run folders are by position, as far as known.
     """
     done = {position for position, run in runs.items() if run.done}
+    kinds = {position: run.folder.parts[-5:-3] for position, run in runs.items()}
     took: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for position in done:
         with suppress(CorruptRun, KeyError, TypeError, ValueError):
             environment = read_json(runs[position].folder / "environment.json")
-            took[_like(runs, position)].append(float(environment["wall_seconds"]))
-
-    def expected(position: int) -> float | None:
-        if position in done:
-            return 0.0
-        alike = took.get(_like(runs, position))
-        return fmean(alike) if alike else None
-
-    return [expected(position) for position in range(count)]
-
-
-def _like(runs: Mapping[int, Run], position: int) -> tuple[str, ...]:
-    """The benchmark and the network of a job, which similar runs share."""
-    return runs[position].folder.parts[-5:-3] if position in runs else ()
+            took[kinds[position]].append(float(environment["wall_seconds"]))
+    means = {kind: fmean(seconds) for kind, seconds in took.items()}
+    return [0.0 if n in done else means.get(kinds.get(n, ())) for n in range(count)]
 
 
 def listing(jobs: Sequence[Job], root: Path, at_a_time: int, how: str) -> Iterator[str]:
@@ -85,7 +73,6 @@ def listing(jobs: Sequence[Job], root: Path, at_a_time: int, how: str) -> Iterat
 
 
 def _time(expected: Sequence[float | None], at_a_time: int, how: str) -> str:
-    """The time left in words."""
     known = [seconds for seconds in expected if seconds is not None]
     if len(known) < len(expected):
         return "time unknown until a cell of each benchmark and network is done"

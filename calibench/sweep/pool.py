@@ -203,10 +203,6 @@ class Pool:
         self.workers.append(worker)
         return worker
 
-    def log(self, job: Job) -> Path:
-        """The log file of a job."""
-        return self.logs / job.log_name
-
     def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
         """Run all jobs; yields each job whose state changed, and None after a while without a change."""
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -257,7 +253,7 @@ class Pool:
         worker.job, job.started = job, time.monotonic()
         if job.state == "queued":
             job.state = "running"
-        worker.connection.send((job.config, str(self.log(job))))
+        worker.connection.send((job.config, str(self.logs / job.log_name)))
         return job
 
     def _receive(self, worker: _Worker) -> Iterator[Job]:
@@ -340,14 +336,11 @@ def visible_gpus() -> list[str]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [name for name in chosen.split(",") if name.strip() not in ("", "-1")]
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
-            capture_output=True, text=True, timeout=30,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return done.stdout.split() if done.returncode == 0 else []
+    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+    with suppress(OSError, subprocess.SubprocessError):
+        quiet = subprocess.DEVNULL
+        return subprocess.check_output(command, stderr=quiet, text=True, timeout=30).split()
+    return []
 
 
 def any_wants_gpu(jobs: Sequence[Job]) -> bool:

@@ -80,7 +80,6 @@ class Setting:
         dataset: The paper's name of the benchmark.
         backbone: Class of the network; empty for the configuration's own.
         model: The suite's label of the network.
-        loss: Label of the loss.
         values: The values from the grid, by key.
         files: Configuration files in the order of their merging.
         options: Values of configuration keys, set on top of the files.
@@ -222,7 +221,6 @@ class Suite:
     """A suite: its parts, the metric that selects from a grid, and differences from the paper's protocol.
 
     Attributes:
-        parts: The parts.
         select: A metric of the validation split (`val/nll`), or None.
         primary: The one comparison that is fixed in advance, or None: a column, a baseline and losses, all as a
             leaderboard names them.

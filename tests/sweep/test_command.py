@@ -257,7 +257,7 @@ def test_ctrl_c_is_the_sweeps_to_answer(tmp_path: Path) -> None:
     workers.close()
     (status,) = (json.loads(path.read_text()) for path in tmp_path.rglob("status.json"))
     assert (status["status"], status["reason"]) == ("failed", "terminated (SIGTERM)")
-    assert "Traceback" not in workers.log(cell).read_text()
+    assert "Traceback" not in (workers.logs / cell.log_name).read_text()
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """SLURM job array of a sweep, by submitit, with SLURM's names of its parameters."""
 
-import importlib
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -92,7 +91,7 @@ class JobArray:
 
     def __init__(self, folder: Path, options: Mapping[str, Any], *, minutes: int) -> None:
         try:
-            submitit = importlib.import_module("submitit")
+            import submitit
         except ImportError as error:
             raise ExpectedFailure(
                 f"`--launcher slurm` needs submitit: {pip_install('slurm')}"
@@ -118,10 +117,11 @@ class JobArray:
         Raises:
             ExpectedFailure: If SLURM refuses; the message is its own.
         """
-        utils = importlib.import_module("submitit.core.utils")
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
         try:
             jobs = self._executor.submit_array(bundles)
-        except (utils.FailedJobError, utils.FailedSubmissionError, subprocess.SubprocessError) as error:  # fmt: skip
+        except (FailedJobError, FailedSubmissionError, subprocess.SubprocessError) as error:
             said = [line for line in str(error).splitlines() if line.startswith("sbatch: error")]
             raise ExpectedFailure(f"SLURM refused the jobs: {' '.join(said) or error}") from error
         return str(jobs[0].job_id).partition("_")[0]

@@ -148,18 +148,13 @@ def watch(tasks: Sequence[ArrayTask]) -> Iterator[Job | None]:
     while left := [task for task in tasks if not task.over]:
         yield from (job for task in left for job in task.news())
         if time.monotonic() - asked > ASKED_EVERY:
-            yield from _lost(left)
+            states = {array: ended(array) for array in dict.fromkeys(task.array for task in left)}
+            for task in left:
+                if state := states[task.array](task.number):
+                    yield from task.give_up(state)
             asked = time.monotonic()
         yield None
         time.sleep(0.5)
-
-
-def _lost(tasks: Sequence[ArrayTask]) -> Iterator[Job]:
-    for array in dict.fromkeys(task.array for task in tasks):
-        states = ended(array)
-        for task in tasks:
-            if task.array == array and (state := states(task.number)):
-                yield from task.give_up(state)
 
 
 def record(folder: Path, array: str, tasks: Sequence[ArrayTask]) -> None:
@@ -241,6 +236,8 @@ class Slurm:
     _tasks: list[ArrayTask] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.logs = self.root.absolute() / "logs"
+        self._folder = self.logs / "slurm"
         self._asked = {**self.options}
         if self.where.cells_per_gpu is not None and not gpus_asked_for(self.options):
             self._asked["gpus_per_node"] = 1
@@ -256,15 +253,11 @@ class Slurm:
         """Number of jobs that run now."""
         return sum(job.state == "running" for task in self._tasks for job in task.jobs)
 
-    def log(self, job: Job) -> Path:
-        """The log file of a job."""
-        return self.root.absolute() / "logs" / job.log_name
-
     def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
         """Submit the jobs and watch them; yields each that changed, and None after a while without a change."""
         done = self.submit(jobs)
         if done:
-            here = pool_of(done, self.root / "logs", Where(jobs=1))
+            here = pool_of(done, self.logs, Where(jobs=1))
             try:
                 yield from here.run(done)
             finally:
@@ -291,10 +284,6 @@ class Slurm:
             ways = f"the same command watches it, `scancel {array}` ends it"
             say(f"calibench: SLURM job {array} goes on; {ways}.", to=sys.stderr)
 
-    @property
-    def _folder(self) -> Path:
-        return self.root.absolute() / "logs" / "slurm"
-
     def _bundles(self, jobs: Sequence[Job]) -> tuple[list[list[Job]], list[Job]]:
         """The jobs that are not done, by the SLURM job that they share, and those that are."""
         runs = runs_of(jobs, self.root)
@@ -311,9 +300,8 @@ class Slurm:
     def _submit(self, bundles: Sequence[list[Job]]) -> None:
         folder = self._folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         folder.mkdir(parents=True)
-        logs = self.root.absolute() / "logs"
         works = [
-            Bundle(jobs, logs, folder / f"{number}.jsonl", self.where)
+            Bundle(jobs, self.logs, folder / f"{number}.jsonl", self.where)
             for number, jobs in enumerate(bundles)
         ]
         array = self._array(folder).submit(works)
