@@ -29,8 +29,7 @@ from calibench.data import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import CIFAR_MEAN, CIFAR_STD
-from calibench.tables.published import published_number
-from calibench.tables.published.numbers import loss_names, model_names
+from calibench.tables.published import loss_names, model_names, published_number
 from calibench.training.callbacks import NaNGuard, Timing
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
 from calibench.training.module import ClassificationModule

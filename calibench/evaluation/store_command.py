@@ -18,7 +18,6 @@ from calibench.ground.processes import cores, spread
 from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
-from calibench.statistics.number import RAW
 from calibench.store import (
     CARD,
     Added,
@@ -315,7 +314,7 @@ def _verdict_of(folder: Path, name: str) -> _Verdict:
         line: list[str | PrintedNumber] = [name, "NO", *[""] * (2 + len(HEADLINE))]
         return _Verdict(line, [f"{name}: {error}"], digest)
     scores = Scores(found.numbers)
-    numbers = [scores.entry(column, RAW) for column in measures("test", HEADLINE)]
+    numbers = [*map(scores.entry, measures("test", HEADLINE))]
     says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
     line = [name, says, str(found.checked), str(found.claimed), *numbers]
     wrong = {difference.key for difference in found.wrong if difference.of_number}

@@ -8,8 +8,14 @@ from itertools import product
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.table import Row, Table, Value
 from calibench.statistics.number import RAW
-from calibench.tables.published import PAPERS, dataset_of, loss_names, model_names, published_number
-from calibench.tables.published.numbers import STAGES
+from calibench.tables.published import (
+    PAPERS,
+    STAGES,
+    dataset_of,
+    loss_names,
+    model_names,
+    published_number,
+)
 
 _BINNED = ("ece", "adaptive_ece", "classwise_ece")
 

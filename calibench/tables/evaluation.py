@@ -1,11 +1,12 @@
 """The tables of an evaluation: of `calibench evaluate`, one a labelled set, and of one run."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import median
 from typing import Any
 
 from calibench.metrics import METRIC_CLASSES, TABLE
-from calibench.statistics.number import RAW, VAL, Key, Number
+from calibench.statistics.number import VAL, Key, Number
 from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, headings
 from calibench.tables.scores import Scores, detection, label, measures
 from calibench.tables.titles import (
@@ -37,15 +38,13 @@ def sheets(numbers: Sequence[Number], asked: Collection[str] = ()) -> list[Grid]
     labelled = dict.fromkeys(key.split for key in keys if key.metric == "error")
     labelled.pop(VAL, None)
     known = dict.fromkeys(key.split for key in keys if key.metric == "posterior_kl")
-    whole = [_sheet_of_set(split, numbers, asked) for split in labelled]
-    whole += [
+    found = [_sheet_of_set(split, numbers, asked) for split in labelled]
+    found += [
         _sheet(f"{split}, against the posterior", numbers, measures(split, POSTERIOR_METRICS))
         for split in known
     ]
-    return [
-        *whole,
-        *(_sheet_of_labels(split, numbers) for split in labelled if _labels(split, numbers)),
-    ]
+    found += [_sheet_of_labels(split, numbers) for split in labelled if _labels(split, numbers)]
+    return found
 
 
 def _sheet_of_set(split: str, numbers: Sequence[Number], asked: Collection[str]) -> Grid:
@@ -95,25 +94,16 @@ def _labels(split: str, numbers: Sequence[Number]) -> list[str]:
 
 def _sheet_of_labels(split: str, numbers: Sequence[Number]) -> Grid:
     """A row for each model and label, before any calibrator."""
-    scores, labels = Scores(numbers), _labels(split, numbers)
+    labels = _labels(split, numbers)
     keys = [number.key for number in numbers]
-    models = list(dict.fromkeys(key.model for key in keys))
     of_one = [key.metric for key in keys if (key.split, key.label) == (split, labels[0])]
     columns = measures(split, list(dict.fromkeys(of_one)))
-    names = ["model", "label"] if len(models) > 1 else ["label"]
-    table: list[list[TableEntry]] = [
-        [
-            *(model, name)[-len(names) :],
-            *(scores.entry(column._replace(label=name), RAW, model) for column in columns),
-        ]
-        for model in models
+    lines = {
+        (model, name): [column._replace(label=name, model=model) for column in columns]
+        for model in dict.fromkeys(key.model for key in keys)
         for name in labels
-    ]
-    heads = [Heading(name, label=True, left=True) for name in names]
-    heads += [Heading(label(column)) for column in columns]
-    raw = [(RAW, model) for model in models]
-    marks = scores.floor_note([c._replace(label=name) for c in columns for name in labels], raw)
-    return Grid(f"{split}, each label, raw", heads, table, [*marks, *_MICRO_AND_MACRO])
+    }
+    return _grid(f"{split}, each label, raw", "label", lines, Scores(numbers), _MICRO_AND_MACRO)
 
 
 _MICRO_AND_MACRO = (
@@ -126,23 +116,32 @@ _MICRO_AND_MACRO = (
 def _sheet(
     title: str, numbers: Sequence[Number], columns: Sequence[Key], more: Sequence[str] = ()
 ) -> Grid:
-    """A row for each model and calibrator; a single model is not named."""
-    scores = Scores(numbers)
-    keys = (number.key for number in numbers)
-    lines = list(dict.fromkeys((key.model, key.calibrator) for key in keys))
-    several = len({model for model, _ in lines}) > 1
-    names = ["model", "calibrator"] if several else ["calibrator"]
-    labels = [Heading(name, label=True, left=True) for name in names]
-    table: list[list[TableEntry]] = [
-        [
-            *([model, calibrator] if several else [calibrator]),
-            *(scores.entry(column, calibrator, model) for column in columns),
+    """A row for each model and calibrator."""
+    lines = {
+        (key.model, key.calibrator): [
+            column._replace(calibrator=key.calibrator, model=key.model) for column in columns
         ]
-        for model, calibrator in lines
+        for key in (number.key for number in numbers)
+    }
+    return _grid(title, "calibrator", lines, Scores(numbers), more)
+
+
+def _grid(
+    title: str,
+    kind: str,
+    lines: Mapping[tuple[str, str], Sequence[Key]],
+    scores: Scores,
+    more: Sequence[str],
+) -> Grid:
+    """The numbers with some keys, a row for each model and label or calibrator; a single model is not named."""
+    names = ["model", kind] if len({model for model, _ in lines}) > 1 else [kind]
+    heads = [Heading(name, label=True, left=True) for name in names]
+    heads += [Heading(label(column)) for column in next(iter(lines.values()))]
+    table: list[list[TableEntry]] = [
+        [*line[-len(names) :], *map(scores.entry, keys)] for line, keys in lines.items()
     ]
-    heads = [*labels, *(Heading(label(column)) for column in columns)]
-    marks = scores.floor_note(columns, [line[::-1] for line in lines])
-    return Grid(title, heads, table, [*_bold_note(table), *marks, *more])
+    by_column = chain.from_iterable(zip(*lines.values(), strict=True))
+    return Grid(title, heads, table, [*_bold_note(table), *scores.floor_note(by_column), *more])
 
 
 def _bold_note(table: Sequence[Sequence[TableEntry]]) -> Iterator[str]:
@@ -152,28 +151,26 @@ def _bold_note(table: Sequence[Sequence[TableEntry]]) -> Iterator[str]:
         yield "calibration errors are compared where NLL is below what the accuracy alone gives"
 
 
-def run_table(of: Sequence[Number], calibrators: Mapping[str, Mapping[str, Any]]) -> Grid:
-    """The test metrics of one run, raw and after each calibrator, with the fitted temperatures."""
-    names = list(dict.fromkeys(number.key.calibrator for number in of))
-    scores, shown = Scores(of), _measures(of)
-    rows: list[Sequence[TableEntry]] = [
-        [label(column), *(scores.entry(column, name) for name in names)] for column in shown
-    ]
-    rows += _fitted([_temperatures(calibrators.get(name, {})) for name in names])
-    notes = [*_notes(of, names), *scores.floor_note(shown, [(name, "") for name in names])]
-    title = "Test set; calibrators fitted on the validation set"
-    return Grid(title, headings("", *map(initials, names)), rows, notes)
-
-
 def table_of(content: Mapping[str, Any]) -> Grid:
     """`run_table` of the content of a run's metrics.json."""
     return run_table([*map(Number.of, content["rows"])], content["calibrators"])
 
 
-def _measures(numbers: Sequence[Number]) -> list[Key]:
+def run_table(numbers: Sequence[Number], calibrators: Mapping[str, Mapping[str, Any]]) -> Grid:
+    """The test metrics of one run, raw and after each calibrator, with the fitted temperatures."""
     known = {number.key.metric for number in numbers}
     posterior = [name for name in POSTERIOR_METRICS if name in known]
-    return [*measures("test", [*metrics_of_set(numbers, "test"), *posterior]), *detection(numbers)]
+    names = list(dict.fromkeys(number.key.calibrator for number in numbers))
+    columns = measures("test", [*metrics_of_set(numbers, "test"), *posterior]) + detection(numbers)
+    lines = [[column._replace(calibrator=name) for name in names] for column in columns]
+    scores = Scores(numbers)
+    rows: list[Sequence[TableEntry]] = [
+        [label(keys[0]), *map(scores.entry, keys)] for keys in lines
+    ]
+    rows += _fitted([_temperatures(calibrators.get(name, {})) for name in names])
+    notes = [*_notes(numbers, names), *scores.floor_note(chain.from_iterable(lines))]
+    title = "Test set; calibrators fitted on the validation set"
+    return Grid(title, headings("", *map(initials, names)), rows, notes)
 
 
 def _fitted(temperatures: Sequence[Sequence[float]]) -> Iterator[list[str]]:

@@ -9,8 +9,6 @@ from calibench.tables.titles import metric_info
 
 MARK = "°"
 _MEANING = f"{MARK} cannot be told from perfect calibration at this number of examples"
-
-
 _BY = "ece"  # the metric that sentences speak of
 
 
@@ -40,19 +38,18 @@ class Scores:
         for number in numbers:
             self._numbers.setdefault(number.key._replace(n_bins=None), number)
 
-    def entry(self, column: Key, calibrator: str, model: str = "") -> PrintedNumber:
+    def entry(self, key: Key) -> PrintedNumber:
         """The number with its interval, if it has one; an empty text where there is none."""
-        number = self._numbers.get(column._replace(calibrator=calibrator, model=model))
+        number = self._numbers.get(key)
         if number is None:
             return PrintedNumber("")
         ends = (number.value, *(number.interval or ()))
-        value, *interval = (printed(end, column.metric) for end in ends)
+        value, *interval = (printed(end, key.metric) for end in ends)
         mark = MARK if number.verdict is not None and number.verdict.marked else ""
         return PrintedNumber(value, interval=tuple(interval), best=bool(number.best), mark=mark)
 
-    def floor_note(self, columns: Iterable[Key], of: Iterable[tuple[str, str]]) -> list[str]:
+    def floor_note(self, keys: Iterable[Key]) -> list[str]:
         """The line under a table that says what its marks mean, if it has any: one limit, or floor, a sentence."""
-        keys = [c._replace(calibrator=name, model=model) for c in columns for name, model in of]
         numbers = (self._numbers[key] for key in keys if key in self._numbers)
         found = [(metric_info(number.key.metric), number.verdict) for number in numbers]
         marked = [(info, v) for info, v in found if v and v.marked]
@@ -85,17 +82,14 @@ def note(marked: Iterable[tuple[str, float, bool]]) -> Iterator[str]:
 
 def _ranges(values: Iterable[tuple[str, float, bool]]) -> dict[str, str]:
     """What is known of each title: `1.1 to 2 %`, of (title, value, whether it is printed in percent)."""
-    found: dict[str, list[float]] = {}
-    units: dict[str, str] = {}
+    found: dict[tuple[str, bool], list[float]] = {}
     for title, value, percent in values:
-        found.setdefault(title, []).append(value * (100 if percent else 1))
-        units[title] = " %" * percent
-    return {title: f"{_range(each)}{units[title]}" for title, each in found.items()}
-
-
-def _range(values: list[float]) -> str:
-    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
-    return low if low == high else f"{low} to {high}"
+        found.setdefault((title, percent), []).append(value * (100 if percent else 1))
+    said = {}
+    for (title, percent), each in found.items():
+        low, high = f"{min(each):.2g}", f"{max(each):.2g}"
+        said[title] = (low if low == high else f"{low} to {high}") + " %" * percent
+    return said
 
 
 def sentences(numbers: Iterable[Number], sizes: Mapping[str, int]) -> list[str]:

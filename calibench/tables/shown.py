@@ -95,8 +95,39 @@ class Report:
         return pd.DataFrame(self.rows)
 
     def figure(self) -> Figure:
-        """A picture: error, NLL, Brier score and ECE of the test set, raw and after each calibrator."""
-        return dots(self.numbers)
+        """A panel for error, NLL, Brier score and ECE of the test set: a row for each calibrator, a bar at the floor.
+
+        Raises:
+            ValueError: If there is none of these metrics.
+        """
+        from matplotlib.figure import Figure
+
+        of_metric: dict[str, dict[str, Number]] = {name: {} for name in HEADLINE}
+        for number in self.numbers:
+            key = number.key
+            if key.split == TEST and key.metric in of_metric and key.label is None:
+                of_metric[key.metric].setdefault(key.calibrator, number)
+        shown = {name: found for name, found in of_metric.items() if found}
+        if not shown:
+            raise ValueError(
+                "there is nothing to draw: the test set has no error, NLL, Brier score or ECE."
+            )
+        rows = [*dict.fromkeys(name for found in shown.values() for name in found)]
+        figure = Figure(figsize=(2 + 2.2 * len(shown), 1 + 0.3 * len(rows)), layout="constrained")
+        panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for axes, (name, found) in zip(panels, shown.items(), strict=True):
+            title = metric_info(name)
+            unit = 100 if title.percent else 1
+            for calibrator, number in found.items():
+                row = rows.index(calibrator)
+                axes.plot(unit * number.value, row, "o", color="C0")
+                if number.interval:
+                    axes.plot([unit * end for end in number.interval], [row, row], color="C0")
+                if number.verdict:
+                    axes.plot(unit * number.verdict.floor, row, "|", color="0.5", markersize=14)
+            axes.set(xlabel=title.label, yticks=range(len(rows)), yticklabels=rows)
+        panels[0].invert_yaxis()
+        return figure
 
     @property
     def sheets(self) -> list[Grid]:
@@ -121,7 +152,8 @@ class Report:
         console, alone = Terminal(), bool(self.file and len(self.sheets) == 1)
         for sheet in () if alone else self.sheets:
             show(sheet, console)
-        for line in [*self._block(), *self.remarks] if alone else self._below():
+        below = [self.footer, *self.lacking, *self.remarks, *self.verdicts]
+        for line in [*self._block(), *self.remarks] if alone else below:
             say(*(wrapped(line).splitlines() or [""]))
         if output:
             console.print(f"{output} is written.", soft_wrap=True)
@@ -140,9 +172,6 @@ class Report:
             yield first["ece"].in_words(n)
             yield "limit: what 95 % of calibrated models with these confidences do not exceed"
         yield f"to compare calibrators: calibench evaluate {shlex.quote(self.file)} --val FILE"
-
-    def _below(self) -> list[str]:
-        return [self.footer, *self.lacking, *self.remarks, *self.verdicts]
 
     def csv(self) -> str:
         """The numbers as CSV."""
@@ -220,43 +249,6 @@ def _line(number: Number) -> str:
     )
     parts = [f"  {info.title:5}  {value:>8}", *([" to ".join(ends)] if ends else [])]
     if number.verdict is not None and number.verdict.limit is not None:
-        parts.append(
-            f"limit {printed(number.verdict.limit, number.key.metric)}{' %' * info.percent}"
-        )
+        limit = printed(number.verdict.limit, number.key.metric)
+        parts.append(f"limit {limit}{' %' * info.percent}")
     return "   ".join(parts)
-
-
-def dots(numbers: Sequence[Number]) -> Figure:
-    """A panel for each leading metric of the test set, and in it a row for each calibrator; a bar is the floor.
-
-    Raises:
-        ValueError: If there is none of these metrics.
-    """
-    from matplotlib.figure import Figure
-
-    of_metric: dict[str, dict[str, Number]] = {name: {} for name in HEADLINE}
-    for number in numbers:
-        key = number.key
-        if key.split == TEST and key.metric in of_metric and key.label is None:
-            of_metric[key.metric].setdefault(key.calibrator, number)
-    shown = {name: found for name, found in of_metric.items() if found}
-    if not shown:
-        raise ValueError(
-            "there is nothing to draw: the test set has no error, NLL, Brier score or ECE."
-        )
-    rows = [*dict.fromkeys(name for found in shown.values() for name in found)]
-    figure = Figure(figsize=(2 + 2.2 * len(shown), 1 + 0.3 * len(rows)), layout="constrained")
-    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-    for axes, (name, found) in zip(panels, shown.items(), strict=True):
-        title = metric_info(name)
-        unit = 100 if title.percent else 1
-        for calibrator, number in found.items():
-            row = rows.index(calibrator)
-            axes.plot(unit * number.value, row, "o", color="C0")
-            if number.interval:
-                axes.plot([unit * end for end in number.interval], [row, row], color="C0")
-            if number.verdict:
-                axes.plot(unit * number.verdict.floor, row, "|", color="0.5", markersize=14)
-        axes.set(xlabel=title.label, yticks=range(len(rows)), yticklabels=rows)
-    panels[0].invert_yaxis()
-    return figure

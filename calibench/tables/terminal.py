@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import NamedTuple, Self
 
 from rich.cells import cell_len
@@ -85,21 +86,15 @@ def _segments(console: Console, grid: Grid, width: int | None, starred: bool) ->
 def _lines(grid: Grid, width: int | None, starred: bool) -> Iterator[_Line]:
     if grid.title:
         yield [_piece(grid.title, "bold")]
-    for piece in _broken(grid.lead, width):
-        yield [_piece(piece)]
+    yield from _plain(textwrap.wrap(grid.lead, width or sys.maxsize))
     for part in fitting(grid, width, starred=starred):
         yield from (*part, [])
     for line in grid.footer:
         said = line.replace(_BOLD, "bold (*):", 1) if starred else line
-        for piece in _broken(said, width and width - 1):
-            yield [_piece(f" {piece}", "dim")]
+        broken = textwrap.wrap(said, width - 1 if width else sys.maxsize)
+        yield from _plain([f" {piece}" for piece in broken], "dim")
     if grid.footer:
         yield []
-
-
-def _broken(text: str, width: int | None) -> list[str]:
-    """A text in lines of a width; None for no limit."""
-    return textwrap.wrap(text, width or max(len(text), 1))
 
 
 def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator[_Part]:
@@ -136,10 +131,17 @@ class _Drawing(NamedTuple):
     def of(
         cls, column: Heading, entries: Sequence[TableEntry], starred: bool, *, narrow: bool
     ) -> Self:
-        """A column of a grid, narrow or wide."""
-        ends = _ends(entries, starred)
+        """A column of a grid, narrow or wide; where one number has a star or a mark, the others have a space."""
+        numbers = [entry for entry in entries if isinstance(entry, PrintedNumber)]
+        marks = max((len(number.mark) for number in numbers), default=0)
         drawn = [_plain(_title(column, narrow), "bold")]
-        drawn += [_printed(column, entry, ends, narrow) for entry in entries]
+        for entry in entries:
+            if isinstance(entry, str):
+                whole = "\n" in entry or not (narrow and column.left)
+                drawn.append(_plain(entry.split("\n") if whole else wrapped(entry, LABEL_WIDTH)))
+            else:
+                star = "*" if entry.best else " "
+                drawn.append(_number(entry, star * starred + entry.mark.ljust(marks), narrow))
         lengths = [[sum(cell_len(piece.text) for piece in line) for line in of] for of in drawn]
         width = max((length for of in lengths for length in of), default=0)
         for lines, those in zip(drawn, lengths, strict=True):
@@ -148,10 +150,6 @@ class _Drawing(NamedTuple):
                     line.insert(len(line) if column.left else 0, Piece(" " * (width - length)))
         heading, *padded = drawn
         return cls(heading, padded, width)
-
-    def row(self, lines: Sequence[_Line], place: int) -> _Line:
-        """One line of an entry, a blank one before its first and after its last."""
-        return lines[place] if 0 <= place < len(lines) else [Piece(" " * self.width)]
 
 
 def _drawn(grid: Grid, starred: bool, *, narrow: bool) -> list[_Drawing]:
@@ -169,23 +167,21 @@ def _width(columns: Sequence[_Drawing]) -> int:
 
 def _part(columns: Sequence[_Drawing], spaced: bool) -> _Part:
     """All lines of some columns: headings are on the last lines of theirs, entries on the first."""
-    height = max(len(column.heading) for column in columns)
-    starts = [len(column.heading) - height for column in columns]
-    lines = [*_lines_of(columns, [column.heading for column in columns], starts, height)]
-    lines.append([Piece("─" * _width(columns))])
+    upside_down = _lines_of(columns, [column.heading[::-1] for column in columns])
+    lines = [*reversed([*upside_down]), [Piece("─" * _width(columns))]]
     for position, row in enumerate(zip(*(column.entries for column in columns), strict=True)):
         lines += [[]] if spaced and position else []
-        lines += _lines_of(columns, row, [0] * len(columns), max(map(len, row)))
+        lines += _lines_of(columns, row)
     return lines
 
 
-def _lines_of(
-    columns: Sequence[_Drawing], row: Sequence[list[_Line]], starts: Sequence[int], height: int
-) -> Iterator[_Line]:
-    """The lines of a row: one of each entry, with gaps between them."""
-    for place in range(height):
-        parts = zip(columns, row, starts, strict=True)
-        joined = [[*column.row(of, start + place), _GAP] for column, of, start in parts]
+def _lines_of(columns: Sequence[_Drawing], row: Sequence[list[_Line]]) -> Iterator[_Line]:
+    """The lines of a row: one of each entry, blank after its last, with gaps between them."""
+    for parts in zip_longest(*row):
+        joined = (
+            [*(part or [Piece(" " * column.width)]), _GAP]
+            for column, part in zip(columns, parts, strict=True)
+        )
         yield [*chain.from_iterable(joined)][:-1]
 
 
@@ -195,36 +191,14 @@ def _title(column: Heading, narrow: bool) -> list[str]:
     return column.title.split("\n")
 
 
-class _Ends(NamedTuple):
-    """What may follow the numbers of a column: where one has it, the others have a space."""
-
-    star: str
-    marks: int
-
-    def of(self, number: PrintedNumber) -> str:
-        """What follows a number."""
-        star = self.star if number.best else " " * len(self.star)
-        return star + number.mark.ljust(self.marks)
-
-
-def _ends(column: Sequence[TableEntry], starred: bool) -> _Ends:
-    marks = max(
-        (len(entry.mark) for entry in column if isinstance(entry, PrintedNumber)), default=0
-    )
-    return _Ends("*" if starred else "", marks)
-
-
-def _printed(column: Heading, entry: TableEntry, ends: _Ends, narrow: bool) -> list[_Line]:
-    if isinstance(entry, str):
-        whole = "\n" in entry or not (narrow and column.left)
-        return _plain(entry.split("\n") if whole else wrapped(entry, LABEL_WIDTH))
-    if entry.lacking:
-        return _plain([entry.text], "yellow")
-    lines = [[_piece(f"{entry.text}{ends.of(entry)}", "bold" if entry.best else "")]]
-    if entry.std:
-        std = _piece(f"±{entry.std}", "dim")
-        lines = [*lines, [std]] if narrow else [[*lines[0], Piece(" "), std]]
-    return lines + (_plain(["-".join(entry.interval)], "dim") if entry.interval else [])
+def _number(number: PrintedNumber, end: str, narrow: bool) -> list[_Line]:
+    if number.lacking:
+        return _plain([number.text], "yellow")
+    lines = [[_piece(f"{number.text}{end}", "bold" if number.best else "")]]
+    if number.std:
+        std = _piece(f"±{number.std}", "dim")
+        lines = [*lines, [std]] if narrow else [[*lines[0], _GAP, std]]
+    return lines + (_plain(["-".join(number.interval)], "dim") if number.interval else [])
 
 
 def _piece(text: str, style: str = "") -> Piece:

@@ -19,9 +19,8 @@ from calibench.runs import settings as key_settings
 from calibench.sweep.plan import runs_of
 from calibench.sweep.selection import selections
 from calibench.sweep.suites import Setting, Suite, is_suite, load_suite
+from calibench.tables.published import MODELS, model_names
 from calibench.tables.published import load as published
-from calibench.tables.published import model_names
-from calibench.tables.published.numbers import MODELS
 from tests.run_folders import write_run
 
 SUITES = [name for name in available() if name.startswith("suites/")]

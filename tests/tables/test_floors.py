@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calibench.statistics import Verdict
 from calibench.statistics.number import Key, Number
-from calibench.tables.scores import Scores, measures, note
+from calibench.tables.scores import Scores, note
 
 
 def test_one_floor_is_a_number() -> None:
@@ -27,6 +27,5 @@ def test_a_limit_that_is_known_is_said_instead_and_each_has_a_sentence() -> None
         Number(Key(name, calibrator=of), 0.01, verdict=Verdict(0.01, 0.3, limit=limit))
         for name, of, limit in (("ece", "raw", 0.02), ("ece", "TS", 0.03), ("smooth_ece", "raw", 0.04))
     ]  # fmt: skip
-    columns, rows = measures("test", ["ece", "smooth_ece"]), [("raw", ""), ("TS", "")]
-    (line,) = Scores(numbers).floor_note(columns, rows)
+    (line,) = Scores(numbers).floor_note(number.key for number in numbers)
     assert line.endswith(" examples. Limit of ECE 2 to 3 %. Limit of smECE 4 %")

@@ -24,8 +24,7 @@ from calibench.statistics.number import Key, Number
 from calibench.store import results_folder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite, load_suite
-from calibench.tables.published import PAPERS, Published, load, model_names
-from calibench.tables.published.numbers import STAGES
+from calibench.tables.published import PAPERS, STAGES, Published, load, model_names
 from calibench.tables.titles import METRICS, Title, metric_info
 
 SCORE = "entropy"  # of the out-of-distribution tables

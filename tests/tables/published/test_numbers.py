@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from calibench.tables.published import (
+    LOSSES,
+    MODELS,
     PAPERS,
     dataset_of,
     load,
@@ -12,7 +14,6 @@ from calibench.tables.published import (
     model_names,
     published_number,
 )
-from calibench.tables.published.numbers import LOSSES, MODELS
 
 
 def test_every_number_is_there() -> None:
