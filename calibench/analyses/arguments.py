@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from calibench.config import Config, available, load, read_yaml
 from calibench.ground.arguments import ends_in, integer_from, non_negative, positive
 from calibench.ground.errors import UsageError
+from calibench.ground.output import FileRow
 from calibench.ground.verb import Count, Option
 from calibench.losses import LOSSES
 from calibench.plots.style import FORMATS, Figure
 from calibench.runs import Run, run_folders
-
-if TYPE_CHECKING:
-    from calibench.ground.output import FileRow
 
 RunFolders = Annotated[
     tuple[Path, ...], Option("RUN", help="Folders of finished runs, or of many.")
@@ -95,23 +93,17 @@ LossArguments = Annotated[
 
 
 def blocks_of(losses: Sequence[str], arguments: Sequence[str]) -> dict[str, Config]:
-    """The losses as they stand in a configuration, by what the user calls them.
-
-    Args:
-        losses: Their names, or `all`.
-        arguments: `NAME=VALUE` of all of them.
+    """The losses, or `all`, with `NAME=VALUE` arguments, as they stand in a configuration, by what the user calls them.
 
     Raises:
         UsageError: If there is no such loss, or an argument is not NAME=VALUE.
     """
     shared = _pairs(arguments, "--argument")
-    return {text: _block(text, shared) for text in _names(losses)}
-
-
-def _names(given: Sequence[str]) -> list[str]:
-    if list(given) != ["all"]:
-        return list(given)
-    return [name.removeprefix("losses/") for name in available() if name.startswith("losses/")]
+    names = list(losses)
+    if names == ["all"]:
+        files = (name for name in available() if name.startswith("losses/"))
+        names = [name.removeprefix("losses/") for name in files]
+    return {text: _block(text, shared) for text in names}
 
 
 def _block(text: str, shared: Mapping[str, object]) -> Config:

@@ -142,9 +142,8 @@ def table_of(found: Sequence[TrainedOnMoons]) -> Grid:
     def number(loss: str, measured: str, factor: int, decimals: int) -> PrintedNumber:
         values = [factor * getattr(one, measured) for one in found if one.loss == loss]
         mean, std = mean_std([value for value in values if not math.isnan(value)])
-        return PrintedNumber(
-            f"{mean:.{decimals}f}", "" if math.isnan(std) else f"{std:.{decimals}f}"
-        )
+        spread = "" if math.isnan(std) else f"{std:.{decimals}f}"
+        return PrintedNumber(f"{mean:.{decimals}f}", spread)
 
     shown = [("error", 100, 2), ("ece", 100, 2), ("slope", 1, 3)]
     losses = dict.fromkeys(one.loss for one in found)

@@ -13,13 +13,7 @@ from calibench.ground.errors import UsageError, errors_as
 from calibench.ground.output import next_commands, say
 from calibench.ground.threads import one_thread
 from calibench.ground.verb import Option
-from calibench.runs import (
-    Cell,
-    Predictions,
-    Run,
-    read_json,
-    run_folders,
-)
+from calibench.runs import Cell, Predictions, Run, read_json, run_folders
 
 ENSEMBLE = "ensemble"
 """The setting of an ensemble that its members have not: how many they are, and what calibrated them."""
@@ -83,14 +77,9 @@ def _groups(results: Path, size: int | None) -> Iterator[list[Run]]:
 
 
 def pooled(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:
-    """Write the ensemble of runs as a run beside them.
+    """Write the ensemble of finished runs of one key as a run beside them; returns its folder.
 
-    Args:
-        runs: Finished runs of one key, with their predictions.
-        calibrate_members: The calibrator of each member, fitted on its own validation predictions.
-
-    Returns:
-        Its folder.
+    With `calibrate_members` that calibrator is fitted on each member's own validation predictions.
 
     Raises:
         UsageError: If their predictions are of different examples.

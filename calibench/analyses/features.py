@@ -66,8 +66,10 @@ def outputs_of(
 
 
 def _is_output(output: Tensor, logits: Tensor, *, scaled: bool) -> bool:
-    if torch.equal(output, logits) or not scaled:
-        return torch.equal(output, logits)
+    if torch.equal(output, logits):
+        return True
+    if not scaled:
+        return False
     factor = (output * logits).sum() / output.square().sum()
     return torch.allclose(factor * output, logits, rtol=1e-4, atol=1e-6)
 
@@ -152,17 +154,14 @@ def _numbers(maps: Mapping[str, FeatureMaps]) -> Iterator[FileRow]:
 
 def study(runs: Sequence[Run], examples: int, trusted: bool, output: Path | None) -> None:
     """Say what the components explain, and write the maps of runs."""
-    names: list[str] = []
-
-    def made() -> Iterator[FeatureMaps]:
-        for run in runs:
-            trained = trained_network(run, trusted=trusted)
-            if trained.data.task.name == MULTILABEL:
-                raise UsageError(f"{run.folder} has several labels an example: no class to colour.")
-            names[:] = trained.data.class_names
-            yield feature_maps(trained.backbone, trained.data.plain_batches("test"), limit=examples)
-
-    maps = dict(zip(labels_of(runs), with_progress(made(), len(runs), "runs"), strict=True))
+    maps: dict[str, FeatureMaps] = {}
+    labelled = zip(labels_of(runs), runs, strict=True)
+    for label, run in with_progress(labelled, len(runs), "runs"):
+        trained = trained_network(run, trusted=trusted)
+        if trained.data.task.name == MULTILABEL:
+            raise UsageError(f"{run.folder} has several labels an example: no class to colour.")
+        names, batches = trained.data.class_names, trained.data.plain_batches("test")
+        maps[label] = feature_maps(trained.backbone, batches, limit=examples)
     for label, of in maps.items():
         shares = " and ".join(f"{share:.0%}" for share in of.explained)
         say(f"{label}: the two principal components have {shares} of the variance")

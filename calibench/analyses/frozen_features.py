@@ -75,10 +75,10 @@ def features(
         raise UsageError(f"{what} shown the data of a benchmark: name it after `{network}`.")
     asked = None
     if data is not None:
-        backbone = [] if is_run else [("model.backbone", network)]
-        asked = configuration([data], [*backbone, *options])
         from calibench.training.mistakes import check
 
+        backbone = [] if is_run else [("model.backbone", network)]
+        asked = configuration([data], [*backbone, *options])
         check(asked)
     run = finished_runs([Path(network)]) if is_run else []
     if len(run) > 1:
@@ -193,10 +193,9 @@ def _write_set(source: Source, name: str, folder: Path, metadata: dict[str, Any]
     network = source.network.to(device)
     on_device = (batch._replace(inputs=batch.inputs.to(device)) for batch in loader)
     found, place, target = None, 0, loader.examples.target.cpu().numpy()
+    outputs = outputs_of(network, on_device, scaled=True)
     try:
-        for of in with_progress(
-            outputs_of(network, on_device, scaled=True), len(loader), f"features of {name}"
-        ):
+        for of in with_progress(outputs, len(loader), f"features of {name}"):
             part = of.features.float().cpu().numpy()
             if found is None:
                 shape = (len(target), part.shape[1])
@@ -212,10 +211,8 @@ def _write_set(source: Source, name: str, folder: Path, metadata: dict[str, Any]
     statistics = {}
     if name == "train":
         mean = found.mean(axis=0, dtype=np.float64)
-        squares = sum(
-            np.square(part - mean).sum(axis=0) for part in np.array_split(found, 1 + place // 4096)
-        )
-        std = np.sqrt(squares / place)
+        parts = np.array_split(found, 1 + place // 4096)  # one after the other: float64 takes room
+        std = np.sqrt(sum(np.square(part - mean).sum(axis=0) for part in parts) / place)
         statistics = {"mean": mean.astype("f4"), "std": np.where(std > 0, std, 1).astype("f4")}
     noted = np.array(json.dumps({"format": 1, **metadata}))
     np.savez(folder / f"{name}.npz", target=target, metadata=noted, **statistics)

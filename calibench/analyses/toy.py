@@ -88,9 +88,8 @@ def trained(
         for _ in range(EPOCHS):
             for rows in torch.split(torch.randperm(len(splits.train.target)), BATCH):
                 optimizer.zero_grad()
-                F.cross_entropy(
-                    network(splits.train.inputs[rows]), splits.train.target[rows]
-                ).backward()  # type: ignore[no-untyped-call]
+                logits = network(splits.train.inputs[rows])
+                F.cross_entropy(logits, splits.train.target[rows]).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
     with torch.no_grad():
         p = network(splits.test.inputs).double().softmax(1)

@@ -176,7 +176,7 @@ def test_the_same_command_computes_only_what_is_missing(
     computed: list[CalibratorFit] = []
     real = cells.row
 
-    def counted(one: CalibratorFit) -> cells.Numbers:
+    def counted(one: CalibratorFit) -> cells.Row:
         computed.append(one)
         return real(one)
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from calibench.analyses.posthoc.peers import peer
 from calibench.analyses.posthoc.sources import ModelPredictions, load
 from calibench.calibrators import Calibrator
 from calibench.calibrators.base import ConvergenceWarning
-from calibench.evaluation.fitting import log_probabilities
+from calibench.evaluation.fitting import predicted_log_probabilities
 from calibench.evaluation.further_metrics import LabelledSet, further_numbers, import_metrics
 from calibench.evaluation.scoring import values
 from calibench.evaluation.settings import calibrator_of
@@ -32,7 +31,7 @@ from calibench.tables.text import csv_field, csv_text
 
 BINS = 15
 
-Numbers = dict[str, Any]
+Row = dict[str, Any]
 Block = Mapping[str, Any]
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -67,7 +66,7 @@ def alone() -> None:
     load_plugins("calibrators")
 
 
-def row(cell: CalibratorFit) -> Numbers:
+def row(cell: CalibratorFit) -> Row:
     """The row of a cell: metrics and CPU seconds; of a fit that fails the reason in `note`."""
     val, test = _parts(cell)
     wrong = (ArithmeticError, RuntimeError, ValueError)
@@ -84,7 +83,7 @@ def row(cell: CalibratorFit) -> Numbers:
     return {"fitted_on": len(val.target), "tested_on": len(test.target), **said, **numbers}
 
 
-def _numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -> Numbers:
+def _numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -> Row:
     calibrator: Calibrator | None = None
     if cell.calibrator in cell.also:
         calibrator = peer(cell.calibrator)
@@ -94,35 +93,23 @@ def _numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -> Number
     if calibrator is not None:
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     fitted = time.process_time()
-    log_probs = log_probabilities(torch.from_numpy(test.logits), calibrator)
+    log_probs = predicted_log_probabilities(test, calibrator)
     applied = time.process_time()
     found = values(log_probs, torch.from_numpy(test.target), cell.metrics, n_bins=BINS)
     if cell.further:
-        found |= _further(cell.further, calibrator, log_probs, val, test)
+        import_metrics(cell.further)
+        of_val = LabelledSet.of(val, predicted_log_probabilities(val, calibrator))
+        more = further_numbers(LabelledSet.of(test, log_probs), cell.further, (), of_val)
+        found |= {number.key.metric: number.value for number in more if not number.key.label}
     if lacking := [name for name in cell.metrics if name not in found]:
         raise ValueError(f"{lacking[0]} has no value for these predictions")
     found = {name: found[name] for name in cell.metrics}
     return {**found, "fit_seconds": fitted - start, "apply_seconds": applied - fitted}
 
 
-def _further(
-    blocks: Sequence[Block],
-    calibrator: Calibrator | None,
-    log_probs: Tensor,
-    val: Predictions,
-    test: Predictions,
-) -> Numbers:
-    import_metrics(blocks)
-    labelled = LabelledSet.of(test, log_probs)
-    of_val = LabelledSet.of(val, log_probabilities(torch.from_numpy(val.logits), calibrator))
-    numbers = further_numbers(labelled, blocks, (), of_val)
-    return {number.key.metric: number.value for number in numbers if not number.key.label}
-
-
 def _parts(cell: CalibratorFit) -> tuple[Predictions, Predictions]:
     """What is fitted on and what is scored."""
-    sets = load(cell.source, cell.reader)
-    first, *others = sets.values()
+    first, *others = load(cell.source, cell.reader).values()
     order = np.random.RandomState(cell.repeat).permutation(len(first.target))
     if others:
         chosen = order[: cell.size] if cell.size else np.arange(len(order))
@@ -135,35 +122,8 @@ def _rows(part: Predictions, rows: Indices) -> Predictions:
     return Predictions(part.logits[rows], part.target[rows], part.metadata)
 
 
-def planned(
-    found: Sequence[ModelPredictions],
-    calibrators: Sequence[str],
-    *,
-    repeats: int,
-    sizes: Sequence[int],
-    metrics: tuple[str, ...],
-    reader: Reader,
-    further: tuple[Block, ...] = (),
-    also: tuple[str, ...] = (),
-) -> list[CalibratorFit]:
-    """The cells, source by source: one split where val and test are given, else random halves.
-
-    With sizes each one is drawn as often as there are repeats, where there are as many examples.
-    """
-    return [
-        CalibratorFit(source, name, repeat, size, metrics, reader, further, also)
-        for source in found
-        for size in (sizes or (0,))
-        if size <= source.fitted_on
-        for repeat in range(repeats if size or source.halved else 1)
-        for name in dict.fromkeys((*calibrators, *also))
-    ]
-
-
 IDENTITY = ("dataset", "model", "seed", "digest", "size", "repeat", "calibrator", "version")
 NUMBERS = ("classes", "fitted_on", "tested_on", "shrinkage", "fit_seconds", "apply_seconds", "note")
-
-Row = dict[str, Any]
 
 
 class ResultsFile:

@@ -26,7 +26,7 @@ from calibench.tables.text import markdown
 from calibench.tables.titles import TEST_METRICS, direction, metric_named
 
 if TYPE_CHECKING:
-    from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile
+    from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile, Row
 
 TS = "TemperatureScaling"
 
@@ -74,11 +74,7 @@ def _metrics(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(metric_named, chosen)))
 
 
-def benchmark(
-    source_names: Sequence[str],
-    asked: PosthocSettings,
-    output: Path,
-) -> None:
+def benchmark(source_names: Sequence[str], asked: PosthocSettings, output: Path) -> None:
     """Compute what is missing, print the tables, write tables and pictures.
 
     Raises:
@@ -97,10 +93,15 @@ def benchmark(
         peer(name)
     found = sources(source_names, asked.reader)
     metrics, further = _asked(asked.metrics)
-    planned = cells.planned(
-        found, calibrators, repeats=asked.repeats, sizes=asked.sizes,
-        metrics=metrics, reader=asked.reader, further=further, also=asked.also,
-    )  # fmt: skip
+    # one split where val and test are given, else random halves; each size as often as there are repeats
+    planned = [
+        cells.CalibratorFit(source, name, repeat, size, metrics, asked.reader, further, asked.also)
+        for source in found
+        for size in (asked.sizes or (0,))
+        if size <= source.fitted_on
+        for repeat in range(asked.repeats if size or source.halved else 1)
+        for name in dict.fromkeys((*calibrators, *asked.also))
+    ]
     if not planned:
         most = max(source.fitted_on for source in found)
         few = f"no source has so many validation examples; the largest has {most}."
@@ -108,9 +109,10 @@ def benchmark(
     with held(output / ".posthoc.lock"):
         results = cells.ResultsFile(output / "results.csv", metrics)
         _compute(results, planned, asked.jobs)
-        _report(results, planned, metrics, output)
+        rows = results.of(planned)
+        _report(rows, metrics, output)
         if asked.arena:
-            cells.write_arena(results.of(planned), output / "arena")
+            cells.write_arena(rows, output / "arena")
 
 
 def _asked(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
@@ -152,28 +154,21 @@ def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) 
             for cell, row in zip(missing, numbers, strict=True):
                 add(cell, row)
         except BrokenProcessPool as error:
-            goes_on = "the same command goes on where it ended."
-            raise ExpectedFailure(
-                f"a worker process was killed (out of memory?): {goes_on}"
-            ) from error
+            killed = "a worker process was killed (out of memory?)"
+            raise ExpectedFailure(f"{killed}: the same command goes on where it ended.") from error
 
 
-def _report(
-    results: ResultsFile,
-    planned: Sequence[CalibratorFit],
-    metrics: Sequence[str],
-    output: Path,
-) -> None:
+def _report(rows: Sequence[Row], metrics: Sequence[str], output: Path) -> None:
     from calibench.analyses.posthoc import summary
 
-    found = summary.frame(results.of(planned), metrics)
+    found = summary.frame(rows, metrics)
     made = summary.summarised(found[found["size"] == max(found["size"])], metrics)
     table = summary.curves(found, made.first)
     console = Terminal()
     grids = [made.grid(), *([] if table is None else [summary.curve_grid(table, made.first)])]
     for grid in grids:
         show(grid, console)
-    failed = [row for row in results.of(planned) if str(row["note"]).startswith("failed")]
+    failed = [row for row in rows if str(row["note"]).startswith("failed")]
     for row in failed[:3]:
         console.print(f"{row['model']} {row['calibrator']}: {row['note']}", soft_wrap=True)
     write_output(output / "summary.md", "\n".join(map(markdown, grids)).encode())

@@ -11,14 +11,17 @@ import numpy as np
 from calibench.ground.arrays import Floats
 from calibench.ground.docstrings import documented
 from calibench.ground.errors import UsageError, near_matches
+from calibench.plots.picture import Picture
 from calibench.plots.style import (
     GREY,
     Axes,
     PictureFile,
     Width,
     check_kept,
+    legend_below,
     logarithmic_at,
     look,
+    panels,
     tidied,
 )
 from calibench.statistics.number import RAW
@@ -27,9 +30,8 @@ from calibench.tables.titles import initials, metric_info, metric_named
 if TYPE_CHECKING:
     import pandas as pd
 
-    from calibench.plots.picture import Picture
-
 SHOWN = 6  # calibrators, if none are named
+_COMMAND = "`calibench posthoc --sizes 100 300 1000`"
 
 
 @documented(shown=str(SHOWN))
@@ -60,8 +62,7 @@ def plot_learning_curves(
     file = results / "results.csv" if results.is_dir() else results
     check_kept(output, file)
     if not file.is_file():
-        said = "`calibench posthoc --sizes 100 300 1000` writes one."
-        raise UsageError(f"there is no {file}: {said}")
+        raise UsageError(f"there is no {file}: {_COMMAND} writes one.")
     name = metric_named(metric)
     picture(_read(file, name), name, calibrators).write(output, width=width)
     return 0
@@ -76,8 +77,7 @@ def _read(file: Path, metric: str) -> pd.DataFrame:
             raise UsageError(f"{file} has no column `{name}`{near_matches(name, found.columns)}.")
     found = found[(found["size"] > 0) & np.isfinite(found[metric])]
     if found["size"].nunique() < 2:
-        more = "`calibench posthoc --sizes 100 300 1000`."
-        raise UsageError(f"{file} has fewer than two sizes: {more}")
+        raise UsageError(f"{file} has fewer than two sizes: {_COMMAND}.")
     return found
 
 
@@ -87,9 +87,6 @@ def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Pic
     Raises:
         UsageError: If there is no such calibrator.
     """
-    from calibench.plots.picture import Picture
-    from calibench.plots.style import legend_below, panels
-
     known = found["calibrator"].unique()
     for name in calibrators:
         if name not in known:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibench.ground.arrays import Array
 from calibench.ground.errors import UsageError, near_matches
 
 if TYPE_CHECKING:
     from calibench.calibrators import SklearnCalibrator
-    from calibench.ground.arrays import Array
 
 
 def known_peers(name: str, peers: tuple[str, ...]) -> tuple[str, ...]:
@@ -32,6 +32,9 @@ def known_peers(name: str, peers: tuple[str, ...]) -> tuple[str, ...]:
     return peers
 
 
+_FEW = 60  # rows of a first fit
+
+
 @cache
 def peer(text: str) -> SklearnCalibrator:
     """A calibrator of another package, in its published form; a fit starts anew.
@@ -42,32 +45,21 @@ def peer(text: str) -> SklearnCalibrator:
     Raises:
         ValueError: If it is not installed, or has no calibrator of this name.
     """
+    import torch
+
     from calibench.calibrators import SklearnCalibrator
 
     package, _, name = text.partition(":")
     try:
         made = SklearnCalibrator(_PACKAGES[package](name), shrinkage=False)
-        _fitted_on_a_few(made)
+        rows = torch.randn(_FEW, 3, generator=torch.Generator().manual_seed(0))
+        made.fit(rows, torch.arange(_FEW) % 3).log_prob(rows)
     except ImportError as error:
         raise ValueError(f"`{text}` needs a package that is not installed: {error}") from error
     except Exception as error:
         said = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(f"`{text}` cannot be had: {said}") from error
     return made
-
-
-_FEW = 60
-
-
-def _fitted_on_a_few(calibrator: SklearnCalibrator) -> None:
-    import torch
-
-    rows = torch.randn(_FEW, 3, generator=torch.Generator().manual_seed(0))
-    calibrator.fit(rows, torch.arange(_FEW) % 3).log_prob(rows)
-
-
-def _of_probmetrics(name: str) -> Any:
-    return import_module("probmetrics.calibrators").get_calibrator(name)
 
 
 def _of_netcal(name: str) -> Any:
@@ -137,7 +129,7 @@ def _given(classes: Array) -> Any:
 
 
 _PACKAGES: dict[str, Callable[[str], Any]] = {
-    "probmetrics": _of_probmetrics,
+    "probmetrics": lambda name: import_module("probmetrics.calibrators").get_calibrator(name),
     "netcal": _of_netcal,
     "sklearn": _OnProbabilities,
 }

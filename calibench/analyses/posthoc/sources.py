@@ -61,8 +61,8 @@ class ModelPredictions:
     """Predictions of one model on one data set; of a run its backbone, loss and key on its benchmark.
 
     Attributes:
-        seed: Seed of the run, 1 of files.
         files: Files `val` and `test`, or one that is split at random into halves, by the name of the split.
+        seed: Seed of the run, 1 of files.
         entry: Whether the files are those of an entry or run.
         digest: Of the files' content.
         examples: Number of validation examples, or of all in a single file.
@@ -71,9 +71,9 @@ class ModelPredictions:
 
     dataset: str
     model: str
-    seed: int
     files: tuple[tuple[str, Path], ...]
-    entry: bool
+    seed: int = 1
+    entry: bool = False
     digest: str = ""
     examples: int = 0
     classes: int = 0
@@ -155,9 +155,7 @@ def _run(folder: Path) -> ModelPredictions | None:
     if entry.status.get("status") != "done" or not parts:
         return None
     benchmark, *names, seed = entry.cell
-    return ModelPredictions(
-        benchmark, "/".join(names), seed, parts, entry=True, digest=entry.digest
-    )
+    return ModelPredictions(benchmark, "/".join(names), parts, seed, True, entry.digest)
 
 
 def _pair(folder: Path) -> ModelPredictions | None:
@@ -165,7 +163,7 @@ def _pair(folder: Path) -> ModelPredictions | None:
     found = folder.iterdir() if folder.is_dir() else ()
     parts = _val_and_test({file.stem: file for file in found if file.suffix in _SUFFIXES})
     *_, dataset, model = folder.absolute().parts
-    return ModelPredictions(dataset, model, 1, parts, entry=False) if parts else None
+    return ModelPredictions(dataset, model, parts) if parts else None
 
 
 def _val_and_test(files: Mapping[str, Path]) -> tuple[tuple[str, Path], ...]:
@@ -178,14 +176,14 @@ def _single(file: Path) -> ModelPredictions:
     """One file; `<data set>__<model>` is what people call it."""
     dataset, _, model = file.stem.partition("__")
     model = model or file.parent.absolute().name
-    return ModelPredictions(dataset, model, 1, ((_WHOLE, file),), entry=False)
+    return ModelPredictions(dataset, model, ((_WHOLE, file),))
 
 
 def _of_arena(model: str) -> ModelPredictions:
     """A model of an HDF5 file, whose places stand for files: it is read when it is needed, one at a time."""
     dataset, name = dataset_and_model(model)
     places = (("val", Path(f"{model}/cal")), ("test", Path(f"{model}/test")))
-    return ModelPredictions(dataset, name, 1, places, entry=False)
+    return ModelPredictions(dataset, name, places)
 
 
 def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:

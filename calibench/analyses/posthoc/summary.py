@@ -52,12 +52,6 @@ def _without_one(of: SetMean) -> tuple[PrintedNumber, PrintedNumber]:
     return PrintedNumber(f"{of.median:.4f}"), PrintedNumber(ends)
 
 
-_SPREAD = {
-    True: "brackets: 95 % t interval over data sets",
-    False: f"no interval, for want of {FEWEST_SETS} data sets",
-}
-
-
 @dataclass(frozen=True)
 class BenchmarkSummary:
     """What the table and the pictures show of some results.
@@ -121,9 +115,11 @@ class BenchmarkSummary:
     def _footer(self) -> list[str]:
         datasets, models = self.sets
         first = metric_info(self.first).title
+        spread = "brackets: 95 % t interval over data sets"
+        if datasets < FEWEST_SETS:
+            spread = f"no interval, for want of {FEWEST_SETS} data sets"
         lines = [
-            f"{models} models on {datasets} data sets; means over data sets, each once; "
-            f"{_SPREAD[datasets >= FEWEST_SETS]}",
+            f"{models} models on {datasets} data sets; means over data sets, each once; {spread}",
             "PHI (post-hoc improvement): how much lower the score is than the uncalibrated one (raw), or than "
             f"temperature scaling's (TS); wins: other methods with a higher {first}; rank by {first}",
         ]
@@ -149,11 +145,9 @@ def frame(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> pd.DataF
 
 
 def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> BenchmarkSummary:
-    """The summary of results of one size.
+    """The summary of results of one size, as `frame` gives them; seeds and repeats of a model are averaged.
 
-    Args:
-        found: What `frame` gives; seeds and repeats of a model are averaged.
-        metrics: The metrics, the first of which ranks.
+    The first of the metrics ranks.
 
     Raises:
         ValueError: If no model has results of all calibrators.
@@ -162,23 +156,19 @@ def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> BenchmarkSummary:
     whole = by_set.dropna()
     if whole.empty:
         raise ValueError("no model has results of all calibrators.")
-    score = whole[metrics[0]]
-    mean_ranks = score.groupby(level="dataset").mean().rank(axis=1).mean()
-    names = sorted(score.columns, key=lambda name: (mean_ranks[name], name))
-    score = score[names]
-    values, of = score.to_numpy(), whole.index.get_level_values("dataset")
-    beaten = [_share_beaten(values, place) for place in range(len(names))]
     by_dataset = whole.groupby(level="dataset").mean()
+    mean_ranks = by_dataset[metrics[0]].rank(axis=1).mean()
+    names = sorted(mean_ranks.index, key=lambda name: (mean_ranks[name], name))
+    # the others with a higher score, a tie as a half: the methods less the rank, where ties share theirs
+    beaten = (len(names) - whole[metrics[0]].rank(axis=1)) / (len(names) - 1)
+    of = whole.index.get_level_values("dataset")
     ranked = by_dataset[metrics[0]][names].to_numpy()
     return BenchmarkSummary(
         names=names,
-        sets=(whole.index.get_level_values("dataset").nunique(), len(whole)),
+        sets=(len(by_dataset), len(whole)),
         left_out=len(by_set) - len(whole),
         ranks=compare_ranks(ranked.tolist()) if len(names) > 1 and len(ranked) > 1 else None,
-        win_rate={
-            n: mean_over_sets(share, of).within(0, 1)
-            for n, share in zip(names, beaten, strict=True)
-        },
+        win_rate={n: mean_over_sets(beaten[n].to_numpy(), of).within(0, 1) for n in names},
         improvement={
             (metric, before, name): mean_over_sets(_improvement(whole[metric], before, name), of)
             for metric in metrics
@@ -191,15 +181,6 @@ def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> BenchmarkSummary:
         infinite=np.isinf(whole["nll"]).sum().to_dict() if "nll" in metrics else {},
         size=int(found["size"].max()),
     )
-
-
-def _share_beaten(values: Floats, place: int) -> Floats:
-    """Share of the other methods with a higher score, a tie as a half, in each model."""
-    own, others = values[:, [place]], np.delete(values, place, axis=1)
-    if not others.size:
-        return np.full(len(values), np.nan)
-    shares: Floats = ((others > own) + 0.5 * (others == own)).mean(axis=1)
-    return shares
 
 
 def _improvement(score: pd.DataFrame, of: str, name: str) -> Floats:
@@ -226,16 +207,14 @@ def curve_grid(table: pd.DataFrame, metric: str) -> Grid:
     """Learning curves as a table; the best of each size is bold."""
     columns = headings("calibrator", *(f"{size:g}" for size in table.columns))
     best = table.max()
-    order = table.iloc[:, -1].sort_values(ascending=False).index
-    of_sizes = {name: table.loc[name].items() for name in order}
+    ordered = table.sort_values(table.columns[-1], ascending=False)
     rows: list[list[PrintedNumber | str]] = [
-        [str(name), *(PrintedNumber(f"{v:.4f}", best=v == best[size]) for size, v in values)]
-        for name, values in of_sizes.items()
+        [str(name), *(PrintedNumber(f"{v:.4f}", best=v == best[n]) for n, v in values.items())]
+        for name, values in ordered.iterrows()
     ]
     title = f"PHI of {metric_info(metric).title} over raw by number of validation examples"
-    return Grid(
-        title, columns, rows, ["means over data sets, each once; bold: the highest of the column"]
-    )
+    footer = ["means over data sets, each once; bold: the highest of the column"]
+    return Grid(title, columns, rows, footer)
 
 
 ROW = 0.19  # height in inches of a calibrator
@@ -265,18 +244,11 @@ def improvements(summary: BenchmarkSummary) -> Picture:
     grid[0].set_yticks(range(len(names)), names)
     width, height = figure.get_size_inches()
     figure.set_size_inches(width + 1.2, height)
-    numbers = [
-        {
-            "metric": score,
-            "over": of,
-            "calibrator": name,
-            "phi": e.value,
-            "low": e.low,
-            "high": e.high,
-        }
-        for (score, of), name in product(shown, names)
-        if (e := summary.improvement[score, of, name])
-    ]
+    numbers = []
+    for (score, of), name in product(shown, names):
+        phi = summary.improvement[score, of, name]
+        value = {"phi": phi.value, "low": phi.low, "high": phi.high}
+        numbers.append({"metric": score, "over": of, "calibrator": name, **value})
     return Picture(figure, numbers)
 
 
