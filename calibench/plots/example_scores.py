@@ -1,6 +1,6 @@
 """Confidence, entropy and predicted class of each example, from saved logits, raw or after a calibrator."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from calibench.calibrators import Calibrator
 from calibench.evaluation.fitting import log_probabilities
-from calibench.evaluation.settings import calibrator_of_run, fitted_from
+from calibench.evaluation.settings import calibrator_of_run
 from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.leaderboard.records import Record
-from calibench.plots.reliability import Reliability, reliability
+from calibench.plots.reliability import Reliability, examples_and_runs, reliability
 from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliability
-from calibench.runs import Predictions, read_json
+from calibench.runs import Predictions
 from calibench.statistics.number import RAW, TEST
 
 
@@ -78,18 +79,15 @@ class ExampleScores:
             CorruptRun: If it cannot be read.
             ValueError: If there is no such calibrator, or the run names a class that is not loaded.
         """
-        raw = calibrator == RAW
-        log_prob = None if raw else calibrator_of_run(record.folder, calibrator).log_prob
-        return cls.after(log_prob, load_predictions(record, split))
+        fitted = fitted_calibrator(record, calibrator)
+        return cls.after(fitted, load_predictions(record, split))
 
     @classmethod
-    def after(
-        cls, log_prob: Callable[[torch.Tensor], torch.Tensor] | None, predictions: Predictions
-    ) -> Self:
+    def after(cls, calibrator: Calibrator | None, predictions: Predictions) -> Self:
         """The scores of predictions after a calibrator, or as they are."""
         logits = predictions.logits
-        if log_prob is not None:
-            logits = log_prob(torch.from_numpy(logits).double()).numpy()
+        if calibrator is not None:
+            logits = calibrator.log_prob(torch.from_numpy(logits).double()).numpy()
         return cls.of(logits, predictions.target, predictions.metadata)
 
     @classmethod
@@ -99,11 +97,7 @@ class ExampleScores:
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("confidence", "metric_confidence", "entropy", "predicted", "target")
         }
-        shared = all(np.array_equal(part.target, parts[0].target) for part in parts)
-        sizes = [len(part.target) for part in parts]
-        own = np.concatenate([part.example for part in parts])
-        example = own if shared else np.arange(len(own))
-        run = np.repeat(np.arange(len(parts)), sizes)
+        example, run = examples_and_runs([part.target for part in parts])
         return replace(parts[0], **arrays, example=example, run=run)
 
     @property
@@ -136,21 +130,6 @@ def load_predictions(record: Record, split: str) -> Predictions:
     return Predictions.load(Path(record.folder) / "predictions" / f"{split}.npz")
 
 
-def probabilities(record: Record, split: str, name: str) -> Floats:
-    """Probabilities (N, K) of a run on a split, raw or after a calibrator; see `ExampleScores.load`."""
-    logits = torch.from_numpy(load_predictions(record, split).logits)
-    calibrator = None if name == RAW else calibrator_of_run(record.folder, name)
-    return log_probabilities(logits, calibrator).double().exp().numpy()
-
-
-def as_fitted(
-    record: Record, predictions: Predictions, names: Sequence[str]
-) -> dict[str, ExampleScores]:
-    """Scores after several calibrators, by their names in a leaderboard; without those that metrics.json lacks."""
-    content = read_json(f"{record.folder}/metrics.json")
-    fitted = {name: fitted_from(content, name) for name in names}
-    return {
-        name: ExampleScores.after(of.log_prob, predictions)
-        for name, of in fitted.items()
-        if of is not None
-    }
+def fitted_calibrator(record: Record, name: str) -> Calibrator | None:
+    """A run's calibrator, fitted; None for raw probabilities. It raises as `ExampleScores.load` does."""
+    return None if name == RAW else calibrator_of_run(record.folder, name)

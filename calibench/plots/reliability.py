@@ -104,11 +104,7 @@ def error_of_runs(gap: Floats, cell: Integers, n_bins: int) -> Floats:
 
 
 def _independent(
-    bins: Integers,
-    example: Integers,
-    correct: Booleans,
-    count: Integers,
-    accuracy: Floats,
+    bins: Integers, example: Integers, correct: Booleans, count: Integers, accuracy: Floats
 ) -> Floats:
     """How many independent examples the predictions of each bin are worth, (n_bins,)."""
     n_bins = len(count)
@@ -188,6 +184,18 @@ def draw_reliability(
     return axes
 
 
+def examples_and_runs(targets: Sequence[Integers]) -> tuple[Integers, Integers]:
+    """The number of the example and of the run of each prediction of runs, one after the other.
+
+    Runs with the same classes (N,) are of the same examples.
+    """
+    sizes = [len(of) for of in targets]
+    shared = all(np.array_equal(of, targets[0]) for of in targets)
+    example = np.arange(sum(sizes))
+    run = np.repeat(np.arange(len(sizes)), sizes)
+    return example % sizes[0] if shared else example, run
+
+
 SHOWN = 12  # classes that a picture has room for
 
 
@@ -199,10 +207,7 @@ def class_reliability(
     Of probabilities (N, K) and classes (N,) of each run; runs with the same classes are of the same examples.
     """
     pooled, target = np.concatenate(probs), np.concatenate(targets)
-    sizes = [len(of) for of in targets]
-    shared = all(np.array_equal(of, targets[0]) for of in targets)
-    example = np.concatenate([np.arange(n) for n in sizes]) if shared else np.arange(len(target))
-    run = np.repeat(np.arange(len(sizes)), sizes)
+    example, run = examples_and_runs(targets)
     return [
         reliability(of_class, target == k, n_bins=n_bins, example=example, run=run)
         for k, of_class in enumerate(pooled.T)
@@ -245,11 +250,7 @@ class BinnedErrors(NamedTuple):
 
 
 def binned_errors(
-    confidence: Floats,
-    correct: Booleans,
-    run: Integers,
-    *,
-    bins: Sequence[int] = BINS,
+    confidence: Floats, correct: Booleans, run: Integers, *, bins: Sequence[int] = BINS
 ) -> BinnedErrors:
     """Compute the expected calibration error of each run with each number of equal-width bins.
 

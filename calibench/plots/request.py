@@ -18,7 +18,6 @@ from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Row, Table, build_tables
 from calibench.plots.curves import OverEpochs
 from calibench.statistics.number import RAW, TEST
-from calibench.tables.titles import initials
 
 if TYPE_CHECKING:
     from calibench.plots.example_scores import ExampleScores
@@ -97,16 +96,14 @@ class Request:
             if all(math.isnan(value.mean) for value in values):
                 raise ValueError(f"no run of {table.title} has {self.metric}.")
 
-    def scores(self, row: Row, split: str = TEST) -> ExampleScores:
-        """Scores of the examples of all runs of a row, after the calibrator."""
-        return self.after(self.shown.calibrator, row, split)
-
-    def after(self, calibrator: str, row: Row, split: str = TEST) -> ExampleScores:
-        """Scores of the examples of all runs of a row, raw or after a calibrator."""
+    def scores(self, row: Row, split: str = TEST, calibrator: str | None = None) -> ExampleScores:
+        """Scores of the examples of all runs of a row, after the calibrator that is shown or another one."""
         from calibench.plots.example_scores import ExampleScores  # torch
 
-        records = row.records.values()
-        return ExampleScores.joined([ExampleScores.load(r, split, calibrator) for r in records])
+        name = calibrator or self.shown.calibrator
+        return ExampleScores.joined(
+            [ExampleScores.load(record, split, name) for record in row.records.values()]
+        )
 
     def shows_curve(self, column: Column) -> bool:
         """Whether a logged number is drawn: of the metric that was asked for, or any by its first bins."""
@@ -131,11 +128,6 @@ def after(calibrator: str) -> str:
     return "" if calibrator == RAW else f"\nafter {calibrator}"
 
 
-def short(calibrator: str) -> str:
-    """A calibrator's initials."""
-    return RAW if calibrator == RAW else initials(calibrator)
-
-
 def with_bins(column: Column, tables: Sequence[Table]) -> str:
     """The title of a metric with the bins that its tables have: `ECE % (15 bins)`."""
     numbers = {table.n_bins(column) for table in tables} - {None}
@@ -157,14 +149,9 @@ def place_of(table: Table, row: Row) -> FileRow:
 def request_of(
     folder: str, shown: Shown, over_epochs: OverEpochs, usual_metric: str, *, logged: bool = False
 ) -> Request:
-    """What is drawn of a folder of runs; of `usual_metric` if none is asked for.
+    """What is drawn of a folder of runs, or a store; of `usual_metric` if none is asked for.
 
-    Args:
-        folder: What `results_folder` takes.
-        shown: Which runs, and what of them.
-        over_epochs: What training curves show.
-        usual_metric: The metric if none is named.
-        logged: Whether the metric is one of those that training logged, not of the leaderboard.
+    A metric that is `logged` is one of training's, which the leaderboard need not have.
 
     Raises:
         FileNotFoundError: If the folder is missing.

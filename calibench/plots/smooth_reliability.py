@@ -15,6 +15,7 @@ from torch import Tensor
 from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.metrics.smoothing import REFLECTED, SOFTENING, Residuals, error_and_width
 from calibench.statistics import LEVEL
+from calibench.statistics.poisson_binomial import PoissonBinomial
 
 POINTS = 201  # of a curve
 DRAWS = 400  # of calibrated models, and of resampled test sets
@@ -44,9 +45,10 @@ class SmoothReliability:
     def where(self, least: int) -> SmoothReliability:
         """The curve with NaN where fewer predictions than so many lie under the kernel."""
         under = self.density * self.predictions * self.width * math.sqrt(math.tau)
-        names = (name for name in _OF_POINTS if name not in ("confidence", "density"))
         kept: dict[str, Any] = {
-            name: np.where(under >= least, getattr(self, name), np.nan) for name in names
+            name: np.where(under >= least, getattr(self, name), np.nan)
+            for name in _OF_POINTS
+            if name not in ("confidence", "density")
         }
         return replace(self, **kept)
 
@@ -147,8 +149,6 @@ def _consistency_band(
     confidence: Tensor, width: float, at: Tensor, random: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """The curve that a calibrated model is expected to have, (T,), and where it lies, (2, T)."""
-    from calibench.statistics.poisson_binomial import PoissonBinomial
-
     cell = (confidence * _CELLS).round().long()
     kept, place = torch.unique(cell, return_inverse=True)
     model = PoissonBinomial(confidence.numpy().clip(0, 1), place.numpy(), len(kept))

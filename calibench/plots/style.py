@@ -64,15 +64,13 @@ def color(index: int) -> str:
     return PALETTE[index % len(PALETTE)]
 
 
-def line(index: int) -> str:
-    """The line style of line number `index`: neighbours are told apart in grey, and lines of the same colour, too."""
-    return LINES[index % len(LINES)]
-
-
 def look(index: int, *, marked: bool = False) -> dict[str, Any]:
-    """Colour, line style and, where it is `marked`, marker of line number `index`, as arguments of matplotlib."""
+    """Colour, line style and, where it is `marked`, marker of line number `index`, as arguments of matplotlib.
+
+    Without colours, neighbours are told apart by their style, and so are lines of the same colour.
+    """
     marks = {"marker": marker(index)} if marked else {}
-    return {"color": color(index), "linestyle": line(index), **marks}
+    return {"color": color(index), "linestyle": LINES[index % len(LINES)], **marks}
 
 
 def hatch(index: int) -> str:
@@ -281,25 +279,22 @@ def check_kept(output: Path, *read: Path) -> None:
 
 
 def as_file(figure: Figure, form: str) -> bytes:
-    """A figure as `png`, `svg` or `pdf`, with its texts as text."""
+    """A figure as `png`, `svg` or `pdf`.
+
+    Every text is shown literally: `$` starts no formula, control characters are shown by name.
+    """
     from matplotlib import rc_context
-
-    as_text(figure)
-    drawn = io.BytesIO()
-    with rc_context(FONTS):
-        figure.draw_without_rendering()  # one pass of the layout leaves titles above a legend cut
-        figure.savefig(drawn, dpi=200, format=form)
-    return drawn.getvalue()
-
-
-def as_text(figure: Figure) -> None:
-    """Show every text of a figure literally: `$` starts no formula, control characters are shown by name."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         text.set_parse_math(False)
         text.set_text(printable(text.get_text(), keep="\n"))
+    drawn = io.BytesIO()
+    with rc_context(FONTS):
+        figure.draw_without_rendering()  # one pass of the layout leaves titles above a legend cut
+        figure.savefig(drawn, dpi=200, format=form)
+    return drawn.getvalue()
 
 
 def _width(axes: Axes) -> float:

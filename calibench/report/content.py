@@ -35,9 +35,7 @@ IMPORTS = (
     "calibench.plots.example_scores",
     "calibench.evaluation.bootstrap",
 )
-RUNS_A_PROCESS = (
-    40  # that have logits: with fewer, starting another process takes longer than it saves
-)
+RUNS_A_PROCESS = 40  # with logits: with fewer, starting a process takes longer than it saves
 
 
 def report_content(read: Results, *, title: str, n_bins: int = 15, processes: int = 1) -> Json:
@@ -164,11 +162,8 @@ def _curves(records: Sequence[Record]) -> tuple[str, list[str]]:
             problems.append(str(error))
             continue
         for name, points in run.items():
-            pair: Coordinates = [
-                [int(x) for x, _ in points],
-                [float(f"{y:.5g}") for _, y in points],
-            ]
-            found.setdefault(name, []).append(pair)
+            epochs, values = [int(x) for x, _ in points], [short(y) for _, y in points]
+            found.setdefault(name, []).append([epochs, values])
     return embedded(found), problems
 
 
@@ -222,15 +217,13 @@ def _shift(table: Table, row: Row) -> Json:
             own = key.n_bins in (None, table.n_bins(Column(key.metric)))
             if own and key.calibrator == RAW and key.score is None and key.split != VAL:
                 sums.setdefault(key.metric, {}).setdefault(key.split, []).append(value)
-    means = {
-        metric: {split: short(math.fsum(v) / len(v)) for split, v in splits.items()}
-        for metric, splits in sums.items()
-        if len(splits) > 1
-    }
     return {
-        metric: {TEST: of[TEST], **of} if TEST in of else of
-        for metric, of in means.items()
-        if metric in METRICS
+        metric: {
+            split: short(math.fsum(splits[split]) / len(splits[split]))
+            for split in sorted(splits, key=lambda split: split != TEST)
+        }
+        for metric, splits in sums.items()
+        if len(splits) > 1 and metric in METRICS
     }
 
 

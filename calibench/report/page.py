@@ -9,14 +9,6 @@ from typing import Any
 import numpy as np
 
 _SCRIPTS = ("format.js", "table.js", "chart.js", "views.js", "heat_map.js", "main.js")
-# Characters that could end a script element, or that have a meaning in it, are escaped.
-_ESCAPES = {
-    "<": "\\u003c",
-    ">": "\\u003e",
-    "&": "\\u0026",
-    "\u2028": "\\u2028",
-    "\u2029": "\\u2029",
-}
 
 
 def render_page(content: Mapping[str, Any], top: str = "") -> str:
@@ -51,8 +43,8 @@ def filled(template: str, **values: Any) -> str:
 def embedded(content: Mapping[str, Any]) -> str:
     """JSON that can stand inside a script element."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
-    for character, escape in _ESCAPES.items():
-        text = text.replace(character, escape)
+    for character in "<>&":  # what is not ASCII is escaped already
+        text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from calibench.evaluation.settings import fitted_from
 from calibench.leaderboard.records import Record
 from calibench.plots.curves import Curve, risk_coverage_curve, roc
-from calibench.plots.example_scores import ExampleScores, as_fitted, load_predictions
+from calibench.plots.example_scores import ExampleScores, load_predictions
 from calibench.plots.kinds.examples import confusion, shot_groups
 from calibench.report.page import short, shorts
-from calibench.runs import CorruptRun
+from calibench.runs import CorruptRun, read_json
 from calibench.runs.files import Json
 from calibench.statistics.number import RAW, TEST
 
@@ -20,10 +21,7 @@ MATRIX = 20  # with more classes, the confusion matrix is left out
 def pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Json:
     """Pictures from the logits of all runs of a row, which have some; empty where they cannot be read.
 
-    Args:
-        records: The runs.
-        n_bins: Bins of the reliability diagrams.
-        problems: Receives what files are left out, and why.
+    `problems` receives what files are left out, and why.
     """
     try:
         runs = [_of_test_set(record) for record in records]
@@ -46,9 +44,12 @@ def pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Jso
 def _of_test_set(record: Record) -> dict[str, ExampleScores]:
     """Scores of a run, raw and after each calibrator whose parameters metrics.json holds."""
     test = load_predictions(record, TEST)
-    raw = ExampleScores.of(test.logits, test.target, test.metadata)
-    names = [name for name in dict.fromkeys(key.calibrator for key in record.values) if name != RAW]
-    return {RAW: raw, **(as_fitted(record, test, names) if names else {})}
+    content = read_json(f"{record.folder}/metrics.json")
+    scores = {RAW: ExampleScores.after(None, test)}
+    for name in dict.fromkeys(key.calibrator for key in record.values if key.calibrator != RAW):
+        if fitted := fitted_from(content, name):
+            scores[name] = ExampleScores.after(fitted, test)
+    return scores
 
 
 def _diagram(scores: ExampleScores, n_bins: int) -> Json:

@@ -93,10 +93,9 @@ def write_site(read: Results, site: Path, *, title: str, bins: int, processes: i
         raise ValueError(f"{read.folder} holds no finished run.")
     index = site / "index.html"
     count = write_benchmarks(read, index, site, title=title, bins=bins, processes=processes)
-    every = list(map(RunPage, read.records))
-    for page in with_progress(iter(every), len(every), "writing runs"):
-        _write_run(site, page, bins)
-    return count + len(every)
+    for record in with_progress(iter(read.records), len(read.records), "writing runs"):
+        _write_run(site, RunPage(record), bins)
+    return count + len(read.records)
 
 
 def write_benchmarks(
@@ -109,19 +108,9 @@ def write_benchmarks(
     processes: int,
     linked: bool = True,
 ) -> int:
-    """Write a page for each benchmark into a folder of its name, one after the other, and an index of them.
+    """Write a page for each benchmark into a folder of its name below `folder`, and an index of them.
 
-    Args:
-        read: The runs.
-        index: The page with links to the others.
-        folder: Where the folders of the benchmarks are.
-        title: Title of the index.
-        bins: Bins of the reliability diagrams.
-        processes: Number of processes that read logits.
-        linked: Whether there is a page of each run.
-
-    Returns:
-        How many pages were written.
+    The pages link to those of their runs if these are written, too (`linked`). Returns how many pages there are.
     """
     by_benchmark: dict[str, list[RunPage]] = {}
     for record in read.records:

@@ -12,7 +12,7 @@ from calibench.plots.style import (
     color,
     hatch,
     legend_below,
-    line,
+    look,
     marker,
     panel,
     panels,
@@ -25,9 +25,9 @@ from calibench.plots.style import (
 def test_groups_are_told_apart_also_where_colours_come_again() -> None:
     looks = {(color(i), marker(i)) for i in range(28)}
     assert len(looks) == 28
-    assert len({(color(i), line(i)) for i in range(28)}) == 28
-    for look in (line, marker, hatch):  # without colours
-        assert look(0) != look(1) != look(2) != look(0)
+    assert len({tuple(look(i).values()) for i in range(28)}) == 28
+    for told_by in (lambda i: look(i)["linestyle"], marker, hatch):  # without colours
+        assert told_by(0) != told_by(1) != told_by(2) != told_by(0)
 
 
 def test_a_long_title_stays_inside_the_picture() -> None:

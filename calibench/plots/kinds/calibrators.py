@@ -15,10 +15,11 @@ from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
 from calibench.plots.kinds.examples import draw_reliability_of
 from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, place_of, scale_of, short, with_bins
+from calibench.plots.request import Request, after, place_of, scale_of, with_bins
 from calibench.plots.style import PALETTE, Axes, color, hatch, legend_below, panels, tidied
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST, Key
+from calibench.tables.titles import initials
 
 
 def draw_heat_map(
@@ -37,9 +38,8 @@ def draw_heat_map(
     axes.imshow(values, cmap="cividis_r", aspect="auto")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for row, column in np.argwhere(np.isfinite(values)):
-        text = f"{values[row, column]:.2f}" + (
-            "°" if marks is not None and marks[row, column] else ""
-        )
+        circle = "°" if marks is not None and marks[row, column] else ""
+        text = f"{values[row, column]:.2f}{circle}"
         shade = "white" if values[row, column] > middle else "black"
         axes.text(column, row, text, ha="center", va="center", fontsize=6.5, color=shade)
     if np.isfinite(values).any():
@@ -91,7 +91,7 @@ def heat_map(request: Request) -> Picture:
             axes,
             scale_of(request.metric) * np.array([[v.mean for v in values] for values in found]),
             [row.label for row in rows],
-            [short(column.calibrator) for column in columns],
+            [initials(column.calibrator) for column in columns],
             marks=np.array([[value.marked for value in values] for values in found]),
             title=f"{table.title}: {title}",
         )
@@ -107,15 +107,13 @@ def bars(request: Request) -> Picture:
     scale, title = scale_of(request.metric), with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
         columns = _after_each(request, table)
-        values = {
-            row.label: {short(column.calibrator): row.values[column] for column in columns}
-            for row in _finished(table)
-        }
         groups = {
-            label: {
-                n: (scale * v.mean, scale * v.std) for n, v in of.items() if math.isfinite(v.mean)
+            row.label: {
+                initials(column.calibrator): (scale * value.mean, scale * value.std)
+                for column in columns
+                if math.isfinite((value := row.values[column]).mean)
             }
-            for label, of in values.items()
+            for row in _finished(table)
         }
         draw_bars(axes, groups, y=title, title=table.title)
     legend_below(figure, grid, columns=4)

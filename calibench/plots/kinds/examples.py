@@ -82,7 +82,7 @@ def draw_reliability_of(
     """Draw the reliability diagram of a row's runs; gives the numbers of its bins, then of its curve."""
     from calibench.plots.reliability import draw_reliability
 
-    scores = request.after(calibrator, row)
+    scores = request.scores(row, calibrator=calibrator)
     bins, curve = scores.reliability(request.shown.bins), scores.smooth_reliability()
     draw_reliability(axes, bins, curve, title=title)
     named = {"loss": row.label, "calibrator": calibrator}
@@ -92,15 +92,18 @@ def draw_reliability_of(
 
 def class_reliability(request: Request) -> Picture:
     """Reliability of each class against the rest."""
+    from calibench.evaluation.fitting import predicted_log_probabilities
     from calibench.plots import reliability as classes
-    from calibench.plots.example_scores import class_names, load_predictions, probabilities
+    from calibench.plots.example_scores import class_names, fitted_calibrator, load_predictions
 
     found, names, calibrator = {}, [], request.shown.calibrator
     for row in request.rows:
         records = list(row.records.values())
         test = [load_predictions(record, TEST) for record in records]
         names = class_names(test[0].metadata, test[0].logits.shape[1])
-        probs = [probabilities(record, TEST, calibrator) for record in records]
+        fitted = [fitted_calibrator(record, calibrator) for record in records]
+        log_probs = map(predicted_log_probabilities, test, fitted)
+        probs = [of.double().exp().numpy() for of in log_probs]
         targets = [of.target for of in test]
         found[row_title(row)] = classes.class_reliability(probs, targets, n_bins=request.shown.bins)
     shown = classes.worst_classes(list(found.values()))
@@ -132,7 +135,7 @@ def error_by_bins(request: Request) -> Picture:
     for axes, calibrator in zip(grid, shown, strict=True):
         found = {}
         for row in request.rows:
-            scores = request.after(calibrator, row)
+            scores = request.scores(row, calibrator=calibrator)
             of = binned_errors(scores.metric_confidence, scores.correct, scores.run)
             found[row_title(row)] = of
             numbers += [

@@ -3,8 +3,10 @@
 Over- and underconfidence are those of Liang et al. (2024), Definition 2.1, Figures 2 and 4.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -34,7 +36,7 @@ from calibench.plots.style import (
     tidied,
 )
 from calibench.statistics import mean_std
-from calibench.statistics.number import RAW, TEST, VAL
+from calibench.statistics.number import TEST, VAL
 
 
 def curves(request: Request) -> Picture:
@@ -97,15 +99,11 @@ def tradeoff(request: Request) -> Picture:
         groups: dict[str, list[tuple[float, float]]] = {label: [] for label in labels}
         for row in table.rows:
             ours, others = row.values[error].seeds, row.values[metric].seeds
-            seeds = sorted(ours.keys() & others.keys())
-            groups[row.label] = [
-                (scale_of(error) * ours[seed], scale_of(metric) * others[seed]) for seed in seeds
-            ]
-            place = place_of(table, row)
-            numbers += [
-                {**place, "seed": seed, "error": ours[seed], str(metric): others[seed]}
-                for seed in seeds
-            ]
+            for seed in sorted(ours.keys() & others.keys()):
+                x, y = ours[seed], others[seed]
+                groups[row.label].append((scale_of(error) * x, scale_of(metric) * y))
+                seen = {"seed": seed, "error": x, str(metric): y}
+                numbers.append({**place_of(table, row), **seen})
         title = with_bins(metric, request.tables)
         draw_tradeoff(axes, groups, x=error.title, y=title, title=table.title)
     return Picture(figure, numbers)
@@ -120,27 +118,16 @@ def shift(request: Request) -> Picture:
     if not shifted:
         raise ValueError(f"{table.title} has no shifted set with {column}.")
     shown = {s: keys_of(replace(column, split=s), table.implied) for s in (TEST, *shifted)}
-    series = {
-        row.label: {
-            name: {seed: value_at(record, of) for seed, record in row.records.items()}
-            for name, of in shown.items()
-        }
-        for row in request.rows
-    }
+    series: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    numbers: list[FileRow] = []
+    for row, (name, of) in product(request.rows, shown.items()):
+        for seed, record in row.records.items():
+            value = value_at(record, of)
+            series[row.label][name].append(scale_of(column) * value)
+            numbers.append({"loss": row.label, "set": name, "seed": seed, str(column): value})
     figure, axes = panel(max(5, 0.6 * len(shown) + 2), 3.8)
-    scale = scale_of(column)
-    printed = {
-        label: {name: [scale * value for value in seeds.values()] for name, seeds in of.items()}
-        for label, of in series.items()
-    }
-    draw_shift(axes, printed, y=with_bins(column, request.tables), title=table.title)
+    draw_shift(axes, series, y=with_bins(column, request.tables), title=table.title)
     legend_below(figure, [axes])
-    numbers = [
-        {"loss": label, "set": name, "seed": seed, str(column): value}
-        for label, of in series.items()
-        for name, seeds in of.items()
-        for seed, value in seeds.items()
-    ]
     return Picture(figure, numbers)
 
 
@@ -214,14 +201,12 @@ def sides_of(record: Record, calibrator: str) -> Sides:
 
     from calibench.evaluation.crossfit import variational_terms
     from calibench.evaluation.fitting import log_probabilities
-    from calibench.evaluation.settings import calibrator_of_run
     from calibench.metrics.posterior import posterior_values
-    from calibench.plots.example_scores import load_predictions
+    from calibench.plots.example_scores import fitted_calibrator, load_predictions
 
     test = load_predictions(record, TEST)
     logits, target = torch.from_numpy(test.logits).double(), torch.from_numpy(test.target)
-    after_it = None if calibrator == RAW else calibrator_of_run(record.folder, calibrator)
-    log_probs = log_probabilities(logits, after_it).double()
+    log_probs = log_probabilities(logits, fitted_calibrator(record, calibrator)).double()
     if test.posterior is None:
         found = variational_terms(log_probs, target)
         return Sides(float(found["over"].mean()), float(found["under"].mean()), None)

@@ -53,11 +53,6 @@ def suite_of_figure(paper: str, figure: str) -> tuple[str, Suite]:
 def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
     """The words of the command that draws a figure from our runs, without `calibench` and the output's name.
 
-    Args:
-        paper: Name of the paper.
-        figure: Number or name of the figure.
-        results: Folder of runs.
-
     Raises:
         ValueError: If the paper has no such figure here, or there is no run for it; the message says what to run.
     """

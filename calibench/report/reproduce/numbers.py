@@ -135,14 +135,9 @@ def _multiples(line: Line, base: Line) -> str:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A paper's table and ours.
+    """A paper's table, every number in its order with ours, and the name of its suite, if there is one.
 
-    Attributes:
-        paper: Name of the paper.
-        table: Number of the table, as in `Published.table`.
-        suite: Name of its suite, if there is one.
-        lines: Every number of the table, in its order.
-        remarks: What the suite says of itself, and several versions that made our runs.
+    The remarks are what the suite says of itself, and several versions that made our runs.
     """
 
     paper: str
@@ -153,12 +148,9 @@ class Reproduction:
 
 
 def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
-    """Every number of a table with ours, from the runs of its suite below `results`.
+    """Every number of a table with ours, from the runs of its suite below `results`, or in a store.
 
-    Args:
-        paper: Name of the paper.
-        table: Number or another name of the table.
-        results: Folder of runs, or a store; without one there are the paper's numbers alone.
+    Without such a folder there are the paper's numbers alone.
 
     Raises:
         ValueError: If there is no such paper or table.
@@ -212,23 +204,19 @@ def suite_of(paper: str, table: str) -> str | None:
 
 @dataclass(frozen=True)
 class _RunsOfSetting:
-    """The results of a setting's finished runs, and why other runs do not count."""
+    """The results of a setting's finished runs, and why another run does not count."""
 
     setting: Setting
     contents: Sequence[Mapping[str, Any]]
-    reasons: Sequence[str]
+    reason: str
 
     @classmethod
     def of(cls, setting: Setting, results: Path) -> _RunsOfSetting:
-        contents, reasons = [], []
         jobs = [setting.job(seed) for seed in setting.seeds]
-        for run in runs_of(jobs, results).values():
-            content = _finished(run)
-            if reason := _why_unusable(content, setting):
-                reasons.append(reason)
-            else:
-                contents.append(content)
-        return cls(setting, contents, reasons or ["no run"])
+        found = [_finished(run) for run in runs_of(jobs, results).values()]
+        reasons = [_why_unusable(content, setting) for content in found]
+        usable = [content for content, why in zip(found, reasons, strict=True) if not why]
+        return cls(setting, usable, next(filter(None, reasons), "no run"))
 
 
 def _finished(run: Run) -> Mapping[str, Any]:
@@ -281,7 +269,7 @@ def _measured(
     if not ours.values:
         variant = f" as the papers' code computes it: {_AGAIN}" if metric != of else ""
         lacks = f"no {of} of {split}{variant}"
-        ours.missing = lacks if runs.contents else runs.reasons[0]
+        ours.missing = lacks if runs.contents else runs.reason
     return ours
 
 
@@ -313,10 +301,8 @@ def _value(
         measured, label = f"macro_{measured}", ""
     asked = Key(measured, split, calibrator, label=label.replace(" ", "_") or None)
     for one in map(Number.of, content["rows"]):
-        bins, score = one.key.n_bins or number.bins, one.key.score or SCORE
-        if one.key._replace(n_bins=None, score=None) == asked and (bins, score) == (
-            number.bins,
-            SCORE,
-        ):
+        same = one.key._replace(n_bins=None, score=None) == asked
+        of_bins = one.key.n_bins in (None, number.bins) and one.key.score in (None, SCORE)
+        if same and of_bins:
             return None if math.isnan(one.value) else one.value
     return None
