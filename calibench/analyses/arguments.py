@@ -175,9 +175,7 @@ def write(file: Path | None, numbers: Sequence[FileRow], draw: Callable[[], Figu
     from calibench.runs import write_output
     from calibench.tables.text import rows_csv
 
-    if file is None:
-        return
-    if file.suffix != ".csv":
+    if file is not None and file.suffix == ".csv":
+        write_output(file, rows_csv(numbers).encode())
+    elif file is not None:
         Picture(draw(), numbers).write(file)
-        return
-    write_output(file, rows_csv(numbers).encode())

@@ -60,7 +60,6 @@ class NormSummary(NamedTuple):
     spearman: float
     spread: float
     relative: float
-    bins: int
 
 
 def gradient_norms(
@@ -112,7 +111,6 @@ def summary(norms: Norms) -> NormSummary:
         float(stats.spearmanr(brier, norm).statistic),
         spread,
         spread / float(norms.norm.std()),
-        len(groups),
     )
 
 

@@ -105,11 +105,7 @@ def correlations(run: int, *, lr: float = LEARNING_RATE) -> Iterator[Correlation
             yield Correlation(run, error, measure, gamma, beta, float(torch.corrcoef(pair)[0, 1]))
 
 
-Best = dict[tuple[str, str], tuple[float, float]]
-"""By error and measure."""
-
-
-def best_points(found: Sequence[Correlation]) -> Best:
+def best_points(found: Sequence[Correlation]) -> dict[tuple[str, str], tuple[float, float]]:
     """Mean and deviation over runs at the best point of the grid, by error and measure; without diverged networks."""
     diverged = {one.run for one in found if math.isnan(one.pearson)}
     points: dict[tuple[str, str], dict[tuple[float, float], list[float]]] = {}

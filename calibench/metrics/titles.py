@@ -30,9 +30,14 @@ class Title:
         """The title with its unit."""
         return f"{self.title} %" if self.percent else self.title
 
+    @property
+    def scale(self) -> int:
+        """What a value of files is multiplied with before it is printed or drawn."""
+        return 100 if self.percent else 1
+
     def show(self, value: float, sign: str = "") -> str:
         """A value as a table prints it, in percent where the metric is; `sign` as in a format."""
-        return f"{value * (100 if self.percent else 1):{sign}.{self.decimals}f}"
+        return f"{value * self.scale:{sign}.{self.decimals}f}"
 
 
 rate = partial(Title, percent=True, decimals=2, largest=1.0)

@@ -136,11 +136,6 @@ def with_bins(column: Column, tables: Sequence[Table]) -> str:
     return f"{title} ({bins} bins)" if bins else title
 
 
-def scale_of(column: Column) -> float:
-    """What a fraction is multiplied with before it is drawn: 100 where a metric is in percent."""
-    return 100.0 if column.info.percent else 1.0
-
-
 def place_of(table: Table, row: Row) -> FileRow:
     """Which row of which table a number in a CSV belongs to."""
     return {"table": table.title, "loss": row.label}

@@ -220,9 +220,6 @@ def panels(
     grid = drawn.ravel().tolist()
     for unused in grid[number:]:
         unused.remove()
-    if shared:
-        for place, axes in enumerate(grid[:number]):
-            axes.tick_params(labelbottom=place + across >= number, labelleft=place % across == 0)
     return figure, grid[:number]
 
 
@@ -233,13 +230,15 @@ def panel(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def label_outer(grid: Sequence[Axes]) -> None:
-    """Keep the titles of shared axes at the left of each row and under the last panel of each column only."""
+    """Keep numbers and titles of shared axes at the left of each row and under the last panel of each column only."""
     place = grid[0].get_subplotspec()
     across = place.get_gridspec().ncols if place else 1
     for number, axes in enumerate(grid):
-        if number + across < len(grid):
+        lowest, first = number + across >= len(grid), number % across == 0
+        axes.tick_params(labelbottom=lowest, labelleft=first)
+        if not lowest:
             axes.set_xlabel("")
-        if number % across:
+        if not first:
             axes.set_ylabel("")
 
 

@@ -15,7 +15,7 @@ from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import implied_by, keys_of, value_at
 from calibench.plots.picture import Picture
-from calibench.plots.request import Keys, of_keys, scale_of
+from calibench.plots.request import Keys, of_keys
 from calibench.plots.style import (
     Axes,
     PictureFile,
@@ -223,7 +223,7 @@ def plot_sweep(
     with loading():
         figure, grid = panels(len(drawn), columns=3)
     for axes, metric in zip(grid, drawn, strict=True):
-        draw_lines(axes, lines[metric], x=shown.x, y=metric.title, scale=scale_of(metric))
+        draw_lines(axes, lines[metric], x=shown.x, y=metric.title, scale=metric.info.scale)
     legend_below(figure, grid)
     numbers = [
         {"series": series, shown.x: x, "seed": seed, "metric": str(column.after(RAW)),

@@ -65,13 +65,12 @@ def listed(kind: str | None) -> Mapping[str, str]:
         return {name: _examples(name) for name in KINDS}
     if kind == OF_PAPERS:
         return {one.title: "\n".join((one.shows, *one.commands)) for one in exhibits()}
-    if kind in SHELVES:
-        of_shelf = {name: path for name, path in available().items() if name.startswith(f"{kind}/")}
-        return {name: _header(path) for name, path in of_shelf.items()}
+    if kind in ("benchmarks", *SHELVES):
+        shelf = "" if kind == "benchmarks" else f"{kind}/"
+        found = {name: path for name, path in available().items() if name.startswith(shelf)}
+        return {name: _header(path) for name, path in found.items()}
     if kind == "datasets":
         return {name: source.about for name, source in sources().items()}
-    if kind == "benchmarks":
-        return {name: _header(path) for name, path in available().items()}
     if kind == "plots":
         from calibench.plots.kinds import LINES
 

@@ -141,7 +141,8 @@ def _grid(
         [*line[-len(names) :], *map(scores.entry, keys)] for line, keys in lines.items()
     ]
     by_column = chain.from_iterable(zip(*lines.values(), strict=True))
-    return Grid(title, heads, table, [*_bold_note(table), *scores.floor_note(by_column), *more])
+    bold = _bold_note(table) if kind == "calibrator" else ()
+    return Grid(title, heads, table, [*bold, *scores.floor_note(by_column), *more])
 
 
 def _bold_note(table: Sequence[Sequence[TableEntry]]) -> Iterator[str]:

@@ -116,15 +116,14 @@ class Report:
         figure = Figure(figsize=(2 + 2.2 * len(shown), 1 + 0.3 * len(rows)), layout="constrained")
         panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for axes, (name, found) in zip(panels, shown.items(), strict=True):
-            title = metric_info(name)
-            unit = 100 if title.percent else 1
+            title, scale = metric_info(name), metric_info(name).scale
             for calibrator, number in found.items():
                 row = rows.index(calibrator)
-                axes.plot(unit * number.value, row, "o", color="C0")
+                axes.plot(scale * number.value, row, "o", color="C0")
                 if number.interval:
-                    axes.plot([unit * end for end in number.interval], [row, row], color="C0")
+                    axes.plot([scale * end for end in number.interval], [row, row], color="C0")
                 if number.verdict:
-                    axes.plot(unit * number.verdict.floor, row, "|", color="0.5", markersize=14)
+                    axes.plot(scale * number.verdict.floor, row, "|", color="0.5", markersize=14)
             axes.set(xlabel=title.label, yticks=range(len(rows)), yticklabels=rows)
         panels[0].invert_yaxis()
         return figure

@@ -77,10 +77,8 @@ def _posteriors(k: int) -> Tensor:
     first, last = torch.eye(k, dtype=torch.float64)[[0, -1]]
     rows = [mild]
     for rare in RARE:
-        rows += [
-            torch.where(one == 1, share, (1 - share) * mild / mild[one == 0].sum())
-            for one, share in ((last, rare), (first, 1 - rare))
-        ]
+        for one, share in ((last, rare), (first, 1 - rare)):
+            rows.append(torch.where(one == 1, share, (1 - share) * mild / mild[one == 0].sum()))
     return torch.stack(rows)
 
 

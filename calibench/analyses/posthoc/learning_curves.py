@@ -95,13 +95,12 @@ def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Pic
     datasets = list(dict.fromkeys(found["dataset"]))
     figure, grid = panels(len(datasets), columns=3, alone=(5, 3.6))
     info = metric_info(metric)
-    scale = 100 if info.percent else 1
     numbers = []
     for axes, dataset in zip(grid, datasets, strict=True):
         curves = _curves(found[found["dataset"] == dataset], metric)
         shown = {_short(name): curves[name] for name in chosen if name in curves}
         raw = float(curves[RAW].mean[-1])
-        draw_learning_curves(axes, shown, raw, y=info.label, title=dataset, scale=scale)
+        draw_learning_curves(axes, shown, raw, y=info.label, title=dataset, scale=info.scale)
         numbers += [
             {"dataset": dataset, "calibrator": name, "examples": int(size), metric: float(mean), "std": float(std)}
             for name in (RAW, *chosen)

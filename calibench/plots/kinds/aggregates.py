@@ -10,7 +10,7 @@ from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.comparison import compare
 from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, scale_of, with_bins
+from calibench.plots.request import Request, after, with_bins
 from calibench.plots.style import GREY, PALETTE, Axes, inches, panel, tidied
 from calibench.statistics import LEVEL
 from calibench.statistics.data_sets import cliques
@@ -28,7 +28,7 @@ def interquartile_means(request: Request) -> Picture:
     """Interquartile mean of a metric over all runs."""
     column = _column(request)
     runs = _runs(request, column)
-    scale = scale_of(column)
+    scale = column.info.scale
     unit = _title(request, column)
     if len(request.tables) > 1:
         runs, scale = _relative(runs), 1.0

@@ -15,7 +15,7 @@ from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
 from calibench.plots.kinds.examples import draw_reliability_of
 from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, place_of, scale_of, with_bins
+from calibench.plots.request import Request, after, place_of, with_bins
 from calibench.plots.style import PALETTE, Axes, color, hatch, legend_below, panels, tidied
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST, Key
@@ -89,7 +89,7 @@ def heat_map(request: Request) -> Picture:
         found = [[row.values[column] for column in columns] for row in rows]
         draw_heat_map(
             axes,
-            scale_of(request.metric) * np.array([[v.mean for v in values] for values in found]),
+            request.metric.info.scale * np.array([[v.mean for v in values] for values in found]),
             [row.label for row in rows],
             [initials(column.calibrator) for column in columns],
             marks=np.array([[value.marked for value in values] for values in found]),
@@ -104,7 +104,7 @@ def bars(request: Request) -> Picture:
     """The same numbers as bars, with the deviations of seeds."""
     request.check_metric()
     figure, grid = panels(len(request.tables), columns=2, alone=(6.5, 3.4))
-    scale, title = scale_of(request.metric), with_bins(request.metric, request.tables)
+    scale, title = request.metric.info.scale, with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
         columns = _after_each(request, table)
         groups = {

@@ -21,7 +21,7 @@ from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import keys_of, value_at
 from calibench.plots.curves import draw_curves, training_curves
 from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, place_of, scale_of, with_bins
+from calibench.plots.request import Request, after, place_of, with_bins
 from calibench.plots.style import (
     GREY,
     Axes,
@@ -63,7 +63,7 @@ def curves(request: Request) -> Picture:
     figure, grid = panels(len(names), columns=3)
     for axes, name in zip(grid, names, strict=True):
         column = logged_column(name)
-        scale = 1.0 if how.normalise else scale_of(column)
+        scale = 1.0 if how.normalise else column.info.scale
         shown = {
             label: [[(x, scale * y) for x, y in run.get(name, [])] for run in of.values()]
             for label, of in runs.items()
@@ -101,7 +101,7 @@ def tradeoff(request: Request) -> Picture:
             ours, others = row.values[error].seeds, row.values[metric].seeds
             for seed in sorted(ours.keys() & others.keys()):
                 x, y = ours[seed], others[seed]
-                groups[row.label].append((scale_of(error) * x, scale_of(metric) * y))
+                groups[row.label].append((error.info.scale * x, metric.info.scale * y))
                 seen = {"seed": seed, "error": x, str(metric): y}
                 numbers.append({**place_of(table, row), **seen})
         title = with_bins(metric, request.tables)
@@ -123,7 +123,7 @@ def shift(request: Request) -> Picture:
     for row, (name, of) in product(request.rows, shown.items()):
         for seed, record in row.records.items():
             value = value_at(record, of)
-            series[row.label][name].append(scale_of(column) * value)
+            series[row.label][name].append(column.info.scale * value)
             numbers.append({"loss": row.label, "set": name, "seed": seed, str(column): value})
     figure, axes = panel(max(5, 0.6 * len(shown) + 2), 3.8)
     draw_shift(axes, series, y=with_bins(column, request.tables), title=table.title)
