@@ -28,7 +28,7 @@ def interquartile_means(request: Request) -> Picture:
     """Interquartile mean of a metric over all runs."""
     column = _column(request)
     runs = _runs(request, column)
-    scale = column.info.scale
+    scale: float = column.info.scale
     unit = _title(request, column)
     if len(request.tables) > 1:
         runs, scale = _relative(runs), 1.0
