@@ -108,9 +108,9 @@ class ImportedDataModule(ClassificationDataModule):
         """The module's batches, shuffled and changed as it says."""
         return self._loader("train", run_seed())
 
-    def plain_batches(self, split: str) -> StreamedLoader:  # type: ignore[override]
+    def plain_batches(self, name: str) -> StreamedLoader:  # type: ignore[override]
         """The module's batches, in the same order each time; what is done to inputs is the module's own."""
-        return self._loader(split)
+        return self._loader(name)
 
     @property
     def training_batches(self) -> int:
@@ -119,8 +119,8 @@ class ImportedDataModule(ClassificationDataModule):
 
     def training_inputs(self) -> Iterator[Tensor]:
         """The module's training inputs, in the same order each time; what is done to inputs is the module's own."""
-        for inputs, _ in self._loader("train").pairs():
-            yield inputs.to(self._device())
+        for batch in self._loader("train").slices(whole=True):
+            yield batch.inputs.to(self._device())
 
     def val_dataloader(self) -> StreamedLoader:  # type: ignore[override]
         """The module's validation batches, in the same order each time."""

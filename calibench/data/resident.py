@@ -170,10 +170,8 @@ class ResidentLoader:
 class ShuffledLoader(ResumableLoader, ResidentLoader):
     """Shuffled and augmented batches for training, reproducible and resumable within an epoch.
 
-    The order is a function of (seed, epoch), the augmentation of an example of (seed, epoch,
-    index). Lightning calls `sampler.set_epoch` before each epoch, saves `state_dict` with a
-    checkpoint, and hands it back to `load_state_dict` when a run resumes within an epoch: the
-    remaining batches then are those of the uninterrupted run.
+    The order is a function of (seed, epoch), the augmentation of an example of (seed, epoch, index): when a run resumes
+    within an epoch, the remaining batches are those of the uninterrupted run.
 
     Args:
         examples: The split.
@@ -205,7 +203,7 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         if augmentation is not None and self.decode is None:
             prepared = augmentation.prepare(self.examples.inputs)
             self.examples = self.examples._replace(inputs=prepared)
-        self._draws: Tensor | None = None
+        self._draws = torch.empty(0)  # of the augmentation, one row for each example
 
     def __iter__(self) -> Iterator[Batch]:
         # A generator, so that nothing is drawn before Lightning has set the epoch of a resumed run.
@@ -239,9 +237,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
         order = self._order(generator)
         if self.augmentation is not None:
-            self._draws = self.augmentation.draw(
-                len(order), generator, seed=self.seed, epoch=self.epoch
-            ).to(self.home)
+            draws = self.augmentation.draw(len(order), generator, seed=self.seed, epoch=self.epoch)
+            self._draws = draws.to(self.home)
         return order.to(self.home)
 
     def _order(self, generator: torch.Generator) -> Tensor:
@@ -254,31 +251,29 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
 
     def read(self, index: Tensor) -> Tensor:
         """The inputs at the given positions, of which an augmentation may choose what is read."""
-        if self.decode is None or self._draws is None or self.augmentation is None:
+        if self.decode is None or self.augmentation is None:
             return super().read(index)
-        stored = self.examples.inputs[index]
-        return self.decode(stored, self.augmentation.crops(self._draws[index]))
+        crops = self.augmentation.crops(self._draws[index])
+        return self.decode(self.examples.inputs[index], crops)
 
     def stored(self, index: Tensor, read: Tensor | None = None) -> Tensor:
         """The inputs at the given positions on the device, augmented."""
-        if self.augmentation is None or self._draws is None:
+        if self.augmentation is None:
             return super().stored(index, read)
-        if self.decode is None:
-            return self.augmentation(self.examples.inputs, index, self._draws[index])
         draws = moved(self._draws[index], self.device)
+        if self.decode is None:
+            return self.augmentation(self.examples.inputs, index, draws)
         return self.augmentation.after_reading(super().stored(index, read), draws)
 
 
 @contextmanager
-def prefetched(
-    make: Callable[[int], T], steps: range, *, ahead: int = _AHEAD
-) -> Iterator[Iterator[T]]:
+def prefetched(make: Callable[[int], T], steps: range) -> Iterator[Iterator[T]]:
     """What a function makes of numbers, in their order: while the caller uses one, threads make the next."""
     with ThreadPoolExecutor(_MAKERS) as pool:
         left = iter(steps)
 
         def results() -> Iterator[T]:
-            ready = deque(pool.submit(make, step) for step in islice(left, ahead))
+            ready = deque(pool.submit(make, step) for step in islice(left, _AHEAD))
             while ready:
                 made = ready.popleft().result()
                 ready.extend(pool.submit(make, step) for step in islice(left, 1))

@@ -28,15 +28,6 @@ from calibench.ground.distributed import world
 _STRIDE = 0x9E3779B1  # between the seeds of neighbouring examples
 
 
-class Rows(NamedTuple):
-    """Rows of a global batch: inputs (n_r, ...), classes and positions in the epoch, and the size of the batch."""
-
-    inputs: Tensor
-    target: Tensor
-    index: Tensor  # type: ignore[assignment]  # shadows tuple.index, which nobody needs
-    size: int
-
-
 class StreamedLoader(ResumableLoader):
     """This process's slices of the batches of another loader, which are taken for global batches.
 
@@ -82,14 +73,10 @@ class StreamedLoader(ResumableLoader):
 
     def __iter__(self) -> Iterator[Batch]:
         start, self._first_step = self._first_step, 0
-        for step, (inputs, target, index, size) in enumerate(self.slices(start), start=start + 1):
+        for step, batch in enumerate(self.slices(start), start=start + 1):
             self._step = step
-            inputs, target, index = (moved(part, self.device) for part in (inputs, target, index))
-            yield Batch(inputs, target, index, size)
-
-    def pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The whole batches of an epoch: inputs (n, ...) and class numbers (n,) int64."""
-        return (rows[:2] for rows in self.slices(processes=1, rank=0))
+            inputs, target, index = (moved(part, self.device) for part in batch[:3])
+            yield Batch(inputs, target, index, batch.size)
 
     @property
     def positions(self) -> list[int] | None:
@@ -105,27 +92,23 @@ class StreamedLoader(ResumableLoader):
             rows = [order[place] for place in index.tolist()]
             return self._pair(next(self._reader.read([rows])))[0]
         found: dict[int, Tensor] = {}
-        wanted, first = set(index.tolist()), 0
-        for inputs, _ in self.pairs():
-            here = wanted & set(range(first, first + len(inputs)))
-            found |= {place: inputs[place - first] for place in here}
-            first += len(inputs)
+        wanted = set(index.tolist())
+        for batch in self.slices(whole=True):
+            here = zip(batch.index.tolist(), batch.inputs, strict=True)
+            found |= {place: inputs for place, inputs in here if place in wanted}
             if len(found) == len(wanted):
                 break
         return torch.stack([found[place] for place in index.tolist()])
 
-    def slices(
-        self, start: int = 0, *, processes: int | None = None, rank: int = 0
-    ) -> Iterator[Rows]:
-        """A process's rows of each batch of an epoch from the batch `start` on; by default this process's."""
-        if processes is None:
-            processes, rank = world()
+    def slices(self, start: int = 0, *, whole: bool = False) -> Iterator[Batch]:
+        """This process's slice of each batch of an epoch from `start` on, or the `whole` batch, on the CPU."""
+        processes, rank = (1, 0) if whole else world()
         first = 0
         for step, (batch, size) in enumerate(self._batches(start, processes, rank)):
             mine = _places(size, processes, rank)
             if step >= start:
                 inputs, target = self._pair(batch)
-                yield Rows(inputs[: len(mine)], target[: len(mine)], first + mine, size)
+                yield Batch(inputs[: len(mine)], target[: len(mine)], first + mine, size)
             first += size
 
     def _batches(self, start: int, processes: int, rank: int) -> Iterator[tuple[Any, int]]:
