@@ -21,7 +21,7 @@ from calibench.ground.verb import Option, VerbParser
 if TYPE_CHECKING:
     from torch import nn
 
-    from calibench.data import ClassificationDataModule, ResidentLoader
+    from calibench.data import ClassificationDataModule
 
 _SEEN = "features of the training examples are of a network that was trained on them"
 
@@ -140,24 +140,18 @@ def write_features(source: Source, output: Path) -> tuple[int, str]:
     data = source.data
     if data.task.name != MULTICLASS:
         raise UsageError(f"{data.title()} has several labels an example; heads are of classes.")
-    kinds = {"train": "train", "val": "val", "test": "test"}
-    kinds |= {name: part.kind for name, part in data.evaluation_sets.items()}
+    sets = ["train", "val", "test", *data.evaluation_sets]
     with _whole(output) as folder:
-        for name, kind in kinds.items():
-            metadata = {
-                "split": name, "kind": kind, **data.task.metadata(data.class_counts),
-                "fingerprint": data.fingerprint, "caveats": [*data.caveats, *source.caveats],
-            }  # fmt: skip
-            if kind == "ood":
-                metadata["distance"] = "near" if name in data.near_ood else "far"
+        for name in sets:
+            metadata = data.metadata_of(name, source.caveats)
             dimensions = _write_set(source, name, folder, metadata)
-        digest = digest_of(folder, [*kinds])
+        digest = digest_of(folder, sets)
         notes = {
             "network": source.title, "data": data.title(), "fingerprint": data.fingerprint,
-            "features": dimensions, "sets": [*kinds], "digest": digest,
+            "features": dimensions, "sets": sets, "digest": digest,
         }  # fmt: skip
         name = output.absolute().name
-        ood = [name for name in kinds if name in data.evaluation_sets]
+        ood = [*data.evaluation_sets]
         examples = len(data.splits.train.target)
         text = _benchmark(output, dimensions, digest, ood, examples)
         (folder / f"{name}.yaml").write_text(text)
@@ -188,7 +182,7 @@ def _write_set(source: Source, name: str, folder: Path, metadata: dict[str, Any]
     from calibench.analyses.features import outputs_of
     from calibench.ground.bar import with_progress
 
-    loader = _loader(source.data, name)
+    loader = source.data.plain_batches(name)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     network = source.network.to(device)
     on_device = (batch._replace(inputs=batch.inputs.to(device)) for batch in loader)
@@ -217,14 +211,6 @@ def _write_set(source: Source, name: str, folder: Path, metadata: dict[str, Any]
     noted = np.array(json.dumps({"format": 1, **metadata}))
     np.savez(folder / f"{name}.npz", target=target, metadata=noted, **statistics)
     return int(found.shape[1])
-
-
-def _loader(data: ClassificationDataModule, name: str) -> ResidentLoader:
-    """One view of each example of a split or set, in order."""
-    if name not in data.evaluation_sets:
-        return data.plain_batches(name)
-    examples = data.evaluation_sets[name].examples
-    return data.loader(examples, batch_size=data.batch_size, transform=data.transform)
 
 
 def _benchmark(

@@ -13,7 +13,7 @@ from torch import Tensor
 from calibench.config import Seed
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
 from calibench.data.label_noise import LabelNoise
-from calibench.data.mixing import Augmentation, Mixing, check_together
+from calibench.data.mixing import Augmentation, Mixing
 from calibench.data.resident import (
     Decode,
     ResidentLoader,
@@ -116,7 +116,11 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self.batch_size, self.split_seed = batch_size, split_seed
         self.train_fraction, self.label_noise = train_fraction, label_noise
         self.mixing = [mixing] if isinstance(mixing, Mixing) else mixing or []
-        check_together(self.mixing)
+        changing = [type(part).__name__ for part in self.mixing if part.changes_inputs]
+        if len(changing) > 1:
+            raise ValueError(
+                f"`mixing`: {' and '.join(changing)} change the inputs of a batch: choose one of them."
+            )
         self.ood = tuple(sets_named(ood, self.known_sets))
         self.evaluation_sets: dict[str, EvaluationSet] = {}
         self.unavailable: dict[str, str] = {}
@@ -207,6 +211,20 @@ class ClassificationDataModule(LightningDataModule, ABC):
         """What messages call the data."""
         return type(self).__name__
 
+    def metadata_of(self, name: str, caveats: Sequence[str]) -> dict[str, object]:
+        """What files say of a split or an evaluation set, whose results have further `caveats`, after `setup`."""
+        known = self.evaluation_sets.get(name)
+        metadata = {
+            "split": name,
+            "kind": name if known is None else known.kind,
+            **self.task.metadata(self.class_counts),
+            "fingerprint": self.fingerprint,
+            "caveats": [*dict.fromkeys([*self.caveats, *caveats])],
+        }
+        if metadata["kind"] == "ood":
+            metadata["distance"] = "near" if name in self.near_ood else "far"
+        return metadata
+
     def first_inputs(self, rows: int) -> Tensor:
         """The first validation inputs, as the network takes them; nothing is drawn for it. `setup` must have run."""
         return self.evaluated_transform(self.first_stored(rows))
@@ -214,7 +232,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def first_stored(self, rows: int) -> Tensor:
         """The same before `transform`."""
         index = torch.arange(min(rows, len(self.splits.val.target)))
-        return self._ordered(self.splits.val.take(index), self.decode).stored(index)
+        return self._ordered(self.splits.val.take(index)).stored(index)
 
     def stored_of_test(self, index: Tensor) -> Tensor:
         """The test inputs at the given positions before `transform`; `setup` must have run."""
@@ -247,9 +265,11 @@ class ClassificationDataModule(LightningDataModule, ABC):
             num_classes=self.num_classes,
         )
 
-    def plain_batches(self, split: str) -> ResidentLoader:
-        """Batches of the split `train`, `val` or `test` in dataset order, one view of each example, not augmented."""
-        return self._ordered(getattr(self.splits, split), self.decode, self.transform)
+    def plain_batches(self, name: str) -> ResidentLoader:
+        """Batches of a split or an evaluation set in dataset order, one view of each example, not augmented."""
+        if name in self.evaluation_sets:
+            return self._ordered(self.evaluation_sets[name].examples, self.transform)
+        return self._ordered(getattr(self.splits, name), self.transform)
 
     @property
     def training_batches(self) -> int:
@@ -266,32 +286,25 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def val_dataloader(self) -> ResidentLoader:
         """Batches of the validation split in dataset order."""
-        return self._ordered(self.splits.val, self.decode)
+        return self._ordered(self.splits.val)
 
     def test_dataloader(self) -> list[ResidentLoader]:
         """One loader per name of `test_names`."""
-        test = self._ordered(self.splits.test, self.decode, self.test_transform)
-        others = [part.examples for part in self.evaluation_sets.values()]
-        # file numbers, where they are not images in memory
-        decoders = [self.decode if part.inputs.dim() == 1 else None for part in others]
-        return [test, *(self._ordered(*one) for one in zip(others, decoders, strict=True))]
+        others = (self._ordered(part.examples) for part in self.evaluation_sets.values())
+        return [self._ordered(self.splits.test, self.test_transform), *others]
 
     def predict_dataloader(self) -> list[ResidentLoader]:
         """The validation loader, then the test loaders."""
         return [self.val_dataloader(), *self.test_dataloader()]
 
-    def _ordered(
-        self,
-        examples: Examples,
-        decode: Decode | None,
-        transform: Transform | None = None,
-    ) -> ResidentLoader:
+    def _ordered(self, examples: Examples, transform: Transform | None = None) -> ResidentLoader:
+        are_numbers = examples.inputs.dim() == 1  # of files; some evaluation sets are in memory
         return self.loader(
             examples,
             batch_size=self.batch_size,
             device=self._device(),
             transform=transform or self.evaluated_transform,
-            decode=decode,
+            decode=self.decode if are_numbers else None,
         )
 
     def _device(self) -> torch.device:

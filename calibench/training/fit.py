@@ -229,7 +229,7 @@ def _train(
             verb(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
             if claim is not None:
                 claim.check()
-            saved |= save_collected(trainer, run.folder / "predictions")
+            saved |= save_collected(experiment, run.folder / "predictions")
         if trainer.is_global_zero:
             wall = time.perf_counter() - started + earlier
             made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)

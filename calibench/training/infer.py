@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as L
 from lightning.pytorch.callbacks import Callback
 
 from calibench.calibrators.names import calibrator_named
 from calibench.config import Config
-from calibench.data import ClassificationDataModule
 from calibench.evaluation.calibrate import save_calibrated
 from calibench.evaluation.run_metrics import write_derived
 from calibench.ground.console import Terminal
@@ -18,35 +16,22 @@ from calibench.runs import Predictions
 from calibench.training.checkpoints import of_this_network
 from calibench.training.experiment import Experiment
 from calibench.training.mistakes import given_checkpoint
-from calibench.training.module import ClassificationModule
 from calibench.training.predictive import DropoutPasses, LastLayerLaplace, Predictive
 from calibench.training.processes import interruptible
 
 
-def save_collected(trainer: L.Trainer, folder: Path) -> dict[str, Predictions]:
-    """Write the logits that the trainer collected last, one .npz file for each split and set, in dataset order.
+def save_collected(experiment: Experiment, folder: Path) -> dict[str, Predictions]:
+    """Write the logits that its trainer collected last, one .npz file for each split and set, in dataset order.
 
     Returns:
         What was written, by the name of the split or set; nothing in processes but the first.
     """
-    if not trainer.is_global_zero:
+    if not experiment.trainer.is_global_zero:
         return {}
-    module, data = trainer.lightning_module, trainer.datamodule  # type: ignore[attr-defined]
-    assert isinstance(module, ClassificationModule)
-    assert isinstance(data, ClassificationDataModule)
-    kinds = {"val": "val", "test": "test"}
-    kinds |= {name: item.kind for name, item in data.evaluation_sets.items()}
+    module, data = experiment.model, experiment.datamodule
     saved = {}
     for name, outputs in module.outputs.items():
-        metadata = {
-            "split": name,
-            "kind": kinds[name],
-            **data.task.metadata(data.class_counts),
-            "fingerprint": data.fingerprint,
-            "caveats": [*dict.fromkeys([*data.caveats, *module.caveats])],
-        }
-        if kinds[name] == "ood":
-            metadata["distance"] = "near" if name in data.near_ood else "far"
+        metadata = data.metadata_of(name, module.caveats)
         logits, target = outputs.logits.float().cpu().numpy(), outputs.target.cpu().numpy()
         known = data.test_posterior if name == "test" else None
         posterior = None if known is None else known.probs[: len(target)].numpy()
@@ -93,7 +78,7 @@ def predict(
         raise UsageError(f"`--output {output}` is a file; a folder is expected.")
     fitted = calibrator_named(calibrator) if calibrator else None
     experiment, _ = _run(config, "predict", other, return_predictions=False)
-    saved = save_collected(experiment.trainer, output)
+    saved = save_collected(experiment, output)
     for name, predictions in saved.items():
         rows, classes = predictions.logits.shape
         console.print(f"{output / name}.npz  {rows} x {classes}")
@@ -127,10 +112,8 @@ def _run(
         path = _checkpoint(experiment)
         experiment.build([interruption, *others])
         run = getattr(experiment.trainer, verb)
-        other = (
-            "is of another network than this configuration: give the config.yaml of its own run."
-        )
-        with of_this_network(f"{path} {other}"):
+        hint = "give the config.yaml of its own run"
+        with of_this_network(f"{path} is of another network than this configuration: {hint}."):
             options |= {"datamodule": experiment.datamodule, "ckpt_path": path}
             values = run(experiment.model, weights_only=True, **options)
         first = experiment.trainer.is_global_zero
@@ -138,11 +121,7 @@ def _run(
 
 
 def _checkpoint(experiment: Experiment) -> str | None:
-    """The given checkpoint; without one, or with `last`, that of the run folder, or none for a trained network.
-
-    Raises:
-        UsageError: If it does not exist.
-    """
+    """The given checkpoint; without one, or with `last`, that of the run folder, or none for a trained network."""
     path = experiment.config.ckpt_path
     if path not in (None, "last"):
         return given_checkpoint(path)
