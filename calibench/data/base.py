@@ -152,7 +152,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         seed = number_of(self.split_seed)
         splits = self.load_splits(seed)
         strata = self.task.strata(splits.train.target)
-        train = stratified_fraction(splits.train, self.train_fraction, seed, strata=strata)
+        train = stratified_fraction(splits.train, strata, self.train_fraction, seed)
         if self.label_noise is not None:
             train = self._relabelled(train, self.label_noise, seed)
         splits = splits._replace(train=train)

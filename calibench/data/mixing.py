@@ -29,9 +29,9 @@ class Augmentation(ABC):
     def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
         """Random numbers for `n` examples, one row each, on the CPU; the generator is seeded by `seed` and `epoch`."""
 
-    @abstractmethod
     def prepare(self, inputs: Tensor) -> Tensor:
-        """The inputs of a split (N, ...) as `__call__` reads them, made once."""
+        """The inputs of a split (N, ...) as `__call__` reads them, made once; by default as they are."""
+        return inputs
 
     @abstractmethod
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
@@ -44,18 +44,6 @@ class Augmentation(ABC):
     def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
         """Changed images (B views, ...) of those that were read as they are used, by `crops` (B, ...)."""
         return self(self.prepare(images), torch.arange(len(images), device=images.device), draws)
-
-
-class OfFiles(Augmentation, ABC):
-    """An augmentation that changes an image as it is read from its file."""
-
-    @abstractmethod
-    def crops(self, draws: Tensor) -> Sequence[Crop]:
-        """What is read of each image, by its draws (n, d)."""
-
-    def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
-        """The images as they are: all was done as they were read."""
-        return images
 
 
 class Mixing(ABC):
@@ -76,13 +64,7 @@ class Mixing(ABC):
 
     @abstractmethod
     def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
-        """The batch of n examples, changed.
-
-        Args:
-            batch: `rows_before` + n examples, or none.
-            num_classes: K.
-            draws: The same in every process.
-        """
+        """The batch of n examples changed, given `rows_before` + n or none; the draws are the same in every process."""
 
     def check(self, inputs: Tensor, stored: Tensor) -> None:  # noqa: B027 - the targets alone change
         """Raise a ValueError unless inputs like these (n, ...), and as they are stored, can be changed."""
@@ -94,15 +76,6 @@ class Mixing(ABC):
     def term(self, views: Tensor) -> Tensor | float:
         """What is added to the loss, of the logits (N, views, K) of the global batch; the loss has the first view's."""
         return 0.0
-
-
-def check_together(parts: Sequence[Mixing]) -> None:
-    """Raise a ValueError if two of the parts change the inputs."""
-    names = [type(part).__name__ for part in parts if part.changes_inputs]
-    if len(names) > 1:
-        raise ValueError(
-            f"`mixing`: {' and '.join(names)} change the inputs of a batch: choose one of them."
-        )
 
 
 def distributions(target: Tensor, num_classes: int) -> Tensor:

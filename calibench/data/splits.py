@@ -1,7 +1,7 @@
 """Seeded and stratified choices of examples: the three splits made of them, and long tails."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeVar
 
@@ -72,16 +72,17 @@ def complement(index: Tensor, n: int) -> Tensor:
     return left.nonzero().squeeze(1)
 
 
-def check_fractions(val_fraction: float, test_fraction: float) -> None:
-    """Raise a ValueError unless both shares of the examples are positive and leave a rest."""
+def shares(val_fraction: float, test_fraction: float) -> dict[str, float]:
+    """The shares that are held out, by split; raises a ValueError unless both are positive and leave a rest."""
     if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
         raise ValueError(
             "`val_fraction` and `test_fraction` must be positive and leave a rest to train on, "
             f"got {val_fraction} and {test_fraction}."
         )
+    return {"val": val_fraction, "test": test_fraction}
 
 
-def hold_out(examples: Examples, fraction: float, seed: int) -> tuple[Examples, Examples]:
+def hold_out(examples: AnyPart, fraction: float, seed: int) -> tuple[AnyPart, AnyPart]:
     """Hold a stratified `fraction` out: (the rest, the part held out), each in dataset order."""
     rest, held = hold_out_positions(examples.target, fraction, seed)
     return examples.take(rest), examples.take(held)
@@ -156,9 +157,8 @@ def hold_out_share_of_groups(
 
 def given_or_held_out(
     whole: AnyPart,
+    parts: Mapping[str, AnyPart | float],
     *,
-    test: AnyPart | float,
-    val: AnyPart | float,
     seed: int,
     what: str,
     groups: Tensor | None = None,
@@ -167,9 +167,8 @@ def given_or_held_out(
 
     Args:
         whole: What training and the splits that are not given are cut from.
-        test: The test split, or what is held out of the whole for it, stratified: a share, or as an integer a number of
-            examples.
-        val: The validation split, or the same for it.
+        parts: The splits `test` and `val`, or what is held out of the whole for them, stratified: a share, or as an
+            integer a number of examples.
         seed: What chooses.
         what: What messages call the whole: its file.
         groups: The group of each example of the whole (N,); none then has examples in two splits.
@@ -178,10 +177,11 @@ def given_or_held_out(
         DataError: There are too few examples, or groups, to hold any out.
     """
     rest, left = torch.arange(len(whole.target)), 1.0
-    parts = {}
-    for name, part in (("test", test), ("val", val)):
+    made = {}
+    for name in ("test", "val"):
+        part = parts[name]
         if not isinstance(part, float | int):
-            parts[name] = part
+            made[name] = part
             continue
         target = whole.target[rest]
         share = part if isinstance(part, int) else part / left
@@ -198,38 +198,28 @@ def given_or_held_out(
             raise DataError(
                 f"{what} has too few {unit} to hold any out for {name} ({len(target)} rows, a share of {share:.3g})."
             )
-        parts[name], rest = whole.take(rest[held]), rest[kept]
+        made[name], rest = whole.take(rest[held]), rest[kept]
         left -= part / len(whole.target) if isinstance(part, int) else part
-    return whole.take(rest), parts["val"], parts["test"]
-
-
-def reference_split(n: int, val_size: int, seed: int) -> tuple[Tensor, Tensor]:
-    """The split of Mukhoti et al. (2020): the first `val_size` of a seeded shuffle validate.
-
-    Returns positions (train, val); not stratified. Reproduces `np.random.seed(seed);
-    np.random.shuffle(list(range(n)))` of focal_calibration (`Data/cifar10.py`), which numpy keeps stable.
-    """
-    shuffled = np.random.RandomState(seed).permutation(n)
-    order = torch.from_numpy(shuffled.astype(np.int64))
-    return order[val_size:], order[:val_size]
+    return whole.take(rest), made["val"], made["test"]
 
 
 def hold_out_reference(examples: Examples, val_size: int, seed: int) -> tuple[Examples, Examples]:
-    """Examples (train, val) by `reference_split`, each in dataset order."""
+    """The split (train, val) of Mukhoti et al. (2020): the first `val_size` of a seeded shuffle validate.
+
+    Each part is in dataset order; not stratified. Reproduces `np.random.seed(seed); np.random.shuffle(list(range(n)))`
+    of focal_calibration (`Data/cifar10.py`), which numpy keeps stable.
+    """
     n = len(examples.target)
     if not 0 < val_size < n:
         raise ValueError(f"`val_size` must be between 1 and {n - 1}, got {val_size}.")
-    _, val = reference_split(n, val_size, seed)
+    val = torch.from_numpy(np.random.RandomState(seed).permutation(n)[:val_size]).long()
     return examples.take(complement(val, n)), examples.take(val.sort().values)
 
 
-def stratified_fraction(
-    examples: Examples, fraction: float, seed: int, *, strata: Tensor | None = None
-) -> Examples:
-    """A stratified subset that keeps at least one example of every class, or of the `strata` (N,), that has any."""
+def stratified_fraction(examples: Examples, strata: Tensor, fraction: float, seed: int) -> Examples:
+    """A stratified subset that keeps at least one example of each of the `strata` (N,) that has any."""
     if fraction == 1.0:
         return examples
-    strata = examples.target if strata is None else strata
     present = torch.bincount(strata)
     counts = present.double().mul(fraction).round().long().clamp(min=1).minimum(present)
     return examples.take(choose_per_class(strata, counts, seed))
@@ -255,18 +245,8 @@ def long_tail_counts(
 
     rho = largest / smallest class is at least 1; "floor" rounds as the public code of Cui et al. and of LDAM.
     """
-    check_imbalance_factor(imbalance_factor)
     sizes = [head * imbalance_factor ** (-k / (num_classes - 1)) for k in range(num_classes)]
     return [int(size if rounding == "floor" else size + 0.5) for size in sizes]
-
-
-def check_imbalance_factor(imbalance_factor: float) -> None:
-    """Raise ValueError unless rho = largest / smallest class is at least 1."""
-    if not imbalance_factor >= 1:
-        raise ValueError(
-            "`imbalance_factor` is the largest class over the smallest, at least 1, "
-            f"got {imbalance_factor}."
-        )
 
 
 @dataclass(frozen=True)
@@ -290,7 +270,11 @@ class LongTail:
     rounding: Rounding = "nearest"
 
     def __post_init__(self) -> None:
-        check_imbalance_factor(self.imbalance_factor)
+        if not self.imbalance_factor >= 1:
+            raise ValueError(
+                "`imbalance_factor` is the largest class over the smallest, at least 1, "
+                f"got {self.imbalance_factor}."
+            )
 
     def draw(self, examples: Examples, candidates: Tensor | None = None) -> Examples:
         """The long tail of the examples, or of those at the positions `candidates`.

@@ -51,7 +51,7 @@ def test_balanced_tail_is_balanced() -> None:
 @pytest.mark.parametrize("rho", [0.5, 0.0, -3.0, float("nan")])
 def test_an_imbalance_factor_below_one_is_refused(rho: float) -> None:
     with pytest.raises(ValueError, match=r"`imbalance_factor` is .* at least 1, got"):
-        long_tail_counts(500, rho, 10)
+        LongTail(rho, split_seed=0)
 
 
 def test_choice_is_seeded_ordered_and_exact() -> None:
@@ -112,7 +112,8 @@ def test_complement() -> None:
     ("fraction", "expected"), [(1.0, [40, 20, 10]), (0.5, [20, 10, 5]), (0.01, [1, 1, 1])]
 )
 def test_stratified_fraction_keeps_every_class(fraction: float, expected: list[int]) -> None:
-    assert counts(stratified_fraction(examples(), fraction, seed=0)) == expected
+    whole = examples()
+    assert counts(stratified_fraction(whole, whole.target, fraction, seed=0)) == expected
 
 
 def test_long_tailed_thins_from_the_largest_class() -> None:

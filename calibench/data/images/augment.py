@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.data.mixing import Augmentation, Crop, OfFiles
+from calibench.data.mixing import Augmentation, Crop
 from calibench.data.resident import mixed
 from calibench.ground.arguments import integer_from, one_of
 
@@ -85,7 +85,7 @@ class RandomCropFlip(Augmentation):
         return cropped.view(len(index), height, width, channels).permute(0, 3, 1, 2)
 
 
-class RandomResizedCrop(OfFiles):
+class RandomResizedCrop(Augmentation):
     """A random part of an image, resized to a square, and a horizontal flip of half of them (Szegedy et al. 2015).
 
     Equal in distribution to torchvision's `RandomResizedCrop` with bilinear resizing and `RandomHorizontalFlip(0.5)`.
@@ -115,10 +115,6 @@ class RandomResizedCrop(OfFiles):
         """A seed for each image: (n, 1) int64."""
         return torch.randint(2**32, (n, 1), generator=generator)
 
-    def prepare(self, inputs: Tensor) -> Tensor:
-        """The images as they are."""
-        return inputs
-
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """The same of images in memory (N, C, H, W) uint8, to their own size; channels_last in memory."""
         from torchvision.transforms.functional import resized_crop
@@ -136,6 +132,10 @@ class RandomResizedCrop(OfFiles):
     def crops(self, draws: Tensor) -> list[Crop]:
         """What is read of each image."""
         return [partial(self._read, draw=draw) for draw in draws[:, 0].tolist()]
+
+    def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
+        """The images as they are: all was done as they were read."""
+        return images
 
     def _read(self, image: Any, side: int, *, draw: int) -> Any:
         from torchvision.transforms.functional import hflip, resized_crop

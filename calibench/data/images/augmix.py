@@ -68,12 +68,7 @@ class AugMix(Mixing):
 
 
 class ThreeViews(Augmentation):
-    """Each image as another augmentation leaves it, and two mixtures of it (this package).
-
-    Args:
-        first: The other augmentation; None for none.
-        severity: As of `AugMix`.
-    """
+    """Each image as another augmentation leaves it, if there is any, and two mixtures of it (this package)."""
 
     views: ClassVar[int] = 3
     numbers = 1 + WIDTH * (2 + 3 * DEPTH)  # of a mixture

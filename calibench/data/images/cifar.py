@@ -24,19 +24,16 @@ from calibench.data.images.sets import read_array, read_batches
 from calibench.data.source import DataError, sources
 from calibench.data.splits import LongTail, Rounding, complement, hold_out, hold_out_reference
 
-# our name -> (file stem, key in it)
+# our name -> key in the file of CIFAR-N
 _NOISY = {
-    ("cifar10", "aggregate"): ("cifar10n", "aggre_label"),
-    ("cifar10", "random1"): ("cifar10n", "random_label1"),
-    ("cifar10", "random2"): ("cifar10n", "random_label2"),
-    ("cifar10", "random3"): ("cifar10n", "random_label3"),
-    ("cifar10", "worst"): ("cifar10n", "worse_label"),
-    ("cifar100", "noisy"): ("cifar100n", "noisy_label"),
+    "aggregate": "aggre_label",
+    "random1": "random_label1",
+    "random2": "random_label2",
+    "random3": "random_label3",
+    "worst": "worse_label",
+    "noisy": "noisy_label",
 }
 CIFAR10H = "CIFAR-10H, the labels of about 50 people an image (Peterson et al. 2019)"
-_OFFICIAL_NAMES = {"cifar10n": "CIFAR-10_human.pt", "cifar100n": "CIFAR-100_human.pt"}
-
-
 _OF_TEST_IMAGES = {
     "distributions": "their label distributions of CIFAR-10H",
     "same_images": "their official labels",
@@ -49,8 +46,8 @@ def load_noisy_labels(root: Path, dataset: str, labels: str, clean: Tensor) -> T
     Read from `cifar-n/<dataset>n.npz`, or from the authors' .pt file beside it, which repeat the official labels
     (50000,).
     """
-    stem, key = _NOISY[dataset, labels]
-    path, content = _read(root / "cifar-n", stem)
+    key = _NOISY[labels]
+    path, content = _read(root / "cifar-n", dataset)
     if key not in content or "clean_label" not in content:
         raise DataError(f"{path} has no `{key}` and `clean_label`; get it anew.")
     if not np.array_equal(np.asarray(content["clean_label"]), clean.numpy()):
@@ -75,10 +72,10 @@ def load_human_probabilities(root: Path, n: int = 10_000) -> Tensor | None:
     return torch.from_numpy(probabilities).float()
 
 
-def _read(folder: Path, stem: str) -> tuple[Path, dict[str, np.ndarray]]:
+def _read(folder: Path, dataset: str) -> tuple[Path, dict[str, np.ndarray]]:
     """The file that is there, and its arrays."""
-    archive, tensors = folder / f"{stem}.npz", folder / _OFFICIAL_NAMES[stem]
-    path = archive if archive.exists() else tensors
+    archive, classes = folder / f"{dataset}n.npz", dataset.removeprefix("cifar")
+    path = archive if archive.exists() else folder / f"CIFAR-{classes}_human.pt"
     if not path.exists():
         url = sources()["cifar_n"].url
         raise DataError(f"{path} is missing: CIFAR-N is expected there; get it from {url}.")
@@ -164,8 +161,15 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
         # Splits are cut on the clean labels; the position finds an image's human label afterwards.
         numbered = Examples(torch.arange(len(train.target)), train.target)
         left, held = self._cut(numbered, seed)
-        self.caveats += self._recipe_caveat(left)
-        labelled = train._replace(target=self._training_labels(train.target))
+        if self.long_tail.imbalance_factor != 1:
+            counts = torch.bincount(left.target, minlength=self.num_classes)
+            sizes = f"{len(left.target)} training images, {int(counts.max())} to {int(counts.min())} a class"
+            self.caveats.append(f"{self.dataset}: long tail of {sizes} ({_CAVEATS[self.recipe]})")
+        labelled = train
+        if self.labels != "clean":
+            self.caveats.append(f"{self.dataset}: trained on {self.labels} human labels")
+            noisy = load_noisy_labels(self.root, self.dataset, self.labels, train.target)
+            labelled = train._replace(target=noisy)
         return labelled.take(left.inputs), train.take(held.inputs)
 
     def _cut(self, examples: Examples, seed: int) -> tuple[Examples, Examples]:
@@ -179,19 +183,6 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
             return hold_out(tail, 0.1, seed)
         others = examples.take(complement(tail.inputs, len(examples.target)))
         return tail, hold_out_reference(others, self.val_size, seed)[1]
-
-    def _recipe_caveat(self, train: Examples) -> list[str]:
-        if self.long_tail.imbalance_factor == 1:
-            return []
-        counts = torch.bincount(train.target, minlength=self.num_classes)
-        sizes = f"{len(train.target)} training images, {int(counts.max())} to {int(counts.min())} a class"
-        return [f"{self.dataset}: long tail of {sizes} ({_CAVEATS[self.recipe]})"]
-
-    def _training_labels(self, clean: Tensor) -> Tensor:
-        if self.labels == "clean":
-            return clean
-        self.caveats.append(f"{self.dataset}: trained on {self.labels} human labels")
-        return load_noisy_labels(self.root, self.dataset, self.labels, clean)
 
 
 Labels = Literal[
@@ -223,12 +214,7 @@ class CIFAR10DataModule(_CIFARDataModule):
         "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        *,
-        labels: Labels = "clean",
-        **common: Any,
-    ) -> None:
+    def __init__(self, *, labels: Labels = "clean", **common: Any) -> None:
         super().__init__(labels=labels, **common)
         if labels in _OF_TEST_IMAGES and self.long_tail.imbalance_factor != 1:
             raise ValueError(f"`labels: {labels}` has no long tail: `imbalance_factor` must be 1.")

@@ -5,15 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.data.batch import Examples
 from calibench.data.cache import cached
 from calibench.data.mixing import Crop
-from calibench.data.source import DataError, left_out
+from calibench.data.resident import Decode
+from calibench.data.source import DataError
 from calibench.ground.distributed import world
 from calibench.ground.errors import in_one_line
 from calibench.ground.processes import cores
@@ -52,17 +54,9 @@ def threads() -> int:
 def decode_images(
     files: Sequence[Opener], *, side: int, mode: Mode = "RGB", crops: Sequence[Crop | None] = ()
 ) -> np.ndarray:
-    """Decode images to squares in colour, or grey.
+    """Decode images to squares: pixels (N, side, side, 3) uint8, or (N, side, side, 1) of the mode `L`, grey.
 
-    Args:
-        files: Image files that Pillow can read.
-        side: Height and width of the result.
-        mode: `RGB`, or `L` for grey.
-        crops: What is taken of each image; without it, or where it is None, the image is resized so that its shorter
-            side fits (bilinear), and cropped in the middle.
-
-    Returns:
-        Pixels (N, side, side, 3) uint8, or (N, side, side, 1).
+    An image without a crop of its own is resized so that its shorter side fits (bilinear), and cropped in the middle.
 
     Raises:
         DataError: If some are none; the text names the first five.
@@ -80,17 +74,26 @@ def _decoded(
     """The same of those that are images, and what is wrong with the others, by position."""
     pixels = np.empty((len(files), side, side, len(MODES[mode])), dtype=np.uint8)
 
-    def fill(number: int) -> str:
+    def fill(number: int) -> None:
+        crop = crops[number] if crops else None
+        pixels[number] = decode_image(files[number], side, mode, crop)
+
+    return pixels, _unreadable(fill, len(files))
+
+
+def _unreadable(read: Callable[[int], None], number_of_files: int) -> dict[int, str]:
+    """What is wrong with files, by position: `read` is called in threads, and may raise a DataError."""
+
+    def why(number: int) -> str:
         try:
-            crop = crops[number] if crops else None
-            pixels[number] = decode_image(files[number], side, mode, crop)
+            read(number)
         except DataError as error:
             return str(error)
         return ""
 
     with ThreadPoolExecutor(threads()) as pool:
-        said = enumerate(pool.map(fill, range(len(files))))
-        return pixels, {number: why for number, why in said if why}
+        said = enumerate(pool.map(why, range(number_of_files)))
+        return {number: text for number, text in said if text}
 
 
 def too_large(pixels: int, memory_limit: float, mode: Mode = "RGB") -> bool:
@@ -120,29 +123,11 @@ class StreamedImages:
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
 
-def cached_images(cache: Path, files: Sequence[Path], *, side: int, mode: Mode = "RGB") -> Tensor:
-    """Images of `decode_images`, (N, 3 or 1, side, side) uint8, decoded once and then read from a cache file."""
-    arrays = cached(cache, files, lambda: {"pixels": decode_images(files, side=side, mode=mode)})
-    return torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
-
-
-class Readable(NamedTuple):
-    """A user's images that can be read.
-
-    Attributes:
-        inputs: As stored inputs (n, ...).
-        kept: The positions of their files (n,).
-        wrong: What is wrong with the others, by position.
-    """
-
-    inputs: Tensor
-    kept: np.ndarray
-    wrong: Mapping[int, str]
-
-    def left_out(self, folder: Path, places: Sequence[str], *, skip: bool) -> list[str]:
-        """What results say of the others (`left_out`); `places` says where each file is."""
-        bad = {places[number]: why for number, why in self.wrong.items()}
-        return left_out(folder, bad, len(places), skip=skip, what="images")
+def cached_images(cache: Path, files: Mapping[Path, int], *, side: int) -> Examples:
+    """Images (N, 3, side, side) uint8 with the classes of their files, decoded once and then read from a cache file."""
+    arrays = cached(cache, files, lambda: {"pixels": decode_images([*files], side=side)})
+    pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
+    return Examples(pixels, torch.tensor([*files.values()]))
 
 
 def readable_images(
@@ -150,24 +135,29 @@ def readable_images(
     files: Sequence[Path],
     *,
     side: int,
-    stream: StreamedImages | None,
+    decode: Decode | None,
     mode: Mode = "RGB",
     crop: Crop | None = None,
-) -> Readable:
-    """A user's images, and which of them cannot be read.
+) -> tuple[Tensor, np.ndarray, dict[int, str]]:
+    """Stored inputs (n, ...) of a user's images that can be read, their positions (n,), and what is wrong with others.
 
     Args:
         cache: The file in which what was found is kept; of what streams, another one beside it.
         files: The files.
         side: Height and width in pixels.
-        stream: Where the images are decoded as they are used: only the beginnings of the files are read here.
+        decode: The `StreamedImages` that decode them as they are used: only the beginnings of the files are read here.
         mode: `RGB` or `L`.
         crop: What is taken of each image; None for its middle.
     """
+    stream = decode if isinstance(decode, StreamedImages) else None
+
+    def read_header(number: int) -> None:
+        with _opened(files[number]):
+            pass
 
     def found() -> dict[str, np.ndarray]:
         if stream is not None:
-            pixels, wrong = np.empty(0, np.uint8), _without_header(files)
+            pixels, wrong = np.empty(0, np.uint8), _unreadable(read_header, len(files))
         else:
             pixels, wrong = _decoded(files, side, mode, [crop] * len(files))
             pixels = np.delete(pixels, [*wrong], axis=0) if wrong else pixels
@@ -180,20 +170,8 @@ def readable_images(
     wrong = dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
     kept = np.setdiff1d(np.arange(len(files)), [*wrong]).astype(np.int64)
     if stream is None:
-        return Readable(torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), kept, wrong)
-    return Readable(stream.add([files[number] for number in kept], side, crop), kept, wrong)
-
-
-def _without_header(files: Sequence[Path]) -> dict[int, str]:
-    def why(file: Path) -> str:
-        try:
-            with _readable(file), _opened(file):
-                return ""
-        except DataError as error:
-            return str(error)
-
-    with ThreadPoolExecutor(threads()) as pool:
-        return {number: said for number, said in enumerate(pool.map(why, files)) if said}
+        return torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), kept, wrong
+    return stream.add([files[number] for number in kept], side, crop), kept, wrong
 
 
 def fitted(corners: np.ndarray, size: tuple[int, int], side: int) -> np.ndarray:
@@ -219,23 +197,18 @@ def decode_image(
     file: Opener, side: int, mode: Mode = "RGB", crop: Crop | None = None
 ) -> np.ndarray:
     """One image, (side, side, 3) uint8, or (side, side, 1); raises a DataError that says why the file is none."""
-    with _readable(file), _opened(file) as image:
+    with _opened(file) as image:
         return squared(image, side, mode, crop)
 
 
-def _opened(file: Opener) -> Any:
-    from PIL import Image
-
-    return Image.open(file) if isinstance(file, Path) else file()
-
-
 @contextmanager
-def _readable(file: Opener) -> Iterator[None]:
-    """Raise a DataError in place of what Pillow raises of a file that is no image."""
+def _opened(file: Opener) -> Iterator[Any]:
+    """An image of Pillow's; raises a DataError in place of what Pillow raises of a file that is no image."""
     from PIL import Image
 
     try:
-        yield
+        with Image.open(file) if isinstance(file, Path) else file() as image:
+            yield image
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         why = str(error).replace(f" {str(file)!r}", "")
         raise DataError(f"not a readable image ({why})") from None

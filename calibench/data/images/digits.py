@@ -14,8 +14,7 @@ from calibench.data.images.base import OfficialImageDataModule
 from calibench.data.images.generated_corruptions import gaussian_noise
 from calibench.data.images.hub_files import HubName
 from calibench.data.images.sets import read_svhn
-from calibench.data.source import DataError
-from calibench.data.splits import LongTail, check_fractions, given_or_held_out
+from calibench.data.splits import LongTail, given_or_held_out, shares
 
 _MEAN, _STD = 0.305, 0.376  # of the 1,797 images on the [0, 1] scale
 _SIDE = 8
@@ -53,8 +52,7 @@ class DigitsDataModule(ClassificationDataModule):
     ) -> None:
         super().__init__(class_names=tuple("0123456789"), ood=ood, **common)
         self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed)
-        check_fractions(val_fraction, test_fraction)
-        self.val_fraction, self.test_fraction = val_fraction, test_fraction
+        self.held_out = shares(val_fraction, test_fraction)
         self.transform = Normalize((_MEAN,), (_STD,), white=1.0)
 
     def load_splits(self, seed: int) -> Splits:
@@ -62,9 +60,7 @@ class DigitsDataModule(ClassificationDataModule):
         digits = _digits()
         # The digits by their positions, of which the long tail needs to know.
         numbered = Examples(torch.arange(len(digits.target)), digits.target)
-        rest, val, test = given_or_held_out(
-            numbered, test=self.test_fraction, val=self.val_fraction, seed=seed, what="the digits"
-        )
+        rest, val, test = given_or_held_out(numbered, self.held_out, seed=seed, what="the digits")
         train = self.long_tail.draw(numbered, rest.inputs)
         return Splits(*(digits.take(part.inputs) for part in (train, val, test)))
 
@@ -96,12 +92,8 @@ def _photographs() -> list[np.ndarray]:
     """The two sample photographs in grey (ITU-R 601 luma), values in [0, 1]."""
     from sklearn.datasets import load_sample_images
 
-    try:
-        photographs = load_sample_images().images
-    except ImportError:
-        raise DataError("`photos` needs Pillow to read scikit-learn's sample images.") from None
     luma = np.array([0.299, 0.587, 0.114]) / 255
-    return [photo @ luma for photo in photographs]
+    return [photo @ luma for photo in load_sample_images().images]
 
 
 class SVHNDataModule(OfficialImageDataModule):

@@ -14,8 +14,8 @@ from calibench.data.batch import Examples, Splits
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
 from calibench.data.images.decode import Mode, StreamedImages, readable_images, too_large
-from calibench.data.source import DataError
-from calibench.data.splits import check_fractions, hold_out_share_of_groups
+from calibench.data.source import DataError, left_out
+from calibench.data.splits import hold_out_share_of_groups, shares
 from calibench.data.task import Multilabel
 from calibench.data.users_table import check_columns, opened, usable_rows
 from calibench.ground.arguments import positive_integer
@@ -23,13 +23,7 @@ from calibench.ground.names import UNKNOWN
 
 
 class LabelledFiles(NamedTuple):
-    """Image files and their labels.
-
-    Attributes:
-        files: The files (N).
-        target: 1 present, 0 absent, -1 unknown, (N, L) int8.
-        places: Where each file is named, (N): `Data_Entry_2017.csv, row 3`.
-    """
+    """Image files (N), labels (N, L) int8, 1 present, 0 absent, -1 unknown, and where each file is named (N)."""
 
     files: Sequence[Path]
     target: npt.NDArray[np.int8]
@@ -99,11 +93,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
 
     @abstractmethod
     def read(self, seed: int) -> dict[str, LabelledFiles]:
-        """The files of `train`, `val` and `test`; the same seed gives the same splits.
-
-        Raises:
-            DataError: A table is missing or damaged.
-        """
+        """The files of `train`, `val` and `test`, the same for a seed; raises a DataError for a damaged table."""
 
     def load_splits(self, seed: int) -> Splits:
         """Read the tables, and decode the images if they fit into memory."""
@@ -134,16 +124,16 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
     def _examples(self, name: str, part: LabelledFiles, side: int) -> Examples:
         if not len(part.files):
             raise DataError(f"there are no {name} images.")
-        stream = self.decode if isinstance(self.decode, StreamedImages) else None
-        found = readable_images(
-            self.cache / f"{name}-{side}-{self.mode}.npz", part.files, side=side, mode=self.mode, stream=stream
-        )  # fmt: skip
-        places = [f"{file.name} ({at})" for file, at in zip(part.files, part.places, strict=True)]
-        self.caveats += found.left_out(part.files[0].parent, places, skip=self.skip_bad)
-        part = part.take(found.kept)
+        cache, folder = self.cache / f"{name}-{side}-{self.mode}.npz", part.files[0].parent
+        inputs, kept, wrong = readable_images(
+            cache, part.files, side=side, decode=self.decode, mode=self.mode
+        )
+        bad = {f"{part.files[n].name} ({part.places[n]})": why for n, why in wrong.items()}
+        self.caveats += left_out(folder, bad, len(part.files), skip=self.skip_bad, what="images")
+        part = part.take(kept)
         if name == "test":
             self.test_files = part.files
-        return Examples(found.inputs, torch.from_numpy(part.target))
+        return Examples(inputs, torch.from_numpy(part.target))
 
 
 SPLITS = ("train", "val", "test")
@@ -180,7 +170,7 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         test_fraction: float = 0.2,
         **common: Any,
     ) -> None:
-        check_fractions(val_fraction, test_fraction)
+        self.held_out = shares(val_fraction, test_fraction)
         self.file = Path(file).expanduser()
         table = opened(self.file, "a table `path,label1,label2,...`")
         self._table = table.frame(text=table.names).set_index(table.rows)
@@ -196,7 +186,6 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         self._table = self._table[good]
         self.path_column, self.group_column = path_column, group_column
         self.split_column = split_column
-        self.val_fraction, self.test_fraction = val_fraction, test_fraction
 
     def read(self, seed: int) -> dict[str, LabelledFiles]:
         """The splits that the table names, or random ones."""
@@ -214,8 +203,8 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         n = len(self._table)
         groups = self._table[self.group_column].to_numpy(str) if self.group_column else np.arange(n)
         if self.split_column is None:
-            rest, test = hold_out_share_of_groups(groups, self.test_fraction, seed)
-            share = self.val_fraction / (1 - self.test_fraction)
+            rest, test = hold_out_share_of_groups(groups, self.held_out["test"], seed)
+            share = self.held_out["val"] / (1 - self.held_out["test"])
             train, val = hold_out_share_of_groups(groups[rest], share, seed)
             return {"train": rest[train], "val": rest[val], "test": test}
         said = self._table[self.split_column].to_numpy(str)
@@ -247,10 +236,8 @@ def _wrong_cells(table: Any, labels: Sequence[str], split: str | None) -> dict[i
         name: (_STATES, f"label `{name}` holds `{{}}`; {states}") for name in reversed(labels)
     }
     if split is not None:
-        columns[split] = (
-            SPLITS,
-            f"column `{split}` must be one of {', '.join(SPLITS)}, got `{{}}`",
-        )
+        what = f"column `{split}` must be one of {', '.join(SPLITS)}, got `{{}}`"
+        columns[split] = SPLITS, what
     wrong = dict[int, str]()
     for name, (known, what) in columns.items():
         bad = table[name][~table[name].isin([*known])]

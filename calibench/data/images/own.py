@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from calibench.data.batch import Examples, Splits
-from calibench.data.images.augment import centre_crop
+from calibench.data.images.augment import RandomResizedCrop, centre_crop
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
 from calibench.data.images.decode import (
     StreamedImages,
@@ -18,9 +18,8 @@ from calibench.data.images.decode import (
     too_large,
 )
 from calibench.data.images.hub_files import HubImages, HubName
-from calibench.data.mixing import OfFiles
-from calibench.data.source import DataError
-from calibench.data.splits import check_fractions, given_or_held_out
+from calibench.data.source import DataError, left_out
+from calibench.data.splits import given_or_held_out, shares
 from calibench.ground.arguments import positive_integer
 
 _VALIDATION = ("validation", "valid", "val")
@@ -51,10 +50,9 @@ class _OwnImageDataModule(ImageDataModule, ABC):
         **common: Any,
     ) -> None:
         self.side = positive_integer("side", side)
-        check_fractions(val_fraction, test_fraction)
+        self.held_out = shares(val_fraction, test_fraction)
         self.names, self.mean, self.std = names, mean, std
         super().__init__(download=False, **common)
-        self.val_fraction, self.test_fraction = val_fraction, test_fraction
 
 
 class ImageFolderDataModule(_OwnImageDataModule):
@@ -98,7 +96,7 @@ class ImageFolderDataModule(_OwnImageDataModule):
         self.resize, self.crop = resize, centre_crop(resize, self.side)
         files = [images_in(self.folder / part / k) for part in self._parts for k in self.names]
         pixels = sum(map(len, files)) * self.side**2
-        if isinstance(self.augmentation, OfFiles) or too_large(pixels, memory_limit):
+        if isinstance(self.augmentation, RandomResizedCrop) or too_large(pixels, memory_limit):
             self.decode = StreamedImages()
 
     def prepare_data(self) -> None:
@@ -109,26 +107,21 @@ class ImageFolderDataModule(_OwnImageDataModule):
 
     def load_splits(self, seed: int) -> Splits:
         """Read the given folders; splits without one are held out of the training images."""
-        parts = {part: self._read(part) for part in self._parts}
-        test, val = parts.get("test", self.test_fraction), parts.get("val", self.val_fraction)
-        whole, what = parts[self._parts[0]], str(self.folder)
-        return Splits(*given_or_held_out(whole, test=test, val=val, seed=seed, what=what))
+        there = {part: self._read(part) for part in self._parts}
+        whole, parts = there[self._parts[0]], self.held_out | there
+        return Splits(*given_or_held_out(whole, parts, seed=seed, what=str(self.folder)))
 
     def _read(self, part: str) -> Examples:
         files = files_of_classes(self.folder / part, self.class_names)
         name = f"{part or 'all'}-{self.side}{f'-of-{self.resize}' if self.crop else ''}.npz"
-        found = readable_images(
-            self.folder / ".calibench" / name,
-            [*files],
-            side=self.side,
-            stream=self.decode if isinstance(self.decode, StreamedImages) else None,
-            crop=self.crop,
+        cache, paths = self.folder / ".calibench" / name, [*files]
+        inputs, kept, wrong = readable_images(
+            cache, paths, side=self.side, decode=self.decode, crop=self.crop
         )
-        places = [str(file.relative_to(self.folder)) for file in files]
-        for line in found.left_out(self.folder, places, skip=self.skip_bad):
-            if line not in self.caveats:
-                self.caveats.append(line)
-        return Examples(found.inputs, torch.tensor([*files.values()])[found.kept])
+        bad = {str(paths[n].relative_to(self.folder)): why for n, why in wrong.items()}
+        caveats = left_out(self.folder, bad, len(files), skip=self.skip_bad, what="images")
+        self.caveats += [line for line in caveats if line not in self.caveats]
+        return Examples(inputs, torch.tensor([*files.values()])[kept])
 
 
 def _classes(folder: Path) -> list[str]:
@@ -181,13 +174,10 @@ class HubDataModule(_OwnImageDataModule):
         self._images = HubImages(HubName(name, config, revision, image, label))
         super().__init__(names=self._images.classes, **common)
         self.train_split = train_split
-        self.test_split = test_split or self._first_of("test")
-        self.val_split = val_split or self._first_of(*_VALIDATION)
-
-    def _first_of(self, *names: str) -> str | None:
-        taken = (self.train_split, getattr(self, "test_split", None))
-        left = [name for name in self._images.names if name not in taken]
-        return next((name for name in names if name in left), None)
+        left = {*self._images.names} - {train_split}
+        self.test_split = test_split or ("test" if "test" in left else None)
+        left -= {self.test_split}
+        self.val_split = val_split or next((name for name in _VALIDATION if name in left), None)
 
     def prepare_data(self) -> None:
         """Decode the images once, before several processes read them."""
@@ -198,14 +188,10 @@ class HubDataModule(_OwnImageDataModule):
     def load_splits(self, seed: int) -> Splits:
         """Read the splits there are; the others are held out of the training images."""
         self.caveats.append(self._images.described)
-        splits = given_or_held_out(
-            self._part(self.train_split),
-            test=self._part(self.test_split) if self.test_split else self.test_fraction,
-            val=self._part(self.val_split) if self.val_split else self.val_fraction,
-            seed=seed,
-            what=self._images.source.name,
-        )
-        return Splits(*splits)
+        whole, what = self._part(self.train_split), self._images.source.name
+        there = {"test": self.test_split, "val": self.val_split}
+        parts = self.held_out | {name: self._part(split) for name, split in there.items() if split}
+        return Splits(*given_or_held_out(whole, parts, seed=seed, what=what))
 
     def _part(self, split: str) -> Examples:
         return self._images.examples(split, side=self.side, cache=self.root)

@@ -75,11 +75,7 @@ Half = Literal["train", "test"]
 
 
 def read_svhn(root: Path, half: Half, checksum: Checksum) -> tuple[Examples, list[str]]:
-    """Read the cropped digits of the training or test half, and caveats; the label 10 of the file means 0.
-
-    Raises:
-        DataError: The file is missing or damaged.
-    """
+    """The cropped digits of a half, whose 10 means 0, and caveats; raises a DataError for a missing or damaged file."""
     source, file = sources()["svhn"], f"{half}_32x32.mat"
     caveats = source.require(root, checksum=checksum, files=[file])
     path = source.path(root, file)
@@ -133,13 +129,9 @@ class CorruptionArchive:
     in_folders: bool = False
 
     def load(self, name: str, context: EvaluationContext) -> EvaluationSet:
-        """A shifted test set `<corruption>-<severity>`, from the official archive where it is there.
+        """A shifted test set `<corruption>-<severity>`; raises a DataError if a file is missing or damaged.
 
-        What has a generator is generated where the archive is absent, and then named
-        `<corruption>-<severity>-generated`.
-
-        Raises:
-            DataError: A file is missing or damaged.
+        What has a generator is generated where the archive is absent, and named `<corruption>-<severity>-generated`.
         """
         corruption, _, last = name.rpartition("-")
         severity, source, root = int(last), sources()[self.dataset], context.root
@@ -170,14 +162,12 @@ def _of_arrays(images: Path, labels: Path, severity: int, target: Tensor) -> Exa
 
 def _of_folders(folder: Path, context: EvaluationContext, cache: Path) -> Examples:
     """The images of every class, class by class, decoded once; as many as the test set has."""
-    files = files_of_classes(folder, context.classes)
-    if len(files) != len(context.test.target):
-        expected = len(context.test.target)
+    files, expected = files_of_classes(folder, context.classes), len(context.test.target)
+    if len(files) != expected:
         raise DataError(
             f"{folder} holds {len(files)} images of the classes; {expected} are expected."
         )
-    pixels = cached_images(cache, [*files], side=context.test.inputs.shape[-1])
-    return Examples(pixels, torch.tensor([*files.values()]))
+    return cached_images(cache, files, side=context.test.inputs.shape[-1])
 
 
 _OF_32_PIXELS = {
@@ -211,13 +201,10 @@ Found = tuple[Tensor, list[str]]
 """Images (N, 3, H, W) uint8, and caveats."""
 
 
-def _cifar(name: str, labels: str, file: str) -> Callable[[EvaluationContext], Found]:
-    def load(context: EvaluationContext) -> Found:
-        source = sources()[name]
-        caveats = source.require(context.root, checksum=context.checksum, files=[file])
-        return read_batches([source.path(context.root, file)], labels).inputs, caveats
-
-    return load
+def _cifar(context: EvaluationContext, *, name: str, labels: str, file: str) -> Found:
+    source = sources()[name]
+    caveats = source.require(context.root, checksum=context.checksum, files=[file])
+    return read_batches([source.path(context.root, file)], labels).inputs, caveats
 
 
 def _svhn(context: EvaluationContext) -> Found:
@@ -241,9 +228,9 @@ def _mnist(context: EvaluationContext) -> Found:
 def _tiny_imagenet(context: EvaluationContext) -> Found:
     source = sources()["tiny_imagenet_32"]
     caveats = source.require(context.root, checksum=context.checksum)
-    files = sorted(source.path(context.root, "").glob("*/*.JPEG"))
+    files = dict.fromkeys(sorted(source.path(context.root, "").glob("*/*.JPEG")), -1)
     cache = context.root / ".calibench" / "tiny-imagenet-32x32.npz"
-    return cached_images(cache, files, side=32), caveats
+    return cached_images(cache, files, side=32).inputs, caveats
 
 
 def _noise(context: EvaluationContext) -> Found:
@@ -256,8 +243,8 @@ def _noise(context: EvaluationContext) -> Found:
 
 _OOD: dict[str, Callable[[EvaluationContext], Found]] = {
     "svhn": _svhn,
-    "cifar10": _cifar("cifar10", "labels", "test_batch"),
-    "cifar100": _cifar("cifar100", "fine_labels", "test"),
+    "cifar10": partial(_cifar, name="cifar10", labels="labels", file="test_batch"),
+    "cifar100": partial(_cifar, name="cifar100", labels="fine_labels", file="test"),
     "mnist": _mnist,
     "tiny_imagenet": _tiny_imagenet,
     "noise": _noise,

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from calibench.data.batch import Examples, Splits
 from calibench.data.images.base import ImageDataModule
 from calibench.data.images.decode import cached_images, files_of_classes
@@ -67,8 +65,7 @@ class TinyImageNetDataModule(ImageDataModule):
         self.caveats += self.source.require(self.root, checksum=self.checksum)
         folder = self.source.path(self.root, "")
         names = sorted((folder / "wnids.txt").read_text().split())
-        if len(set(names)) != self.num_classes:
-            n = len(set(names))
+        if (n := len(set(names))) != self.num_classes:
             raise DataError(f"{folder / 'wnids.txt'} names {n} classes, not {self.num_classes}.")
         halves = {
             "train": files_of_classes(folder / "train", names),
@@ -76,10 +73,7 @@ class TinyImageNetDataModule(ImageDataModule):
         }
         caches = self.root / ".calibench"
         train, test = (
-            Examples(
-                cached_images(caches / f"tiny-imagenet-200-{half}.npz", [*files], side=_SIDE),
-                torch.tensor([*files.values()]),
-            )
+            cached_images(caches / f"tiny-imagenet-200-{half}.npz", files, side=_SIDE)
             for half, files in halves.items()
         )
         return names, train, test

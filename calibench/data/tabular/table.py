@@ -15,7 +15,7 @@ from torch import Tensor
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
 from calibench.data.source import DataError, located
-from calibench.data.splits import check_fractions, given_or_held_out
+from calibench.data.splits import given_or_held_out, shares
 from calibench.data.users_table import (
     check_columns,
     check_labels,
@@ -228,19 +228,22 @@ class TableDataModule(ClassificationDataModule):
         root: str | None = None,
         **common: Any,
     ) -> None:
-        check_fractions(val_fraction, test_fraction)
+        self.held_out = shares(val_fraction, test_fraction)
         self.label_column, self.group_column, self.features = label_column, group_column, features
         self.missing, self.root, self.separator = missing, root, separator
         self.skip_bad = skip_bad
         self.train_file, self.val_file, self.test_file = train_file, val_file, test_file
         for name, size in (("val_size", val_size), ("test_size", test_size)):
             if size is not None:
-                positive_integer(name, size)
-        self.held_out = {"val": val_size or val_fraction, "test": test_size or test_fraction}
+                self.held_out[name.removesuffix("_size")] = positive_integer(name, size)
         self.standardise = standardise
         train = self.read(train_file)
         check_labels(train.labels, train_file, label_column)
-        _check_repeated(train, train_file)
+        if train.groups is not None and len({*train.groups}) == len(train.rows):
+            raise DataError(
+                f"{train_file}, row 1: the group `{train.groups[0]}` has this row only, and so has every other group; "
+                "leave `--data.group_column` out, or name the column that says which rows belong together."
+            )
         super().__init__(class_names=_sorted(train.labels), **common)
         self._train = train
 
@@ -278,7 +281,7 @@ class TableDataModule(ClassificationDataModule):
         if train.groups is not None:
             groups = label_numbers(train.groups, [*dict.fromkeys(train.groups)])
         whole = self._examples(train)
-        splits = given_or_held_out(whole, **parts, seed=seed, what=self.train_file, groups=groups)
+        splits = given_or_held_out(whole, parts, seed=seed, what=self.train_file, groups=groups)
         self.transform = self._prepare(splits[0])
         return Splits(*splits)
 
@@ -329,15 +332,6 @@ def _without_number(table: Columns) -> dict[int, str]:
     }
 
 
-def _check_repeated(table: Columns, file: str) -> None:
-    """Refuse groups that each have one row only: they say nothing, and are often a column of row numbers."""
-    if table.groups is not None and len({*table.groups}) == len(table.rows):
-        raise DataError(
-            f"{file}, row 1: the group `{table.groups[0]}` has this row only, and so has every other group; "
-            "leave `--data.group_column` out, or name the column that says which rows belong together."
-        )
-
-
 def _check_groups(tables: Sequence[tuple[str, Columns]]) -> None:
     """Refuse a group that two files have."""
     known: dict[str, tuple[int, str]] = {}
@@ -380,10 +374,9 @@ class BundledTableDataModule(ClassificationDataModule):
         standardise: bool = True,
         **common: Any,
     ) -> None:
-        check_fractions(val_fraction, test_fraction)
+        self.held_out = shares(val_fraction, test_fraction)
         super().__init__(class_names=_CLASSES[table], **common)
         self.table, self.standardise = table, standardise
-        self.val_fraction, self.test_fraction = val_fraction, test_fraction
 
     def load_splits(self, seed: int) -> Splits:
         """Hold out test and validation rows."""
@@ -392,8 +385,6 @@ class BundledTableDataModule(ClassificationDataModule):
         loaders = {"breast_cancer": datasets.load_breast_cancer, "wine": datasets.load_wine}
         numbers, target = loaders[self.table](return_X_y=True)
         whole = Examples(torch.from_numpy(numbers).float(), torch.from_numpy(target).long())
-        splits = given_or_held_out(
-            whole, test=self.test_fraction, val=self.val_fraction, seed=seed, what=self.table
-        )
+        splits = given_or_held_out(whole, self.held_out, seed=seed, what=self.table)
         self.transform = Prepare.fit(splits[0].inputs, standardise=self.standardise)
         return Splits(*splits)

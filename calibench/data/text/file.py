@@ -7,7 +7,7 @@ from typing import Any
 
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import located
-from calibench.data.splits import check_fractions, given_or_held_out
+from calibench.data.splits import given_or_held_out, shares
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits, TextTable, read_table
 from calibench.data.text.near_duplicates import describe
@@ -68,7 +68,7 @@ class TextFileDataModule(TextDataModule):
         root: str | None = None,
         **common: Any,
     ) -> None:
-        check_fractions(val_fraction, test_fraction)
+        self.held_out = shares(val_fraction, test_fraction)
         try:
             codecs.lookup(encoding or "utf-8")
         except LookupError:
@@ -87,18 +87,15 @@ class TextFileDataModule(TextDataModule):
         super().__init__(class_names=names, ood=ood, max_length=max_length, root=root, **common)
         self.near_duplicates, self.ood_file = near_duplicates, ood_file
         self.train_file, self.val_file, self.test_file = train_file, val_file, test_file
-        self.val_fraction, self.test_fraction = val_fraction, test_fraction
 
     def load_corpus(self, seed: int) -> CorpusSplits:
         """Read the given files; splits without one are held out of the training texts."""
-        train, val, test = given_or_held_out(
-            self._corpus(self._train),
-            test=self._given(self.test_file, self.test_fraction),
-            val=self._given(self.val_file, self.val_fraction),
-            seed=seed,
-            what=self.train_file,
-        )
-        splits = CorpusSplits(train, val, test)
+        whole, parts = self._corpus(self._train), dict[str, Corpus | float](self.held_out)
+        for name, file in (("test", self.test_file), ("val", self.val_file)):
+            if file is not None:
+                parts[name] = self._corpus(self._table(file, classes=self.class_names))
+        cut = given_or_held_out(whole, parts, seed=seed, what=self.train_file)
+        splits = CorpusSplits(*cut)
         if self.near_duplicates:
             self.caveats += describe(splits, self.root / ".calibench")
         return splits
@@ -114,11 +111,6 @@ class TextFileDataModule(TextDataModule):
     ) -> TextTable:
         label = self.label_column if labelled else None
         return self._read(located(file, self._given_root), label=label, classes=classes)
-
-    def _given(self, file: str | None, fraction: float) -> Corpus | float:
-        if file is None:
-            return fraction
-        return self._corpus(self._table(file, classes=self.class_names))
 
     def _corpus(self, table: TextTable) -> Corpus:
         self.caveats += table.caveats

@@ -9,7 +9,7 @@ import torch
 from calibench.config import Seed, data_root
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import made_up, sources
-from calibench.data.splits import hold_out_positions
+from calibench.data.splits import hold_out
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import (
     GROUPS,
@@ -68,8 +68,7 @@ class AGNewsDataModule(TextDataModule):
             read_ag_news(self.root, part, self.corpus) for part in ("train", "test")
         )
         self.caveats += caveats + more
-        rest, val = hold_out_positions(train.target, self.val_fraction, seed)
-        return CorpusSplits(train.take(rest), train.take(val), test)
+        return CorpusSplits(*hold_out(train, self.val_fraction, seed), test)
 
 
 class NewsgroupsDataModule(TextDataModule):

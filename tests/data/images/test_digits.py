@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sys
-
 import pytest
 import torch
 
@@ -97,14 +95,6 @@ def test_everything_is_the_same_twice(digits: DigitsDataModule) -> None:
     assert again.fingerprint == digits.fingerprint
     for name, part in digits.evaluation_sets.items():
         assert torch.equal(part.examples.inputs, again.evaluation_sets[name].examples.inputs)
-
-
-def test_photos_without_pillow_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    data = DigitsDataModule()
-    data.setup()
-    assert data.test_names == ["test", "noise"]
-    assert "Pillow" in data.unavailable["photos"]
 
 
 @pytest.mark.parametrize(
