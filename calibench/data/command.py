@@ -1,7 +1,7 @@
 """`calibench data`: list, fetch and verify the files of the datasets."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
@@ -42,8 +42,8 @@ def data(
             raise ValueError(f"there is no dataset `{name}`{near_matches(name, known)}")
     if action == "fetch" and not names:
         raise ValueError(f"`calibench data fetch` needs a NAME of {', '.join(known)}")
-    folder = data_root(root)
-    return max([_ACTIONS[action](known[name], folder) for name in names or known])
+    act, folder = {"list": _list, "fetch": _fetch, "verify": _verify}[action], data_root(root)
+    return max([act(known[name], folder) for name in names or known])
 
 
 def _fake(names: Sequence[str]) -> int:
@@ -124,10 +124,3 @@ def _verify(source: Source, root: Path) -> int:
         worst = max(worst, int(verdict not in ("official", "present")))
         say(f"{verdict:9} {path}")
     return worst
-
-
-_ACTIONS: dict[str, Callable[[Source, Path], int]] = {
-    "list": _list,
-    "fetch": _fetch,
-    "verify": _verify,
-}

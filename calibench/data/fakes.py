@@ -321,12 +321,8 @@ def write_finsen(root: Path, *, texts: int = 600, seed: int = 0) -> list[tuple[s
 def write_imagenet(root: Path, *, subset: bool = False, train: int = 2) -> None:
     """Write `imagenet/{train,val}` below a folder, and a few images of each of its evaluation sets.
 
-    A class is a colour; an image has noise, and 48 x 40 pixels. ImageNet-C is of Gaussian noise alone.
-
-    Args:
-        root: The folder.
-        subset: Write the classes of ImageNet-R alone.
-        train: Training images of a class; there are two validation images.
+    A class, of all or for a `subset` of those of ImageNet-R, is a colour; an image has noise, and 48 x 40 pixels.
+    ImageNet-C is of Gaussian noise alone. There are `train` training images of a class, and two for validation.
     """
     random = np.random.default_rng(0)
 

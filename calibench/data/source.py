@@ -29,12 +29,9 @@ MADE_UP = "MADE_UP"  # the file that `calibench data fake` leaves beside what it
 
 def made_up(folder: Path, name: str = "") -> list[str]:
     """What results say of a folder of files that `calibench data fake` wrote: one line, or none."""
-    is_there = (folder / MADE_UP).is_file()
-    return (
-        [f"{name or folder.name}: made up by `calibench data fake`, no real data"]
-        if is_there
-        else []
-    )
+    if not (folder / MADE_UP).is_file():
+        return []
+    return [f"{name or folder.name}: made up by `calibench data fake`, no real data"]
 
 
 def left_out(
@@ -48,13 +45,7 @@ def left_out(
 ) -> list[str]:
     """What results say of rows or images that cannot be used and are left out: one line, or none.
 
-    Args:
-        file: The file or folder that has them.
-        problems: What is wrong, by place.
-        total: How many places there are.
-        skip: Whether they may be left out.
-        what: What they are.
-        other: Another way out than leaving them out, for people.
+    `problems` says what is wrong by place, and `other` another way out than to leave them out, for people.
 
     Raises:
         DataError: If they may not, or all of them are wrong; the text names the first five, and how many there are.
@@ -108,11 +99,7 @@ class Source:
     ) -> list[str]:
         """Check that files (all by default) are there and are the official ones; returns caveats.
 
-        Args:
-            root: The data root.
-            checksum: "strict" refuses a file whose md5 differs, "warn" says so, "off" does not
-                look.
-            files: Some of the files; None for all.
+        Of a file whose md5 differs, "warn" makes a caveat, and "off" does not look.
 
         Raises:
             DataError: A file is missing, unreadable, or differs under "strict".

@@ -133,12 +133,6 @@ def _lines(file: Path) -> list[str]:
     return [line.strip() for line in file.read_text().splitlines() if line.strip()]
 
 
-def image_files(folder: Path) -> dict[str, Path]:
-    """The PNG files in `images` and `images_001/images`, `images_002/images`, ..., by name."""
-    folders = [folder / "images", *sorted(folder.glob("images_*/images"))]
-    return {path.name: path for one in folders for path in one.glob("*.png")}
-
-
 class ChestXray14DataModule(LabelledImageDataModule):
     """ChestX-ray14: 112,120 frontal chest X-rays of 30,805 patients, 14 findings (Wang et al. 2017).
 
@@ -173,7 +167,9 @@ class ChestXray14DataModule(LabelledImageDataModule):
     def read(self, seed: int) -> dict[str, LabelledFiles]:
         """The official lists with patients held out, or the reproduction's lists."""
         self.caveats += made_up(self.folder)
-        entries, images = read_entries(self.folder), image_files(self.folder)
+        entries = read_entries(self.folder)
+        folders = [self.folder / "images", *sorted(self.folder.glob("images_*/images"))]
+        images = {path.name: path for folder in folders for path in folder.glob("*.png")}
         if self.split == "chexnet":
             lists = {name: self.folder / "labels" / f"{name}_list.txt" for name in SPLITS}
             parts = {name: of_reproduction(file, images) for name, file in lists.items()}

@@ -27,14 +27,8 @@ def gaussian_noise(
 ) -> Tensor:
     """Add clipped Gaussian noise to images in [0, 1], of any shape.
 
-    Args:
-        images: Values in [0, 1], any shape.
-        severity: 1 to 5.
-        seed: What the noise is drawn from.
-        std: Standard deviation at each severity; CIFAR's by default.
-
-    Raises:
-        ValueError: `severity` is not one of 1 to 5.
+    Its standard deviation is that of `std` for the severity, 1 to 5, by default CIFAR's; another severity is a
+    ValueError.
     """
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(images.shape, generator=generator) * std[_place(severity)]
@@ -51,19 +45,13 @@ def defocus_blur(images: Tensor, severity: int) -> Tensor:
     """Blur with a disk whose edge is softened; beyond the border the image is mirrored."""
     radius, edge = _DEFOCUS[_place(severity)]
     kernel = disk(radius, edge)
-    margin = kernel.shape[0] // 2
-    channels = images.shape[1]
+    margins, channels = [kernel.shape[0] // 2] * 4, images.shape[1]
     weight = kernel.expand(channels, 1, *kernel.shape)
-    return torch.cat(
-        [
-            _truncated(
-                conv2d(
-                    pad(part.double() / 255, [margin] * 4, mode="reflect"), weight, groups=channels
-                )
-            )
-            for part in torch.split(images, _AT_ONCE)
-        ]
-    )
+    parts = []
+    for part in torch.split(images, _AT_ONCE):
+        padded = pad(part.double() / 255, margins, mode="reflect")
+        parts.append(_truncated(conv2d(padded, weight, groups=channels)))
+    return torch.cat(parts)
 
 
 def disk(radius: float, edge: float) -> Tensor:

@@ -31,11 +31,7 @@ class HubName:
 
 
 class HubImages:
-    """A data set of the hub, opened but not decoded.
-
-    Raises:
-        DataError: The library or the data set cannot be had, or it has not these columns.
-    """
+    """A data set of the hub, opened but not decoded; raises a DataError if it, or a column, cannot be had."""
 
     def __init__(self, source: HubName) -> None:
         self.source = source
@@ -87,11 +83,8 @@ class HubImages:
             {value for rows in self._splits.values() for value in rows[self.source.label]}
         )
 
-    def examples(self, split: str, *, side: int, cache: Path | None = None) -> Examples:
-        """The images of a split as squares (N, 3, side, side) uint8, resized and cropped, and their classes.
-
-        Those of a known revision are kept in the folder `cache`, if there is one.
-        """
+    def examples(self, split: str, *, side: int, cache: Path) -> Examples:
+        """The images of a split, squares (N, 3, side, side) uint8, and their classes; `cache` keeps known revisions."""
         if split not in self._splits:
             raise DataError(
                 f"`{self.source.name}` has no split `{split}`; it has {', '.join(self.names)}."
@@ -100,13 +93,10 @@ class HubImages:
         def decode() -> Mapping[str, np.ndarray]:
             return {"pixels": self._pixels(split, side), "target": self._target(split)}
 
-        if cache is None or not self.revision:
-            arrays = decode()
-        else:
-            name = f"hub-{self.source.name}-{self.source.config}-{split}-{side}.npz"
-            key = f"{self.revision} {self.source.image} {self.source.label}"
-            file = cache / ".calibench" / re.sub(r"[^\w.-]", "_", name)
-            arrays = cached_by_key(file, key, decode)
+        name = f"hub-{self.source.name}-{self.source.config}-{split}-{side}.npz"
+        file = cache / ".calibench" / re.sub(r"[^\w.-]", "_", name)
+        key = f"{self.revision} {self.source.image} {self.source.label}"
+        arrays = cached_by_key(file, key, decode) if self.revision else decode()
         pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
         return Examples(pixels, torch.from_numpy(arrays["target"]))
 

@@ -10,7 +10,7 @@ import torch
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import RandomResizedCrop, centre_crop
 from calibench.data.images.base import ImageDataModule
-from calibench.data.images.decode import Opener, StreamedImages, files_of_classes, images_in
+from calibench.data.images.decode import Opener, StreamedImages, files_of_classes
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.mixing import Crop
 from calibench.data.resident import ShuffledLoader
@@ -159,11 +159,8 @@ class ImageNetDataModule(ImageDataModule):
         if strange := {path.name for path in folder.iterdir() if path.is_dir()} - known.keys():
             raise DataError(f"{folder / min(strange)} is no class of {name}.")
         mine = [key for key, number in known.items() if number in self.numbers]
-        return [
-            (path, self.numbers.index(known[key]))
-            for key in mine
-            for path in images_in(folder / key)
-        ]
+        places = [self.numbers.index(known[key]) for key in mine]
+        return [(path, places[label]) for path, label in files_of_classes(folder, mine).items()]
 
     def _corrupted(self, corruption: str, severity: str) -> list[Labelled]:
         """The test images under a corruption, by their names: none that validates is among them."""

@@ -37,11 +37,8 @@ COOCCURRENCE = "cooccurrence"
 class TextLoader(ResidentLoader):
     """Batches of a split from short to long texts; `Batch.index` says which row is whose.
 
-    Args:
-        examples: Token numbers (N, width) with the padding in front, and targets.
-        margin: Columns of padding kept in front of a batch's longest text, as far as the split has
-            them; None keeps all of the split's.
-        options: Those of `ResidentLoader`.
+    The examples are token numbers (N, width) with the padding in front, of which `margin` columns are kept in front of
+    a batch's longest text, as far as the split has them; None keeps all of the split's.
     """
 
     def __init__(self, examples: Examples, *, margin: int | None, **options: Any) -> None:
@@ -71,15 +68,9 @@ class TextLoader(ResidentLoader):
 class ShuffledTextLoader(TextLoader, ShuffledLoader):
     """Shuffled batches for training, each of texts of similar length.
 
-    The shuffled rows are cut into pools, a pool is sorted by length and cut into batches, and the
-    batches are shuffled; rows that do not fill a batch come last, unsorted. The order is a function
-    of (seed, epoch) and resumes within an epoch, as in `ShuffledLoader`.
-
-    Args:
-        examples: Token numbers (N, width) with the padding in front, and targets.
-        margin: As for `TextLoader`.
-        pool: Batches that are sorted together; 1 is a plain shuffle.
-        options: Those of `ShuffledLoader`.
+    The shuffled rows are cut into pools of `pool` batches, a pool is sorted by length and cut into batches, and the
+    batches are shuffled; rows that do not fill a batch come last, unsorted. A pool of 1 is a plain shuffle. The order
+    is a function of (seed, epoch) and resumes within an epoch, as in `ShuffledLoader`.
     """
 
     # `TextLoader` orders by length; the order of an epoch, and where it starts, are ShuffledLoader's.

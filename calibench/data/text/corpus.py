@@ -79,13 +79,7 @@ def from_hub(name: str, split: str, *, num_classes: int) -> Corpus:
 
 
 class TextTable(NamedTuple):
-    """Rows of a table of texts.
-
-    Attributes:
-        texts: The texts (N).
-        labels: Their labels as written (N,); none of a table without labels.
-        caveats: Lines for the reader of a result.
-    """
+    """The texts of a table (N), their labels as written (N,), none of a table without, and lines for results."""
 
     texts: list[str]
     labels: np.ndarray
@@ -152,11 +146,8 @@ def read_ag_news(
 ) -> tuple[Corpus, list[str]]:
     """The part `train` or `test` of AG News, title and description in one text, and caveats.
 
-    Args:
-        root: The data root.
-        part: Which one.
-        corpus: "csv", `ag_news_csv/<part>.csv` with class 1 to 4, title and description, without a header; "parquet",
-            `ag_news/<part>.parquet` with `text` and `label` (0 to 3); "hub", `fancyzhx/ag_news`.
+    The corpus "csv" is `ag_news_csv/<part>.csv` with class 1 to 4, title and description, without a header; "parquet"
+    is `ag_news/<part>.parquet` with `text` and `label` (0 to 3); "hub" is `fancyzhx/ag_news`.
 
     Raises:
         DataError: The file is missing or has a broken row.
@@ -185,13 +176,11 @@ def read_newsgroups(
 ) -> tuple[Corpus, Corpus]:
     """The training and test posts of 20 Newsgroups, in order of group and file name.
 
-    Args:
-        root: The data root.
-        corpus: "bydate", the 11,314 and 7,532 posts cut by date (Rennie's version), from
-            `20news-bydate-{train,test}/<group>/<number>`, below `20news-bydate` or not, or from `20news-bydate.tar.gz`;
-            "raw", the 19,997 posts of Lang's original collection, none of them for testing, from
-            `20_newsgroups/<group>/<number>` or `20_newsgroup/...`, `news20.tar.gz` or `20_newsgroups.tar.gz`; "hub",
-            the version by date of the hub, whose headers, footers and quotes are removed already.
+    The corpus "bydate" has the 11,314 and 7,532 posts cut by date (Rennie's version), from
+    `20news-bydate-{train,test}/<group>/<number>`, below `20news-bydate` or not, or from `20news-bydate.tar.gz`; "raw"
+    the 19,997 posts of Lang's original collection, none of them for testing, from `20_newsgroups/<group>/<number>` or
+    `20_newsgroup/...`, `news20.tar.gz` or `20_newsgroups.tar.gz`; "hub" is the version by date of the hub, whose
+    headers, footers and quotes are removed already.
 
     Raises:
         DataError: None is there, or it holds something else.

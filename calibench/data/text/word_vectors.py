@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.cache import Arrays, cached_by_key
+from calibench.data.cache import cached_by_key
 from calibench.data.source import DataError
 from calibench.data.text.tokens import PADDING, Tokens
 
@@ -44,7 +44,14 @@ class WordVectors:
     @classmethod
     def fit(cls, texts: Tokens, words: int, folder: Path) -> Self:
         """Vectors of so many words from their neighbours in `texts`, see `cooccurrence_vectors`; cached in `folder`."""
-        table = torch.from_numpy(cached_vectors(folder, texts, words + 1))
+        digest = hashlib.sha256(repr((words + 1, DIMENSIONS, WINDOW)).encode())
+        for part in texts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+        cache = folder / f"vectors-{digest.hexdigest()[:16]}.npz"
+        found = cached_by_key(
+            cache, digest.hexdigest(), lambda: {"table": cooccurrence_vectors(texts, words + 1)}
+        )
+        table = torch.from_numpy(found["table"])
         return cls(table, int(table.any(1).sum()))
 
     @classmethod
@@ -119,19 +126,6 @@ def cooccurrence_vectors(
     known = np.diff(information.indptr) > 0
     vectors[~known] = 0.0
     return vectors / (vectors[known].std() or 1.0) if known.any() else vectors
-
-
-def cached_vectors(folder: Path, tokens: Tokens, vocab_size: int) -> np.ndarray:
-    """`cooccurrence_vectors`, read from the cache in `folder` where they are in it."""
-
-    def make() -> Arrays:
-        return {"table": cooccurrence_vectors(tokens, vocab_size)}
-
-    digest = hashlib.sha256(repr((vocab_size, DIMENSIONS, WINDOW)).encode())
-    for part in tokens:
-        digest.update(np.ascontiguousarray(part).tobytes())
-    key = digest.hexdigest()
-    return cached_by_key(folder / f"vectors-{key[:16]}.npz", key, make)["table"]
 
 
 def _counts(tokens: Tokens, vocab_size: int, window: int) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibench.data.text.tokens import Tokens
-from calibench.data.text.word_vectors import cached_vectors, cooccurrence_vectors
+from calibench.data.text.word_vectors import WordVectors, cooccurrence_vectors
 
 
 def texts(*rows: list[int]) -> Tokens:
@@ -75,9 +75,9 @@ def test_texts_without_neighbours_give_zeros(tokens: Tokens) -> None:
 
 def test_the_same_texts_give_the_same_vectors_from_the_cache(tmp_path: Path, monkeypatch) -> None:
     tokens = random_texts(9)
-    first = cached_vectors(tmp_path, tokens, 9)
+    first = WordVectors.fit(tokens, 8, tmp_path).table
     assert np.array_equal(first, cooccurrence_vectors(tokens, 9))
     monkeypatch.setattr("calibench.data.text.word_vectors.cooccurrence_vectors", None)
-    assert np.array_equal(cached_vectors(tmp_path, tokens, 9), first)
+    assert np.array_equal(WordVectors.fit(tokens, 8, tmp_path).table, first)
     with pytest.raises(TypeError):  # other texts are another key
-        cached_vectors(tmp_path, random_texts(8), 9)
+        WordVectors.fit(random_texts(8), 8, tmp_path)
