@@ -85,10 +85,7 @@ def first_checkpoint(experiment: Experiment, run: Run, *, warn: bool) -> str | N
 class Beginning(Callback):
     """Writes status.json and config.yaml right before the first step, when everything was accepted.
 
-    Args:
-        run: The run folder.
-        config: The resolved configuration as YAML.
-        anew: Whether to remove the checkpoints of an earlier training, from which nothing must go on.
+    What begins `anew` removes the checkpoints of an earlier training, from which nothing must go on.
     """
 
     def __init__(self, run: Run, config: str, *, anew: bool) -> None:

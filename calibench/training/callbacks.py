@@ -1,7 +1,5 @@
 """Callbacks of a run: training curve, seconds, progress, and guards that end it."""
 
-import csv
-import io
 import math
 import sys
 import time
@@ -25,6 +23,7 @@ from torch import Tensor
 from calibench.ground.console import Terminal
 from calibench.ground.output import say
 from calibench.runs import Claim, write_atomically
+from calibench.tables.text import rows_csv
 from calibench.training.module import NonFiniteLoss
 
 
@@ -32,11 +31,8 @@ class TrainingCurve(Checkpoint):
     """Writes metrics.csv, one row for each epoch; the checkpoint keeps the rows, so that a resume loses none.
 
     It is a Checkpoint by type only: Lightning calls these last, after the module has logged the epoch, and in their
-    order, so this one comes before the one that saves.
-
-    Args:
-        path: The CSV file.
-        extra: Further columns, read at the end of every epoch; no callback can monitor them.
+    order, so this one comes before the one that saves. The columns `extra` are read at the end of every epoch; no
+    callback can monitor them.
     """
 
     def __init__(self, path: Path, extra: Mapping[str, float] | None = None) -> None:
@@ -57,14 +53,8 @@ class TrainingCurve(Checkpoint):
         rate = float(trainer.optimizers[0].param_groups[0]["lr"])
         place = {"epoch": trainer.current_epoch, "step": trainer.global_step, "lr": rate}
         self.rows.append({**place, **values, **self.extra})
-        if not trainer.is_global_zero:
-            return
-        names = list(dict.fromkeys(name for row in self.rows for name in row))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows)
-        write_atomically(self.path, text.getvalue().encode())
+        if trainer.is_global_zero:
+            write_atomically(self.path, rows_csv(self.rows).encode())
 
 
 def claim_guard(claim: Claim) -> Callback:
@@ -77,9 +67,6 @@ class NaNGuard(Callback):
 
     On a CPU the loss is checked after every step. On a GPU the losses are kept and checked together, every
     `every_n_steps` steps and at the end of an epoch, so that no step waits for the host or launches a kernel.
-
-    Args:
-        every_n_steps: Steps between checks on devices where a check costs a synchronisation.
     """
 
     def __init__(self, every_n_steps: int = 50) -> None:

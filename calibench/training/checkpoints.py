@@ -65,12 +65,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 class LastCheckpoint(ModelCheckpoint):
     """Writes `last.ckpt` at the end of every epoch, from which a killed run resumes to the same bits.
 
-    It is a ModelCheckpoint, so that `--ckpt_path last` finds it.
-
-    Args:
-        dirpath: Folder of the checkpoints.
-        every_n_steps: Steps between further checkpoints within an epoch (0: none). There is none after the last batch
-            of an epoch: resuming from it, Lightning would skip a validation and a whole epoch.
+    It is a ModelCheckpoint, so that `--ckpt_path last` finds it. Within an epoch it writes every so many steps (0:
+    never), but not after the last batch: resuming from there, Lightning would skip a validation and a whole epoch.
     """
 
     def __init__(self, dirpath: Path, every_n_steps: int = 0) -> None:
@@ -91,11 +87,8 @@ class LastCheckpoint(ModelCheckpoint):
 class SeededSteps(Callback):
     """Seeds each training step (dropout) by the run's seed, the process, the epoch and the batch.
 
-    So there is no random state to save: a resumed run draws the same numbers as an uninterrupted one, on any device
-    and in every process.
-
-    Args:
-        seed: The run's seed.
+    So there is no random state to save: a resumed run draws the same numbers as an uninterrupted one, on any device and
+    in every process.
     """
 
     def __init__(self, seed: int) -> None:

@@ -124,12 +124,9 @@ LOGGERS: dict[str, Callable[[Path, str], Logger]] = {
 def logger_of(kind: str, cell: Cell, root: Path) -> Logger:
     """The logger of a run, which keeps its files below the folder of results unless it sends them elsewhere.
 
-    Args:
-        kind: A name in `LOGGERS`. TensorBoard, CSV: `root/<kind>/<benchmark>/...`, named as the run folder. MLflow: the
-            server of MLFLOW_TRACKING_URI, or else `root/mlruns`; an experiment for each benchmark. W&B: a project for
-            each benchmark, as the account or WANDB_MODE says.
-        cell: The identity of the run.
-        root: The folder of results.
+    TensorBoard, CSV: `root/<kind>/<benchmark>/...`, named as the run folder. MLflow: the server of MLFLOW_TRACKING_URI,
+    or else `root/mlruns`; an experiment for each benchmark. W&B: a project for each benchmark, as the account or
+    WANDB_MODE says.
 
     Raises:
         UsageError: If its library is not installed.
@@ -285,12 +282,7 @@ class Experiment(LightningCLI):
         return Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)
 
     def build(self, callbacks: Sequence[Callback] = (), **trainer_options: Any) -> None:
-        """Build trainer, module and data module.
-
-        Args:
-            callbacks: Callbacks besides those of the configuration.
-            **trainer_options: Arguments of the trainer that override the configuration's.
-        """
+        """Build trainer, module and data module; further options of the trainer go before the configuration's."""
         self.trainer_defaults["callbacks"] = list(callbacks)
         self._trainer_options = trainer_options
         self.config_init = self._built

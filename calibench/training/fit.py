@@ -90,7 +90,7 @@ def fit(
     """
     experiment = Experiment(config)
     check_options(experiment.config)
-    run, lead = experiment.run, _leads()
+    run, lead = experiment.run, rank_zero_only.rank == 0  # type: ignore[attr-defined]
     outcome: Literal["done", "trial", "skipped"] = "skipped"
     if not _finished(experiment, run):
         with run.claimed() if lead else nullcontext() as claim:
@@ -122,11 +122,6 @@ _IN_FLOAT32 = (
     "calibench: this CPU has no bfloat16 instructions: training goes on in float32, which takes about twice as long as "
     "with them."
 )
-
-
-def _leads() -> bool:
-    """Whether this process is the first of the run, or the only one."""
-    return bool(rank_zero_only.rank == 0)  # type: ignore[attr-defined]
 
 
 def _finished(experiment: Experiment, run: Run) -> bool:
@@ -176,9 +171,9 @@ def _way_on(experiment: Experiment, run: Run) -> str:
 def _train(
     experiment: Experiment, run: Run, claim: Claim | None, report: Callable[[int, int], None] | None
 ) -> Literal["done", "trial"]:
-    """Train, evaluate and write everything but the status. Returns the status."""
+    """Train, evaluate and write everything but the status. Returns the status. The first process has the claim."""
     config = experiment.config
-    start = first_checkpoint(experiment, run, warn=_leads())
+    start = first_checkpoint(experiment, run, warn=claim is not None)
     beginning = Beginning(run, experiment.yaml(), anew=config.overwrite and start is None)
     started, timing = time.perf_counter(), Timing()
     last = LastCheckpoint(run.checkpoints, config.checkpoint_every_n_steps)
@@ -210,9 +205,9 @@ def _train(
         module.caveats = list(experiment.caveats)
         if experiment.goes_on_in_float32:
             module.caveats.append("trained in float32: the CPU had no bfloat16 instructions")
-            if _leads():
+            if claim is not None:
                 say(_IN_FLOAT32, to=sys.stderr)
-        if experiment.caveats and _leads():
+        if experiment.caveats and claim is not None:
             warnings.warn(
                 f"{'; '.join(experiment.caveats)}. Their number is in the run's key.", stacklevel=2
             )

@@ -142,14 +142,7 @@ class ClassPlace:
         return f"{self.family.modules.get(name, self.package)}.{name}"
 
     def no_class(self, key: str, path: str, reason: str = "", names: Iterable[str] = ()) -> str:
-        """One line about a name or an import path that is no class.
-
-        Args:
-            key: The dotted key at which it stands.
-            path: What was given.
-            reason: What Python would say of it.
-            names: The names in the module of the path.
-        """
+        """One line about a path that is no class, with Python's reason, and near names of its module or the place."""
         public = [name for name in names if name[0].isupper() and name not in _BASES]
         missing = reason.startswith("No module named") and not reason.count(".")
         name = short_name(path)

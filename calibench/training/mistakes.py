@@ -27,13 +27,6 @@ def unknown_option(name: str, options: Iterable[str], where: str = "") -> str:
     return f"unknown option `{full}`{same or near_matches(full, known) or ' (see `calibench fit --help`)'}"
 
 
-def no_argument(key: str, owner: str, name: str, known: Iterable[str]) -> str:
-    """One line about an argument that a class does not have."""
-    names = sorted(known)
-    near = near_matches(name, names) or (f"; there are {', '.join(names)}" if names else "")
-    return f"`{key}`: {owner or 'it'} has no argument `{name}`{near}"
-
-
 def check(config: Config, others: Sequence[str] = ()) -> None:
     """Check names of keys, classes and arguments, and what must be given; raises a UsageError for the first mistake.
 
@@ -161,7 +154,9 @@ def _check_arguments(
         if name in LINKED and name in known:
             raise UsageError(f"`{key}.{name}` comes from the data: leave it out.")
         if name not in known:
-            raise UsageError(no_argument(key, owner, name, set(known) - set(LINKED)))
+            names = sorted(known.keys() - {*LINKED})
+            near = near_matches(name, names) or (f"; there are {', '.join(names)}" if names else "")
+            raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
     for name, required in known.items():
         if required and name not in given and name not in LINKED:
             raise UsageError(

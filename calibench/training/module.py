@@ -60,17 +60,6 @@ class Outputs(NamedTuple):
     target: Tensor
 
 
-class _WeightedMean:
-    """The running sum of a value times its rows, on the value's device."""
-
-    def __init__(self, total: Tensor | None = None, rows: int = 0) -> None:
-        self.total, self.rows = torch.zeros(()) if total is None else total, rows
-
-    def add(self, value: Tensor, rows: int) -> None:
-        self.total = torch.add(self.total.to(value.device), value, alpha=rows)
-        self.rows += rows
-
-
 def _named(key: str) -> AbstractContextManager[None]:
     """Name the key of the arguments that torch refuses: it says neither whose they are nor, often, which."""
     what = f"`{key}` does not take its arguments"
@@ -151,7 +140,7 @@ class ClassificationModule(L.LightningModule):
         self.caveats: list[str] = []  # caveats of its training, which checkpoints keep
         self._classes: dict[str, Tensor | None] = {}  # those of an evaluation set that has not all
         self._chunks: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
-        self._epoch_loss = _WeightedMean()
+        self._loss_sums = (torch.zeros(()), 0)  # of the epoch: loss times rows, and rows
         self._told = -1  # of which batch the loss was told
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -272,7 +261,9 @@ class ClassificationModule(L.LightningModule):
                 raise
             where = f"epoch {self.current_epoch}, step {self.global_step + 1}"
             raise NonFiniteLoss(f"the logits are NaN at {where}.") from error
-        self._epoch_loss.add(loss.detach(), batch.size)
+        total, rows = self._loss_sums
+        total = torch.add(total.to(loss.device), loss.detach(), alpha=batch.size)
+        self._loss_sums = (total, rows + batch.size)
         # Lightning divides by the number of accumulated batches; a sum is not divided.
         if self.scale_by_rows:
             return loss * (sum(sizes) * self.trainer.accumulate_grad_batches)
@@ -303,8 +294,9 @@ class ClassificationModule(L.LightningModule):
 
     def on_train_epoch_end(self) -> None:
         """Log the training loss of the epoch: the mean over rows, whatever `loss_scale`."""
-        self.log("train/loss", self._epoch_loss.total / self._epoch_loss.rows)
-        self._epoch_loss = _WeightedMean()
+        total, rows = self._loss_sums
+        self.log("train/loss", total / rows)
+        self._loss_sums = (torch.zeros(()), 0)
 
     @property
     def logged(self) -> list[str]:
@@ -314,7 +306,7 @@ class ClassificationModule(L.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Save the caveats, and the running sums of the loss, so that a resume within an epoch logs the same mean."""
         checkpoint["caveats"] = self.caveats
-        checkpoint["loss_sums"] = (self._epoch_loss.total.cpu(), self._epoch_loss.rows)
+        checkpoint["loss_sums"] = (self._loss_sums[0].cpu(), self._loss_sums[1])
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore the caveats and the running sums; the loss's state only where training goes on.
@@ -326,7 +318,7 @@ class ClassificationModule(L.LightningModule):
             network = {key: state[key] for key in state if not key.startswith("loss.")}
             checkpoint["state_dict"] = network | {k: own[k] for k in own if k.startswith("loss.")}
         self.caveats = list(dict.fromkeys([*self.caveats, *checkpoint.get("caveats", [])]))
-        self._epoch_loss = _WeightedMean(*checkpoint.get("loss_sums", ()))
+        self._loss_sums = checkpoint.get("loss_sums", (torch.zeros(()), 0))
 
     # --- evaluation ---
 

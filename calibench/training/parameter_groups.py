@@ -53,11 +53,7 @@ class ParameterGroups:
             non_negative("weight_decay", self.weight_decay)
 
     def optimizer(self, build: Callable[[Any], Optimizer], module: nn.Module) -> Optimizer:
-        """An optimiser of a module's parameters, those without a rule in its first group.
-
-        Args:
-            build: Makes the optimiser from groups of parameters.
-            module: The module.
+        """The optimiser that `build` makes of groups of a module's parameters, those without a rule in its first one.
 
         Raises:
             UsageError: A rule applies to no parameter, or the optimiser has a weight decay, too.

@@ -18,11 +18,7 @@ from calibench.training.module import ClassificationModule
 
 
 class Predictive(Callback, ABC):
-    """Puts another network in the place of the trained one for `predict`, once its weights are loaded (this package).
-
-    Attributes:
-        title: What it is, as the files say.
-    """
+    """Puts another network, which files call `title`, in the place of the trained one for `predict` (this package)."""
 
     title: str
 

@@ -149,9 +149,7 @@ class Replicas:
     synchronised: bool
 
     def caveats(self, backbone: Backbone) -> list[str]:
-        """Reasons why the result for this network differs from that of one process; empty if it does not."""
-        if self.count == 1:
-            return []
+        """Reasons why the result of several processes for this network differs from that of one, if it does."""
         causes = []
         normalised = any(isinstance(part, _BATCH_NORM) for part in backbone.modules())
         if normalised and not self.synchronised:

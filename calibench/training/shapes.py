@@ -39,16 +39,10 @@ _SIZES: dict[type[nn.Module], tuple[str, str, Callable[[Tensor], int], tuple[str
 
 @dataclass
 class _Seen:
-    """What was seen of a network's layers.
-
-    Attributes:
-        layer: The name of the one that was called last.
-        unfit: What does not fit the last one that has a size: (takes, gets, names of arguments); None where all fits.
-        sized: How many had a size.
-    """
+    """What was seen of a network's layers: the last one, what does not fit it, and how many had a size."""
 
     layer: str = ""
-    unfit: tuple[str, int, tuple[str, ...]] | None = None
+    unfit: tuple[str, int, tuple[str, ...]] | None = None  # (takes, gets, names of arguments)
     sized: int = 0
 
     def note(self, path: str, layer: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -127,8 +121,7 @@ def check_shapes(
 ) -> None:
     """Check that a network, which `forward` calls, takes inputs of `data` and gives logits of the classes.
 
-    Raises:
-        UsageError: If not; it names both sides, and the option to change where there is one.
+    A UsageError names both sides otherwise, and the option to change where there is one.
     """
     with _watched(backbone) as seen, torch.no_grad():
         try:

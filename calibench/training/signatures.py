@@ -16,12 +16,7 @@ _DEEPEST = 8  # imports of a name from one module by the next
 
 
 class Absent(Exception):
-    """There is no such module or name.
-
-    Args:
-        reason: As Python would say it.
-        names: The names there are.
-    """
+    """There is no such module or name, for a reason in Python's words; `names` are those that there are."""
 
     def __init__(self, reason: str, names: Sequence[str] = ()) -> None:
         super().__init__(reason)
@@ -105,11 +100,7 @@ def _fields(node: ast.ClassDef) -> Arguments:
 
 
 def _defined(module: str, name: str, depth: int = _DEEPEST) -> tuple[str, Definition] | None:
-    """The definition of a name, with the module that it is in; None if no text shows it.
-
-    Raises:
-        Absent: There is no such module or name for certain.
-    """
+    """The definition of a name, with its module; None if no text shows it, `Absent` if there is none for certain."""
     top, parent, last = module.partition(".")[0], *module.rpartition(".")[::2]
     if find_module(top) is None:
         raise Absent(f"No module named '{top}'")

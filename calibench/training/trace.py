@@ -52,11 +52,7 @@ class Trace:
 
 
 class TestMetrics(Callback):
-    """Scores the test set after every epoch.
-
-    Args:
-        values: Receives the numbers, by column of metrics.csv.
-    """
+    """Scores the test set after every epoch, into `values` by column of metrics.csv."""
 
     __test__ = False  # or pytest would collect it for its name
 
@@ -90,13 +86,9 @@ class TestMetrics(Callback):
 
 
 class NamedCheckpoints(Checkpoint):
-    """Keeps the checkpoints of some epochs, from which a run can be tested or resumed.
+    """Keeps the checkpoints of some epochs, the first of which is 1: from these a run can be tested or resumed.
 
     It is a Checkpoint by type: Lightning calls these last, in their order, so this one comes after the training curve.
-
-    Args:
-        folder: Folder of the checkpoints.
-        epochs: The epochs after which to save; the first is 1.
     """
 
     def __init__(self, folder: Path, epochs: Sequence[int]) -> None:

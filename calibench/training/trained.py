@@ -28,14 +28,7 @@ from calibench.training.trust import check_known
 
 @dataclass
 class Trained:
-    """A trained network and its loss on the CPU, and its data, which were set up.
-
-    Attributes:
-        backbone: The network.
-        loss: The loss in the state that it had then, class counts and epoch included.
-        data: The data.
-        epoch: Epochs of training before the weights were saved.
-    """
+    """A trained network and its loss on the CPU, as after so many epochs of training, and its data, set up."""
 
     backbone: nn.Module
     loss: CalibrationLoss | LabelLoss
@@ -43,11 +36,7 @@ class Trained:
     epoch: int = 0
 
     def load(self, path: Path) -> None:
-        """Take the weights and the loss's state from a checkpoint of this run.
-
-        Raises:
-            ExpectedFailure: If the checkpoint does not hold them.
-        """
+        """Take the weights and the loss's state from a checkpoint of this run; an ExpectedFailure if it lacks them."""
         with corrupt_if_it_fails(f"{path} does not hold the network's weights"):
             content = read_checkpoint(path)
             self.backbone.load_state_dict(_below("backbone.", content["state_dict"]))
@@ -135,15 +124,8 @@ def export_run(
 ) -> None:
     """Export a run with a calibrator that is fitted on its validation logits, and say how the program is used.
 
-    Args:
-        source: The run.
-        name: The class of the calibrator.
-        output: The file of the program.
-        per_label: Whether it is fitted on each label alone, of several labels an example.
-        trusted: Whether classes of the user's own are built.
-
     Raises:
-        UsageError: If there is no such calibrator, or the checkpoint is missing.
+        UsageError: If there is no calibrator of the name, or the checkpoint is missing.
         ExpectedFailure: If a file of the run is damaged, or the program differs from the modules.
     """
     calibrator = calibrator_named(name)
@@ -179,12 +161,7 @@ def export_run(
 
 
 def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:
-    """The program of a model for any number of rows, which was checked against the model on some inputs (N, ...).
-
-    Args:
-        model: The model, in evaluation mode.
-        inputs: Some inputs, N >= 1.
-        notes: Content of a JSON file that is put beside it.
+    """The program of a model for any number of rows, with JSON notes, checked against the model on inputs (N, ...).
 
     Raises:
         ExpectedFailure: If the model cannot be exported, or the program gives other probabilities.

@@ -43,11 +43,7 @@ _ROOMS = (losses, backbones, data, calibrators, metrics)
 
 
 def check_known(file: Path) -> None:
-    """Refuse a configuration that would import, or read from another file, what is not on the list of harmless names.
-
-    Raises:
-        UsageError: If it does; the message names the first.
-    """
+    """Raise a UsageError for a configuration that would import, or read from a file, what is not known as harmless."""
     name = next(foreign_names(load(str(file))), None)
     if name is not None:
         raise UsageError(

@@ -1,8 +1,7 @@
 """Networks, losses and data that fulfil no contract of ours: named by import path, and put into a class that does."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from calibench.backbones import Backbone, ImportedBackbone
@@ -30,8 +29,12 @@ def wrapped(config: Config) -> Config:
     So do the parts of a loss that is made of others, such as `WeightedSum`. What cannot be imported stays, for the
     parser to refuse.
     """
-    for key in _CONTRACTS:
-        config = _changed(config, key.split("."), partial(_stood_in_for, key=key))
+    if "data" in config:
+        config = {**config, "data": _stood_in_for(config["data"], "data")}
+    if isinstance(model := config.get("model"), Mapping):
+        parts = [name for name in ("backbone", "loss") if name in model]
+        wrapped_parts = {name: _stood_in_for(model[name], f"model.{name}") for name in parts}
+        config = {**config, "model": {**model, **wrapped_parts}}
     return _with_the_networks_tokenizer(config)
 
 
@@ -53,15 +56,6 @@ def _with_the_networks_tokenizer(config: Config) -> Config:
     if file is None:
         return config
     return {**config, "data": {**data, "init_args": {**init, "tokenizer_file": file}}}
-
-
-def _changed(config: Any, keys: Sequence[str], change: Callable[[Any], Any]) -> Any:
-    """A configuration with another value at the keys, if there is one."""
-    if not keys:
-        return change(config)
-    if not isinstance(config, Mapping) or keys[0] not in config:
-        return config
-    return {**config, keys[0]: _changed(config[keys[0]], keys[1:], change)}
 
 
 def _stood_in_for(given: Any, key: str) -> Any:

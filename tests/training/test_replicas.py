@@ -48,7 +48,6 @@ def test_what_differs_from_one_process(
 ) -> None:
     assert Replicas(2, synchronised=False).caveats(network) == on_cpu
     assert Replicas(2, synchronised=True).caveats(network) == on_gpu
-    assert Replicas(1, synchronised=False).caveats(network) == []
 
 
 class Drops(Backbone):
