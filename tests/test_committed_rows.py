@@ -67,7 +67,7 @@ def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[s
             value.tied, value.noisy = best.bold[place], place in best.noisy
     cells = {}
     for label, value in values.items():
-        text = f"{column.show(value.mean)} ± {column.show(value.std)}"
+        text = f"{column.info.show(value.mean)} ± {column.info.show(value.std)}"
         cells[label] = (f"**{text}**" if value.tied else text) + value.mark
     return cells
 

@@ -25,14 +25,16 @@ def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
     for position, job in enumerate(jobs):
         same = json.dumps({**job.config, "seed_everything": None}, sort_keys=True, default=str)
         if same not in cells:
-            cells[same] = None
-            if _may_have_results(job, root):
-                from calibench.training.experiment import Experiment
-
-                cells[same] = Experiment(job.config).cell
+            cells[same] = _resolved(job) if _may_have_results(job, root) else None
         if cell := cells[same]:
             runs[position] = Run(cell._replace(seed=job.seed).folder(root))
     return runs
+
+
+def _resolved(job: Job) -> Cell:
+    from calibench.training.experiment import Experiment
+
+    return Experiment(job.config).cell
 
 
 def _may_have_results(job: Job, root: Path) -> bool:

@@ -107,7 +107,7 @@ def _cells(row: pd.Series, numbers: list[str]) -> Iterator[str]:
         if pd.isna(row[name]):
             yield ""
             continue
-        show = Column(*_column(name)).show
+        show = Column(*_column(name)).info.show
         deviation = row.get(f"{name}_std")
         yield (
             show(row[name])
