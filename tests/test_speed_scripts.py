@@ -17,6 +17,12 @@ from tests.data import fakes
 FOLDER = Path(__file__).parent.parent / "benchmarks" / "speed"
 
 
+@pytest.fixture(autouse=True)
+def _beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts find the module that writes rows, as they do where they are run."""
+    monkeypatch.syspath_prepend(FOLDER)
+
+
 def script(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec is not None

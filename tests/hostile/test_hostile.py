@@ -74,5 +74,6 @@ def test_six_of_every_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_draws")  # the store is one of users, which it verifies
 def test_many_of_every_kind_by_every_verb(tmp_path: Path) -> None:
     check(tried(tmp_path, 50), 1000)
