@@ -73,6 +73,7 @@ def first_command(name: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
 @pytest.mark.parametrize(
     ("name", "metric", "chance"),
     [("chestxray14", "macro_auroc", 0.5), ("av1451", "error", 0.6), ("finsen", "error", 0.5)],
