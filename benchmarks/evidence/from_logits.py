@@ -70,7 +70,7 @@ def main(results: Path) -> None:
     with TemporaryDirectory() as folder, one_thread():
         runs = runs_of(results, folder)
         tidy.print_rows(
-            row for run in with_progress(iter(runs), len(runs), "evaluating") for row in rows(run)
+            row for run in with_progress(runs, len(runs), "evaluating") for row in rows(run)
         )
 
 

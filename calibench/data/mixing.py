@@ -21,9 +21,11 @@ class Augmentation(ABC):
 
     Attributes:
         views: Rows that it gives of each example, one after the other.
+        of_files: Whether it changes an image as it is read from its file, so that each is read as it is used.
     """
 
     views: ClassVar[int] = 1
+    of_files: ClassVar[bool] = False
 
     @abstractmethod
     def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:

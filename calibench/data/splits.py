@@ -203,16 +203,23 @@ def given_or_held_out(
     return whole.take(rest), made["val"], made["test"]
 
 
-def hold_out_reference(examples: Examples, val_size: int, seed: int) -> tuple[Examples, Examples]:
-    """The split (train, val) of Mukhoti et al. (2020): the first `val_size` of a seeded shuffle validate.
+def reference_split(n: int, val_size: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The split of Mukhoti et al. (2020): the first `val_size` of a seeded shuffle validate.
 
-    Each part is in dataset order; not stratified. Reproduces `np.random.seed(seed); np.random.shuffle(list(range(n)))`
-    of focal_calibration (`Data/cifar10.py`), which numpy keeps stable.
+    Returns positions (train, val); not stratified. Reproduces `np.random.seed(seed);
+    np.random.shuffle(list(range(n)))` of focal_calibration (`Data/cifar10.py`), which numpy keeps stable.
     """
+    shuffled = np.random.RandomState(seed).permutation(n)
+    order = torch.from_numpy(shuffled.astype(np.int64))
+    return order[val_size:], order[:val_size]
+
+
+def hold_out_reference(examples: Examples, val_size: int, seed: int) -> tuple[Examples, Examples]:
+    """Examples (train, val) by `reference_split`, each in dataset order."""
     n = len(examples.target)
     if not 0 < val_size < n:
         raise ValueError(f"`val_size` must be between 1 and {n - 1}, got {val_size}.")
-    val = torch.from_numpy(np.random.RandomState(seed).permutation(n)[:val_size]).long()
+    _, val = reference_split(n, val_size, seed)
     return examples.take(complement(val, n)), examples.take(val.sort().values)
 
 

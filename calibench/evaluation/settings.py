@@ -23,6 +23,7 @@ from calibench.ground.imports import import_path, loaded_class
 from calibench.ground.lazily import load
 from calibench.runs import Predictions, evaluated_calibrators, read_json, with_present_calibrators
 from calibench.runs.files import Json
+from calibench.statistics.number import RAW
 
 load(calibrators)  # the package's own are always among those that are loaded
 
@@ -145,6 +146,11 @@ def calibrator_of_run(folder: Path | str, name: str) -> Calibrator:
         val = Predictions.load(Path(folder) / "predictions" / "val.npz")
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     return calibrator
+
+
+def fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
+    """A fitted calibrator of a run, as `calibrator_of_run`; None for raw probabilities."""
+    return None if name == RAW else calibrator_of_run(folder, name)
 
 
 def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:

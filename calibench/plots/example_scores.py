@@ -1,6 +1,6 @@
 """Confidence, entropy and predicted class of each example, from saved logits, raw or after a calibrator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibench.calibrators import Calibrator
 from calibench.evaluation.fitting import log_probabilities
-from calibench.evaluation.settings import calibrator_of_run
+from calibench.evaluation.settings import fitted_calibrator
 from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.leaderboard.records import Record
 from calibench.plots.reliability import Reliability, examples_and_runs, reliability
@@ -79,15 +78,17 @@ class ExampleScores:
             CorruptRun: If it cannot be read.
             ValueError: If there is no such calibrator, or the run names a class that is not loaded.
         """
-        fitted = fitted_calibrator(record, calibrator)
-        return cls.after(fitted, load_predictions(record, split))
+        fitted = fitted_calibrator(record.folder, calibrator)
+        return cls.after(fitted and fitted.log_prob, load_predictions(record, split))
 
     @classmethod
-    def after(cls, calibrator: Calibrator | None, predictions: Predictions) -> Self:
+    def after(
+        cls, log_prob: Callable[[torch.Tensor], torch.Tensor] | None, predictions: Predictions
+    ) -> Self:
         """The scores of predictions after a calibrator, or as they are."""
         logits = predictions.logits
-        if calibrator is not None:
-            logits = calibrator.log_prob(torch.from_numpy(logits).double()).numpy()
+        if log_prob is not None:
+            logits = log_prob(torch.from_numpy(logits).double()).numpy()
         return cls.of(logits, predictions.target, predictions.metadata)
 
     @classmethod
@@ -128,8 +129,3 @@ def class_names(metadata: Mapping[str, Any], k: int) -> list[str]:
 def load_predictions(record: Record, split: str) -> Predictions:
     """A run's logits on a split; raises as `ExampleScores.load` does."""
     return Predictions.load(Path(record.folder) / "predictions" / f"{split}.npz")
-
-
-def fitted_calibrator(record: Record, name: str) -> Calibrator | None:
-    """A run's calibrator, fitted; None for raw probabilities. It raises as `ExampleScores.load` does."""
-    return None if name == RAW else calibrator_of_run(record.folder, name)

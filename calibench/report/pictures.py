@@ -48,7 +48,7 @@ def _of_test_set(record: Record) -> dict[str, ExampleScores]:
     scores = {RAW: ExampleScores.after(None, test)}
     for name in dict.fromkeys(key.calibrator for key in record.values if key.calibrator != RAW):
         if fitted := fitted_from(content, name):
-            scores[name] = ExampleScores.after(fitted, test)
+            scores[name] = ExampleScores.after(fitted.log_prob, test)
     return scores
 
 

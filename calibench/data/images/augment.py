@@ -97,6 +97,8 @@ class RandomResizedCrop(Augmentation):
         flip: Whether to flip half of the images.
     """
 
+    of_files = True
+
     def __init__(
         self,
         *,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from calibench.data.batch import Examples, Splits
-from calibench.data.images.augment import RandomResizedCrop, centre_crop
+from calibench.data.images.augment import centre_crop
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
 from calibench.data.images.decode import (
     StreamedImages,
@@ -96,7 +96,8 @@ class ImageFolderDataModule(_OwnImageDataModule):
         self.resize, self.crop = resize, centre_crop(resize, self.side)
         files = [images_in(self.folder / part / k) for part in self._parts for k in self.names]
         pixels = sum(map(len, files)) * self.side**2
-        if isinstance(self.augmentation, RandomResizedCrop) or too_large(pixels, memory_limit):
+        of_files = self.augmentation is not None and self.augmentation.of_files
+        if of_files or too_large(pixels, memory_limit):
             self.decode = StreamedImages()
 
     def prepare_data(self) -> None:

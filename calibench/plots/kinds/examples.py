@@ -93,15 +93,16 @@ def draw_reliability_of(
 def class_reliability(request: Request) -> Picture:
     """Reliability of each class against the rest."""
     from calibench.evaluation.fitting import predicted_log_probabilities
+    from calibench.evaluation.settings import fitted_calibrator
     from calibench.plots import reliability as classes
-    from calibench.plots.example_scores import class_names, fitted_calibrator, load_predictions
+    from calibench.plots.example_scores import class_names, load_predictions
 
     found, names, calibrator = {}, [], request.shown.calibrator
     for row in request.rows:
         records = list(row.records.values())
         test = [load_predictions(record, TEST) for record in records]
         names = class_names(test[0].metadata, test[0].logits.shape[1])
-        fitted = [fitted_calibrator(record, calibrator) for record in records]
+        fitted = [fitted_calibrator(record.folder, calibrator) for record in records]
         log_probs = map(predicted_log_probabilities, test, fitted)
         probs = [of.double().exp().numpy() for of in log_probs]
         targets = [of.target for of in test]

@@ -201,12 +201,13 @@ def sides_of(record: Record, calibrator: str) -> Sides:
 
     from calibench.evaluation.crossfit import variational_terms
     from calibench.evaluation.fitting import log_probabilities
+    from calibench.evaluation.settings import fitted_calibrator
     from calibench.metrics.posterior import posterior_values
-    from calibench.plots.example_scores import fitted_calibrator, load_predictions
+    from calibench.plots.example_scores import load_predictions
 
     test = load_predictions(record, TEST)
     logits, target = torch.from_numpy(test.logits).double(), torch.from_numpy(test.target)
-    log_probs = log_probabilities(logits, fitted_calibrator(record, calibrator)).double()
+    log_probs = log_probabilities(logits, fitted_calibrator(record.folder, calibrator)).double()
     if test.posterior is None:
         found = variational_terms(log_probs, target)
         return Sides(float(found["over"].mean()), float(found["under"].mean()), None)
