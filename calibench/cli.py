@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from calibench.config import Config, configuration, read_arguments
-from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
+from calibench.ground.errors import ExpectedFailure, UsageError, near_matches, one_line
 from calibench.ground.output import loading, say, signs_of_life, wrapped
 from calibench.ground.verb import VerbParser
 from calibench.ground.version import __version__
@@ -293,14 +293,14 @@ def _warner() -> Callable[..., None]:
     def warn(text: str) -> None:
         say(f"calibench: warning: {text}", to=sys.stderr)
 
-    return lambda message, *_, **__: warn(" ".join(str(message).split()))
+    return lambda message, *_, **__: warn(one_line(message))
 
 
 def _verdict(error: BaseException) -> tuple[int, str | None]:
     """Exit code and one line for an error of the user or the machine; no line for an error of ours."""
     from calibench.ground.processes import Terminated
 
-    text = " ".join(str(error).split())
+    text = one_line(error)
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
     if isinstance(error, UsageError):
         return 2, f"calibench: error: {text}"

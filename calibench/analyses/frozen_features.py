@@ -14,7 +14,7 @@ import yaml
 
 from calibench.analyses.arguments import Trust, finished_runs
 from calibench.config import Config, configuration, read_arguments
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, one_line
 from calibench.ground.output import loading, say
 from calibench.ground.verb import Option, VerbParser
 
@@ -197,7 +197,7 @@ def _write_set(source: Source, name: str, folder: Path, metadata: dict[str, Any]
             found[place : place + len(part)] = part
             place += len(part)
     except RuntimeError as error:  # torch's, of shapes
-        text = " ".join(str(error).split())[:200]
+        text = one_line(error, 200)
         raise UsageError(f"{source.title} does not take {source.data.title()}: {text}") from error
     if found is None or place != len(target):
         raise UsageError(f"`{name}` has {len(target)} examples and {place} rows of features.")

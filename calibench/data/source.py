@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from calibench.config import data_root, read_yaml
-from calibench.ground.errors import ExpectedFailure, in_one_line
+from calibench.ground.errors import ExpectedFailure, in_one_line, one_line
 from calibench.ground.hub import forbidden
 
 Checksum = Literal["strict", "warn", "off"]
@@ -149,7 +149,7 @@ class Source:
                 self._unpack(Path(unpacked))
                 self._move_missing(Path(unpacked), root)
         except (OSError, RuntimeError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
-            reason = " ".join(str(error).split())
+            reason = one_line(error)
             raise DataError(f"{expected} Download failed: {reason}") from None
 
     @property

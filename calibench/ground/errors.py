@@ -26,8 +26,13 @@ def errors_as(
     except (UsageError, ExpectedFailure):
         raise
     except errors as error:
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error, 300)
         raise kind(f"{what}: {reason}") from error
+
+
+def one_line(error: object, most: int | None = None) -> str:
+    """What an error says, in one line of at most so many characters; the name of its class if it says nothing."""
+    return " ".join(str(error).split())[:most] or type(error).__name__
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:

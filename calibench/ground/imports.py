@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.errors import UsageError, near_matches, one_line
 
 
 class NotImported(UsageError, ImportError):
@@ -45,7 +45,7 @@ def _reason(error: Exception) -> str:
     """Why a module cannot be imported: the place of a syntax error, or what its import raises."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}, line {error.lineno}: {error.msg}."
-    text = " ".join(str(error).split())
+    text = one_line(error)
     return f"its module raises {type(error).__name__}: {text} (--debug shows where)."
 
 

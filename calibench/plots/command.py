@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from calibench.ground.bar import with_progress
 from calibench.ground.docstrings import documented
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, one_line
 from calibench.ground.family import load_plugins, plugin_lines
 from calibench.ground.output import loading, say
 from calibench.ground.verb import Option
@@ -133,7 +133,7 @@ def drawn(
             with room_of(width):
                 picture = KINDS[task.kind](task.request)
         except (ValueError, FileNotFoundError, CorruptRun) as error:
-            yield task._replace(reason=" ".join(str(error).split()))
+            yield task._replace(reason=one_line(error))
             continue
         picture.write(folder / f"{task.place}{suffix}", width=width)
         yield task

@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from calibench.ground.errors import ExpectedFailure
+from calibench.ground.errors import ExpectedFailure, one_line
 from calibench.ground.files import content_of, opened, write_atomically
 from calibench.runs.schemas import SCHEMAS, Described, check_schema
 
@@ -45,7 +45,7 @@ def corrupt_if_it_fails(text: str) -> Iterator[None]:
     except CorruptRun:
         raise
     except Exception as error:
-        cause = " ".join(str(error).split())[:300] or type(error).__name__
+        cause = one_line(error, 300)
         plain = next((_IN_WORDS[said] for said in _IN_WORDS if said in cause), cause)
         raise CorruptRun(f"{text}: {plain}") from error
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 import msgspec
 
+from calibench.ground.errors import one_line
 from calibench.runs import FORMAT
 from calibench.runs.schemas import EntryStatus
 from calibench.store.places import INDEX, Folder, Place, StoreError
@@ -94,7 +95,7 @@ def iterate_index(place: Place) -> Iterator[Listed]:
     except (FileNotFoundError, StoreError):
         raise
     except (pa.ArrowException, msgspec.ValidationError, ValueError, OSError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise StoreError(f"{place}/{INDEX} cannot be read: {reason}") from error
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from calibench.ground.errors import ExpectedFailure, errors_as
+from calibench.ground.errors import ExpectedFailure, errors_as, one_line
 from calibench.ground.files import TEXT_LIMIT, content_of
 from calibench.runs import Busy, run_folders, write_atomically
 from calibench.runs.files import described
@@ -193,7 +193,9 @@ class Remote(Place):
         except NotImplementedError:
             raise StoreError(f"{self.url} can be read only.") from None
         except Exception as error:
-            raise StoreError(f"{self.url}/{name} cannot be written: {_line(error)}") from error
+            raise StoreError(
+                f"{self.url}/{name} cannot be written: {one_line(error, 200)}"
+            ) from error
 
     def size(self, name: str) -> int | None:
         """The bytes of a file."""
@@ -222,7 +224,9 @@ class Remote(Place):
         except (FileNotFoundError, StoreError):
             raise
         except Exception as error:  # each file system has errors of its own
-            raise StoreError(f"{self.url}/{name} does not answer: {_line(error)}") from error
+            raise StoreError(
+                f"{self.url}/{name} does not answer: {one_line(error, 200)}"
+            ) from error
 
 
 def place_of(text: str | Path, limits: Limits | None = None) -> Place:
@@ -245,7 +249,3 @@ def _patience(url: str) -> dict[str, Any]:
     from aiohttp import ClientTimeout
 
     return {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=15, sock_read=60)}}
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

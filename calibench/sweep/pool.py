@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from calibench.config import Config
 from calibench.ground.arguments import positive
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, one_line
 from calibench.ground.processes import (
     Terminated,
     cause_of_death,
@@ -138,7 +138,7 @@ def _run_job(connection: Connection, config: Config, log: str) -> None:
     except Exception as error:
         if not isinstance(error, UsageError):
             traceback.print_exc()
-        connection.send(("end", "failed", " ".join(str(error).split()) or type(error).__name__))
+        connection.send(("end", "failed", one_line(error)))
     finally:
         # A trainer, its module and its data refer to each other, so their memory would not be freed at once.
         gc.collect()

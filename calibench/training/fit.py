@@ -16,7 +16,7 @@ from calibench.config import Config
 from calibench.evaluation.run_metrics import write_metrics
 from calibench.evaluation.settings import built, spelled_out, united
 from calibench.ground.console import Terminal
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, one_line
 from calibench.ground.output import next_commands, say
 from calibench.ground.processes import Terminated
 from calibench.runs import (
@@ -152,7 +152,7 @@ def _failure_recorded(experiment: Experiment, run: Run, claim: Claim | None) -> 
 def _reason(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted (Ctrl-C)"
-    text = " ".join(str(error).split())
+    text = one_line(error)
     return text if isinstance(error, Terminated) else f"{type(error).__name__}: {text}"
 
 

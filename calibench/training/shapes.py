@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from calibench.backbones import Backbone
 from calibench.data import ClassificationDataModule
-from calibench.ground.errors import ExpectedFailure, UsageError
+from calibench.ground.errors import ExpectedFailure, UsageError, one_line
 from calibench.ground.tensors import are_probabilities
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
@@ -164,7 +164,7 @@ def check_gradient(loss: CalibrationLoss, num_classes: int, epochs: int) -> None
 
 def _said(seen: _Seen, error: Exception, backbone: Backbone, data: ClassificationDataModule) -> str:
     """What the network takes instead, and what to do."""
-    reason = " ".join(str(error).split()) or type(error).__name__
+    reason = one_line(error)
     if isinstance(error, UsageError | ExpectedFailure):  # the network says it itself
         return f"refuses them: {reason}"
     if seen.unfit is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibench.ground.arrays import Array
-from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.errors import UsageError, near_matches, one_line
 
 if TYPE_CHECKING:
     from calibench.calibrators import SklearnCalibrator
@@ -57,7 +57,7 @@ def peer(text: str) -> SklearnCalibrator:
     except ImportError as error:
         raise ValueError(f"`{text}` needs a package that is not installed: {error}") from error
     except Exception as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
+        said = one_line(error, 200)
         raise ValueError(f"`{text}` cannot be had: {said}") from error
     return made
 
