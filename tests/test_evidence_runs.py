@@ -6,11 +6,16 @@ import csv
 import importlib
 import runpy
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from calibench.calibrators import StructuredMatrixScaling
+from calibench.calibrators.cross_validated import candidates
 from calibench.cli import main
 from calibench.config import read_yaml
 from calibench.runs import Run, with_present_calibrators
@@ -70,17 +75,86 @@ def test_tuned_rows_are_numbers_of_the_committed_runs(name: str) -> None:
     assert rows <= found
 
 
+def small_runs() -> Iterator[dict[str, Any]]:
+    """The metrics of each run of the speedrun's small width."""
+    for name in ("speedrun_small", "speedrun_small_numbers"):
+        for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name(f"{name}.tar.xz")):
+            yield run
+
+
 def test_rows_of_the_small_speedrun_are_numbers_of_the_committed_runs() -> None:
-    part = ("loss", "seed", "split", "calibrator", "metric")
+    part = ("benchmark", "loss", "seed", "split", "calibrator", "metric")
     found = {
-        (run["loss"], str(run["seed"]), *(row[name] for name in part[2:]), f"{row['value']:.6g}")
-        for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name("speedrun_small.tar.xz"))
+        (
+            *(str(run[name]) for name in part[:3]),
+            *(row[name] for name in part[3:]),
+            f"{row['value']:.6g}",
+        )
+        for run in small_runs()
         for row in run["rows"]
     }
     with (BENCHMARKS / "results" / "speedrun_small.csv").open(newline="") as file:
         rows = {tuple(row[name] for name in (*part, "value")) for row in csv.DictReader(file)}
-    assert len(rows) == 30 * 12  # validation NLL, error, NLL and ECE, raw and after two calibrators
+    assert len(rows) == 90 * 12  # validation NLL, error, NLL and ECE, raw and after two calibrators
     assert rows <= found
+
+
+@pytest.mark.parametrize("data", ["cifar100_small", "cifar10_lt_small"])
+def test_rows_of_the_evidence_have_the_raw_numbers_of_the_committed_runs(data: str) -> None:
+    found = {
+        (run["loss"], str(run["seed"]), row["metric"], f"{row['value']:.6g}")
+        for run in small_runs()
+        for row in run["rows"]
+        if (run["benchmark"], row["split"], row["calibrator"]) == (data, "test", "raw")
+    }
+    with (BENCHMARKS / "results" / f"evidence_{data}.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["calibrator"] == "raw"]
+    of_test = {
+        tuple(row[name] for name in ("loss", "seed", "metric", "value"))
+        for row in rows
+        if row["split"] == "test" and row["metric"] in ("error", "nll", "brier", "ece")
+    }
+    assert len(of_test) == 30 * 4
+    assert of_test <= found
+
+
+def test_what_is_said_of_temperatures_and_of_the_choice() -> None:
+    fitted: dict[tuple[str, str], list[float]] = {}
+    for run in small_runs():
+        of = run["calibrators"]
+        chosen = of["CrossValidatedCalibration"]["chosen"]
+        temperature = round(of["TemperatureScaling"]["temperature"], 2)
+        fitted.setdefault((run["benchmark"], run["loss"]), []).append(temperature)
+        if run["benchmark"] == "cifar100_small":
+            assert type(candidates()[int(chosen) - 1]) is StructuredMatrixScaling
+    assert len(fitted) == 30
+    of_base = {
+        data: values for (data, loss), values in fitted.items() if loss == "CrossEntropyLoss"
+    }
+    assert {0.64, 0.65} == set(of_base["cifar100_small"])
+    assert {0.73, 0.74, 0.75} == set(of_base["cifar10_small"])
+    assert max(map(max, fitted.values())) < 1
+
+
+def test_what_is_said_of_confidence_on_the_long_tail() -> None:
+    gaps: dict[tuple[str, str], list[float]] = {}
+    for run in small_runs():
+        for row in run["rows"]:
+            if (row["metric"], row["calibrator"], row.get("n_bins")) == ("ece", "raw", 15):
+                place = f"{run['benchmark']} {row['split']}", run["loss"]
+                gaps.setdefault(place, []).append(row["overconfidence"])
+    points = {place: round(100 * float(np.mean(of))) for place, of in gaps.items()}
+    four = ("BSCEGRALoss", "FLSDLoss", "DualFocalLoss", "FocalCalibrationLoss")
+
+    def between(where: str) -> tuple[int, int]:
+        of = [points[where, loss] for loss in four]
+        return min(of), max(of)
+
+    assert between("cifar10_lt_small val") == (-22, -8)
+    assert between("cifar10_lt_small test") == (-6, 7)
+    assert between("cifar10_small test") == (-27, -11)
+    base = [points[f"cifar10_lt_small {split}", "CrossEntropyLoss"] for split in ("val", "test")]
+    assert base == [-1, 16]
 
 
 def test_what_is_said_of_the_same_run_in_bfloat16() -> None:

@@ -4,8 +4,8 @@
         > benchmarks/results/evidence_cifar10_small.csv
     python benchmarks/evidence/from_logits.py results/cifar100_small > benchmarks/results/evidence_cifar100_small.csv
 
-Logits of an archive (float16, see runs.py) make the rows again for anyone who has the repository; those of a hundred
-classes would be 75 MB, so their rows are made of the folder of results itself.
+Logits of an archive (float16, see runs.py) make the rows again for anyone who has the repository. Those of a hundred
+classes would be 75 MB, so their rows, and those of `cifar10_lt_small`, are made of the folder of results itself.
 """
 
 from __future__ import annotations

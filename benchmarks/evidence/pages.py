@@ -1,4 +1,4 @@
-"""Tables of README and of the pages about the evidence, made again from the committed rows.
+"""Tables of README and of the pages about the evidence, and the picture of ranks, made again from the committed rows.
 
     python benchmarks/evidence/pages.py
 
@@ -32,9 +32,14 @@ from calibench.analyses.posthoc.summary import (
     summarised,
 )
 from calibench.leaderboard.comparison import EFFECTS
+from calibench.plots.kinds.aggregates import draw_critical_difference
+from calibench.plots.picture import Picture
+from calibench.plots.style import panel
 from calibench.statistics.data_sets import (
     UNKNOWN,
+    RankComparison,
     SetComparison,
+    compare_ranks,
     compared_over_sets,
     power,
 )
@@ -65,12 +70,14 @@ SETS = {
     "breast_cancer": "breast cancer",
     "wine": "wine",
     "financial_phrasebank": "Financial PhraseBank",
-    "cifar10_lt": "long-tailed CIFAR-10",
+    "cifar10_lt_small": "long-tailed CIFAR-10",
     "cifar100_lt": "long-tailed CIFAR-100",
     "cifar10_small": "CIFAR-10",
+    "cifar100_small": "CIFAR-100",
     "newsgroups": "20 Newsgroups",
     "ag_news": "AG News",
 }
+FIGURE = BENCHMARKS / "figures" / "evidence_ranks.svg"
 SITE = "https://calibench.github.io/calibench"
 ON_GITHUB = "https://github.com/calibench/calibench/blob/main/benchmarks"
 
@@ -95,9 +102,9 @@ def sets(loss: str = BASE) -> dict[str, str]:
 
 @cache
 def losses(data: str = "") -> list[str]:
-    """The losses that have runs on a data set, or on any, cross-entropy first; those of one set are no sample."""
+    """The losses that have runs on a data set, or on any, cross-entropy first; those of two sets are no sample."""
     known = {n.method for n in numbers()}
-    ran = {loss for loss in known if len(sets(loss)) > 1 and (not data or data in sets(loss))}
+    ran = {loss for loss in known if len(sets(loss)) > 2 and (not data or data in sets(loss))}
     return sorted(ran, key=lambda name: (name != BASE, name))
 
 
@@ -175,6 +182,27 @@ def powers() -> Iterator[list[str]]:
         yield [title, *(f"{100 * share:.0f} %" for share in found)]
 
 
+def ranks(data: str) -> tuple[list[str], list[str], RankComparison]:
+    """The losses that ran on a data set, the sets that all of them ran on, and their ranks there by NLL after CVC."""
+    names = losses(data)
+    over = [one for one in sets() if set(names) <= set(losses(one))]
+    table = [[float(values(one, loss, "nll", CVC).mean()) for loss in names] for one in over]
+    return names, over, compare_ranks(table)
+
+
+def draw_ranks() -> Picture:
+    """Mean ranks of all losses, with their critical difference."""
+    names, over, found = ranks("digits_lt")
+    figure, axes = panel(7, 1.6 + 0.3 * len(names))
+    draw_critical_difference(
+        axes, names, found.mean_ranks, found.critical_difference,
+        title=f"mean ranks by NLL after CVC over {len(over)} data sets",
+        note=f"joined: no significant difference (Nemenyi, 5 %); all alike (Friedman): p = {found.friedman_p:.2g}",
+    )  # fmt: skip
+    ranked = zip(names, found.mean_ranks, strict=True)
+    return Picture(figure, [{"loss": name, "mean_rank": rank} for name, rank in ranked])
+
+
 def pairs_by_set() -> Iterator[list[str]]:
     """Each loss against cross-entropy on each data set, after CVC."""
     yield ["loss, NLL +CVC0", *sets().values()]
@@ -245,10 +273,11 @@ def searched() -> pd.DataFrame:
 
 
 @cache
-def small_runs() -> pd.DataFrame:
-    """The speedrun's runs of small width on CIFAR-10, each loss at the rate that the search found."""
-    search = searched().query("benchmark == 'cifar10_rates'")
-    return speedrun.with_search(pd.read_csv(RESULTS / "speedrun_small.csv"), search)
+def small_runs(data: str = "cifar10") -> pd.DataFrame:
+    """The speedrun's runs of small width on a data set, each loss at the rate that balanced data chose."""
+    runs, search = pd.read_csv(RESULTS / "speedrun_small.csv"), searched()
+    of_data = search[search["benchmark"] == f"{data.removesuffix('_lt')}_rates"]
+    return speedrun.with_search(runs[runs["benchmark"] == f"{data}_small"], of_data)
 
 
 @cache
@@ -345,14 +374,18 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "rates": lambda: rates.table(searched()),
     "speedrun": lambda: speedrun.losses(full_runs()),
     "speedrun small": lambda: speedrun.losses(small_runs()),
+    "speedrun small cifar100": lambda: speedrun.losses(small_runs("cifar100")),
+    "speedrun small cifar10_lt": lambda: speedrun.losses(small_runs("cifar10_lt")),
     "speedrun shifts": lambda: speedrun.shifts(full_runs()),
-    "speedrun orders": lambda: speedrun.orders(full_runs(), small_runs()),
+    "speedrun orders": lambda: speedrun.orders(
+        full_runs(), {data: small_runs(data) for data in ("cifar10", "cifar100", "cifar10_lt")}
+    ),
     "methods": lambda: training_methods.scores(pd.read_csv(RESULTS / "methods.csv")),
     "changes": lambda: training_methods.changes(pd.read_csv(RESULTS / "methods.csv")),
     "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),
     "label shift digits_lt": lambda: shifted("digits_lt"),
-    "label shift cifar10_lt": lambda: shifted("cifar10_lt"),
-    "label shift by loss": lambda: label_shift.by_loss(shifts()["cifar10_lt"]),
+    "label shift cifar10_lt": lambda: shifted("cifar10_lt_small"),
+    "label shift by loss": lambda: label_shift.by_loss(shifts()["cifar10_lt_small"]),
 }
 
 
@@ -374,10 +407,11 @@ def rewritten(text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the pages."""
+    """Rewrite the pages, and draw their picture again."""
     for name in PAGES:
         page = BENCHMARKS.parent / name
         page.write_text(rewritten(page.read_text()))
+    draw_ranks().write(FIGURE)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Losses in the speedrun: scores on the test set and on corrupted test images, raw and after calibrators.
 
     python benchmarks/evidence/speedrun.py results/cifar10_speedrun > benchmarks/results/speedrun.csv
-    python benchmarks/evidence/speedrun.py results/cifar10_small > benchmarks/results/speedrun_small.csv
+    python benchmarks/evidence/speedrun.py results/cifar10_small results/cifar100_small results/cifar10_lt_small \
+        > benchmarks/results/speedrun_small.csv
 
 Rows of each finished run of a part of `suites/evidence_speedrun` but the rates. Calibrators are fitted on the
 clean validation split.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import atanh, sqrt, tanh
 from pathlib import Path
@@ -75,9 +76,12 @@ def at_chosen_rates(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_search(scores: pd.DataFrame, search: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the small width with the rates that the search tried for each loss, on a seed of its own."""
+    """The runs of the small width with the rates that the search tried for each loss, on a seed of its own.
+
+    A loss without a search has cross-entropy's.
+    """
     tried = search.groupby("loss")["lr"].agg(lambda of: ", ".join(map(rates.title, sorted(of))))
-    return scores.assign(tried=scores["loss"].map(tried))
+    return scores.assign(tried=scores["loss"].map(tried).fillna(tried[BASE]))
 
 
 def losses(scores: pd.DataFrame) -> Iterator[list[str]]:
@@ -160,19 +164,27 @@ def tau(one: pd.Series, other: pd.Series) -> str:
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def orders(full: pd.DataFrame, small: pd.DataFrame) -> Iterator[list[str]]:
-    """How much of the losses' order stays: in a smaller network, after a calibrator, on corrupted images."""
+def orders(full: pd.DataFrame, small: Mapping[str, pd.DataFrame]) -> Iterator[list[str]]:
+    """How much of the losses' order stays: in a smaller network, on other data, calibrated, on corrupted images.
+
+    `small` are the runs of small width by data set, first those on the data set of the full width.
+    """
 
     def mean(of: pd.DataFrame, calibrator: str, split: str = "test") -> pd.Series:
         return by_run(of, "nll", calibrator, split).mean(axis=1)
 
+    first, *others = small
+    pairs = {"small and full width": full}
+    pairs |= {f"small width, {first} and {data}": small[data] for data in others}
     yield ["two orders of the losses by NLL", "raw", "after CVC"]
-    yield ["small and full width", *(tau(mean(small, of), mean(full, of)) for of in ("raw", CVC))]
-    for title, runs in (("small", small), ("full", full)):
-        yield [f"{title} width: raw and after CVC", "", tau(mean(runs, "raw"), mean(runs, CVC))]
+    for title, runs in pairs.items():
+        yield [title, *(tau(mean(small[first], of), mean(runs, of)) for of in ("raw", CVC))]
+    widths = {f"small width, {data}": runs for data, runs in small.items()} | {"full width": full}
+    for title, runs in widths.items():
+        yield [f"{title}: raw and after CVC", "", tau(mean(runs, "raw"), mean(runs, CVC))]
     for name in (f"severity {severity}" for severity in SEVERITIES):
-        pairs = [tau(mean(full, of), mean(full, of, name)) for of in ("raw", CVC)]
-        yield [f"full width: clean and {name}", *pairs]
+        shifted = [tau(mean(full, of), mean(full, of, name)) for of in ("raw", CVC)]
+        yield [f"full width: clean and {name}", *shifted]
 
 
 def main(folders: Sequence[str]) -> None:
