@@ -276,7 +276,7 @@ def searched() -> pd.DataFrame:
 def small_runs(data: str = "cifar10") -> pd.DataFrame:
     """The speedrun's runs of small width on a data set, each loss at the rate that balanced data chose."""
     runs, search = pd.read_csv(RESULTS / "speedrun_small.csv"), searched()
-    of_data = search[search["benchmark"] == f"{data.removesuffix('_lt')}_rates"]
+    of_data = search[search["benchmark"] == f"{data.partition('_')[0]}_rates"]
     return speedrun.with_search(runs[runs["benchmark"] == f"{data}_small"], of_data)
 
 
