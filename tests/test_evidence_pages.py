@@ -499,6 +499,23 @@ def test_what_is_said_of_the_long_tail(pages: ModuleType) -> None:
     assert lost == {*LESS_CONFIDENT[:3]}
 
 
+def test_what_is_said_of_the_overconfident_regime(pages: ModuleType) -> None:
+    found = table_of(pages, "speedrun small overconfident")
+    assert [*found] == ["FocalCalibrationLoss", pages.BASE]
+    ahead, base = found.values()
+    assert "**" in ahead["NLL +CVC"]
+    assert "**" not in base["NLL +CVC"]
+    difference = ahead[DIFFERENCE]
+    assert [round(end, 3) for end in ends(difference)] == [-0.020, -0.008]
+    assert round(float(difference.partition(" ")[0]), 3) == -0.014
+    raw = pages.speedrun.by_run(pages.small_runs("cifar10_overconfident"), "nll", "raw").mean(
+        axis=1
+    )
+    assert round(raw[pages.BASE] - raw["FocalCalibrationLoss"], 3) == 0.044
+    errors = [float(row["Error %"].partition(" ")[0]) for row in (ahead, base)]
+    assert 16 < min(errors) < max(errors) < 17
+
+
 def test_what_is_said_of_the_parts_and_of_what_the_choice_takes_away(pages: ModuleType) -> None:
     def span(data: str, metric: str, calibrator: str = "raw", *, without: str = "") -> float:
         means = [

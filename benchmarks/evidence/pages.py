@@ -376,6 +376,7 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "speedrun small": lambda: speedrun.losses(small_runs()),
     "speedrun small cifar100": lambda: speedrun.losses(small_runs("cifar100")),
     "speedrun small cifar10_lt": lambda: speedrun.losses(small_runs("cifar10_lt")),
+    "speedrun small overconfident": lambda: speedrun.losses(small_runs("cifar10_overconfident")),
     "speedrun shifts": lambda: speedrun.shifts(full_runs()),
     "speedrun orders": lambda: speedrun.orders(
         full_runs(), {data: small_runs(data) for data in ("cifar10", "cifar100", "cifar10_lt")}

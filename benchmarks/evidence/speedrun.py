@@ -2,7 +2,7 @@
 
     python benchmarks/evidence/speedrun.py results/cifar10_speedrun > benchmarks/results/speedrun.csv
     python benchmarks/evidence/speedrun.py results/cifar10_small results/cifar100_small results/cifar10_lt_small \
-        > benchmarks/results/speedrun_small.csv
+        results/cifar10_overconfident_small > benchmarks/results/speedrun_small.csv
 
 Rows of each finished run of a part of `suites/evidence_speedrun` but the rates. Calibrators are fitted on the
 clean validation split.
