@@ -34,7 +34,7 @@ def write(what: str, figure: str, *, aim: str = "", page: Path = PAGE) -> None:
     table, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{page} has no table between {BEGIN!r} and {END!r}.")
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]).removesuffix(" --write")
     row = f"| {what} | {figure} | {aim} | `{command}` | {measured()} |"
     rows = {line.split("|")[4].strip(): line for line in table.splitlines()} | {f"`{command}`": row}
     page.write_text(before + begin + "".join(f"{line}\n" for line in rows.values()) + end + after)
