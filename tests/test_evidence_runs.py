@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import runpy
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,8 +192,7 @@ def test_rows_of_the_small_speedrun_are_made_of_its_committed_logits(
     monkeypatch.syspath_prepend(BENCHMARKS / "evidence")
     from_logits = importlib.import_module("from_logits")
     place = "cifar10_small/SpeedNet/GenerativeCrossEntropy"
-    with tarfile.open(RUNS["ARCHIVE"].with_name("speedrun_small.tar.xz")) as tar:
-        tar.extractall(tmp_path, (m for m in tar if m.name.startswith(place)), filter="data")
+    RUNS["unpack"](RUNS["ARCHIVE"].with_name("speedrun_small.tar.xz"), tmp_path, place)
     (folder,) = tmp_path.glob(f"{place}/*/seed=2")
     made = {(*row[2:7], row[8]): float(row[-1]) for row in from_logits.rows(Run(folder))}
     with (BENCHMARKS / "results" / "evidence_cifar10_small.csv").open(newline="") as file:
@@ -215,10 +213,7 @@ def test_rows_of_the_small_speedrun_are_made_of_its_committed_logits(
 def test_a_sweep_goes_on_from_the_committed_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with tarfile.open(RUNS["ARCHIVE"]) as tar:
-        tar.extractall(
-            tmp_path, (m for m in tar if m.name.startswith("breast_cancer")), filter="data"
-        )
+    RUNS["unpack"](RUNS["ARCHIVE"], tmp_path, "breast_cancer")
     assert main(["leaderboard", str(tmp_path), "--metrics", "nll", "--format", "csv"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 11
     suite = read_yaml((BENCHMARKS / "suites" / "evidence_cpu.yaml").read_text())

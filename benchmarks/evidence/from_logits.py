@@ -11,13 +11,13 @@ classes would be 75 MB, so their rows, and those of `cifar10_lt_small`, are made
 from __future__ import annotations
 
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import tidy
+from runs import unpack
 
 from calibench import calibrators
 from calibench.analyses.arguments import finished_runs
@@ -59,8 +59,7 @@ def rows(run: Run) -> Iterator[list[Any]]:
 def runs_of(results: Path, folder: str) -> list[Run]:
     """The runs of a folder of results, or of an archive, which is unpacked into another folder."""
     if results.is_file():
-        with tarfile.open(results) as tar:
-            tar.extractall(folder, filter="data")
+        unpack(results, Path(folder))
         results = Path(folder)
     return [*finished_runs([results])]
 

@@ -62,6 +62,17 @@ def packed(archive: Path = ARCHIVE) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield str(path.parent), json.load(tar.extractfile(member) or io.BytesIO())
 
 
+def unpack(archive: Path, folder: Path, place: str = "") -> None:
+    """Write the files of an archive whose names begin so (`extractall` has its filter from Python 3.11.4 on)."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.name.startswith(place) else None
+            if content:
+                file = folder / member.name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content.read())
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
