@@ -501,8 +501,11 @@ def test_what_is_said_of_the_long_tail(pages: ModuleType) -> None:
 
 def test_what_is_said_of_the_overconfident_regime(pages: ModuleType) -> None:
     found = table_of(pages, "speedrun small overconfident")
-    assert [*found] == ["FocalCalibrationLoss", pages.BASE]
-    ahead, base = found.values()
+    assert [*found] == ["FocalCalibrationLoss", pages.BASE, "FLSDLoss"]
+    ahead, base, behind = found.values()
+    assert float(behind[DIFFERENCE].partition(" ")[0]) == pytest.approx(0.06, abs=5e-3)
+    assert ends(behind[DIFFERENCE])[0] > 0
+    assert 19 < float(behind["Error %"].partition(" ")[0]) < 20
     assert "**" in ahead["NLL +CVC"]
     assert "**" not in base["NLL +CVC"]
     difference = ahead[DIFFERENCE]
@@ -512,6 +515,7 @@ def test_what_is_said_of_the_overconfident_regime(pages: ModuleType) -> None:
         axis=1
     )
     assert round(raw[pages.BASE] - raw["FocalCalibrationLoss"], 3) == 0.044
+    assert round(raw["FLSDLoss"] - raw[pages.BASE], 2) == 0.04
     errors = [float(row["Error %"].partition(" ")[0]) for row in (ahead, base)]
     assert 16 < min(errors) < max(errors) < 17
 
