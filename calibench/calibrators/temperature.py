@@ -204,8 +204,8 @@ def ece_temperature(
             confidence = terms.sum(dim=1).reciprocal_()
             residual = (confidence - correct).double() * share
             of_bins.index_add_(0, equal_width_bin(confidence, n_bins), residual)
-    penalty = prior * torch.tensor(GRID, dtype=torch.float64).log().square() / 2
-    return GRID[int((sums.abs().sum(dim=1) / len(logits) + penalty.to(sums.device)).argmin())]
+    penalty = prior * weight.new_tensor(GRID).log().square() / 2
+    return GRID[int((sums.abs().sum(dim=1) / len(logits) + penalty).argmin())]
 
 
 def brier_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float = 0.0) -> float:
