@@ -59,8 +59,8 @@ class SoftBinnedECELoss(CalibrationLoss):
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * SB-ECE."""
         confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
-        centres = (torch.arange(self.n_bins, device=logits.device) + 0.5) / self.n_bins
-        distance = confidence.unsqueeze(1) - centres.to(confidence.dtype)
+        numbers = torch.arange(self.n_bins, dtype=confidence.dtype, device=logits.device)
+        distance = confidence.unsqueeze(1) - (numbers + 0.5) / self.n_bins
         membership = (-distance.square() / self.temperature).softmax(1)
         size = membership.sum(0).clamp(min=_LEAST)
         accuracy = (membership * correct.unsqueeze(1)).sum(0) / size
@@ -179,7 +179,7 @@ class AURCLoss(CalibrationLoss):
         confidence, _ = confidence_and_correctness(log_probabilities(logits.detach()), target)
         mine, others = confidence.unsqueeze(1), confidence.unsqueeze(0)
         below, equal = (others < mine).sum(1), (others == mine).sum(1)
-        rank = below + (equal + 1) / 2
+        rank = below + (equal + 1).to(confidence.dtype) / 2
         weight = -(-rank / (len(target) + 1)).log1p()
         return (weight * cross_entropy_loss(logits, target)).mean()
 

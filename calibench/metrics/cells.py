@@ -5,6 +5,7 @@ A resample of the examples re-weights the cells.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -249,6 +250,8 @@ def _entries(cells: Cells, chosen: Tensor, start: int) -> tuple[Tensor, Tensor]:
 def _sparse(entries: Iterable[tuple[Tensor, Tensor]], shape: tuple[int, int]) -> Tensor:
     """The matrix (cells, N) of entries, their places and values."""
     places, values = zip(*entries, strict=True)
-    return torch.sparse_coo_tensor(
-        torch.cat(places, dim=1), torch.cat(values), shape, check_invariants=False
-    )
+    with warnings.catch_warnings():  # torch 2.11 to 2.14 ask for the argument that is given
+        warnings.filterwarnings("ignore", "Sparse invariant checks")
+        return torch.sparse_coo_tensor(
+            torch.cat(places, dim=1), torch.cat(values), shape, check_invariants=False
+        )

@@ -64,6 +64,7 @@ def _quiet() -> None:
         "Checkpoint directory .* exists and is not empty.*",
         ".*there is no last checkpoint available.*",
         ".*`srun` command is available.*",
+        "GPU available but not used.*",  # whoever has one and trains on the CPU has said so
         ".*is smaller than the logging interval.*",
         ".*sync_dist=True.*",  # what we log is computed from all processes already
         ".*callbacks used to create the checkpoint need to be provided.*",
