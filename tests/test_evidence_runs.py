@@ -98,23 +98,87 @@ def test_rows_of_the_small_speedrun_are_numbers_of_the_committed_runs() -> None:
     assert rows <= found
 
 
-@pytest.mark.parametrize("data", ["cifar100_small", "cifar10_lt_small"])
-def test_rows_of_the_evidence_have_the_raw_numbers_of_the_committed_runs(data: str) -> None:
+def full_runs() -> Iterator[dict[str, Any]]:
+    """The metrics of each run of full width on an H100."""
+    for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name("speedrun_full_numbers.tar.xz")):
+        yield run
+
+
+def test_rows_of_the_full_width_are_numbers_of_the_committed_runs() -> None:
+    part = ("benchmark", "loss", "seed")
     found = {
-        (run["loss"], str(run["seed"]), row["metric"], f"{row['value']:.6g}")
-        for run in small_runs()
+        (*(str(run[name]) for name in part), row["split"], row["calibrator"], row["metric"]): row
+        for run in full_runs()
+        for row in run["rows"]
+        if row.get("n_bins") in (None, 15) and "label" not in row
+    }
+    checked, temperatures = 0, []
+    with (BENCHMARKS / "results" / "speedrun.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["device"] != "cpu"]
+    for row in rows:
+        place = (*(row[name] for name in part), row["split"], row["calibrator"], row["metric"])
+        if (
+            row["calibrator"] == "CrossValidatedCalibration"
+        ):  # made of the logits, which no archive has
+            assert place not in found
+        else:
+            assert row["value"] == f"{found[place]['value']:.6g}"
+            checked += 1
+    assert (len(rows), checked) == (46 * 11, 46 * 8)
+    for data, ends in (("cifar100", (0.72, 0.73)), ("cifar10", (0.78, 0.80))):
+        temperatures = [
+            round(run["calibrators"]["TemperatureScaling"]["temperature"], 2)
+            for run in full_runs()
+            if (run["benchmark"], run["loss"]) == (f"{data}_speedrun", "CrossEntropyLoss")
+        ]
+        assert (min(temperatures), max(temperatures)) == ends
+
+
+def test_one_seed_on_two_devices_is_two_runs() -> None:
+    values: dict[tuple[str, ...], list[float]] = {}
+    with (BENCHMARKS / "results" / "speedrun.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            place = (row["benchmark"], row["loss"], row["lr"], row["seed"], row["metric"])
+            if row["split"] == "test" and (row["metric"], row["calibrator"]) in (
+                ("nll", "TemperatureScaling"),
+                ("error", "raw"),
+            ):
+                values.setdefault(place, []).append(float(row["value"]))
+    apart = {
+        metric: [
+            abs(of[0] - of[1])
+            for place, of in values.items()
+            if len(of) == 2 and place[-1] == metric
+        ]
+        for metric in ("nll", "error")
+    }
+    assert len(apart["nll"]) == 8
+    assert [round(end(apart["nll"]), 3) for end in (min, max)] == [0.001, 0.009]
+    assert max(apart["error"]) < 0.0055
+
+
+@pytest.mark.parametrize(
+    ("data", "exact"),
+    [("cifar10_lt_small", 1e-5), ("cifar100_speedrun", 4e-4)],  # of logits, of logits as float16
+)
+def test_rows_of_the_evidence_have_the_raw_numbers_of_the_committed_runs(
+    data: str, exact: float
+) -> None:
+    found = {
+        (run["loss"], str(run["seed"]), row["metric"], row.get("n_bins")): row["value"]
+        for run in (*small_runs(), *full_runs())
         for row in run["rows"]
         if (run["benchmark"], row["split"], row["calibrator"]) == (data, "test", "raw")
     }
+    of_test = {}
     with (BENCHMARKS / "results" / f"evidence_{data}.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["calibrator"] == "raw"]
-    of_test = {
-        tuple(row[name] for name in ("loss", "seed", "metric", "value"))
-        for row in rows
-        if row["split"] == "test" and row["metric"] in ("error", "nll", "brier", "ece")
-    }
+        for row in csv.DictReader(file):
+            raw = (row["split"], row["calibrator"]) == ("test", "raw")
+            if raw and row["metric"] in ("error", "nll", "brier", "ece"):
+                bins = int(row["n_bins"]) if row["n_bins"] else None
+                of_test[row["loss"], row["seed"], row["metric"], bins] = float(row["value"])
     assert len(of_test) == 30 * 4
-    assert of_test <= found
+    assert of_test == pytest.approx({place: found[place] for place in of_test}, abs=exact)
 
 
 def test_what_is_said_of_temperatures_and_of_the_choice() -> None:

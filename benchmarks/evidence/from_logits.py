@@ -2,7 +2,8 @@
 
     python benchmarks/evidence/from_logits.py benchmarks/results/speedrun_small.tar.xz \
         > benchmarks/results/evidence_cifar10_small.csv
-    python benchmarks/evidence/from_logits.py results/cifar100_small > benchmarks/results/evidence_cifar100_small.csv
+    python benchmarks/evidence/from_logits.py results/cifar100_speedrun \
+        > benchmarks/results/evidence_cifar100_speedrun.csv
 
 Logits of an archive (float16, see runs.py) make the rows again for anyone who has the repository. Those of a hundred
 classes would be 75 MB, so their rows, and those of `cifar10_lt_small`, are made of the folder of results itself.
@@ -38,13 +39,18 @@ PUBLISHED = (
 )
 
 
-def rows(run: Run) -> Iterator[list[Any]]:
-    """The rows of a run's test set, the panel with 15 bins and the parts of the NLL; its own ones of OOD sets, raw."""
+def predictions(run: Run) -> dict[str, Any]:
+    """A run's validation and test set: its own, or packed ones."""
     packed = run.folder / "logits"
     files = {name: packed / f"{name}.npz" for name in ("val", "test")}
     if not packed.is_dir():
         files = {name: run.predictions(name) for name in files}
-    sets = {name: Reader()(str(file)) for name, file in files.items()}
+    return {name: Reader()(str(file)) for name, file in files.items()}
+
+
+def rows(run: Run) -> Iterator[list[Any]]:
+    """The rows of a run's test set, the panel with 15 bins and the parts of the NLL; its own ones of OOD sets, raw."""
+    sets = predictions(run)
     fitted = [getattr(calibrators, name)(shrinkage=False) for name in PUBLISHED]
     report = Evaluation(fitted, n_bins=[15])(sets, extent=Extent(every=False))
     for number in report.numbers:

@@ -73,7 +73,7 @@ SETS = {
     "cifar10_lt_small": "long-tailed CIFAR-10",
     "cifar100_lt": "long-tailed CIFAR-100",
     "cifar10_small": "CIFAR-10",
-    "cifar100_small": "CIFAR-100",
+    "cifar100_speedrun": "CIFAR-100",
     "newsgroups": "20 Newsgroups",
     "ag_news": "AG News",
 }
@@ -281,9 +281,10 @@ def small_runs(data: str = "cifar10") -> pd.DataFrame:
 
 
 @cache
-def full_runs() -> pd.DataFrame:
-    """The speedrun's runs of full width, each loss at its own rate."""
-    return speedrun.at_chosen_rates(pd.read_csv(RESULTS / "speedrun.csv"))
+def full_runs(data: str = "cifar10") -> pd.DataFrame:
+    """The speedrun's runs of full width on a data set, each loss at its own rate."""
+    runs = pd.read_csv(RESULTS / "speedrun.csv")
+    return speedrun.at_chosen_rates(runs[runs["benchmark"] == f"{data}_speedrun"])
 
 
 def claims_table() -> Iterator[list[str]]:
@@ -373,13 +374,18 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "validated": lambda: validated.table(pd.read_csv(RESULTS / "validated.csv")),
     "rates": lambda: rates.table(searched()),
     "speedrun": lambda: speedrun.losses(full_runs()),
+    "speedrun cifar100": lambda: speedrun.losses(full_runs("cifar100")),
     "speedrun small": lambda: speedrun.losses(small_runs()),
     "speedrun small cifar100": lambda: speedrun.losses(small_runs("cifar100")),
     "speedrun small cifar10_lt": lambda: speedrun.losses(small_runs("cifar10_lt")),
     "speedrun small overconfident": lambda: speedrun.losses(small_runs("cifar10_overconfident")),
     "speedrun shifts": lambda: speedrun.shifts(full_runs()),
     "speedrun orders": lambda: speedrun.orders(
-        full_runs(), {data: small_runs(data) for data in ("cifar10", "cifar100", "cifar10_lt")}
+        {data: full_runs(data) for data in ("cifar10", "cifar100")},
+        {
+            data: small_runs(data)
+            for data in ("cifar10", "cifar100", "cifar10_lt", "cifar10_overconfident")
+        },
     ),
     "methods": lambda: training_methods.scores(pd.read_csv(RESULTS / "methods.csv")),
     "changes": lambda: training_methods.changes(pd.read_csv(RESULTS / "methods.csv")),

@@ -1,11 +1,12 @@
 """Losses in the speedrun: scores on the test set and on corrupted test images, raw and after calibrators.
 
-    python benchmarks/evidence/speedrun.py results/cifar10_speedrun > benchmarks/results/speedrun.csv
+    python benchmarks/evidence/speedrun.py results/cifar10_speedrun results/cifar100_speedrun \
+        > benchmarks/results/speedrun.csv
     python benchmarks/evidence/speedrun.py results/cifar10_small results/cifar100_small results/cifar10_lt_small \
         results/cifar10_overconfident_small > benchmarks/results/speedrun_small.csv
 
 Rows of each finished run of a part of `suites/evidence_speedrun` but the rates. Calibrators are fitted on the
-clean validation split.
+clean validation split. What a run's numbers lack of the choice of cross-validation is made of its logits.
 """
 
 from __future__ import annotations
@@ -17,19 +18,38 @@ from itertools import product
 from math import atanh, sqrt, tanh
 from pathlib import Path
 
+import from_logits
 import pandas as pd
 import rates
 from scipy.stats import kendalltau
 from scipy.stats import t as student
 
 from calibench.analyses.arguments import finished_runs
+from calibench.calibrators import CrossValidatedCalibration
+from calibench.evaluation import Evaluation
+from calibench.evaluation.evaluation import Extent
+from calibench.ground.bar import with_progress
+from calibench.ground.output import FileRow
+from calibench.ground.threads import one_thread
 from calibench.runs import Run, read_json
 from calibench.statistics import comparison_with_best
 from calibench.tables.grid import SCATTER
 
 BASE, TS, CVC = "CrossEntropyLoss", "TemperatureScaling", "CrossValidatedCalibration"
 SEVERITIES = (1, 3, 5)
-COLUMNS = ["benchmark", "loss", "lr", "seed", "split", "calibrator", "metric", "value"]
+# One seed on two kinds of device is two runs: they begin alike and end as far apart as two seeds.
+RUN = ["device", "seed"]
+COLUMNS = ["benchmark", "loss", "lr", *RUN, "split", "calibrator", "metric", "value"]
+
+
+def numbers(run: Run) -> list[FileRow]:
+    """A run's numbers, and those after the choice of cross-validation if it lacks them."""
+    known = [*read_json(run.folder / "metrics.json")["rows"]]
+    if any(row["calibrator"] == CVC for row in known):
+        return known
+    evaluation = Evaluation([CrossValidatedCalibration()], n_bins=[15])
+    report = evaluation(from_logits.predictions(run), extent=Extent(every=False))
+    return known + [of.to_dict() for of in report.numbers if of.key.calibrator == CVC]
 
 
 def rows(run: Run) -> Iterator[list[str]]:
@@ -39,12 +59,13 @@ def rows(run: Run) -> Iterator[list[str]]:
         content["benchmark"],
         content["loss"],
         f"{content['settings']['model.optimizer.init_args.lr']:g}",
+        read_json(run.folder / "environment.json")["device"],
         str(content["seed"]),
     ]
     shifted = {name for name, kind in content["sets"].items() if kind == "shift"}
     scores = {"val": ["nll"], "test": ["error", "nll", "ece"]}
     scores |= {name: ["error", "nll"] for name in shifted}
-    for row in content["rows"]:
+    for row in numbers(run):
         usual = row.get("n_bins") in (None, 15) and row["calibrator"] in ("raw", TS, CVC)
         if usual and row["metric"] in scores.get(row["split"], ()):
             name = [row["split"], row["calibrator"], row["metric"]]
@@ -52,13 +73,19 @@ def rows(run: Run) -> Iterator[list[str]]:
 
 
 def by_run(scores: pd.DataFrame, metric: str, calibrator: str, split: str = "test") -> pd.DataFrame:
-    """A score of each run, (losses, seeds): of `severity 3` its mean over the corruptions of this severity."""
+    """A score of each run, (losses, runs): of `severity 3` its mean over the corruptions of this severity."""
     of = scores[(scores["metric"] == metric) & (scores["calibrator"] == calibrator)]
     if split.startswith("severity "):
         of_split = of["split"].str.contains(f"-{split.rpartition(' ')[2]}(?:-|$)")
     else:
         of_split = of["split"] == split
-    return of[of_split].pivot_table("value", "loss", "seed")
+    return of[of_split].pivot_table("value", "loss", RUN)
+
+
+def on_corrupted(scores: pd.DataFrame) -> pd.DataFrame:
+    """The runs that were evaluated on corrupted images."""
+    corrupted = scores["split"].str.contains(r"-\d(?:-|$)")
+    return scores[corrupted.groupby([scores[name] for name in ("loss", *RUN)]).transform("any")]
 
 
 def at_chosen_rates(scores: pd.DataFrame) -> pd.DataFrame:
@@ -69,9 +96,10 @@ def at_chosen_rates(scores: pd.DataFrame) -> pd.DataFrame:
     kept = []
     for _, of in scores.groupby("loss"):
         trials = of[(of["seed"] == of["seed"].min()) & (of["split"] == "val")]
-        trials = trials[(trials["metric"] == "nll") & (trials["calibrator"] == TS)].set_index("lr")
-        tried = ", ".join(rates.title(rate) for rate in sorted(trials.index))
-        kept.append(of[of["lr"] == trials["value"].idxmin()].assign(tried=tried))
+        trials = trials[(trials["metric"] == "nll") & (trials["calibrator"] == TS)]
+        by_rate = trials.groupby("lr")["value"].mean()
+        tried = ", ".join(map(rates.title, by_rate.index))
+        kept.append(of[of["lr"] == by_rate.idxmin()].assign(tried=tried))
     return pd.concat(kept)
 
 
@@ -85,7 +113,7 @@ def with_search(scores: pd.DataFrame, search: pd.DataFrame) -> pd.DataFrame:
 
 
 def losses(scores: pd.DataFrame) -> Iterator[list[str]]:
-    """Each loss at its own rate on the clean test set, bold as in leaderboards; differences of the same seeds' runs."""
+    """Each loss at its own rate on the clean test set, bold as in leaderboards; differences by seed and device."""
     columns = {
         "Error %": ("error", "raw"),
         "NLL": ("nll", "raw"),
@@ -133,6 +161,7 @@ def _interval(differences: pd.Series, reference: bool) -> str:
 
 def shifts(scores: pd.DataFrame) -> Iterator[list[str]]:
     """Each loss on corrupted images, by severity: the NLL raw and after the calibrator chosen on clean images."""
+    scores = on_corrupted(scores)
     sets = ["test", *(f"severity {severity}" for severity in SEVERITIES)]
     places = [*product(sets, ("raw", CVC))]
     titles = [
@@ -164,35 +193,45 @@ def tau(one: pd.Series, other: pd.Series) -> str:
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def orders(full: pd.DataFrame, small: Mapping[str, pd.DataFrame]) -> Iterator[list[str]]:
+def orders(
+    full: Mapping[str, pd.DataFrame], small: Mapping[str, pd.DataFrame]
+) -> Iterator[list[str]]:
     """How much of the losses' order stays: in a smaller network, on other data, calibrated, on corrupted images.
 
-    `small` are the runs of small width by data set, first those on the data set of the full width.
+    The runs of each width by data set; those on corrupted images are of the first.
     """
 
     def mean(of: pd.DataFrame, calibrator: str, split: str = "test") -> pd.Series:
         return by_run(of, "nll", calibrator, split).mean(axis=1)
 
-    first, *others = small
-    pairs = {"small and full width": full}
-    pairs |= {f"small width, {first} and {data}": small[data] for data in others}
+    first = next(iter(full))
+    pairs = {f"{data}: small and full width": (small[data], full[data]) for data in full}
+    for width, runs in (("full", full), ("small", small)):
+        others = [data for data in runs if data != first]
+        pairs |= {
+            f"{width} width: {first} and {data}": (runs[first], runs[data]) for data in others
+        }
     yield ["two orders of the losses by NLL", "raw", "after CVC"]
-    for title, runs in pairs.items():
-        yield [title, *(tau(mean(small[first], of), mean(runs, of)) for of in ("raw", CVC))]
-    widths = {f"small width, {data}": runs for data, runs in small.items()} | {"full width": full}
-    for title, runs in widths.items():
-        yield [f"{title}: raw and after CVC", "", tau(mean(runs, "raw"), mean(runs, CVC))]
+    for title, (one, other) in pairs.items():
+        yield [title, *(tau(mean(one, of), mean(other, of)) for of in ("raw", CVC))]
+    for width, runs in (("full", full), ("small", small)):
+        for data, of in runs.items():
+            title = f"{width} width, {data}: raw and after CVC"
+            yield [title, "", tau(mean(of, "raw"), mean(of, CVC))]
+    corrupted = on_corrupted(full[first])
     for name in (f"severity {severity}" for severity in SEVERITIES):
-        shifted = [tau(mean(full, of), mean(full, of, name)) for of in ("raw", CVC)]
-        yield [f"full width: clean and {name}", *shifted]
+        shifted = [tau(mean(corrupted, of), mean(corrupted, of, name)) for of in ("raw", CVC)]
+        yield [f"full width, {first}: clean and {name}", *shifted]
 
 
 def main(folders: Sequence[str]) -> None:
     """Print the rows of all finished runs below the folders as CSV."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for run in finished_runs([*map(Path, folders)]):
-        writer.writerows(rows(run))
+    runs = finished_runs([*map(Path, folders)])
+    with one_thread():
+        for run in with_progress(runs, len(runs), "reading"):
+            writer.writerows(rows(run))
 
 
 if __name__ == "__main__":

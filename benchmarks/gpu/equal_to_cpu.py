@@ -11,6 +11,11 @@ probabilities (logarithms and exponentials of float32 differ in the last bit); 1
 (fitted on the device and on the CPU; iterations may end a step apart). Then each loss and its gradient from 13 rows
 that are shared out to one and to two processes with NCCL, both on the one GPU where NCCL allows that, against one
 process without any. The exit code is 1 if something is out of its bound.
+
+One H100, torch 2.11, 2026-11-26, 16 seconds: of 36 losses, 26 metrics and 25 calibrators all but two losses lay within
+their bounds, losses by 7e-15, metrics by 3e-9, calibrators by 4e-9; one process of NCCL was equal, two were not allowed
+on one GPU. The two, SoftBinnedECELoss (2.8e-8) and AURCLoss (2.1e-7), made constants of float32 for float64 logits.
+They are of the logits' type since, not tried on a GPU again.
 """
 
 from __future__ import annotations
