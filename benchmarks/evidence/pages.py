@@ -342,7 +342,7 @@ def halves() -> Iterator[list[str]]:
     ]
     gains = [-found.sub(found[TS], axis=0).groupby(level="repeat").mean() for found in (nll, brier)]
     for name in gains[0].mean().drop(TS).sort_values(ascending=False, kind="stable").index:
-        cells = [_spread(gain[name]) for gain in gains]
+        cells = [_spread(gain[name], gain[name].mean()) for gain in gains]
         yield [
             name,
             *cells,
@@ -350,19 +350,37 @@ def halves() -> Iterator[list[str]]:
         ]
 
 
-def _spread(of_halves: pd.Series) -> str:
-    """The mean, with the least and the largest value."""
-    mean, least, most = (
-        f"{round(value, 4) + 0.0:.4f}"
-        for value in (of_halves.mean(), of_halves.min(), of_halves.max())
+def speedrun_calibrators() -> Iterator[list[str]]:
+    """Gains over temperature scaling on the speedrun's networks of a data set: the median, and on how many."""
+    nll = posthoc("posthoc_speedrun.csv")[0].groupby(["dataset", "model", "calibrator"])["nll"]
+    of_models = nll.mean().unstack()
+    gains = of_models.rsub(of_models[TS], axis=0)
+    data = {name: gains.loc[name] for name in ("cifar10_speedrun", "cifar100_speedrun")}
+    titles = [SETS.get(name, "CIFAR-10") for name in data]
+    yield [
+        "calibrator",
+        *(f"{title}, PHI NLL over TS" for title in titles),
+        *(f"{title}, networks with a lower NLL than TS" for title in titles),
+    ]
+    medians = sum(of.median() for of in data.values())
+    for name in medians.drop(TS).sort_values(ascending=False, kind="stable").index:
+        cells = [_spread(of[name], of[name].median()) for of in data.values()]
+        yield [name, *cells, *(f"{(of[name] > 0).sum()} of {len(of)}" for of in data.values())]
+
+
+def _spread(values: pd.Series, middle: float) -> str:
+    """Mean or median, with the least and the largest value."""
+    of, least, most = (
+        f"{round(value, 4) + 0.0:.4f}" for value in (middle, values.min(), values.max())
     )
-    return mean if mean == "-inf" else f"{mean} [{least} to {most}]"
+    return of if of == "-inf" else f"{of} [{least} to {most}]"
 
 
 TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "sentences": sentences,
     "calibrators": calibrators,
     "halves": halves,
+    "speedrun calibrators": speedrun_calibrators,
     "losses": pairs,
     "over sets": over_sets,
     "power": powers,

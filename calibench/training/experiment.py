@@ -56,7 +56,7 @@ DEFAULT_ROOT = "results"
 
 def _quiet() -> None:
     """Silence Lightning's tips and device lines, and its warnings about our own choices."""
-    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.seed"):
+    for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for text in (
         ".*does not have many workers.*",

@@ -300,6 +300,18 @@ def bfloat16_is_computed_in_float32(name: str) -> None:
 
 
 @CONTRACT.rule()
+def constants_have_the_type_of_the_logits(name: str) -> None:
+    """Whole numbers divided, or a range without a type, are of torch's default type, float32."""
+    usual, _ = value_and_grad(live_losses()[name], *batch(9))
+    torch.set_default_dtype(torch.float64)
+    try:
+        wide, _ = value_and_grad(live_losses()[name], *batch(9))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(wide, usual, rtol=1e-13, atol=1e-13)
+
+
+@CONTRACT.rule()
 def state_survives_a_cast_and_a_checkpoint(name: str) -> None:
     loss = copy.deepcopy(live_losses()[name])
     logits, target = batch()
