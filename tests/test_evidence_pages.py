@@ -169,6 +169,40 @@ def test_what_is_said_of_the_halves(pages: ModuleType) -> None:
     assert -0.27 < spread["HistogramBinning"][0] < -0.15
 
 
+def test_what_is_said_of_calibrators_on_the_speedruns_networks(pages: ModuleType) -> None:
+    rows, _ = pages.posthoc("posthoc_speedrun.csv")
+    assert len(rows) == 500
+    raw = rows[rows["calibrator"] == "raw"].groupby("dataset")["error"]
+    assert [*raw.min().round(2), *raw.max().round(2)] == [0.31, 0.07, 0.62, 0.11]
+    nll = rows.pivot_table("nll", ["dataset", "model"], "calibrator")
+    gains = nll.rsub(nll["TemperatureScaling"], axis=0)
+    ten, hundred = (gains.loc[f"cifar{k}_speedrun"] for k in (10, 100))
+    assert ten.median().max() < 0.00035
+    assert (ten["CrossValidatedCalibration"].abs() < 1e-9).sum() == 9
+    best = hundred.median().nlargest(3).round(3)
+    assert dict(best) == {
+        "ParameterizedTemperatureScaling": 0.005,
+        "CrossValidatedCalibration": 0.003,
+        "EntropyTemperatureScaling": 0.002,
+    }
+    assert {(hundred[name] > 0).sum() for name in best.index} == {8}
+    assert round(hundred["CrossValidatedCalibration"].min(), 4) == -0.0045
+    single = [
+        "IsotonicCalibration", "CentredIsotonicCalibration", "IsotonicTopLabel", "HistogramBinning", "BBQ", "SplineCalibration", "VennAbers",
+    ]  # fmt: skip
+    unlearnt = hundred.loc["BrierLoss"]
+    assert (ten[single] < 0).all(axis=None)
+    assert (hundred.drop("BrierLoss")[single] < 0).all(axis=None)
+    shifting = [
+        "StructuredVectorScaling", "StructuredMatrixScaling", "CrossValidatedCalibration", "BiasCorrectedTemperatureScaling",
+        "VectorScaling", "DirichletCalibration",
+    ]  # fmt: skip
+    assert unlearnt[shifting].round(2).between(0.12, 0.30).all()
+    assert hundred["MatrixScaling"].max() < -4.85
+    ece = rows.groupby(["dataset", "calibrator"])["ece"].mean().unstack()
+    assert {*ece.idxmin(axis=1)} == {"MeanReplacement"}
+
+
 def test_known_frequencies_cure_a_label_shift(pages: ModuleType) -> None:
     head, *rows = pages.TABLES["label shift digits_lt"]()
     found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}

@@ -112,7 +112,7 @@ def test_rows_of_the_full_width_are_numbers_of_the_committed_runs() -> None:
         for row in run["rows"]
         if row.get("n_bins") in (None, 15) and "label" not in row
     }
-    checked, temperatures = 0, []
+    checked = 0
     with (BENCHMARKS / "results" / "speedrun.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["device"] != "cpu"]
     for row in rows:
@@ -125,6 +125,14 @@ def test_rows_of_the_full_width_are_numbers_of_the_committed_runs() -> None:
             assert row["value"] == f"{found[place]['value']:.6g}"
             checked += 1
     assert (len(rows), checked) == (46 * 11, 46 * 8)
+    for run in full_runs():
+        (gap,) = (
+            row["overconfidence"]
+            for row in run["rows"]
+            if (row["metric"], row["split"], row["calibrator"], row.get("n_bins"))
+            == ("ece", "test", "raw", 15)
+        )
+        assert gap < 0  # underconfident, whatever the loss
     for data, ends in (("cifar100", (0.72, 0.73)), ("cifar10", (0.78, 0.80))):
         temperatures = [
             round(run["calibrators"]["TemperatureScaling"]["temperature"], 2)
