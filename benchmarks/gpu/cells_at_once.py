@@ -6,7 +6,8 @@ Commands:
     python benchmarks/gpu/cells_at_once.py --device cpu --images 256 --batch 64 --network CIFARResNet8 --counts 1 2
 
 The setting is that of `epochs.py`, with the first of `--losses`. Each run is a process; they start their first epoch
-together. There are no figures of a GPU yet.
+together. There are no figures of it on a GPU yet; sweeps of `suites/evidence_speedrun` with 10 and 8 cells at once on
+one H100 trained 46 networks in 256 seconds (2026-11-26), where a run alone takes 12.
 """
 
 from __future__ import annotations
