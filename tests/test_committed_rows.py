@@ -83,7 +83,6 @@ def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[s
         ("financial_phrasebank_cpu", "financial_phrasebank"),
         ("evidence_newsgroups", "evidence_newsgroups"),
         ("evidence_ag_news", "evidence_ag_news"),
-        ("evidence_cifar100_lt", "evidence_cifar100_lt"),
     ],
 )
 def test_the_table_is_that_of_the_rows(name: str, of: str) -> None:

@@ -29,7 +29,7 @@ from calibench.statistics import LEVEL, wilcoxon_signed_rank
 from calibench.statistics.pairs import Runs, beats
 
 # Examples of another set, or its weaker network: they count only where a claim names them.
-PARTS = {"digits_tenth", "cifar10_lt"}
+PARTS = {"digits_tenth", "cifar10_lt", "cifar100_lt"}
 HOLDS, FAILS, UNKNOWN = "holds on these sets", "does not hold on these sets", "cannot be told here"
 CLAIMS = Path(__file__).with_name("claims.yaml")
 

@@ -71,7 +71,7 @@ SETS = {
     "wine": "wine",
     "financial_phrasebank": "Financial PhraseBank",
     "cifar10_lt_small": "long-tailed CIFAR-10",
-    "cifar100_lt": "long-tailed CIFAR-100",
+    "cifar100_lt_small": "long-tailed CIFAR-100",
     "cifar10_small": "CIFAR-10",
     "cifar100_speedrun": "CIFAR-100",
     "newsgroups": "20 Newsgroups",
@@ -396,13 +396,20 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "speedrun small": lambda: speedrun.losses(small_runs()),
     "speedrun small cifar100": lambda: speedrun.losses(small_runs("cifar100")),
     "speedrun small cifar10_lt": lambda: speedrun.losses(small_runs("cifar10_lt")),
+    "speedrun small cifar100_lt": lambda: speedrun.losses(small_runs("cifar100_lt")),
     "speedrun small overconfident": lambda: speedrun.losses(small_runs("cifar10_overconfident")),
     "speedrun shifts": lambda: speedrun.shifts(full_runs()),
     "speedrun orders": lambda: speedrun.orders(
         {data: full_runs(data) for data in ("cifar10", "cifar100")},
         {
             data: small_runs(data)
-            for data in ("cifar10", "cifar100", "cifar10_lt", "cifar10_overconfident")
+            for data in (
+                "cifar10",
+                "cifar100",
+                "cifar10_lt",
+                "cifar100_lt",
+                "cifar10_overconfident",
+            )
         },
     ),
     "methods": lambda: training_methods.scores(pd.read_csv(RESULTS / "methods.csv")),
