@@ -18,6 +18,7 @@ from calibench.calibrators.cross_validated import candidates
 from calibench.cli import main
 from calibench.config import read_yaml
 from calibench.runs import Run, with_present_calibrators
+from tests.test_evidence_pages import LESS_CONFIDENT
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 RUNS = runpy.run_path(str(BENCHMARKS / "evidence" / "runs.py"))
@@ -27,7 +28,6 @@ ROWS = (
 )  # fmt: skip
 UNMEASURED = {"seconds", "seconds_per_epoch", "peak_memory_mb", "temperature", "chosen"}
 KEY = ("metric", "split", "calibrator", "score", "n_bins")
-LESS_CONFIDENT = ("BSCEGRALoss", "FLSDLoss", "DualFocalLoss", "FocalCalibrationLoss")
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +119,7 @@ def test_rows_of_the_full_width_are_numbers_of_the_committed_runs() -> None:
         rows = [row for row in csv.DictReader(file) if row["device"] != "cpu"]
     for row in rows:
         place = (*(row[name] for name in part), row["split"], row["calibrator"], row["metric"])
-        if (
-            row["calibrator"] == "CrossValidatedCalibration"
-        ):  # made of the logits, which no archive has
+        if row["calibrator"] == "CrossValidatedCalibration":  # of logits, which no archive has
             assert place not in found
         else:
             assert row["value"] == f"{found[place]['value']:.6g}"

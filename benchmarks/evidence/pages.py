@@ -77,6 +77,7 @@ SETS = {
     "newsgroups": "20 Newsgroups",
     "ag_news": "AG News",
 }
+SMALL = ("cifar10", "cifar100", "cifar10_lt", "cifar100_lt", "cifar10_overconfident")
 FIGURE = BENCHMARKS / "figures" / "evidence_ranks.svg"
 SITE = "https://calibench.github.io/calibench"
 ON_GITHUB = "https://github.com/calibench/calibench/blob/main/benchmarks"
@@ -401,16 +402,7 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "speedrun shifts": lambda: speedrun.shifts(full_runs()),
     "speedrun orders": lambda: speedrun.orders(
         {data: full_runs(data) for data in ("cifar10", "cifar100")},
-        {
-            data: small_runs(data)
-            for data in (
-                "cifar10",
-                "cifar100",
-                "cifar10_lt",
-                "cifar100_lt",
-                "cifar10_overconfident",
-            )
-        },
+        {data: small_runs(data) for data in SMALL},
     ),
     "methods": lambda: training_methods.scores(pd.read_csv(RESULTS / "methods.csv")),
     "changes": lambda: training_methods.changes(pd.read_csv(RESULTS / "methods.csv")),
