@@ -10,12 +10,12 @@ import numpy.typing as npt
 import torch
 
 from calibench.evaluation.fitting import log_probabilities
-from calibench.evaluation.settings import fitted_calibrator
+from calibench.evaluation.settings import fitted_calibrator, fitted_from
 from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.leaderboard.records import Record
 from calibench.plots.reliability import Reliability, examples_and_runs, reliability
 from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliability
-from calibench.runs import Predictions
+from calibench.runs import Predictions, read_json
 from calibench.statistics.number import RAW, TEST
 
 
@@ -80,6 +80,16 @@ class ExampleScores:
         """
         fitted = fitted_calibrator(record.folder, calibrator)
         return cls.after(fitted and fitted.log_prob, load_predictions(record, split))
+
+    @classmethod
+    def of_calibrators(cls, record: Record) -> dict[str, Self]:
+        """The scores of a run's test set, raw and after each calibrator whose parameters metrics.json holds."""
+        test, content = load_predictions(record, TEST), read_json(f"{record.folder}/metrics.json")
+        scores = {RAW: cls.after(None, test)}
+        for name in dict.fromkeys(key.calibrator for key in record.values if key.calibrator != RAW):
+            if fitted := fitted_from(content, name):
+                scores[name] = cls.after(fitted.log_prob, test)
+        return scores
 
     @classmethod
     def after(

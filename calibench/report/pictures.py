@@ -4,15 +4,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from calibench.evaluation.settings import fitted_from
 from calibench.leaderboard.records import Record
 from calibench.plots.curves import Curve, risk_coverage_curve, roc
-from calibench.plots.example_scores import ExampleScores, load_predictions
+from calibench.plots.example_scores import ExampleScores
 from calibench.plots.kinds.examples import confusion, shot_groups
 from calibench.report.page import short, shorts
-from calibench.runs import CorruptRun, read_json
+from calibench.runs import CorruptRun
 from calibench.runs.files import Json
-from calibench.statistics.number import RAW, TEST
+from calibench.statistics.number import RAW
 
 POINTS = 80  # points of a curve
 MATRIX = 20  # with more classes, the confusion matrix is left out
@@ -24,7 +23,7 @@ def pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Jso
     `problems` receives what files are left out, and why.
     """
     try:
-        runs = [_of_test_set(record) for record in records]
+        runs = [ExampleScores.of_calibrators(record) for record in records]
     except CorruptRun as error:
         problems.append(str(error))
         return {}
@@ -39,17 +38,6 @@ def pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Jso
         "roc": {name: _curve(curve) for name, curve in _rocs(records, scores, problems)},
         "classes": _classes(scores),
     }
-
-
-def _of_test_set(record: Record) -> dict[str, ExampleScores]:
-    """Scores of a run, raw and after each calibrator whose parameters metrics.json holds."""
-    test = load_predictions(record, TEST)
-    content = read_json(f"{record.folder}/metrics.json")
-    scores = {RAW: ExampleScores.after(None, test)}
-    for name in dict.fromkeys(key.calibrator for key in record.values if key.calibrator != RAW):
-        if fitted := fitted_from(content, name):
-            scores[name] = ExampleScores.after(fitted.log_prob, test)
-    return scores
 
 
 def _diagram(scores: ExampleScores, n_bins: int) -> Json:
