@@ -30,6 +30,12 @@ def coloured(labels: Sequence[int], seed: int = 0, side: int = 32) -> Pixels:
     return (colours[list(labels)] + noise).astype(np.uint8)
 
 
+def _made(folder: Path) -> Path:
+    """The folder, which is there from now on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _labels(n: int, classes: int) -> list[int]:
     return [number % classes for number in range(n)]
 
@@ -47,7 +53,7 @@ def python2_pickle(content: Mapping[str, object]) -> bytes:
 def write_batch(path: Path, images: Pixels, labels: Mapping[str, Sequence[int]]) -> None:
     """Write one of CIFAR's files of pickled images (n, 32, 32, 3) and labels."""
     flat = images.transpose(0, 3, 1, 2).reshape(len(images), 3072)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _made(path.parent)
     path.write_bytes(python2_pickle({"batch_label": "b", **labels, "data": flat}))
 
 
@@ -56,11 +62,10 @@ def write_cifar10(
 ) -> None:
     """Write `cifar-10-batches-py`: five training batches and a test batch of pickled dictionaries."""
     folder = root / "cifar-10-batches-py"
-    for number in range(1, 6):
-        labels = _labels(per_batch, 10)
-        write_batch(folder / f"data_batch_{number}", draw(labels, number), {"labels": labels})
-    labels = _labels(test, 10)
-    write_batch(folder / "test_batch", draw(labels, 9), {"labels": labels})
+    batches = [(f"data_batch_{number}", per_batch, number) for number in range(1, 6)]
+    for name, n, seed in [*batches, ("test_batch", test, 9)]:
+        labels = _labels(n, 10)
+        write_batch(folder / name, draw(labels, seed), {"labels": labels})
     names = [f"class {k}" for k in range(10)]
     (folder / "batches.meta").write_bytes(python2_pickle({"label_names": names}))
 
@@ -82,19 +87,17 @@ def write_svhn(root: Path, *, train: int = 6000, test: int = 500, draw: Draw = c
     """Write `svhn`: .mat files with X (32, 32, 3, n) and y (n, 1) in 1..10."""
     from scipy.io import savemat
 
-    (root / "svhn").mkdir(parents=True, exist_ok=True)
+    folder = _made(root / "svhn")
     for name, n in (("train", train), ("test", test)):
         labels = _labels(n, 10)
         images = draw(labels, n).transpose(1, 2, 3, 0)
         y = np.array(labels, np.uint8)[:, None] + np.uint8(1)
-        path = root / "svhn" / f"{name}_32x32.mat"
-        savemat(path, {"X": images, "y": y}, do_compression=True)
+        savemat(folder / f"{name}_32x32.mat", {"X": images, "y": y}, do_compression=True)
 
 
 def write_mnist(root: Path, *, n: int = 500) -> None:
     """Write `MNIST/raw`, the test half's idx files; digit i is grey i in its first row, 255 elsewhere."""
-    folder = root / "MNIST" / "raw"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _made(root / "MNIST" / "raw")
     images = np.full((n, 28, 28), 255, dtype=np.uint8)
     images[:, 0] = (np.arange(n) % 256).astype(np.uint8)[:, None]
     header = struct.pack(">IIII", 0x00000803, n, 28, 28)
@@ -105,7 +108,7 @@ def write_mnist(root: Path, *, n: int = 500) -> None:
 
 def write_image(path: Path, colour: tuple[int, int, int], side: int) -> None:
     """Write an image file of one colour; its name chooses the format."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _made(path.parent)
     path.write_bytes(_encoded(colour, side, "PNG" if path.suffix == ".png" else "JPEG"))
 
 
@@ -162,8 +165,7 @@ def write_newsgroups(root: Path, *, train: int = 60, test: int = 30) -> None:
     """Write `20news-bydate/20news-bydate-{train,test}/<group>/<number>`, a post a file."""
     for part, n in (("train", train), ("test", test)):
         for number, group in enumerate(GROUPS):
-            folder = root / "20news-bydate" / f"20news-bydate-{part}" / group
-            folder.mkdir(parents=True, exist_ok=True)
+            folder = _made(root / "20news-bydate" / f"20news-bydate-{part}" / group)
             words = [group.replace(".", ""), *group.split(".")[1:]]
             for name, text in enumerate(_texts(words, n, n + number), start=50_000):
                 post = f"From: someone\nNewsgroups: {group}\n\n{text} caf\xe9\n"
@@ -180,8 +182,7 @@ _NEWS = (
 
 def write_ag_news(root: Path, *, train: int = 1200, test: int = 400) -> None:
     """Write `ag_news_csv`: class 1 to 4, title and description, without a header."""
-    folder = root / "ag_news_csv"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _made(root / "ag_news_csv")
     for part, n in (("train", train), ("test", test)):
         of_topics = [_texts(words.split(), n, n + topic) for topic, words in enumerate(_NEWS)]
         with (folder / f"{part}.csv").open("w", newline="") as file:
@@ -196,8 +197,7 @@ _MOODS = {
 
 def write_phrasebank(root: Path, *, texts: int = 600) -> None:
     """Write `financial_phrasebank/financialphrasebank.csv`: label and text without a header, in Latin-1."""
-    folder = root / "financial_phrasebank"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _made(root / "financial_phrasebank")
     of_moods = [_texts(words, texts, 1 + mood) for mood, words in enumerate(_MOODS.values())]
     moods = [*enumerate(_MOODS)] * (texts // 3)
     rows = [f'{label},"{next(of_moods[i])} caf\xe9"' for i, label in moods]
@@ -226,18 +226,16 @@ def corner(finding: int) -> tuple[int, int]:
     return 9 * (finding // 2) + 1, 16 * (finding % 2) + 4
 
 
-def write_chest_xrays(
-    root: Path, *, patients: int = PATIENTS, seed: int = 0, incomplete: bool = False
-) -> Fake:
+def write_chest_xrays(root: Path, *, patients: int = PATIENTS, incomplete: bool = False) -> Fake:
     """Write `ChestX-ray14` below a folder: 1 to 3 images of each patient, the table, and all lists.
 
     One image is RGBA, one finding is never there, and where it is to be `incomplete`, one image has no file. The last
     patients are for testing; in the reproduction's lists, the ones before are for validation.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     folder = root / FOLDER
-    (folder / "images").mkdir(parents=True, exist_ok=True)
-    (folder / "labels").mkdir(exist_ok=True)
+    for part in ("images", "labels"):
+        _made(folder / part)
     patient = np.repeat(np.arange(1, patients + 1), random.integers(1, 4, size=patients))
     target = (random.random((len(patient), len(FINDINGS))) < 0.35).astype(np.int8)
     target[:, FINDINGS.index(ABSENT)] = 0
@@ -290,13 +288,13 @@ TOPICS = {
 }
 
 
-def write_finsen(root: Path, *, texts: int = 600, seed: int = 0) -> list[tuple[str, str]]:
+def write_finsen(root: Path, *, texts: int = 600) -> list[tuple[str, str]]:
     """Write `FinSen/FinSen_US_Categorized_Timestamp.csv` below a folder; returns (category, content) of each row.
 
     A tenth of the texts is of another topic than its words. Categories end in blanks here and there; contents have
     quotes and newlines; every 20th text is the one before it with another last word.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     rows: list[tuple[str, str]] = []
     for number in range(texts):
         category = str(random.choice(list(TOPICS)))
@@ -307,9 +305,7 @@ def write_finsen(root: Path, *, texts: int = 600, seed: int = 0) -> list[tuple[s
             content = f'"{first}".\n{others}'
             category = str(random.choice(list(TOPICS))) if random.random() < 0.1 else category
         rows.append((category, content))
-    path = root / "FinSen" / FINSEN
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with (_made(root / "FinSen") / FINSEN).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["Title", "Category", "Time", "Content"])
         for number, (category, content) in enumerate(rows):
@@ -327,7 +323,7 @@ def write_imagenet(root: Path, *, subset: bool = False, train: int = 2) -> None:
     random = np.random.default_rng(0)
 
     def write(path: Path, number: int, noise: int = 20) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _made(path.parent)
         colour = np.array([(number * step) % 180 + 30 for step in (7, 61, 113)])
         pixels = colour + random.integers(-noise, noise, size=(40, 48, 1))
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path, quality=80)
@@ -362,7 +358,7 @@ _REGIONS = (
 REGION_COLUMNS = [f"CTX_{side}_{region}_SUVR" for side in ("LH", "RH") for region in _REGIONS]
 _UNKNOWN = ["CTX_LH_UNKNOWN_SUVR", "CTX_RH_UNKNOWN_SUVR"]  # in the archive, no region of the atlas
 
-_SHARES = (0.5, 0.35, 0.15)  # of the subjects
+_SUBJECTS_OF_EACH = (150, 105, 45)  # diagnosis
 _BASE, _STEP = 1.2, 0.02  # SUVR of the first class in every region, and from class to class
 _OF_SUBJECT, _OF_SCAN = 0.1, 0.1  # standard deviations
 
@@ -375,12 +371,10 @@ class Scans(NamedTuple):
     uptake: npt.NDArray[np.float64]
 
 
-def make_scans(seed: int = 0) -> Scans:
+def make_scans() -> Scans:
     """1,080 scans of 300 subjects with 1 to 6 each: Gaussian about the class's mean, alike within a subject."""
-    random = np.random.default_rng(seed)
-    diagnosis = random.permutation(
-        np.repeat(range(3), np.rint(np.array(_SHARES) * SUBJECTS).astype(int))
-    )
+    random = np.random.default_rng(0)
+    diagnosis = random.permutation(np.repeat(range(3), _SUBJECTS_OF_EACH))
     counts = np.ones(SUBJECTS, np.int64)
     while counts.sum() < SCANS:
         counts[random.choice(np.flatnonzero(counts < 6))] += 1
@@ -397,7 +391,7 @@ def write_scans(root: Path) -> Scans:
 
     scans = make_scans()
     path = root / SCANS_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _made(path.parent)
     frame = pandas.DataFrame(scans.uptake, columns=REGION_COLUMNS)
     frame[_UNKNOWN] = 1.0
     frame.insert(0, "RID", scans.subjects)
