@@ -7,13 +7,13 @@ from typing import Annotated
 
 from calibench.calibrators.names import calibrator_named
 from calibench.evaluation.ensemble import pooled_sets
-from calibench.evaluation.run_metrics import write_derived
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError, errors_as
 from calibench.ground.output import next_commands, say
 from calibench.ground.threads import one_thread
 from calibench.ground.verb import Option
 from calibench.runs import Cell, Predictions, Run, read_json, run_folders
+from calibench.training.run_metrics import write_derived
 
 ENSEMBLE = "ensemble"
 """The setting of an ensemble that its members have not: how many they are, and what calibrated them."""

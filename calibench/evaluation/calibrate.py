@@ -1,8 +1,7 @@
-"""Calibrator files: fit a calibrator on saved logits, save it, and apply it to other logits."""
+"""Calibrator files: save a fitted calibrator, read it, and apply it to saved logits."""
 
 import inspect
 import io
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,11 @@ import torch
 
 from calibench import calibrators
 from calibench.calibrators import CALIBRATORS, Calibrator
-from calibench.evaluation.fitting import fit_calibrator
 from calibench.ground.errors import near_matches
 from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
 
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}
-
-
-def save_calibrated(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: Path) -> None:
-    """Fit a calibrator on the validation logits; write it and the calibrated probabilities of every set."""
-    save_calibrator(fit_calibrator(calibrator, sets["val"]), folder / "calibrator.pt")
-    for name, predictions in sets.items():
-        save_probabilities(calibrator, predictions, folder / f"{name}.npz")
 
 
 def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: Path) -> None:

@@ -13,7 +13,6 @@ from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from calibench.config import Config
-from calibench.evaluation.run_metrics import write_metrics
 from calibench.evaluation.settings import built, spelled_out, united
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError, one_line
@@ -53,6 +52,7 @@ from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.infer import save_collected
 from calibench.training.processes import deaths_reported, interruptible
+from calibench.training.run_metrics import write_metrics
 from calibench.training.shapes import ShapeCheck
 
 # What `evaluated_checkpoint` minimises.

@@ -8,8 +8,8 @@ from lightning.pytorch.callbacks import Callback
 
 from calibench.calibrators.names import calibrator_named
 from calibench.config import Config
-from calibench.evaluation.calibrate import save_calibrated
-from calibench.evaluation.run_metrics import write_derived
+from calibench.evaluation.calibrate import save_calibrator, save_probabilities
+from calibench.evaluation.fitting import fit_calibrator
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions
@@ -18,6 +18,7 @@ from calibench.training.experiment import Experiment
 from calibench.training.mistakes import given_checkpoint
 from calibench.training.predictive import DropoutPasses, LastLayerLaplace, Predictive
 from calibench.training.processes import interruptible
+from calibench.training.run_metrics import write_derived
 
 
 def save_collected(experiment: Experiment, folder: Path) -> dict[str, Predictions]:
@@ -84,7 +85,9 @@ def predict(
         console.print(f"{output / name}.npz  {rows} x {classes}")
     if calibrator and fitted is not None and saved:
         folder = output / calibrator
-        save_calibrated(fitted, saved, folder)
+        save_calibrator(fit_calibrator(fitted, saved["val"]), folder / "calibrator.pt")
+        for name, predictions in saved.items():
+            save_probabilities(fitted, predictions, folder / f"{name}.npz")
         console.print(f"{folder}  the calibrated probabilities")
     if str(row).lower() == "true" and saved:
         run = experiment.run
