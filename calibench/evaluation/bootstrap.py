@@ -18,6 +18,7 @@ from calibench.evaluation.scoring import OOD_SCORES, uncertainty
 from calibench.ground.arrays import Floats
 from calibench.ground.threads import one_thread
 from calibench.metrics.cells import ErrorOfCells
+from calibench.metrics.detection import resampled_auroc
 from calibench.metrics.formulas import errors
 from calibench.metrics.labelled import scores_of_examples
 from calibench.metrics.posterior import posterior_values
@@ -27,7 +28,6 @@ from calibench.statistics.resamples import Resamples, interval, weighted_means
 from calibench.tables.bold import with_best
 from calibench.tables.titles import RESAMPLED, metric_info
 
-MEANS = ("error", "nll", "brier")
 _IN_CACHE = 1 << 16  # counts at a time, so that they stay in the cache
 _FEWEST = 16  # resamples at a time, of many examples
 _CELLS_CHUNK = 128  # whose counts are turned round together
@@ -105,27 +105,14 @@ def ood_replicates(
     inside: Tensor, outside: Tensor, drawn_inside: Resamples, drawn_outside: Resamples
 ) -> dict[str, Floats]:
     """Replicates of the AUROC of a test set and an outside set, both resampled, by uncertainty score."""
+    sides = (drawn_inside, drawn_outside)
+    most = max(side.n_examples for side in sides)
     found: dict[str, Floats] = {}
     for name in OOD_SCORES:
         ours, theirs = (uncertainty(name, part).numpy() for part in (inside, outside))
-        found[name] = _auroc(ours, theirs, drawn_inside, drawn_outside)
+        drawn = zip(*(_chunks(side, most) for side in sides), strict=True)
+        found[name] = resampled_auroc(ours, theirs, drawn)
     return found
-
-
-def _auroc(
-    inside: Floats, outside: Floats, drawn_inside: Resamples, drawn_outside: Resamples
-) -> Floats:
-    """Share of (inside, outside) pairs in the right order; ties count half."""
-    order = np.argsort(inside)
-    ends = [np.searchsorted(inside[order], outside, side) for side in ("left", "right")]
-    parts = []
-    sides = (drawn_inside, drawn_outside)
-    most = max(side.n_examples for side in sides)
-    for counts, others in zip(*(_chunks(side, most) for side in sides), strict=True):
-        below = np.pad(np.cumsum(counts[:, order], axis=1), ((0, 0), (1, 0)))
-        pairs = (others * (below[:, ends[0]] + below[:, ends[1]])).sum(axis=1) / 2
-        parts.append(pairs / (len(inside) * len(outside)))
-    return np.concatenate(parts)
 
 
 def summarised(

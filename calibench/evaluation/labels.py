@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.evaluation.floors import Floors
 from calibench.ground.arrays import Floats
+from calibench.metrics.detection import RankedRows, ratio
 from calibench.metrics.formulas import NORMS, EqualWidthError
 from calibench.metrics.labelled import brier_sum, scores_of_examples, true_class
 from calibench.runs import Predictions
@@ -145,7 +145,7 @@ def _mean_of_known(values: Floats) -> Floats:
     unknown = np.isnan(values)
     known = (~unknown).sum(axis=0)
     sums: Floats = np.where(unknown, 0, values).sum(axis=0)
-    return _ratio(sums, known)
+    return ratio(sums, known)
 
 
 def _filled(values: Floats) -> Floats:
@@ -166,14 +166,7 @@ class SortedRows:
 
     def __init__(self, log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> None:
         odds = (log_probs[:, 1] - log_probs[:, 0]).double().numpy()
-        self._order = np.argsort(odds, kind="stable")
-        odds = odds[self._order]
-        self._present = np.flatnonzero(target[self._order])
-        # Where the run of equal odds of each present row begins and ends, among all rows and among those present.
-        self._ties = [
-            np.searchsorted(odds, odds[self._present], side) for side in ("left", "right")
-        ]
-        self._present_ties = [np.searchsorted(self._present, tie) for tie in self._ties]
+        self._ranked = RankedRows(odds, target.numpy())
         floors = Floors.of_pairs(log_probs[:, 1].exp(), target == 1)
         self._errors = [
             (key, error, floors.resampled(error)) for key, error in sigmoid_errors(n_bins)
@@ -187,34 +180,6 @@ class SortedRows:
 
     def __call__(self, weights: Floats) -> dict[Key, Floats]:
         """AUROC, average precision and the errors of the sigmoid, (R,) each, given the same weights (R, M)."""
-        ordered = weights[:, self._order]
-        found = self._ranked(ordered[:, self._present], running_sums(ordered))
+        found = dict(zip(map(Key, RANKED), self._ranked.rates(weights), strict=True))
         by_row = np.ascontiguousarray(weights.T)
         return found | {key: cells.errors(error, by_row) for key, error, cells in self._errors}
-
-    def _ranked(self, present: Floats, count: Floats) -> dict[Key, Floats]:
-        """AUROC and average precision, as scikit-learn defines them, given the weights of present rows (R, P)."""
-        positives = running_sums(present)
-        positive, negative = positives[:, -1], count[:, -1] - positives[:, -1]
-        below, up_to = (count[:, tie] for tie in self._ties)
-        hits_below, hits_up_to = (positives[:, tie] for tie in self._present_ties)
-        pairs = present * ((below - hits_below) + (up_to - hits_up_to)) / 2
-        precision = np.nan_to_num(_ratio(positive[:, None] - hits_below, count[:, -1:] - below))
-        both = np.where(negative > 0, positive, 0)  # without absent rows there is neither
-        return {
-            Key("auroc"): _ratio(pairs.sum(axis=1), both * negative),
-            Key("average_precision"): _ratio((present * precision).sum(axis=1), both),
-        }
-
-
-def running_sums(values: Floats) -> Floats:
-    """Running sums along rows, each starting with 0: (R, N) -> (R, N + 1)."""
-    sums = torch.from_numpy(values).cumsum(1)  # in a third of numpy's time
-    return F.pad(sums, (1, 0)).numpy()
-
-
-def _ratio(above: Floats, below: Floats) -> Floats:
-    """NaN where the denominator is 0."""
-    found = np.full(np.shape(above), np.nan)
-    np.divide(above, below, out=found, where=np.asarray(below) > 0)
-    return found

@@ -1,10 +1,13 @@
-"""Detection by uncertainty: scores of logits, and the rates of telling two sets apart by them."""
+"""Detection by uncertainty: scores of logits, and the rates of telling two sets apart by them, resampled too."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from calibench.ground.arrays import Floats, Integers
 from calibench.ground.tensors import check_scores
 from calibench.metrics.labelled import check_finite_maximum, sort_rows
 
@@ -95,3 +98,69 @@ def check_scored(logits: Tensor) -> None:
     """Raise unless `logits` is a floating (N, K) tensor whose rows have a finite largest value."""
     check_scores(logits, classes=1)
     check_finite_maximum(logits)
+
+
+def resampled_auroc(
+    inside: Floats, outside: Floats, drawn: Iterable[tuple[Floats, Floats]]
+) -> Floats:
+    """AUROC of scores (N,) and (M,), the share of (inside, outside) pairs in the right order, on resampled sets, (R,).
+
+    Ties count half. Resamples are drawn some at a time: how often each score is in them, (r, N) and (r, M).
+    """
+    order = np.argsort(inside)
+    ends = [np.searchsorted(inside[order], outside, side) for side in ("left", "right")]
+    parts = []
+    for counts, others in drawn:
+        below = np.pad(np.cumsum(counts[:, order], axis=1), ((0, 0), (1, 0)))
+        pairs = (others * (below[:, ends[0]] + below[:, ends[1]])).sum(axis=1) / 2
+        parts.append(pairs / (len(inside) * len(outside)))
+    return np.concatenate(parts)
+
+
+class RankedRows:
+    """Rows of absent or present, sorted once by their scores for all resamples.
+
+    Args:
+        scores: Of presence, (M,).
+        present: 1 where present, (M,).
+    """
+
+    def __init__(self, scores: Floats, present: Integers) -> None:
+        self._order = np.argsort(scores, kind="stable")
+        scores = scores[self._order]
+        self._present = np.flatnonzero(present[self._order])
+        # Where the run of equal scores of each present row begins and ends, among all rows and among those present.
+        self._ties = [
+            np.searchsorted(scores, scores[self._present], side) for side in ("left", "right")
+        ]
+        self._present_ties = [np.searchsorted(self._present, tie) for tie in self._ties]
+
+    def rates(self, weights: Floats) -> tuple[Floats, Floats]:
+        """AUROC and average precision, as scikit-learn defines them, (R,) each, given weights of the rows (R, M).
+
+        NaN where all or none are present.
+        """
+        ordered = weights[:, self._order]
+        present, count = ordered[:, self._present], _running_sums(ordered)
+        positives = _running_sums(present)
+        positive, negative = positives[:, -1], count[:, -1] - positives[:, -1]
+        below, up_to = (count[:, tie] for tie in self._ties)
+        hits_below, hits_up_to = (positives[:, tie] for tie in self._present_ties)
+        pairs = present * ((below - hits_below) + (up_to - hits_up_to)) / 2
+        precision = np.nan_to_num(ratio(positive[:, None] - hits_below, count[:, -1:] - below))
+        both = np.where(negative > 0, positive, 0)  # without absent rows there is neither
+        auroc = ratio(pairs.sum(axis=1), both * negative)
+        return auroc, ratio((present * precision).sum(axis=1), both)
+
+
+def _running_sums(values: Floats) -> Floats:
+    """Running sums along rows, each starting with 0: (R, N) -> (R, N + 1)."""
+    sums = torch.from_numpy(values).cumsum(1)  # in a third of numpy's time
+    return F.pad(sums, (1, 0)).numpy()
+
+
+def ratio(above: Floats, below: Floats) -> Floats:
+    """NaN where the denominator is 0."""
+    found = np.full(np.shape(above), np.nan)
+    np.divide(above, below, out=found, where=np.asarray(below) > 0)
+    return found
