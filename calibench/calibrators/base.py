@@ -3,10 +3,11 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from calibench.ground.arrays import Array, as_array, taking_any_arrays
 from calibench.ground.tensors import (
@@ -310,3 +311,21 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
     if (largest := max(-low, high)) > torch.finfo(torch.float32).max:
         raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
     check_class_indices(target, logits.shape[1])
+
+
+class LabelProbabilities(nn.Module):
+    """Calibrated probabilities of several labels: a sigmoid and a calibrator of each (this package).
+
+    Args:
+        calibrators: The fitted calibrator of each label, the same for all or others; None for the sigmoid alone.
+    """
+
+    def __init__(self, calibrators: Sequence[Calibrator | None]) -> None:
+        super().__init__()
+        self.calibrators = nn.ModuleList(one or nn.Softmax(1) for one in calibrators)
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """Probabilities (N, L) that each label is present, of logits (N, L)."""
+        rows = torch.stack([torch.zeros_like(logits), logits], dim=2)  # classes absent and present
+        columns = [one(rows[:, label])[:, 1] for label, one in enumerate(self.calibrators)]
+        return torch.stack(columns, dim=1)

@@ -48,18 +48,14 @@ def evaluated(
     every = every or bool(output and output.suffix in _EVERY_NUMBER)
     first_of_all, read = asked.sets.test[0], asked.reader
     first = read.read(first_of_all)
-    of_pairs = isinstance(first, ConfidencePairs)
-    further = blocks_named(asked.metrics, of_pairs=of_pairs)
-    n_bins = [*asked.n_bins] if every else [asked.n_bins[0]]
+    further = blocks_named(asked.metrics, of_pairs=isinstance(first, ConfidencePairs))
     if isinstance(first, ConfidencePairs):
         _check_pairs(asked, chosen)
-        report = evaluate_pairs(
-            first, n_bins=asked.n_bins, metrics=further, bootstrap=asked.bootstrap
-        )
+        report = evaluate_pairs(first, asked.n_bins, further, asked.bootstrap)
     else:
         evaluation = Evaluation(
-            calibrators_named(chosen), n_bins, metrics=[*map(dict, further)] or None,
-            priors=asked.priors,
+            calibrators_named(chosen), [*asked.n_bins][: None if every else 1],
+            metrics=[*map(dict, further)] or None, priors=asked.priors,
         )  # fmt: skip
         files = models(asked, lambda one: first if one is first_of_all else read(one))
         alone = asked.plain and not every and first.labels is None and first.posterior is None

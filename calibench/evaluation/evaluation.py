@@ -21,7 +21,6 @@ from calibench.evaluation.crossfit import REFITTED, cross_fitted_nll, refitted_r
 from calibench.evaluation.fitting import (
     Fitting,
     check_priors,
-    corrected,
     fittings,
     predicted_log_probabilities,
     remarks,
@@ -29,6 +28,7 @@ from calibench.evaluation.fitting import (
 from calibench.evaluation.floors import Floors, as_two_columns
 from calibench.evaluation.further_metrics import (
     LabelledSet,
+    MetricBlock,
     blocks_of,
     further_numbers,
     pair_numbers,
@@ -40,14 +40,13 @@ from calibench.evaluation.scoring import (
     labelled_numbers,
     ood_numbers,
     posterior_numbers,
-    reference_numbers,
 )
 from calibench.evaluation.whole_set import Refinement
 from calibench.ground.arguments import numbers_of_bins
 from calibench.ground.arrays import Floats
 from calibench.ground.threads import in_threads
 from calibench.metrics.cells import TopLabelError
-from calibench.metrics.formulas import errors
+from calibench.metrics.formulas import errors, errors_as_coded
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import Predictions
 from calibench.statistics.number import CROSS_FITTED, RAW, TEST, VAL, Key, Number
@@ -58,17 +57,12 @@ from calibench.tables.titles import TEST_METRICS, metric_info
 LABELLED = ("", "val", "test", "shift")
 OUTSIDE = ("ood", "shift")
 _LOGITS_AT_ONCE = 1 << 25  # of all fits together, each of which takes up to three copies in float64
-AUROC = "ood_auroc"
 # Beside the panel, of the raw test set.
 LEADING = Refinement(scores=["nll"])
 
 STAGES = ("fit", "score", "resample", "done")
 StageWatch = Callable[[str, str], None]
 """Called with a calibrator's name and the one of `STAGES` that begins."""
-
-
-def _unwatched(name: str, stage: str) -> None:
-    """Report no progress."""
 
 
 def default_calibrators() -> list[Calibrator]:
@@ -130,9 +124,7 @@ class Evaluation:
 
     def fittings(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
         """The ways in which the calibrators are fitted on these sets, by name."""
-        named = self.named()
-        plain = fittings(named, sets["test"].label_names)
-        return plain | corrected(named, self.priors, sets["test"])
+        return fittings(self.named(), self.priors, sets["test"])
 
     def __call__(
         self,
@@ -142,7 +134,7 @@ class Evaluation:
         bootstrap: int = 0,
         jobs: int = 1,
         extent: Extent = Extent(),
-        watch: StageWatch = _unwatched,
+        watch: StageWatch = lambda name, stage: None,
     ) -> Report:
         """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
 
@@ -241,7 +233,7 @@ class Evaluation:
                 inside = Resamples.of(sets["test"], bootstrap)
                 outside = Resamples.of(part, bootstrap, seed=1)
                 auroc = ood_replicates(log_probs["test"], log_probs[name], inside, outside)
-                known |= {Key(AUROC, score=score): values for score, values in auroc.items()}
+                known |= {Key("ood_auroc", score=score): values for score, values in auroc.items()}
             split = part.split or name
             keys = (number.key for number in numbers if number.key in known)
             drawn |= {key._replace(split=split): known[key] for key in keys}
@@ -265,7 +257,7 @@ class Evaluation:
             of.log_probs, of.target, n_bins=self.n_bins, floors=of.floors, panel=panel
         )
         if self.reference:
-            numbers += reference_numbers(of.floors, n_bins=self.n_bins)
+            numbers += error_numbers(errors_as_coded(self.n_bins), of.floors)
         numbers += posterior_numbers(of.log_probs, predictions)
         numbers += first
         return numbers + further_numbers(of, blocks_of(self.metrics or ()), numbers, val)
@@ -295,11 +287,7 @@ class Evaluation:
 
 
 def evaluate_pairs(
-    pairs: ConfidencePairs,
-    *,
-    n_bins: Sequence[int] = (15, 20),
-    metrics: Sequence[str | Mapping[str, Any]] = (),
-    bootstrap: int = 0,
+    pairs: ConfidencePairs, n_bins: Sequence[int], metrics: Sequence[MetricBlock], bootstrap: int
 ) -> Report:
     """Score pairs of a confidence and a hit: the error and the calibration errors of top labels, with their floors.
 
@@ -309,14 +297,13 @@ def evaluate_pairs(
     Raises:
         UsageError: If a further metric needs every probability.
     """
-    numbers_of_bins("n_bins", n_bins)
     probs, target = as_two_columns(*map(torch.from_numpy, (pairs.confidence, pairs.correct)))
     floors = Floors(probs, target)
     formulas = [of for of in errors(n_bins) if isinstance(of[2], TopLabelError)]
     numbers = [Number(Key("error"), float(target.double().mean()))]
     numbers += error_numbers(formulas, floors)
     correct = torch.from_numpy(pairs.correct)
-    numbers += pair_numbers(probs[:, 0], correct, floors, blocks_of(metrics), known=numbers)
+    numbers += pair_numbers(probs[:, 0], correct, floors, metrics, known=numbers)
     drawn = {}
     if bootstrap and len(target):
         resamples = Resamples(len(target), bootstrap)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator, LabelShiftCorrection
+from calibench.calibrators.base import LabelProbabilities
 from calibench.calibrators.label_shift import distribution
 from calibench.ground.errors import UsageError
 from calibench.ground.tensors import blocks_of_rows
@@ -56,24 +57,6 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
         raise ValueError(f"a calibrator is fitted on validation predictions, got {given}.")
     logits, target = torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
     return calibrator.fit(logits, target)
-
-
-class LabelProbabilities(nn.Module):
-    """Calibrated probabilities of several labels: a sigmoid and a calibrator of each (this package).
-
-    Args:
-        calibrators: The fitted calibrator of each label, the same for all or others; None for the sigmoid alone.
-    """
-
-    def __init__(self, calibrators: Sequence[Calibrator | None]) -> None:
-        super().__init__()
-        self.calibrators = nn.ModuleList(one or nn.Softmax(1) for one in calibrators)
-
-    def forward(self, logits: Tensor) -> Tensor:
-        """Probabilities (N, L) that each label is present, of logits (N, L)."""
-        rows = torch.stack([torch.zeros_like(logits), logits], dim=2)  # classes absent and present
-        columns = [one(rows[:, label])[:, 1] for label, one in enumerate(self.calibrators)]
-        return torch.stack(columns, dim=1)
 
 
 class Shared:
@@ -151,14 +134,6 @@ class PerLabel:
 Fitting = Shared | PerLabel
 
 
-def fittings(calibrators: Mapping[str, Calibrator], labels: Sequence[str]) -> dict[str, Fitting]:
-    """The ways in which calibrators are fitted, by name: each on all rows, and on each label alone if there are any."""
-    per_label = calibrators if labels else {}
-    return {name: Shared(copy.deepcopy(one)) for name, one in calibrators.items()} | {
-        name + PER_LABEL: PerLabel(one) for name, one in per_label.items()
-    }
-
-
 def remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[str]:
     """A line for each thing that makes what was fitted doubtful.
 
@@ -181,14 +156,13 @@ def remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[str]:
 Priors = str | Sequence[float] | None
 
 UNIFORM, ESTIMATED, ORACLE = "uniform", "estimated", "oracle"
-WORDS = (UNIFORM, ESTIMATED, ORACLE)
 
 
 def check_priors(priors: Priors) -> None:
     """Raise a ValueError unless `priors` are one of the words, or a distribution."""
     if isinstance(priors, str):
-        if priors not in WORDS:
-            raise UsageError(f"`priors` must be {', '.join(WORDS)} or K numbers, got `{priors}`.")
+        if priors not in (words := (UNIFORM, ESTIMATED, ORACLE)):
+            raise UsageError(f"`priors` must be {', '.join(words)} or K numbers, got `{priors}`.")
     elif priors is not None:
         distribution("priors", priors)
 
@@ -232,23 +206,28 @@ class Corrected(Shared):
         return copy.deepcopy(self._corrected).adapt(torch.from_numpy(part.logits))
 
 
-def corrected(
+def fittings(
     named: Mapping[str, Calibrator], priors: Priors, test: Predictions
-) -> dict[str, Corrected]:
-    """The calibrators with a correction to the priors of the test set, unfitted, by names that say which priors.
+) -> dict[str, Fitting]:
+    """The ways in which calibrators are fitted, by name, unfitted: each on all rows.
+
+    And on each label alone if the test set has any; or with a correction to its priors, by names that say which priors.
 
     Raises:
         UsageError: If numbers are given that equal the label frequencies of the test set, or there are several labels.
     """
-    if priors is None:
-        return {}
+    found: dict[str, Fitting] = {n: Shared(copy.deepcopy(one)) for n, one in named.items()}
     if test.label_names:
-        several = "an example with several labels has none"
-        raise UsageError(f"`priors` are frequencies of classes: {several}.")
+        if priors is not None:
+            several = "an example with several labels has none"
+            raise UsageError(f"`priors` are frequencies of classes: {several}.")
+        return found | {name + PER_LABEL: PerLabel(one) for name, one in named.items()}
+    if priors is None:
+        return found
     label, numbers = priors if isinstance(priors, str) else "given", _known_priors(priors, test)
-    return {
-        f"{name}(priors={label})": Corrected(copy.deepcopy(calibrator), numbers, test)
-        for name, calibrator in named.items()
+    return found | {
+        f"{name}(priors={label})": Corrected(copy.deepcopy(one), numbers, test)
+        for name, one in named.items()
     }
 
 

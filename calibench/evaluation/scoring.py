@@ -13,7 +13,7 @@ from calibench.evaluation.fitting import fit_calibrator, predicted_log_probabili
 from calibench.evaluation.floors import Floors
 from calibench.ground.tensors import blocks_of_rows
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
-from calibench.metrics.formulas import Formula, errors, errors_as_coded
+from calibench.metrics.formulas import Formula, errors
 from calibench.metrics.labelled import true_class
 from calibench.metrics.posterior import posterior_values
 from calibench.runs import Predictions
@@ -139,14 +139,6 @@ def _of_collection(
     ]
 
 
-def reference_numbers(floors: Floors, *, n_bins: Sequence[int]) -> list[Number]:
-    """The binned metrics whose public code (Mukhoti et al. 2020, which papers copy) is not their formula.
-
-    Their names end in `_reference`.
-    """
-    return error_numbers(errors_as_coded(n_bins), floors)
-
-
 def posterior_numbers(log_probs: Tensor, predictions: Predictions) -> list[Number]:
     """The metrics against the known class distributions of a set; none if they are not known."""
     if predictions.posterior is None:
@@ -165,15 +157,14 @@ def evaluate_ood(
 
 def ood_numbers(inside: Tensor, outside: Tensor) -> list[Number]:
     """Out-of-distribution detection: how well uncertainty tells a set, the positive class, from the test set."""
-    numbers = []
-    for name in OOD_SCORES:
-        check_scored(inside)
-        check_scored(outside)
-        rates = detection_rates(*(uncertainty(name, part) for part in (inside, outside)))
-        numbers += [
-            Number(Key(f"ood_{rate}", score=name), float(value)) for rate, value in rates.items()
-        ]
-    return numbers
+    sides = (inside, outside)
+    for part in sides:
+        check_scored(part)
+    return [
+        Number(Key(f"ood_{rate}", score=name), float(value))
+        for name in OOD_SCORES
+        for rate, value in detection_rates(*(uncertainty(name, part) for part in sides)).items()
+    ]
 
 
 def uncertainty(name: str, log_probs: Tensor) -> Tensor:
