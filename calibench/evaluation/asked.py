@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from calibench.calibrators import CALIBRATORS
@@ -31,10 +32,6 @@ def _priors(name: str, given: Any) -> Any:
         ) from None
 
 
-def _resamples(name: str, value: int) -> int:
-    return integer_from(name, value, 0)
-
-
 @dataclass(frozen=True)
 class EvaluationOptions:
     """What is asked for of predictions.
@@ -61,7 +58,7 @@ class EvaluationOptions:
     priors: Annotated[str | list[float] | None, "PRIORS", _priors] = None
     metrics: Annotated[tuple[str, ...], "NAME"] = ()
     n_bins: Annotated[tuple[int, ...], "N", numbers_of_bins] = (15, 20)
-    bootstrap: Annotated[int, "N", _resamples] = 1000
+    bootstrap: Annotated[int, "N", partial(integer_from, low=0)] = 1000
     jobs: Jobs = ONE_PER_CORE
 
     @property

@@ -41,6 +41,11 @@ def blocks_of(given: Iterable[str | MetricBlock]) -> list[MetricBlock]:
     ]
 
 
+def distinct(values: list[Any]) -> list[Any]:
+    """Each of them once, in their order."""
+    return [value for place, value in enumerate(values) if value not in values[:place]]
+
+
 def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
     """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class.
 
@@ -73,16 +78,13 @@ def import_metrics(given: Sequence[str | MetricBlock]) -> None:
     Raises:
         UsageError: If one cannot be imported.
     """
-    for block in blocks_of(given):
-        module = block["class_path"].rpartition(".")[0]
-        try:
-            if module:
+    blocks = blocks_of(given)
+    for path in [block["class_path"] for block in blocks]:
+        with errors_as(f"the metric `{path}` cannot be imported", ImportError):
+            if module := path.rpartition(".")[0]:
                 import_module(module)
-        except ImportError as error:
-            said = f"the metric `{block['class_path']}` cannot be imported"
-            raise UsageError(f"{said}: {error}") from error
-        metric_class(block["class_path"])
-    add_described(described(blocks_of(given)))
+        metric_class(path)
+    add_described(described(blocks))
 
 
 def blocks_named(
@@ -97,8 +99,7 @@ def blocks_named(
         if entry.of_labelled_sets and (not of_pairs or _takes_pairs(metric_class(name)))
     ]
     unfolded = [name for given in names for name in (every if given == "all" else (given,))]
-    blocks = blocks_of(unfolded)
-    blocks = [one for place, one in enumerate(blocks) if one not in blocks[:place]]
+    blocks = distinct(blocks_of(unfolded))
     import_metrics(blocks)
     return blocks
 

@@ -17,7 +17,7 @@ from calibench import calibrators
 from calibench.calibrators import Calibrator
 from calibench.calibrators.names import calibrator_named
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
-from calibench.evaluation.further_metrics import blocks_of
+from calibench.evaluation.further_metrics import blocks_of, distinct
 from calibench.ground.errors import UsageError, errors_as
 from calibench.ground.imports import import_path, loaded_class
 from calibench.ground.lazily import load
@@ -47,7 +47,11 @@ def spelled_out(given: Mapping[str, Any]) -> Json:
         raise ValueError(f"`calibrators` must be a list of classes, got {chosen!r}.")
     settings["calibrators"] = [_spelled_out_block(block) for block in chosen]
     settings["metrics"] = [dict(block) for block in blocks_of(settings["metrics"] or ())] or None
-    _check_plain(settings)
+    bins = settings["n_bins"]
+    if not (isinstance(bins, list) and all(type(number) is int for number in bins)):
+        raise ValueError(f"`n_bins` must be a list of integers, got {bins!r}.")
+    if not isinstance(settings["reference"], bool):
+        raise ValueError(f"`reference` must be true or false, got {settings['reference']!r}.")
     return settings
 
 
@@ -59,10 +63,10 @@ def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Json:
     """
     metrics = [*(earlier.get("metrics") or []), *(asked.get("metrics") or [])]
     return {
-        "calibrators": _distinct([*earlier["calibrators"], *asked["calibrators"]]),
-        "n_bins": _distinct([*asked["n_bins"], *earlier["n_bins"]]),
+        "calibrators": distinct([*earlier["calibrators"], *asked["calibrators"]]),
+        "n_bins": distinct([*asked["n_bins"], *earlier["n_bins"]]),
         "reference": bool(earlier["reference"] or asked["reference"]),
-        "metrics": _distinct(metrics) or None,
+        "metrics": distinct(metrics) or None,
         "priors": earlier.get("priors") if asked["priors"] is None else asked["priors"],
     }
 
@@ -118,27 +122,18 @@ def _parts(block: Any) -> tuple[str, Json]:
     return path, arguments
 
 
-def _check_plain(settings: Json) -> None:
-    bins = settings["n_bins"]
-    if not (isinstance(bins, list) and all(type(number) is int for number in bins)):
-        raise ValueError(f"`n_bins` must be a list of integers, got {bins!r}.")
-    if not isinstance(settings["reference"], bool):
-        raise ValueError(f"`reference` must be true or false, got {settings['reference']!r}.")
-
-
-def _distinct(values: list[Any]) -> list[Any]:
-    return [value for position, value in enumerate(values) if value not in values[:position]]
-
-
-def calibrator_of_run(folder: Path | str, name: str) -> Calibrator:
+def fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
     """A fitted calibrator of a run: with the parameters in metrics.json, or else fitted on its validation logits.
 
-    The name is that of a leaderboard, or a class of ours, which is then fitted with its default arguments.
+    The name is that of a leaderboard, None for raw probabilities, or a class of ours, which is then fitted with its
+    default arguments.
 
     Raises:
         FileNotFoundError: If the run lacks a prediction file.
         ValueError: If there is no such calibrator, or the run names a class that is not loaded.
     """
+    if name == RAW:
+        return None
     content = read_json(Path(folder) / "metrics.json")
     calibrator = fitted_from(content, name)
     if calibrator is None:
@@ -146,11 +141,6 @@ def calibrator_of_run(folder: Path | str, name: str) -> Calibrator:
         val = Predictions.load(Path(folder) / "predictions" / "val.npz")
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     return calibrator
-
-
-def fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
-    """A fitted calibrator of a run, as `calibrator_of_run`; None for raw probabilities."""
-    return None if name == RAW else calibrator_of_run(folder, name)
 
 
 def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:

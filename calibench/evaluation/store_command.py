@@ -235,26 +235,21 @@ def verify(
     How far a number may be from the one that float16 logits give is said by `calibench store --help`. What cannot be
     said: that the logits come from the network and the data that an entry's config.yaml names.
     """
-    return verify_entries(store, entries)
+    wanted = [*dict.fromkeys(_entry_of(name, store) for name in entries)]
+    if is_url(store):
+        with TemporaryDirectory() as copy:
+            fetched = pull(store, Path(copy), wanted)
+            problems = [*fetched.problems, *([] if entries else wrong_card(place_of(store)))]
+            return _verify_folder(Folder(Path(copy)), fetched.new, problems)
+    folder = results_folder(store).resolve()
+    there = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
+    found = chosen(there, wanted, store)
+    return _verify_folder(Folder(folder), found, [] if entries else wrong_card(Folder(folder)))
 
 
 def _verify(what: Sequence[str], adding: Adding) -> int:
     text, *names = what or ["store"]
-    return verify_entries(text, names)
-
-
-def verify_entries(text: str, names: Sequence[str]) -> int:
-    """Verify the entries of some names, all by default, of a store; 1 if something does not follow."""
-    if is_url(text):
-        with TemporaryDirectory() as copy:
-            fetched = pull(text, Path(copy), [_entry_of(name, text) for name in names])
-            problems = [*fetched.problems, *([] if names else wrong_card(place_of(text)))]
-            return _verify_folder(Folder(Path(copy)), fetched.new, problems)
-    folder = results_folder(text).resolve()
-    there = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
-    wanted = [*dict.fromkeys(_entry_of(name, text) for name in names)]
-    entries = chosen(there, wanted, text)
-    return _verify_folder(Folder(folder), entries, [] if names else wrong_card(Folder(folder)))
+    return verify(text, tuple(names))
 
 
 def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str]) -> int:
