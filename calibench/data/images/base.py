@@ -12,7 +12,7 @@ from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.images.sets import EvaluationContext
 from calibench.data.mixing import Augmentation
-from calibench.data.source import Checksum, DataError, Source, sources
+from calibench.data.source import Checksum, Source, sources
 from calibench.data.splits import hold_out_reference
 from calibench.ground.names import image_sets_named
 
@@ -122,11 +122,7 @@ class OfficialImageDataModule(ImageDataModule, ABC):
             self._read_hub()
 
     def _read_hub(self) -> tuple[Examples, Examples]:
-        images = HubImages(self.hub)
-        if len(images.classes) != self.num_classes:
-            raise DataError(
-                f"`{self.hub.name}` has {len(images.classes)} classes, {self.num_classes} are expected."
-            )
+        images = HubImages(self.hub, self.num_classes)
         if images.described not in self.caveats:
             self.caveats.append(images.described)
         train, test = (

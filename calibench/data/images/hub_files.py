@@ -31,9 +31,9 @@ class HubName:
 
 
 class HubImages:
-    """A data set of the hub, opened but not decoded; raises a DataError if it, or a column, cannot be had."""
+    """A data set of the hub, opened but not decoded; a DataError if it or a column is not there, or classes differ."""
 
-    def __init__(self, source: HubName) -> None:
+    def __init__(self, source: HubName, num_classes: int | None = None) -> None:
         self.source = source
         self._splits: Mapping[str, Any] = loaded_from_hub(
             source.name, source.config, revision=source.revision
@@ -44,6 +44,8 @@ class HubImages:
                     f"`{source.name}`, {split}: there is no column {' and '.join(sorted(missing))}; "
                     f"it has {', '.join(rows.column_names)}."
                 )
+        if num_classes is not None and (found := len(self.classes)) != num_classes:
+            raise DataError(f"`{source.name}` has {found} classes, {num_classes:,} are expected.")
 
     @property
     def names(self) -> list[str]:

@@ -133,11 +133,7 @@ class ImageNetDataModule(ImageDataModule):
         return there, [*files_of_classes(val, wnids).items()]
 
     def _of_hub(self) -> tuple[list[Labelled], list[Labelled]]:
-        images = HubImages(self.hub)
-        if len(images.classes) != len(imagenet_classes()):
-            raise DataError(
-                f"`{self.hub.name}` has {len(images.classes)} classes, 1,000 are expected."
-            )
+        images = HubImages(self.hub, len(imagenet_classes()))
         self.caveats.append(images.described)
         place = {number: place for place, number in enumerate(self.numbers)}
         parts: list[list[Labelled]] = [
