@@ -23,6 +23,7 @@ from calibench.ground.processes import (
     cause_of_death,
     cores,
     end_with_parent,
+    keep_imports,
     unwinding,
     warm_context,
 )
@@ -102,6 +103,7 @@ class Job:
 
 def _work(connection: Connection, device: str | None) -> None:
     """A worker process: run the jobs that arrive until the connection closes."""
+    keep_imports()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
     end_with_parent()
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
