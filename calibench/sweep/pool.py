@@ -296,9 +296,13 @@ class Pool:
                 worker.process.kill()
 
     def close(self) -> None:
-        """End the workers, by SIGTERM first and SIGKILL later."""
+        """End the workers, by SIGTERM and a closed connection first and SIGKILL later.
+
+        What SIGTERM raises is lost where it arrives in a finalizer, as those of the last cell's trainer.
+        """
         for worker in self.workers:
             worker.process.terminate()
+            worker.connection.close()
         for worker in self.workers:
             worker.process.join(timeout=_GRACE)
             if worker.process.is_alive():
