@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import os
@@ -42,13 +43,8 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # libraries in C++ (nanobind) complain of what is left at the end
     gc.set_threshold(50_000, 10, 10)
-    gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Libraries in C++ (nanobind) complain at the end of objects that are left."""
-    gc.unfreeze()
     gc.enable()
 
 
