@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from calibench.ground.processes import keep_imports
 from tests import warm
 
 
@@ -23,6 +24,7 @@ def _process(
     import torch
     import torch.distributed as dist
 
+    keep_imports()
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=n)
     try:

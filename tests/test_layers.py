@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -40,16 +40,36 @@ def places() -> dict[str, tuple[int, int]]:
     return found
 
 
-def imported(path: Path, *, relative: bool = False) -> set[str]:
+def imported(path: Path, *, relative: bool = False) -> frozenset[str]:
     """Full names of what a file imports, wherever in the file; relative imports are left out where they may be."""
+    names, levels = _imported(path)
+    assert relative or levels <= {0}, f"{path}: relative import"
+    return names
+
+
+@cache
+def _imported(path: Path) -> tuple[frozenset[str], set[int]]:
+    """Full names of what a file imports, and how many dots such statements begin with."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    levels: set[int] = set()
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert relative or node.level == 0, f"{path}: relative import"
+            levels.add(node.level)
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names), levels
+
+
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every statement, however deep; expressions, which are nine of ten nodes of a tree, hold none."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, field, None)
+            left += inner if isinstance(inner, list) else ()
 
 
 @cache
@@ -104,31 +124,37 @@ def named_rooms(path: Path) -> set[str]:
 
     `"calibench.training.module"`, `Path(...) / "evaluation" / "whole_set.py"`, `"metrics/panel.py"`; docstrings are left out.
     """
-    tree = ast.parse(path.read_text())
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    text = path.read_text()
+    nodes = list(ast.walk(ast.parse(text)))
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     texts = {
         node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
     }
     modules = {text.split(".")[1] for text in texts if re.fullmatch(r"calibench(\.\w+)+", text)}
     files = {text.split("/")[0] for text in texts if re.fullmatch(r"(\w+/)+\w+\.\w+", text)}
-    own_places = {  # names of the file's own folder, and of those above it
+    joined = set() if "__file__" not in text else _joined(nodes)
+    return (modules | files | joined) & set(places())
+
+
+def _joined(nodes: list[ast.AST]) -> set[str]:
+    """The texts that are joined by `/` to the file's own folder, or to those above it."""
+    own_places = {
         target.id
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign) and "__file__" in ast.unparse(node.value)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    joined = {
+    return {
         part.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
         if {"__file__", *own_places} & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         for part in ast.walk(node)
         if isinstance(part, ast.Constant) and isinstance(part.value, str)
     }
-    return (modules | files | joined) & set(places())
 
 
 def test_no_text_is_a_path_into_a_higher_room() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType
+from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("calibench", "tests", "benchmarks")
@@ -22,35 +23,65 @@ def is_private(name: str) -> bool:
     return re.fullmatch(r"_(?!_).*[^_].*", name) is not None and name not in DOCUMENTED
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+Imported = list[tuple[str | None, list[str]]]
+
+
+class Source(NamedTuple):
+    """What is read of a file.
+
+    Attributes:
+        defined: Names that it gives to functions, classes, variables, arguments and attributes of `self`.
+        imported: Modules that it imports, and what it imports of each (of `import a.b`: nothing).
+        used: Private names that it reads, imports or asks for by a string; ours as well, if not of our packages.
+        derives: Whether a class of it has a base.
+    """
+
+    defined: set[str]
+    imported: Imported
+    used: set[str]
+    derives: bool
 
 
 @cache
-def defined(path: Path) -> set[str]:
-    """Names that a file gives to functions, classes, variables, arguments and attributes of `self`."""
-    names: set[str] = set()
-    for node in ast.walk(tree(path)):
+def source(path: Path) -> Source:
+    defined, used, imported, derives = set(), set(), [], False
+    for node in ast.walk(ast.parse(path.read_text())):
         match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
-                names.add(name)
-            case ast.Name(id=name, ctx=ast.Store()):
-                names.add(name)
-            case ast.Attribute(attr=name, ctx=ast.Store(), value=ast.Name(id="self" | "cls")):
-                names.add(name)
-    return names
+            case (
+                ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.FunctionDef(name=name)
+            ):
+                defined.add(name)
+            case ast.ClassDef(name=name, bases=bases):
+                defined.add(name)
+                derives = derives or bool(bases)
+            case ast.Attribute(attr=name, ctx=context, value=value):
+                used.add(name)
+                if isinstance(context, ast.Store) and getattr(value, "id", "") in ("self", "cls"):
+                    defined.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names = [alias.name for alias in aliases]
+                imported.append((getattr(node, "module", None), names))
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=arguments):
+                texts = (a.value for a in arguments[:2] if isinstance(a, ast.Constant))
+                used.update(part for text in texts if called in BY_NAME for part in str(text).split("."))  # fmt: skip
+    used |= of_imports(imported)
+    return Source(defined, imported, set(filter(is_private, used)), derives)
+
+
+def of_imports(imported: Imported) -> set[str]:
+    """The parts of the names of modules, and what is imported of those that are not ours."""
+    parts = [name for of, names in imported if of is None for name in names]
+    foreign = [(of, names) for of, names in imported if of and of.partition(".")[0] not in FOLDERS]
+    return {part for name in [*parts, *(of for of, _ in foreign)] for part in name.split(".")} | {
+        name for _, names in foreign for name in names
+    }
 
 
 @cache
 def imported_files(path: Path) -> set[Path]:
     """The files of ours that a file imports; for a package, those that it takes its names from as well."""
     found: set[Path] = set()
-    for node in ast.walk(tree(path)):
-        if not isinstance(node, ast.ImportFrom | ast.Import):
-            continue
-        of = getattr(node, "module", None)
-        names = [alias.name for alias in node.names]
+    for of, names in source(path).imported:
         for name in [of, *(f"{of}.{name}" for name in names)] if of else names:
             base = ROOT.joinpath(*name.split("."))
             package = base / "__init__.py"
@@ -63,36 +94,19 @@ def imported_files(path: Path) -> set[Path]:
 @cache
 def of_the_package() -> set[str]:
     """Names that the files of the package give."""
-    return set().union(*map(defined, (ROOT / "calibench").rglob("*.py")))
+    return set().union(*(source(path).defined for path in (ROOT / "calibench").rglob("*.py")))
 
 
 def own(path: Path) -> set[str]:
     """Names that are ours where a file says `x._name`: its own, those of the files it imports; to a test, the package's."""
-    near = set().union(*map(defined, {path, *imported_files(path)}))
+    near = set().union(*(source(file).defined for file in {path, *imported_files(path)}))
     return near if ROOT / "calibench" in path.parents else near | of_the_package()
-
-
-def uses(path: Path) -> Iterator[str]:
-    """Private names that a file reads, imports or asks for by a string; ours as well, if not of our packages."""
-    for node in ast.walk(tree(path)):
-        match node:
-            case ast.Attribute(attr=name):
-                yield name
-            case ast.ImportFrom(module=str(module), names=aliases):
-                if module.partition(".")[0] not in FOLDERS:
-                    yield from [*module.split("."), *(alias.name for alias in aliases)]
-            case ast.Import(names=aliases):
-                yield from (part for alias in aliases for part in alias.name.split("."))
-            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=arguments):
-                texts = (a.value for a in arguments[:2] if isinstance(a, ast.Constant))
-                if called in BY_NAME:
-                    yield from (part for text in texts for part in str(text).split("."))
 
 
 def overridden() -> Iterator[tuple[str, str]]:
     """File and name of each private name of a class of ours that a base class of another package uses too."""
     for path in sorted((ROOT / "calibench").rglob("*.py")):
-        if any(isinstance(node, ast.ClassDef) and node.bases for node in ast.walk(tree(path))):
+        if source(path).derives:
             module = importlib.import_module(
                 ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             )
@@ -128,7 +142,7 @@ def in_the_code() -> set[tuple[str, str]]:
     of_others = {name for _, name in taken}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            names = {name for name in uses(path) if is_private(name)}
+            names = source(path).used
             foreign = (names & of_others) | (names - own(path) if names else set())
             taken |= {(path.relative_to(ROOT).as_posix(), name) for name in foreign}
     return taken

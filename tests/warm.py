@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, NamedTuple
 
-from calibench.ground.processes import warm_context
+from calibench.ground.processes import keep_imports, warm_context
 from tests.waiting import patience
 
 
@@ -102,6 +102,7 @@ def _calibench(
 
     from calibench.cli import main
 
+    keep_imports()
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which `nohup pytest` ignores
     for stream, name in ((sys.stdout, "out"), (sys.stderr, "error")):

@@ -23,6 +23,7 @@ from calibench.ground.processes import (
     cause_of_death,
     cores,
     end_with_parent,
+    keep_imports,
     unwinding,
     warm_context,
 )
@@ -102,6 +103,7 @@ class Job:
 
 def _work(connection: Connection, device: str | None) -> None:
     """A worker process: run the jobs that arrive until the connection closes."""
+    keep_imports()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
     end_with_parent()
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
@@ -294,9 +296,13 @@ class Pool:
                 worker.process.kill()
 
     def close(self) -> None:
-        """End the workers, by SIGTERM first and SIGKILL later."""
+        """End the workers, by SIGTERM and a closed connection first and SIGKILL later.
+
+        What SIGTERM raises is lost where it arrives in a finalizer, as those of the last cell's trainer.
+        """
         for worker in self.workers:
             worker.process.terminate()
+            worker.connection.close()
         for worker in self.workers:
             worker.process.join(timeout=_GRACE)
             if worker.process.is_alive():

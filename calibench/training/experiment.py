@@ -140,6 +140,8 @@ def logger_of(kind: str, cell: Cell, root: Path) -> Logger:
 
 # --- the experiment ---
 
+_PARSERS: dict[type, Any] = {}  # by class of experiment
+
 
 class Experiment(LightningCLI):
     """A resolved configuration, and the objects that it describes once `build` was called.
@@ -166,6 +168,7 @@ class Experiment(LightningCLI):
             )
         if not questions:
             check(config)
+        self._asked = bool(questions)
         for family in (losses, backbones, calibrators, data):
             load(family)  # a class is found by its name once it is imported
         (reach_own_classes if trusted else load_plugins)()
@@ -189,6 +192,19 @@ class Experiment(LightningCLI):
             run=False,
             args=[*(["--config", json.dumps(config, default=str)] if config else []), *questions],
         )
+
+    def setup_parser(self, *args: Any, **kwargs: Any) -> None:
+        """Take the parser of the process's first experiment: it is the same for all, and building it is half of one.
+
+        One that answers questions is built anew, as it has noted them when it exits.
+        """
+        shared = None if self._asked else _PARSERS.get(type(self))
+        if shared is not None:
+            self.parser = shared
+            return
+        super().setup_parser(*args, **kwargs)
+        if not self._asked:
+            _PARSERS[type(self)] = self.parser
 
     def parse_arguments(self, parser: Parser, args: Any) -> None:  # type: ignore[override]
         """Parse the given arguments; the stock method warns if they are not the process's own."""

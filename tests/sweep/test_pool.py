@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -218,6 +218,25 @@ def test_one_that_hangs_is_killed_and_the_next_cell_gets_a_process(
     assert "took longer than" in cells[0].reason
     hangs.set()
     workers.close()
+
+
+def deaf(connection: Connection, device: str | None) -> None:
+    """A worker whose SIGTERM came in a finalizer, where what it raises is lost."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    connection.send("ready")
+    with suppress(EOFError):
+        connection.recv()
+
+
+def test_a_worker_that_has_nothing_to_do_ends_although_sigterm_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_work", deaf)
+    workers = Pool(1, tmp_path)
+    worker = workers._free_worker()
+    assert worker.connection.recv() == "ready"
+    workers.close()
+    assert worker.process.exitcode == 0
 
 
 def test_a_worker_that_died_while_it_had_nothing_to_do_gets_no_cell(

@@ -15,6 +15,7 @@ import yaml
 from torch import Tensor
 
 from calibench.cli import configuration_of
+from calibench.ground.errors import UsageError
 from calibench.ground.processes import spread
 from calibench.losses import CalibrationLoss
 from calibench.runs import cell_key
@@ -52,6 +53,28 @@ def test_an_integer_is_one_where_a_number_may_be_either() -> None:
     assert json.dumps(integer) == '{"power": 2, "scale": 2.0}'
     assert json.dumps(resolved("--model.loss.power", "2.0")) == '{"power": 2.0, "scale": 1.0}'
     assert json.dumps(resolved()) == '{"power": null, "scale": 1.0}'
+
+
+def test_experiments_of_one_process_know_nothing_of_each_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """They share a parser: what is parsed, refused, asked, changed or built in between moves no number of another."""
+    given = ["--config", "gaussians", "--config", "losses/focal"]
+    first = Experiment(configuration_of(given))
+    second = Experiment(configuration_of(["--config", "digits_lt", "--threads", "2"]))
+    assert second.parser is first.parser
+    before = json.dumps(first.resolved), json.dumps(second.resolved)
+    with pytest.raises(UsageError, match="gamma"):
+        Experiment(configuration_of([*given, "--model.loss.gamma", "much"]))
+    with pytest.raises(SystemExit):
+        Experiment(configuration_of(given), ["--print_config"])
+    capsys.readouterr()
+    for experiment in (second, first, second):
+        experiment.build()
+        experiment.config.trainer.max_epochs = 99
+        assert experiment.model.num_classes == experiment.datamodule.num_classes
+    again = Experiment(configuration_of(given)), Experiment(configuration_of(["--config", "digits_lt", "--threads", "2"]))  # fmt: skip
+    assert tuple(json.dumps(experiment.resolved) for experiment in again) == before
 
 
 def key_of(config: dict[str, Any]) -> str:
