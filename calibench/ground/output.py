@@ -78,23 +78,28 @@ def next_commands(results: Path | str) -> str:
 
 
 @contextmanager
+def without_collector() -> Iterator[None]:
+    """Without the collector of cycles: it would look through a million objects again and again that all are in use."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@contextmanager
 def loading() -> Iterator[None]:
     """Say `loading ...` while what is inside imports torch, which takes seconds; on a terminal only.
 
-    Without the collector of cycles, which would look through a million objects again and again to find that modules
-    keep them: a third of a second.
+    Without the collector of cycles, which takes a third of a second of them.
     """
     if "torch" in sys.modules:
         yield
         return
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        with at_work("loading"):
-            yield
-    finally:
-        if collects:
-            gc.enable()
+    with without_collector(), at_work("loading"):
+        yield
 
 
 @contextmanager

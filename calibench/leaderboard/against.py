@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 
 from calibench.leaderboard.columns import ANY, Column
@@ -52,7 +51,7 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
         if numbers or ours or shown is not None or column == table.sort:
             columns.append(column)
         if numbers:
-            theirs = replace(column, paper=paper)
+            theirs = column._replace(paper=paper)
             columns.append(theirs)
             for row in table.rows:
                 row.values[theirs] = numbers.get(id(row), Value({}))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 from calibench.ground.errors import UsageError, near_matches
 from calibench.statistics.number import RAW, Key
@@ -40,8 +39,7 @@ _SPELLING = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column: a metric of a split after a calibrator, with its score and number of bins.
 
     Attributes:
@@ -89,7 +87,7 @@ class Column:
 
     def after(self, calibrator: str) -> Column:
         """The same column after another calibrator."""
-        return replace(self, calibrator=calibrator)
+        return self._replace(calibrator=calibrator)
 
     def holds(self, key: Key) -> bool:
         """Whether the number with this key belongs into this column."""

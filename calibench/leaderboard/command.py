@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 from calibench.ground.docstrings import documented
-from calibench.ground.output import say
+from calibench.ground.output import say, without_collector
 from calibench.ground.processes import cores
 from calibench.ground.verb import Option
 from calibench.leaderboard.against import add_published, paper_columns
@@ -223,19 +223,20 @@ def rank(
       of several labels an example, auroc:Edema is of one, auroc of all pooled, macro_auroc their mean
     """
     equivalent = margins(comparisons.equivalent)
-    board = leaderboard(
-        results,
-        metrics=ranking.metrics,
-        sort=ranking.rank_by,
-        against=ranking.against,
-        same_version=ranking.same_version,
-        every_number=format == TIDY,
-        processes=cores(),
-    )
     by = Column.parse(ranking.rank_by)
     written = io.StringIO()
     out = written if output else sys.stdout
-    board.show(out, format, notes=notes)
+    with without_collector():
+        board = leaderboard(
+            results,
+            metrics=ranking.metrics,
+            sort=ranking.rank_by,
+            against=ranking.against,
+            same_version=ranking.same_version,
+            every_number=format == TIDY,
+            processes=cores(),
+        )
+        board.show(out, format, notes=notes)
     if comparisons.compare:
         file = out if format == PROSE else sys.stderr
         say(*compare(board.tables, by, allow_missing=comparisons.allow_missing).lines(), to=file)

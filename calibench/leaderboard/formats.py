@@ -1,7 +1,7 @@
 """The leaderboard in a terminal, as Markdown, LaTeX, CSV and JSON, and all its numbers as tidy rows."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from calibench.leaderboard.columns import Column
@@ -65,7 +65,8 @@ def tables_csv(tables: Sequence[Table]) -> str:
     for column in columns:
         ends = ("std", *Verdict._fields) if column in judged else ("std",)
         names += [str(column), *(f"{column}_{end}" for end in ends)]
-    rows = [{**_place(table), **_numbers(row, columns)} for table in tables for row in table.rows]
+    named = {str(column): column for column in columns}
+    rows = [{**_place(table), **_numbers(row, named)} for table in tables for row in table.rows]
     return csv_text([*_CSV_COLUMNS, *names], rows)
 
 
@@ -78,8 +79,8 @@ def _facts(row: Row) -> Json:
     return {name: getattr(row, name) for name in ("rank", "loss", "key", "label")}
 
 
-def _numbers(row: Row, columns: Sequence[Column]) -> Json:
-    values = {str(column): row.values[column] for column in columns if column in row.values}
+def _numbers(row: Row, named: Mapping[str, Column]) -> Json:
+    values = {name: row.values[column] for name, column in named.items() if column in row.values}
     return {
         **_facts(row),
         "seeds": " ".join(map(str, row.records)),

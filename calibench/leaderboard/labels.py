@@ -23,9 +23,9 @@ def differing(rows: Sequence[Settings]) -> set[str]:
     """Keys of settings that do not have one value in all rows."""
     if len(rows) < 2:
         return set()
-    first, *others = rows
-    keys = set().union(*rows)
-    return {key for key in keys if any(row.get(key) != first.get(key) for row in others)}
+    keys = list(set().union(*rows))
+    values = zip(*(map(row.get, keys) for row in rows), strict=True)
+    return {key for key, of in zip(keys, values, strict=True) if of.count(of[0]) < len(of)}
 
 
 def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:

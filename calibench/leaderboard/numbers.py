@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self, TypeVar
 
+import numpy as np
+
+from calibench.ground.arrays import Floats
 from calibench.statistics import Verdict
 from calibench.statistics.number import CROSS_FITTED, Key
 
@@ -96,6 +99,11 @@ class Numbers(_OfRun[float]):
     def at(self, place: int) -> float:
         """The number with this place."""
         return self.row[place]
+
+
+def stacked(several: Sequence[Numbers]) -> Floats:
+    """The numbers of several runs of one layout, (runs, numbers)."""
+    return np.frombuffer(b"".join(of.row for of in several)).reshape(len(several), -1)
 
 
 class Verdicts(_OfRun[Verdict]):

@@ -6,14 +6,17 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from operator import add
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from calibench.ground.output import without_folders
 from calibench.leaderboard.columns import ANY, FAR, GROUPS, NEAR, SHIFT, Column
 from calibench.leaderboard.labels import row_labels, row_variants
-from calibench.leaderboard.numbers import Layout
+from calibench.leaderboard.numbers import Layout, stacked
 from calibench.leaderboard.records import (
     Problem,
     Record,
@@ -229,10 +232,11 @@ def build_table(
     records = [record for row in rows for record in row.records.values()]
     implied = implied_by(records)
     shown = list(dict.fromkeys(_expanded(columns, records)))
+    numbers = _NumbersOfRows(rows)
     for column in dict.fromkeys([*shown, sort]):
-        keys, places = keys_of(column, implied), dict[Layout, list[int]]()
-        for row in rows:
-            row.values[column] = _value(row, keys, places)
+        values = numbers.values(keys_of(column, implied))
+        for row, value in zip(rows, values, strict=True):
+            row.values[column] = value
     _rank(rows, sort)
     table = Table(*place, shown, sort, rows, implied, variant=variant)
     table.notes += dict.fromkeys(caveat for record in records for caveat in record.caveats)
@@ -303,35 +307,48 @@ def _over_sets(score: str, splits: Iterable[str], kinds: Mapping[str, str]) -> I
     return Implied(None, score, sorted([*groups[NEAR], *groups[FAR]]), groups)
 
 
-def _value(row: Row, keys: Sequence[Key], places: dict[Layout, list[int]]) -> Value:
-    """The mean of some numbers over a row's runs, with a verdict if each run has one; fills `places` of each layout."""
-    known: dict[int, float] = {}
-    found: list[Verdict] = []
-    for seed, record in row.records.items():
-        value = _mean(record, _places(record.values.layout, keys, places), len(keys))
-        if not math.isnan(value):
-            known[seed] = value
-            verdicts = record.verdicts
-            found += map(verdicts.at, _places(verdicts.layout, keys, places))
-    verdict = verdict_over_seeds(found) if found and len(found) == len(known) else None
-    return Value(known, n_bins=keys[0].n_bins if keys else None, verdict=verdict)
+class _NumbersOfRows:
+    """The numbers of all runs of some rows, an array for each layout, so that a column is read of all at once."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self._records = [record for row in rows for record in row.records.values()]
+        alike: dict[Layout, list[int]] = {}
+        for place, record in enumerate(self._records):
+            alike.setdefault(record.values.layout, []).append(place)
+        self._alike = [
+            (layout, runs, stacked([self._records[run].values for run in runs]))
+            for layout, runs in alike.items()
+        ]
+        self._judged = list({record.verdicts.layout: None for record in self._records})
+
+    def values(self, keys: Sequence[Key]) -> Iterator[Value]:
+        """The mean of some numbers over the runs of each row, with a verdict if each run has one."""
+        means = np.full(len(self._records), math.nan)
+        for layout, runs, numbers in self._alike:
+            if keys and all(key in layout.places for key in keys):
+                means[runs] = _mean([numbers[:, layout.places[key]] for key in keys])
+        places = {of: [of.places[key] for key in keys if key in of.places] for of in self._judged}
+        judged, n_bins, end = any(places.values()), keys[0].n_bins if keys else None, 0
+        for row in self._rows:
+            start, end = end, end + len(row.records)
+            pairs = zip(row.records, means[start:end].tolist(), strict=True)
+            known = {seed: mean for seed, mean in pairs if mean == mean}  # NaN is not
+            verdict = self._verdict(row, known, places) if judged else None
+            yield Value(known, n_bins=n_bins, verdict=verdict)
+
+    @staticmethod
+    def _verdict(
+        row: Row, known: Iterable[int], places: Mapping[Layout, Sequence[int]]
+    ) -> Verdict | None:
+        of_runs = [row.records[seed].verdicts for seed in known]
+        found = [of.at(place) for of in of_runs for place in places[of.layout]]
+        return verdict_over_seeds(found) if found and len(found) == len(of_runs) else None
 
 
-def _places(layout: Layout, keys: Sequence[Key], known: dict[Layout, list[int]]) -> list[int]:
-    """The places of those keys that a layout has, from `known` or put there."""
-    if layout not in known:
-        known[layout] = [layout.places[key] for key in keys if key in layout.places]
-    return known[layout]
-
-
-def _mean(record: Record, places: Sequence[int], n: int) -> float:
-    """The mean of `n` numbers of a run; NaN if some have no place, or there are none."""
-    if not len(places) == n > 0:
-        return math.nan
-    row, total = record.values.row, 0.0
-    for place in places:
-        total += row[place]  # `sum` rounds otherwise from Python 3.12 on
-    return total / n
+def _mean(numbers: Sequence[Any]) -> Any:
+    """The mean of some numbers, or of some arrays, added up in their order."""
+    return reduce(add, numbers) / len(numbers)  # `sum` rounds otherwise from Python 3.12 on
 
 
 def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
@@ -345,7 +362,8 @@ def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
     """Mean of the numbers of a run that have these keys; NaN if one is missing."""
-    return _mean(record, _places(record.values.layout, keys, {}), len(keys))
+    has = bool(keys) and all(key in record.values for key in keys)
+    return float(_mean([record.values[key] for key in keys])) if has else math.nan
 
 
 def _rank(rows: list[Row], sort: Column) -> None:

@@ -17,7 +17,7 @@ from calibench.metrics.base import (
     TopLabelMetric,
     function_of,
 )
-from calibench.metrics.cells import Cells, columns_of_cells
+from calibench.metrics.cells import Cells, added, columns_of_cells
 from calibench.metrics.formulas import (
     CUTS,
     NORMS,
@@ -26,8 +26,8 @@ from calibench.metrics.formulas import (
     EqualMassError,
     EqualWidthCells,
     EqualWidthError,
+    MassBins,
     absolute_residuals,
-    mass_bins,
 )
 from calibench.metrics.labelled import check_columns, unpack
 
@@ -149,6 +149,12 @@ class AdaptiveCalibrationError(TopLabelMetric):
         self.n_bins = positive_integer("n_bins", n_bins)
         self.formula = EqualMassError(self.n_bins, one_of("variant", variant, CUTS))
         self.take_variant_name(variant)
+
+    def compute(self) -> Tensor:
+        """The error, a float64 scalar."""
+        bins = self.formula.bins(self.confidence())
+        parts = (bins.cells(confidence).sums(correct) for confidence, correct in self.pieces())
+        return self.formula.of_sums(added(parts))
 
 
 def squared_error(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
@@ -298,9 +304,12 @@ class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
 
     def cells(self, preds: Tensor) -> Cells:
         """The bins of each class, after one for what lies in none."""
-        bins = [mass_bins(column, self.n_bins, self.cuts) for column in preds.float().unbind(1)]
-        index = torch.stack([index for index, _ in bins], dim=1)
-        return columns_of_cells(preds.float(), index, max(size for _, size in bins))
+        columns = [self._bins_of(column) for column in preds.float().unbind(1)]
+        index = torch.stack([cells.index for cells in columns], dim=1)
+        return columns_of_cells(preds.float(), index, max(cells.size for cells in columns))
+
+    def _bins_of(self, column: Tensor) -> Cells:
+        return MassBins.of(column.clone(), self.n_bins, self.cuts).cells(column)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """Mean over classes of the summed |total - hits| over N; see `ErrorOfCells.of_cells`."""
@@ -348,7 +357,7 @@ class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
         for place, column in enumerate(probs.unbind(1)):
             above = column > self.threshold
             if above.any():
-                index[above, place] = mass_bins(column[above], self.n_bins, self.cuts)[0]
+                index[above, place] = self._bins_of(column[above]).index
         return columns_of_cells(probs, index, self.n_bins + 1)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:

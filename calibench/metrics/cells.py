@@ -174,10 +174,12 @@ class Part(NamedTuple):
 
 def sums_of(parts: Iterable[Part]) -> Sums:
     """What the cells of a set hold, given one part of it or more."""
-    return reduce(
-        lambda sums, more: Sums(*map(torch.add, sums, more)),
-        (part.cells.sums(part.hit) for part in parts),
-    )
+    return added(part.cells.sums(part.hit) for part in parts)
+
+
+def added(sums: Iterable[Sums]) -> Sums:
+    """What cells hold together, given what they hold of each of one part or more."""
+    return reduce(lambda all_so_far, more: Sums(*map(torch.add, all_so_far, more)), sums)
 
 
 class ResampledCells:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -70,12 +71,28 @@ Cuts = Callable[[Tensor, int], list[int]]  # (sorted values, n_bins) -> position
 CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": reference_mass_cuts}
 
 
-def mass_bins(values: Tensor, n_bins: int, cuts: Cuts) -> tuple[Tensor, int]:
-    """The bin 1, 2, ... of each value (N,), 0 if it lies in none, and how many numbers that are with the 0."""
-    ordered = sort_rows(values.clone())
-    ends = torch.tensor(cuts(ordered, n_bins), device=values.device)
-    position = torch.searchsorted(ordered, values.contiguous(), right=True) - 1
-    return torch.searchsorted(ends, position, right=True), len(ends)
+class MassBins(NamedTuple):
+    """Bins 1, 2, ... of equal mass; what is below the first lies in 0, which is none.
+
+    Attributes:
+        lower: The smallest value of each bin that holds any, ascending.
+        size: How many numbers the bins have, with the 0.
+    """
+
+    lower: Tensor
+    size: int
+
+    @classmethod
+    def of(cls, values: Tensor, n_bins: int, cuts: Cuts) -> Self:
+        """The bins of values (N,), which are sorted in place."""
+        ordered = sort_rows(values)
+        ends = cuts(ordered, n_bins)
+        return cls(ordered[[end for end in ends if end < len(ordered)]], len(ends))
+
+    def cells(self, values: Tensor) -> Cells:
+        """The bins of values."""
+        index = torch.searchsorted(self.lower, values.contiguous(), right=True)
+        return Cells(values, index, (self.size,))
 
 
 def absolute_residuals(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
@@ -90,11 +107,14 @@ class EqualMassError(TopLabelError):
     n_bins: int = 15
     cuts: Cuts = equal_mass_cuts
 
+    def bins(self, confidence: Tensor) -> MassBins:
+        """The bins of confidences (N,) float32, which are sorted in place."""
+        return MassBins.of(confidence, self.n_bins, self.cuts)
+
     def cells_of(self, confidence: Tensor) -> Cells:
         """The bins, after one for what lies in none."""
         values = confidence.float()
-        index, size = mass_bins(values, self.n_bins, self.cuts)
-        return Cells(values, index, (size,))
+        return self.bins(values.clone()).cells(values)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """Sum of |total - hits| over N."""

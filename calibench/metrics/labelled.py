@@ -100,7 +100,12 @@ def pack(confidence: Tensor, correct: Tensor) -> Tensor:
 
 def unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
     """Confidence (float32) and correctness (bool) of packed examples."""
-    return packed.bitwise_right_shift(1).view(torch.float32), packed.bitwise_and(1).bool()
+    return unpack_confidence(packed), packed.bitwise_and(1).bool()
+
+
+def unpack_confidence(packed: Tensor) -> Tensor:
+    """Confidence (float32) of packed examples."""
+    return packed.bitwise_right_shift(1).view(torch.float32)
 
 
 def sort_rows(values: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -206,10 +207,20 @@ class TwoWay:
 
     values: Floats
 
-    @property
+    @cached_property
     def counts(self) -> Floats:
         """Values of each row, (K,)."""
         return np.full(len(self.values), float(self.values.shape[1]))
+
+    @cached_property
+    def _centred(self) -> Floats:
+        centred: Floats = self.values - self.values.mean(1, keepdims=True)
+        return centred
+
+    @cached_property
+    def _rounding(self) -> float:
+        """The sum of squares up to which a row's is rounding."""
+        return float(np.square(_ROUNDING * np.abs(self.values).max()))
 
     def squares(self, rows: list[int]) -> tuple[Floats, float]:
         """Sum of squares of the residuals of each of some rows on its own, and of all of them together.
@@ -217,11 +228,10 @@ class TwoWay:
         A row's own sum is scaled such that its mean square, over S - 1 degrees, has the mean of the others'
         if all deviations are equal; the rest of the total then does not depend on it.
         """
-        n, values = len(rows), self.values[rows]
-        centred = values - values.mean(1, keepdims=True)
+        n, centred = len(rows), self._centred[rows]
         residuals = centred - centred.sum(0) / n
         sums = np.einsum("ks,ks->k", residuals, residuals)
-        sums[sums <= np.square(_ROUNDING * np.abs(self.values).max())] = 0.0
+        sums[sums <= self._rounding] = 0.0
         return sums * n / max(1, n - 1), float(sums.sum())
 
     def degrees(self, rows: list[int]) -> float:

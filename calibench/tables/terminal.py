@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, zip_longest
 from typing import NamedTuple, Self
 
@@ -76,8 +77,9 @@ class Printed:
 
 def _segments(console: Console, grid: Grid, width: int | None, starred: bool) -> Segments:
     """The lines as they are: `Text`, which rich would measure and wrap, takes four times as long."""
+    styles = cache(lambda name: console.get_style(name) if name else None)
     return Segments(
-        Segment(text, console.get_style(style) if style else None)
+        Segment(text, styles(style))
         for line in _lines(grid, width, starred)
         for text, style in (*line, _END)
     )
