@@ -37,7 +37,7 @@ def equal_width_bin(values: Tensor, n_bins: int) -> Tensor:
 
 def equal_width_bin_of_array(values: Floats, n_bins: int) -> Integers:
     """`equal_width_bin` of a float32 or float64 array; int64."""
-    bins: Integers = np.searchsorted(_inner_edges(n_bins, values.dtype), values)
+    bins: Integers = _inner_edges(n_bins, values.dtype).searchsorted(values)
     return bins
 
 
