@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -13,6 +14,7 @@ from calibench.calibrators.likelihood import by_autograd, lbfgs_minimum
 from calibench.calibrators.temperature import (
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
+    TopConfidence,
     below_top,
     calibration_error,
     in_blocks,
@@ -21,28 +23,29 @@ from calibench.calibrators.temperature import (
     nll_temperature,
     prior_weight,
     raw_confidence,
-    top_confidence,
 )
 from calibench.ground.arguments import integer_from, one_of, positive, positive_integer
+from calibench.ground.arrays import Floats, Integers
 
 # The gap from which a step has its full size, and the smallest share of it.
 FULL_GAP, SMALLEST_SHARE = 0.1, 0.1
 
-Rule = Callable[[Tensor, Tensor, float], Tensor]
+Rule = Callable[[Floats, Floats, float], Floats]
 
 
-def _share(gap: Tensor) -> Tensor:
-    return gap.sign() * (gap.abs() / FULL_GAP).clamp(SMALLEST_SHARE, 1)
+def _share(gap: Floats) -> Floats:
+    shares: Floats = np.sign(gap) * np.clip(np.abs(gap) / FULL_GAP, SMALLEST_SHARE, 1)
+    return shares
 
 
 # (temperatures, gaps, step) -> temperatures
 RULES: dict[str, Rule] = {
-    "linear_clamped": lambda t, gap, step: t + step * (gap / FULL_GAP).clamp(-1, 1),
+    "linear_clamped": lambda t, gap, step: t + step * np.clip(gap / FULL_GAP, -1, 1),
     "clamped": lambda t, gap, step: t + step * _share(gap),
-    "clamped_multiplicative": lambda t, gap, step: t * (step * _share(gap)).exp(),
-    "sign": lambda t, gap, step: t + step * gap.sign(),
+    "clamped_multiplicative": lambda t, gap, step: t * np.exp(step * _share(gap)),
+    "sign": lambda t, gap, step: t + step * np.sign(gap),
     "linear": lambda t, gap, step: t + step * gap,
-    "multiplicative": lambda t, gap, step: t * (step * gap).exp(),
+    "multiplicative": lambda t, gap, step: t * np.exp(step * gap),
 }
 
 
@@ -142,25 +145,28 @@ class AdaptiveTemperatureScaling(Calibrator):
         start = raw_confidence(logits)
         levels = torch.arange(1, self.n_bins, dtype=start.dtype, device=start.device) / self.n_bins
         self.edges = start.quantile(levels)
-        hits = is_correct(logits, target).double()
-        self.temperatures = self._search(logits, hits, torch.bucketize(start, self.edges))
+        hits = is_correct(logits, target).double().cpu().numpy()
+        found = self._search(logits, hits, torch.bucketize(start, self.edges).cpu().numpy())
+        self.temperatures = start.new_tensor(found)
 
-    def _search(self, logits: Tensor, hits: Tensor, bins: Tensor) -> Tensor:
-        count = bins.bincount(minlength=self.n_bins).clamp(min=1)
-        temperatures = hits.new_full((self.n_bins,), self.initial_temperature)
-        best, smallest = temperatures, hits.new_tensor(torch.inf)
-        prior = prior_weight(len(hits), self.shrinkage)
-        top = logits.amax(dim=1, keepdim=True).double()
+    def _search(self, logits: Tensor, hits: Floats, bins: Integers) -> Floats:
+        """The temperatures of the best round: each is a matter of a few short arrays, but for the confidences."""
+        n, count = len(hits), np.bincount(bins, minlength=self.n_bins)
+        temperatures = np.full(self.n_bins, self.initial_temperature, float)
+        best, smallest = temperatures, np.inf
+        prior = prior_weight(n, self.shrinkage) * count / n
+        confidence_at = TopConfidence(logits)
         for _ in range(self.rounds + 1):
-            confidence = top_confidence(logits, top, temperatures.reciprocal()[bins])
+            inverse = torch.from_numpy((1 / temperatures).take(bins)).to(logits.device)
+            confidence = confidence_at(inverse).cpu().numpy()
             residual = confidence - hits
             error = calibration_error(confidence, residual, self.ece_bins)
-            error = error + prior * temperatures.log().square()[bins].mean() / 2
+            error += float(prior @ np.log(temperatures) ** 2) / 2
             if error < smallest:
                 best, smallest = temperatures, error
-            gap = hits.new_zeros(self.n_bins).index_add_(0, bins, residual) / count
-            temperatures = RULES[self.rule](temperatures, gap, self.step)
-            temperatures = temperatures.clamp(self.min_temperature, self.max_temperature)
+            gap = np.bincount(bins, residual, self.n_bins) / np.maximum(count, 1)
+            moved = RULES[self.rule](temperatures, gap, self.step)
+            temperatures = np.clip(moved, self.min_temperature, self.max_temperature)
         return best
 
     def _log_prob(self, logits: Tensor) -> Tensor:

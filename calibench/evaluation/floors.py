@@ -163,13 +163,8 @@ class Floors:
             labels, range(step := max(1, _AT_ONCE // size), labels.shape[1], step), axis=1
         ):
             hits = torch.zeros(some.shape[1], size, dtype=torch.int32)
-            first = torch.arange(len(hits)).unsqueeze(1) * size
             for rows, cells, _ in self.parts(error):
-                drawn = torch.from_numpy(some[rows].astype(np.int64))
-                place = cells.index.gather(1, drawn).T.add(first).flatten()
-                hits.view(-1).index_add_(
-                    0, place, torch.ones(1, dtype=torch.int32).expand(len(place))
-                )
+                _count_hits(hits, cells.index, some[rows])
             for few in torch.split(hits, max(1, _LOOKED_AT // size)):
                 yield few.view(-1, *shape).double()
 
@@ -194,6 +189,22 @@ class Floors:
             excess = float(confidence.double().mean() - correct.double().mean())
             verdict = verdict._replace(overconfidence=excess)
         return replace(number, verdict=verdict)
+
+
+def _count_hits(hits: Tensor, index: Tensor, labels: Integers) -> None:
+    """Add to the hits in cells, (draws, size) int32, those of drawn labels (n, draws) in cells of index (n, K).
+
+    A few draws at a time, one after the other: so neither what is looked up nor what is added to leaves the cache.
+    """
+    (n, k), (draws, size) = index.shape, hits.shape
+    of_cell, row = index.flatten().numpy(), np.arange(n) * k
+    counted, one = hits.view(-1), torch.ones(1, dtype=hits.dtype)
+    step = max(1, _IN_CACHE // n)
+    for start in range(0, draws, step):
+        looked_up = np.ascontiguousarray(labels[:, start : start + step].T) + row
+        first = np.arange(start, start + len(looked_up)) * size
+        place = torch.from_numpy((of_cell.take(looked_up) + first[:, None]).ravel())
+        counted.index_add_(0, place, one.expand(len(place)))
 
 
 def as_two_columns(confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:

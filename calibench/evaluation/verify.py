@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def verify(entry: Entry) -> Verification:
     sets = entry.predictions()
     if entry.imported:
         return Verification([], 0, 0, [])
-    load_plugins("metrics", "calibrators")
+    _load_plugins()
     try:
         content = with_present_calibrators(entry.metrics())
         if content["evaluation"].get("metrics"):
@@ -98,6 +99,11 @@ def verify(entry: Entry) -> Verification:
     except (AttributeError, KeyError, TypeError) as error:
         text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
         raise CorruptRun(text) from error
+
+
+@cache  # to look for them reads a file of every installed package: a twentieth of an entry's time
+def _load_plugins() -> None:
+    load_plugins("metrics", "calibrators")
 
 
 def wrong_numbers(

@@ -7,6 +7,9 @@ same equal-mass bins as positions in sorted values. What public code does otherw
 says so (`reference_mass_cuts`, `order_statistic_cuts`).
 """
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -34,9 +37,14 @@ def equal_width_bin(values: Tensor, n_bins: int) -> Tensor:
 
 def equal_width_bin_of_array(values: Floats, n_bins: int) -> Integers:
     """`equal_width_bin` of a float32 or float64 array; int64."""
-    edges = equal_width_edges(n_bins, dtype=getattr(torch, values.dtype.name)).numpy()
-    bins: Integers = np.searchsorted(edges[1:-1], values)
+    bins: Integers = _inner_edges(n_bins, values.dtype).searchsorted(values)
     return bins
+
+
+@lru_cache(maxsize=64)
+def _inner_edges(n_bins: int, dtype: np.dtype[Any]) -> Floats:
+    edges: Floats = equal_width_edges(n_bins, dtype=getattr(torch, dtype.name))[1:-1].numpy()
+    return edges
 
 
 def equal_mass_ends(n: int, n_bins: int) -> Tensor:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.ground.arrays import Floats, Integers
 from calibench.ground.binning import equal_width_bin
 from calibench.metrics.cells import Cells, Sums, TopLabelError, distinct_cells
 
@@ -17,7 +20,14 @@ _CLIP = 1e-3  # of the confidence before its logit, as in relplot
 SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
 COARSEST = 1001  # points of the grid of all kernels wider than 0.01
 _SMALLEST_WIDTH = 1e-3
-_RESOLUTION = 2**-10  # of the width
+_WIDTHS = 1 << 10  # places of the width, 1 / _WIDTHS apart
+_FIRST = 32  # of these places
+_SLOPE = -0.5  # of ln error over ln width, as of noise
+_TRIES = 6  # before bisection
+_WIDEST = 1 / 16  # of a kernel that leaves few cosines over: wider ones are cut, and leave all
+_MANY = 16  # rows from which matrix products are faster than transforms
+_LEAST = -50.0  # logarithm of an error that counts as none
+_NOTHING = 1e-15  # of the largest share of a kernel's cosines: less is rounding
 _FINEST = 4000  # cells of confidences: 4 to the smallest width
 _PIECE = 1 << 14  # examples rounded at once, so that temporaries stay in the cache
 
@@ -32,33 +42,67 @@ class Residuals:
     """
 
     def __init__(self, position: Tensor, weight: Tensor, masses: int = 1) -> None:
-        self.position, self.weight, self._masses = position, weight, masses
-        self._spectrum: Tensor | None = None  # on the coarsest grid
+        self.position, self._every, self._masses = position, weight, masses
+        self._rows: Tensor | None = None  # of every weight
+        self._coarsest: list[
+            Tensor
+        ] = []  # the spectrum of every weight on the coarsest grid, and its parts
 
     def __len__(self) -> int:
-        return len(self.weight) - self._masses
+        return len(self._every if self._rows is None else self._rows) - self._masses
+
+    @property
+    def weight(self) -> Tensor:
+        """Residuals of each set, and the masses last, (sets + masses, N) float64."""
+        return self._chosen(self._every)
+
+    @property
+    def many(self) -> bool:
+        """Whether so many sets came together that what they share pays off, however few of them are left."""
+        return len(self._every) >= _MANY
 
     def of(self, sets: Tensor) -> Residuals:
         """The residuals of some of the sets, which share their masses, given their numbers, each once."""
         if len(sets) == len(self):
             return self
-        rows = torch.cat([sets, torch.tensor([len(self)], device=sets.device)])
-        chosen = Residuals(self.position, self.weight[rows])
-        chosen._spectrum = None if self._spectrum is None else self._spectrum[rows]
+        chosen = copy(self)
+        every = (
+            torch.arange(len(self) + 1, device=sets.device) if self._rows is None else self._rows
+        )
+        chosen._rows = torch.cat([every[sets], every[-1:]])
         return chosen
 
     def even_spectrum(self, points: int) -> Tensor:
         """`even_spectrum` of the weights on a grid of `points`."""
-        if points == COARSEST and self._spectrum is not None:
-            return self._spectrum
-        found = even_spectrum(round_to_grid(self.position, self.weight, points))
-        if points == COARSEST:  # all kernels wider than 0.01 use this grid
-            self._spectrum = found
-        return found
+        if points != COARSEST:
+            return even_spectrum(round_to_grid(self.position, self.weight, points))
+        return self._chosen(self._on_coarsest()[0])
+
+    def cosines(self, odd: int, number: int) -> Tensor:
+        """How much of the first `number` cosines of even or odd frequency is in the weights on the coarsest grid."""
+        return self._chosen(self._on_coarsest()[1 + odd][:, :number])
+
+    def _on_coarsest(self) -> list[Tensor]:
+        """The spectrum, and the shares of even and odd cosines; all kernels wider than 0.01 use this grid."""
+        if not self._coarsest:
+            spectrum = even_spectrum(round_to_grid(self.position, self._every, COARSEST))
+            share = spectrum.real / (COARSEST - 1)
+            share[:, [0, -1]] /= 2
+            self._coarsest += [spectrum, share[:, ::2].contiguous(), share[:, 1::2].contiguous()]
+        return self._coarsest
+
+    def _chosen(self, every: Tensor) -> Tensor:
+        return every if self._rows is None else every[self._rows]
 
 
 class SmoothingKernel(Protocol):
-    """Smooths residuals along a coordinate of the confidence."""
+    """Smooths residuals along a coordinate of the confidence.
+
+    Attributes:
+        falls: Whether the error falls with the width but for rounding, whatever the residuals.
+    """
+
+    falls: ClassVar[bool]
 
     def coordinate(self, confidence: Tensor) -> Tensor:
         """Where a confidence lies on the coordinate, in [0, 1]; float64."""
@@ -70,12 +114,16 @@ class SmoothingKernel(Protocol):
 class ReflectedKernel:
     """A Gaussian on the confidence, reflected at 0 and 1 (Błasiok and Nakkiran 2024)."""
 
+    falls: ClassVar[bool] = True
+
     def coordinate(self, confidence: Tensor) -> Tensor:
         """The confidence itself."""
         return confidence.double()
 
     def error(self, residuals: Residuals, width: float) -> Tensor:
         """See `SmoothingKernel`."""
+        if residuals.many and width <= _WIDEST and _grid_points(width) == COARSEST:
+            return _error_of_many(residuals, width)
         at_points = self.smoothed(residuals, width)
         sets = len(residuals)
         return at_points[:sets].abs().sum(1) / (at_points[sets:] + SOFTENING).sum(1)
@@ -90,6 +138,8 @@ class ReflectedKernel:
 
 class LogitKernel:
     """A Gaussian on the logit of the confidence, clipped to [0.001, 0.999] (relplot)."""
+
+    falls: ClassVar[bool] = False
 
     def coordinate(self, confidence: Tensor) -> Tensor:
         """The logit of the clipped confidence, mapped to [0, 1]."""
@@ -130,6 +180,60 @@ def _grid_points(width: float) -> int:
 
 def _evaluation_points(width: float, like: Tensor) -> Tensor:
     return torch.linspace(0, 1, max(round(10 / width), 200), dtype=like.dtype, device=like.device)
+
+
+class _Waves(NamedTuple):
+    """The cosines that a kernel leaves over, smoothed, at the points where the error is evaluated.
+
+    The points lie symmetrically, where even cosines are equal and odd ones opposite: half of them are enough.
+
+    Attributes:
+        even: Cosines of even frequency, (E, points / 2).
+        odd: Those of odd frequency, (O, points / 2).
+        share: By how much each of these points counts: 2, or 1 in the middle, (points / 2,).
+        points: Their number.
+    """
+
+    even: Tensor
+    odd: Tensor
+    share: Tensor
+    points: int
+
+
+@lru_cache(
+    maxsize=64
+)  # all widths that a search looks at: 1 MB at 0.01, which falls with its square, 10 MB together
+def _waves(width: float, device: torch.device) -> _Waves:
+    """The waves of a kernel on the coarsest grid."""
+    with torch.inference_mode(False):
+        period = 2 * (COARSEST - 1)
+        kernel = _kernel_spectrum(COARSEST, period, COARSEST // 2, width, device).real
+        last = int((kernel.abs() > _NOTHING * kernel[0]).nonzero().max())
+        every = _evaluation_points(width, kernel)
+        scaled = every[: (len(every) + 1) // 2] * (COARSEST - 1)
+        below = scaled.long()
+        frequency = torch.arange(last + 1, device=device).unsqueeze(1)
+        cosine = (
+            torch.arange(period, dtype=torch.float64, device=device)
+            .mul_(2 * math.pi / period)
+            .cos_()
+        )
+        lower, upper = (cosine[frequency * place % period] for place in (below, below + 1))
+        waves = lower.lerp_(upper, scaled - below).mul_(kernel[: last + 1].unsqueeze(1))
+        share = torch.full_like(scaled, 2.0)
+        if len(every) % 2:
+            share[-1] = 1.0
+        return _Waves(waves[::2].contiguous(), waves[1::2].contiguous(), share, len(every))
+
+
+def _error_of_many(residuals: Residuals, width: float) -> Tensor:
+    """The error of many sets under a kernel of the coarsest grid: two matrix products in place of transforms."""
+    sets, waves = len(residuals), _waves(width, residuals.position.device)
+    even = residuals.cosines(0, len(waves.even)) @ waves.even
+    odd = residuals.cosines(1, len(waves.odd)) @ waves.odd
+    mass = even[sets:] @ waves.share + SOFTENING * waves.points
+    # |a + b| + |a - b| is twice the larger of |a| and |b|
+    return torch.maximum(even[:sets].abs_(), odd[:sets].abs_()) @ waves.share / mass
 
 
 def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
@@ -200,21 +304,83 @@ class SelfConsistent(NamedTuple):
     width: Tensor
 
 
+class _Search:
+    """Of each set the smallest place, of `_WIDTHS`, whose width is not below its error there: found between two ends.
+
+    Args:
+        sets: Their number.
+        falls: Whether the errors fall with the width.
+
+    Attributes:
+        high: That place, or one above it, (sets,) int64.
+        error: The error there, (sets,) float64; NaN as long as nobody knows.
+    """
+
+    def __init__(self, sets: int, *, falls: bool) -> None:
+        self.high = np.full(sets, _WIDTHS)
+        self.error = np.full(sets, np.nan)
+        # A place below: the error there is larger, or it is that of no kernel.
+        self._low = np.full(sets, math.ceil(_SMALLEST_WIDTH * _WIDTHS) - 1)
+        self._unknown = np.ones(sets, bool)
+        self._slope = np.full(sets, _SLOPE)
+        self._width, self._value = self.error.copy(), self.error.copy()  # logarithms, the last ones
+        self._tries = 0 if falls else _TRIES
+
+    def open(self) -> Integers:
+        """The sets whose place is not known yet."""
+        return np.flatnonzero((self.high - self._low > 1) | self._unknown)
+
+    def next_places(self, sets: Integers) -> list[Integers]:
+        """One or two places of each of some sets at which to look next, (sets,) each.
+
+        They are above `low`, and below `high` if there is anything between: the place that is expected, after the one
+        below it, of which most often only that it is not the place is to be seen.
+        """
+        low, high, slope = self._low[sets], self.high[sets], self._slope[sets]
+        self._tries += 1
+        if self._tries == 1:
+            return [np.full_like(low, _FIRST)]
+        if self._tries > _TRIES:
+            return [np.maximum((low + high) // 2, low + 1)]
+        root = (self._value[sets] - slope * self._width[sets]) / (1 - slope)
+        place = np.ceil(np.nan_to_num(np.exp(root), nan=1.0) * _WIDTHS).astype(np.int64)
+        place = np.maximum(np.minimum(place, high - 1), low + 1)
+        return [np.maximum(place - 1, low + 1), place]
+
+    def add(self, sets: Integers, places: Integers, values: Floats) -> None:
+        """Take in the errors of some sets at places, (sets,) each."""
+        ends = (values * _WIDTHS <= places) | (places == _WIDTHS)
+        better = ends & ((places < self.high[sets]) | self._unknown[sets])
+        self.high[sets[better]], self.error[sets[better]] = places[better], values[better]
+        self._unknown[sets[better]] = False
+        self._low[sets[~ends]] = np.maximum(places, self._low[sets])[~ends]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width, value = np.log(places / _WIDTHS), np.maximum(np.log(values), _LEAST)
+            slope = (value - self._value[sets]) / (width - self._width[sets])
+        self._slope[sets] = np.clip(np.where(np.isfinite(slope), slope, _SLOPE), -1, 0)
+        self._width[sets], self._value[sets] = width, value
+
+
 def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> SelfConsistent:
-    """The error of each set at the smallest width that is not below its own error, found by bisection."""
-    at_width = kernel.error(residuals, 1.0)
-    width = torch.ones_like(at_width)
-    pending = [((at_width <= 1).nonzero().squeeze(1), 0.0, 1.0)]
-    while pending:
-        sets, low, high = pending.pop()
-        if len(sets) and high - low > _RESOLUTION:
-            middle = (low + high) / 2
-            values = kernel.error(residuals.of(sets), middle)
-            lower = (values <= middle) & (middle >= _SMALLEST_WIDTH)
-            at_width[sets[lower]] = values[lower]
-            width[sets[lower]] = middle
-            pending += [(sets[lower], low, middle), (sets[~lower], middle, high)]
-    return SelfConsistent(at_width, width)
+    """The error of each set at the smallest width that is not below its own error, to 2^-10.
+
+    As the error falls with the width, that lies between an error and the width at which it is that. It is looked for
+    where a line through the two last logarithms meets the diagonal, and by bisection where that takes long.
+    """
+    search, like = _Search(len(residuals), falls=kernel.falls), residuals.position
+    while len(sets := search.open()):
+        places = search.next_places(sets)
+        values = [np.empty(len(sets)) for _ in places]
+        for place in np.unique(places).tolist():
+            of_place = [where == place for where in places]
+            here = np.flatnonzero(np.logical_or.reduce(of_place))
+            some = residuals.of(torch.from_numpy(sets[here]).to(like.device))
+            found = kernel.error(some, place / _WIDTHS).cpu().numpy()
+            for of, chosen in zip(values, of_place, strict=True):
+                of[chosen] = found[chosen[here]]
+        for where, of in zip(places, values, strict=True):
+            search.add(sets, where, of)
+    return SelfConsistent(like.new_tensor(search.error), like.new_tensor(search.high / _WIDTHS))
 
 
 def error_and_width(

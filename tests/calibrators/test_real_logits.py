@@ -22,7 +22,7 @@ Integers = npt.NDArray[np.int64]
 def ece(probs: Tensor, target: Tensor) -> float:
     confidence, predicted = probs.max(dim=1)
     residual = confidence - (predicted == target).double()
-    return 100 * calibration_error(confidence, residual, 15).item()
+    return 100 * calibration_error(confidence.numpy(), residual.numpy(), 15)
 
 
 def load(path: Path) -> tuple[Tensor, Tensor]:

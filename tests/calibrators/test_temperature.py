@@ -14,10 +14,10 @@ from calibench.calibrators.temperature import (
     GRID,
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
+    TopConfidence,
     below_top,
     calibration_error,
     is_correct,
-    top_confidence,
 )
 
 from .conftest import drawn
@@ -74,10 +74,10 @@ def test_scaled_logits_scale_the_temperature(objective: str, scale: float) -> No
 def ece_curve(logits: Tensor, target: Tensor, n_bins: int) -> Tensor:
     """The ECE at every temperature of the grid, (100,)."""
     shifted, hits = below_top(logits).float(), is_correct(logits, target).float()
-    confidence = torch.stack(
-        [top_confidence(shifted, 0 * hits.unsqueeze(1), torch.full_like(hits, 1 / t)) for t in GRID]
-    )
-    return torch.stack([calibration_error(row, row - hits, n_bins) for row in confidence])
+    confidence_at = TopConfidence(shifted, torch.float32)
+    confidence = [confidence_at(torch.full_like(hits, 1 / t)) for t in GRID]
+    parts = [(row.numpy(), (row - hits).numpy()) for row in confidence]
+    return torch.tensor([calibration_error(*of, n_bins) for of in parts], dtype=torch.float64)
 
 
 def test_ece_grid_is_the_papers(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:

@@ -10,10 +10,15 @@ from scipy.signal import fftconvolve
 
 from calibench import metrics as M
 from calibench.metrics.smoothing import (
+    KERNELS,
+    REFLECTED,
+    Residuals,
+    SmoothingKernel,
     error_and_width,
     even_spectrum,
     interpolate_rows,
     round_to_grid,
+    self_consistent,
     smooth_even,
     smooth_open,
 )
@@ -62,6 +67,51 @@ def test_smooth_error_is_relplots_for_few_and_many_examples(n: int, rest: float)
     found = error_and_width(torch.from_numpy(confidence), torch.from_numpy(correct))
     value = float(found.error)
     assert value == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def drawn_residuals(sets: int, excess: float) -> Residuals:
+    position = torch.rand(400, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    hits = torch.bernoulli(
+        (position - excess).clamp(0, 1).expand(sets, -1), generator=torch.Generator().manual_seed(1)
+    )
+    return Residuals(position, torch.cat([position - hits, torch.ones(1, 400).double()]))
+
+
+@pytest.mark.parametrize("width", [0.01, 1 / 64, 37 / 1024, 1 / 16])
+def test_many_sets_have_the_errors_that_each_has_alone(width: float) -> None:
+    # By matrix products over the cosines that the kernel leaves over, and by Fourier transforms.
+    residuals = drawn_residuals(20, 0.05)
+    each = [Residuals(residuals.position, residuals.weight[[row, -1]]) for row in range(20)]
+    expected = torch.cat([REFLECTED.error(one, width) for one in each])
+    found = REFLECTED.error(residuals, width)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    some = torch.tensor([3, 7])
+    torch.testing.assert_close(
+        REFLECTED.error(residuals.of(some), width), expected[some], rtol=1e-12, atol=0
+    )
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("excess", [0.0, 0.1, 1.0])
+def test_the_width_is_the_one_that_bisection_finds(kernel: SmoothingKernel, excess: float) -> None:
+    residuals = drawn_residuals(20, excess)
+    found = self_consistent(kernel, residuals)
+    for row in range(20):
+        one = residuals.of(torch.tensor([row]))
+        low, high = 0.0, 1.0
+        for _ in range(10):
+            middle = (low + high) / 2
+            enough = middle >= 1e-3 and float(kernel.error(one, middle)) <= middle
+            low, high = (low, middle) if enough else (middle, high)
+        assert float(found.width[row]) == high
+        assert float(found.error[row]) == pytest.approx(float(kernel.error(one, high)), rel=1e-12)
+
+
+def test_a_residual_that_is_no_number_has_no_error() -> None:
+    weight = torch.full((3, 4), torch.nan, dtype=torch.float64)
+    found = self_consistent(REFLECTED, Residuals(torch.rand(4).double(), weight))
+    assert found.error.isnan().all()
+    assert found.width.tolist() == [1.0, 1.0]
 
 
 def test_convolutions_are_numpys() -> None:
