@@ -79,8 +79,9 @@ def test_what_a_speedrun_adds_to_a_bare_loop(tmp_path: Path) -> None:
     ]  # fmt: skip
     command = [sys.executable, str(FOLDER / "speedrun.py"), "--seeds", "3", *small]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    _, loop, ours, parts = done.stdout.splitlines()
+    _, loop, of_loop, ours, parts = done.stdout.splitlines()
     assert re.fullmatch(r"seed 3: bare loop [\d.]+ s, test accuracy [\d.]+%", loop)
+    assert re.fullmatch(r" +data and steps [\d.]+ s, test [\d.]+ s, set-up [\d.]+ s", of_loop)
     assert re.fullmatch(r"seed 3: fit [\d.]+ s \([+-][\d.]+%\), test accuracy [\d.]+%", ours)
     counted = {
         name.strip(): float(seconds)

@@ -32,6 +32,10 @@ from calibench.training.schedules import steps_of_training
 from calibench.training.set_metrics import SetMetrics
 from calibench.training.sharpness import SharpnessAware
 
+# Rows that a CPU evaluates at a time: what a layer makes of more is new memory for every layer. A multiple of what the
+# kernels of linear algebra take at a time, so that the numbers are those of the whole batch.
+_ROWS_ON_A_CPU = 128
+
 
 def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
     """A context without autocast on the device of `like`.
@@ -161,12 +165,23 @@ class ClassificationModule(L.LightningModule):
 
     def scored(self, batch: Batch) -> Tensor:
         """Outputs (n, L) of a batch for evaluation: those of several views of an example are averaged."""
-        n = len(batch.target)
-        if len(batch.inputs) == n:
-            return self.evaluated(batch.inputs)
-        # As many rows at a time as there are examples: more do not fit into a CPU's cache.
-        logits = torch.cat([self.evaluated(rows) for rows in torch.split(batch.inputs, n)])
+        n, rows, most = len(batch.target), len(batch.inputs), self._at_a_time(batch)
+        # The last piece takes what is left, as libraries of linear algebra add up a few rows in another order.
+        whole = max(1, rows // most) - 1
+        pieces = torch.split(batch.inputs, [most] * whole + [rows - most * whole])
+        logits = torch.cat([self.evaluated(piece) for piece in pieces])
+        if len(logits) == n:
+            return logits
         return self.task.mean_of_views(logits.view(n, -1, logits.shape[1]))
+
+    def _at_a_time(self, batch: Batch) -> int:
+        """How many rows are evaluated at a time: as many as there are examples, on a CPU fewer.
+
+        But a network that draws, as dropout does for several passes, draws for the whole batch.
+        """
+        draws = any(part.training for part in self.backbone.modules())
+        few = batch.inputs.device.type == "cpu" and not draws
+        return max(1, min(len(batch.target), _ROWS_ON_A_CPU) if few else len(batch.target))
 
     def configure_optimizers(self) -> Any:
         """The optimiser and, if there is one, the schedule."""

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from calibench import losses
-from calibench.backbones import MLP
+from calibench.backbones import MLP, SpeedNet
 from calibench.cli import configuration_of
 from calibench.data import Batch
 from calibench.data.imported import ImportedDataModule
@@ -288,3 +288,63 @@ def test_gradient_accumulation_is_explained_in_one_line(tmp_path: Path) -> None:
     ]
     with pytest.warns(UserWarning, match="a batch-coupled loss sees each of them alone"):
         training.fit(configuration_of([*arguments, "--trainer.enable_progress_bar", "false"]))
+
+
+class _Watched(torch.nn.Module):
+    """A network that notes how many rows it gets at a time, perhaps with dropout that draws in evaluation, too."""
+
+    def __init__(self, network: torch.nn.Module, draws: bool) -> None:
+        super().__init__()
+        self.network, self.seen = network, list[int]()
+        self.dropout = torch.nn.Dropout(0.5)
+        self.eval()
+        self.dropout.train(draws)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.seen.append(len(inputs))
+        logits: torch.Tensor = self.network(self.dropout(inputs))
+        return logits
+
+
+def watched(network: torch.nn.Module, *, draws: bool = False) -> ClassificationModule:
+    """A module of such a network, in evaluation but for the dropout."""
+    module = ClassificationModule(network, losses.CrossEntropyLoss(), K)  # type: ignore[arg-type]
+    module.backbone = _Watched(network, draws)  # type: ignore[assignment]
+    return module
+
+
+def images(n: int) -> torch.Tensor:
+    return torch.randn(n, 3, 16, 16, generator=torch.Generator().manual_seed(n))
+
+
+@pytest.mark.parametrize(
+    ("examples", "views", "rows"),
+    [
+        (128, 1, [128]),
+        (384, 1, [128] * 3),
+        (257, 1, [128, 129]),
+        (255, 1, [255]),
+        (3, 10, [3] * 10),
+        (0, 1, [0]),
+    ],
+)
+def test_a_cpu_evaluates_few_rows_at_a_time_to_the_bits_of_all(
+    examples: int, views: int, rows: list[int]
+) -> None:
+    network = SpeedNet(num_classes=K, widths=(8, 8, 8)).eval()
+    module, inputs = watched(network), images(examples * views)
+    at = torch.arange(examples)
+    with torch.no_grad():
+        found = module.scored(Batch(inputs, at % K, at, examples))
+        whole = network(inputs)
+    assert module.backbone.seen == rows
+    if views > 1:
+        whole = module.task.mean_of_views(whole.view(examples, views, K))
+    assert torch.equal(found, whole)
+
+
+def test_a_network_that_draws_draws_for_the_whole_batch() -> None:
+    module = watched(SpeedNet(num_classes=K, widths=(8, 8, 8)).eval(), draws=True)
+    at = torch.arange(300)
+    module.scored(Batch(images(300), at % K, at, 300))
+    assert module.backbone.seen == [300]
