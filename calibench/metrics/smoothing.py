@@ -44,9 +44,7 @@ class Residuals:
     def __init__(self, position: Tensor, weight: Tensor, masses: int = 1) -> None:
         self.position, self._every, self._masses = position, weight, masses
         self._rows: Tensor | None = None  # of every weight
-        self._coarsest: list[
-            Tensor
-        ] = []  # the spectrum of every weight on the coarsest grid, and its parts
+        self._coarsest: list[Tensor] = []  # the spectrum of every weight, and its cosines
 
     def __len__(self) -> int:
         return len(self._every if self._rows is None else self._rows) - self._masses
@@ -65,10 +63,8 @@ class Residuals:
         """The residuals of some of the sets, which share their masses, given their numbers, each once."""
         if len(sets) == len(self):
             return self
-        chosen = copy(self)
-        every = (
-            torch.arange(len(self) + 1, device=sets.device) if self._rows is None else self._rows
-        )
+        chosen, rows = copy(self), self._rows
+        every = torch.arange(len(self) + 1, device=sets.device) if rows is None else rows
         chosen._rows = torch.cat([every[sets], every[-1:]])
         return chosen
 
@@ -200,9 +196,7 @@ class _Waves(NamedTuple):
     points: int
 
 
-@lru_cache(
-    maxsize=64
-)  # all widths that a search looks at: 1 MB at 0.01, which falls with its square, 10 MB together
+@lru_cache(maxsize=64)  # all widths of a search: 1 MB at 0.01, 10 MB together
 def _waves(width: float, device: torch.device) -> _Waves:
     """The waves of a kernel on the coarsest grid."""
     with torch.inference_mode(False):
@@ -213,11 +207,8 @@ def _waves(width: float, device: torch.device) -> _Waves:
         scaled = every[: (len(every) + 1) // 2] * (COARSEST - 1)
         below = scaled.long()
         frequency = torch.arange(last + 1, device=device).unsqueeze(1)
-        cosine = (
-            torch.arange(period, dtype=torch.float64, device=device)
-            .mul_(2 * math.pi / period)
-            .cos_()
-        )
+        angle = torch.arange(period, dtype=torch.float64, device=device)
+        cosine = angle.mul_(2 * math.pi / period).cos_()
         lower, upper = (cosine[frequency * place % period] for place in (below, below + 1))
         waves = lower.lerp_(upper, scaled - below).mul_(kernel[: last + 1].unsqueeze(1))
         share = torch.full_like(scaled, 2.0)
@@ -387,8 +378,8 @@ def error_and_width(
     confidence: Tensor, correct: Tensor, kernel: SmoothingKernel = KERNELS["reflected"]
 ) -> SelfConsistent:
     """Smooth calibration error of confidences (N,) and hits (N,), N >= 1, with the kernel's width: one set."""
-    residual = confidence.double() - correct.double()
-    weight = torch.stack([residual, torch.ones_like(residual)])
+    weight = torch.ones(2, len(confidence), dtype=torch.float64, device=confidence.device)
+    weight[0].copy_(confidence).sub_(correct.float())
     return self_consistent(kernel, Residuals(kernel.coordinate(confidence), weight))
 
 

@@ -132,7 +132,7 @@ def with_bins(column: Column, tables: Sequence[Table]) -> str:
     """The title of a metric with the bins that its tables have: `ECE % (15 bins)`."""
     numbers = {table.n_bins(column) for table in tables} - {None}
     bins = " or ".join(map(str, sorted(n for n in numbers if n)))
-    title = replace(column, n_bins=None).title
+    title = column._replace(n_bins=None).title
     return f"{title} ({bins} bins)" if bins else title
 
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -54,7 +54,7 @@ def selections(suite: Suite, root: Path, overrides: Options = ()) -> list[Select
     for setting in suite.settings():
         kinds[setting.dataset, setting.benchmark, setting.backbone, setting.loss].append(setting)
     split, _, metric = str(suite.select).partition("/")
-    column = replace(Column.parse(metric), split=split)
+    column = Column.parse(metric)._replace(split=split)
     found = []
     for names, settings in kinds.items():
         scored = [(_score(setting, column, root, overrides), setting) for setting in settings]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -138,7 +137,7 @@ def _finished(table: Table) -> list[Row]:
 
 def _after_each(request: Request, table: Table) -> list[Column]:
     """The metric raw, then after each calibrator that the table's runs have."""
-    shown = [c for c in table.columns if replace(c, calibrator=RAW) == request.metric.after(RAW)]
+    shown = [c for c in table.columns if c.after(RAW) == request.metric.after(RAW)]
     return sorted(dict.fromkeys(shown), key=lambda column: column.calibrator != RAW)
 
 

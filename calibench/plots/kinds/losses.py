@@ -5,7 +5,6 @@ Over- and underconfidence are those of Liang et al. (2024), Definition 2.1, Figu
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
@@ -117,7 +116,7 @@ def shift(request: Request) -> Picture:
     shifted = [name for name in sets if name not in (TEST, VAL)]
     if not shifted:
         raise ValueError(f"{table.title} has no shifted set with {column}.")
-    shown = {s: keys_of(replace(column, split=s), table.implied) for s in (TEST, *shifted)}
+    shown = {s: keys_of(column._replace(split=s), table.implied) for s in (TEST, *shifted)}
     series: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     numbers: list[FileRow] = []
     for row, (name, of) in product(request.rows, shown.items()):
