@@ -25,7 +25,7 @@ from calibench.evaluation.fitting import (
     predicted_log_probabilities,
     remarks,
 )
-from calibench.evaluation.floors import Floors, as_two_columns
+from calibench.evaluation.floors import Floors
 from calibench.evaluation.further_metrics import (
     LabelledSet,
     MetricBlock,
@@ -47,6 +47,7 @@ from calibench.ground.arrays import Floats
 from calibench.ground.threads import in_threads
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.formulas import errors, errors_as_coded
+from calibench.metrics.labelled import as_two_columns
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import Predictions
 from calibench.statistics.number import CROSS_FITTED, RAW, TEST, VAL, Key, Number

@@ -18,8 +18,16 @@ from torch import Tensor
 from calibench.ground.arrays import Floats, Integers
 from calibench.ground.tensors import rows_at_once
 from calibench.ground.threads import one_thread
-from calibench.metrics.cells import ErrorOfCells, Part, ResampledCells, Sums, TopLabelError, sums_of
-from calibench.metrics.labelled import less_than_one, top_label
+from calibench.metrics.cells import (
+    ErrorOfCells,
+    Part,
+    ResampledCells,
+    Sums,
+    TopLabelError,
+    count_drawn_hits,
+    sums_of,
+)
+from calibench.metrics.labelled import as_two_columns, less_than_one, top_label
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.statistics.resamples import affordable, verdict_of
@@ -164,7 +172,7 @@ class Floors:
         ):
             hits = torch.zeros(some.shape[1], size, dtype=torch.int32)
             for rows, cells, _ in self.parts(error):
-                _count_hits(hits, cells.index, some[rows])
+                count_drawn_hits(hits, cells.index, some[rows])
             for few in torch.split(hits, max(1, _LOOKED_AT // size)):
                 yield few.view(-1, *shape).double()
 
@@ -189,28 +197,6 @@ class Floors:
             excess = float(confidence.double().mean() - correct.double().mean())
             verdict = verdict._replace(overconfidence=excess)
         return replace(number, verdict=verdict)
-
-
-def _count_hits(hits: Tensor, index: Tensor, labels: Integers) -> None:
-    """Add to the hits in cells, (draws, size) int32, those of drawn labels (n, draws) in cells of index (n, K).
-
-    A few draws at a time, one after the other: so neither what is looked up nor what is added to leaves the cache.
-    """
-    (n, k), (draws, size) = index.shape, hits.shape
-    of_cell, row = index.flatten().numpy(), np.arange(n) * k
-    counted, one = hits.view(-1), torch.ones(1, dtype=hits.dtype)
-    step = max(1, _IN_CACHE // n)
-    for start in range(0, draws, step):
-        looked_up = np.ascontiguousarray(labels[:, start : start + step].T) + row
-        first = np.arange(start, start + len(looked_up)) * size
-        place = torch.from_numpy((of_cell.take(looked_up) + first[:, None]).ravel())
-        counted.index_add_(0, place, one.expand(len(place)))
-
-
-def as_two_columns(confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidences (N,) beside a 0, (N, 2), and 0 where each was right: what looks at top labels sees no difference."""
-    columns = torch.stack([confidence, torch.zeros_like(confidence)], dim=1)
-    return columns, correct.logical_not().long()
 
 
 def _inverted(below: Floats, drawn: Floats) -> Integers:

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from calibench.store.packing import ROUNDING
 
 _DRAWS = 200  # of a floor: what float16 may move it by is several times the error of so many
 _OTHER_MACHINE = 1e-5  # relative: another order of summation, fits that stop at 1e-6 or so
+_load_plugins = cache(partial(load_plugins, "metrics", "calibrators"))  # which takes 20 ms or more
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,6 @@ def verify(entry: Entry) -> Verification:
     except (AttributeError, KeyError, TypeError) as error:
         text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
         raise CorruptRun(text) from error
-
-
-@cache  # to look for them reads a file of every installed package: a twentieth of an entry's time
-def _load_plugins() -> None:
-    load_plugins("metrics", "calibrators")
 
 
 def wrong_numbers(

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.ground.arrays import Floats
+from calibench.ground.arrays import Floats, Integers
 
 _AT_ONCE = 1 << 18  # probabilities that are summed at a time
 _RESAMPLES = 32  # that are looked at together, which bounds what many cells take
+_LOOKED_UP = 1 << 16  # labels at a time, so that they stay in the cache
 
 
 class Sums(NamedTuple):
@@ -92,6 +94,22 @@ def distinct_cells(value: Tensor) -> Cells:
     """A cell for each distinct value (N,), in ascending order."""
     distinct, index = torch.unique(value, return_inverse=True)
     return Cells(value, index, (len(distinct),))
+
+
+def count_drawn_hits(hits: Tensor, index: Tensor, labels: Integers) -> None:
+    """Add to the hits in cells, (draws, size) int32, those of drawn labels (n, draws) in cells of index (n, K).
+
+    A few draws at a time, one after the other: so neither what is looked up nor what is added to leaves the cache.
+    """
+    (n, k), (draws, size) = index.shape, hits.shape
+    of_cell, row = index.flatten().numpy(), np.arange(n) * k
+    counted, one = hits.view(-1), torch.ones(1, dtype=hits.dtype)
+    step = max(1, _LOOKED_UP // n)
+    for start in range(0, draws, step):
+        looked_up = np.ascontiguousarray(labels[:, start : start + step].T) + row
+        first = np.arange(start, start + len(looked_up)) * size
+        place = torch.from_numpy((of_cell.take(looked_up) + first[:, None]).ravel())
+        counted.index_add_(0, place, one.expand(len(place)))
 
 
 class ErrorOfCells:

@@ -108,6 +108,12 @@ def unpack_confidence(packed: Tensor) -> Tensor:
     return packed.bitwise_right_shift(1).view(torch.float32)
 
 
+def as_two_columns(confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidences (N,) beside a 0, (N, 2), and 0 where each was right: what looks at top labels sees no difference."""
+    columns = torch.stack([confidence, torch.zeros_like(confidence)], dim=1)
+    return columns, correct.logical_not().long()
+
+
 def sort_rows(values: Tensor) -> Tensor:
     """Sort a vector, on a CPU in place, as the order of the rows of a state has no meaning."""
     if values.device.type != "cpu":
