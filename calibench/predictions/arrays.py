@@ -85,8 +85,9 @@ def predictions_of(
         raise ValueError(
             f"`{name}` {values.shape} and the labels {told.shape} look swapped: scores are (N, K), labels (N,)."
         )
-    of_labels = len(told) == len(values)
-    if values.shape[1:] == (1,) or (values.ndim == 1 and (of_labels or (scores or name) == PROBS)):
+    one_column = values.shape[1:] == (1,) and (task or metadata_of(found).get("task")) != MULTILABEL
+    fit = len(told) == len(values) or (scores or name) == PROBS
+    if one_column or (values.ndim == 1 and fit):
         values = two_columns(values, scores or name)
     if values.ndim == 2 and told.shape == values.shape[1:] != values.shape[:1]:
         raise ValueError(

@@ -130,9 +130,9 @@ def _run_job(connection: Connection, config: Config, log: str) -> None:
             connection.send(("epoch", done, total))
 
         outcome, _ = fit(config, report=report, keep=keep_artefacts)
-        connection.send(("end", outcome, ""))
+        end = ("end", outcome, "")
     except Busy as busy:
-        connection.send(("end", "waiting", busy.owner))
+        end = ("end", "waiting", busy.owner)
     except Terminated as ended:
         with suppress(OSError):
             connection.send(("last", "failed", str(ended)))
@@ -140,10 +140,12 @@ def _run_job(connection: Connection, config: Config, log: str) -> None:
     except Exception as error:
         if not isinstance(error, UsageError):
             traceback.print_exc()
-        connection.send(("end", "failed", one_line(error)))
+        end = ("end", "failed", one_line(error))
     finally:
         # A trainer, its module and its data refer to each other, so their memory would not be freed at once.
         gc.collect()
+    with suppress(OSError):  # the sweep has ended, and so will this process
+        connection.send(end)
 
 
 def _write_to(log: str) -> None:

@@ -152,8 +152,8 @@ def _failure_recorded(experiment: Experiment, run: Run, claim: Claim | None) -> 
 def _reason(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted (Ctrl-C)"
-    text = one_line(error)
-    return text if isinstance(error, Terminated) else f"{type(error).__name__}: {text}"
+    text, name = one_line(error), type(error).__name__
+    return text if isinstance(error, Terminated) or text == name else f"{name}: {text}"
 
 
 def _way_on(experiment: Experiment, run: Run) -> str:

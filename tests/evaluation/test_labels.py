@@ -274,6 +274,16 @@ def test_one_label_in_every_row_can_be_several_labels(tmp_path: Path) -> None:
     assert read.target.tolist() == [1, 0, 0, 1, 1, 0]
 
 
+def test_a_single_label_comes_back_from_its_file(tmp_path: Path) -> None:
+    logits, target = drawn(50, 0)
+    one = Predictions.of_labels(logits[:, :1], target[:, :1], {"label_names": ["Edema"]})
+    one.save(tmp_path / "one.npz")
+    read = Reader()(str(tmp_path / "one.npz"))
+    assert read.label_names == ["Edema"]
+    np.testing.assert_array_equal(read.logits, one.logits)
+    np.testing.assert_array_equal(read.target, one.target)
+
+
 def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for split, part in SETS.items():
         part.save(tmp_path / f"{split}.npz")
