@@ -121,6 +121,7 @@ def _work(connection: Connection, device: str | None) -> None:
 
 
 def _run_job(connection: Connection, config: Config, log: str) -> None:
+    end: tuple[str, str, str]
     try:
         _write_to(log)
         from calibench.plots.trackers import keep_artefacts
