@@ -84,6 +84,12 @@ def check_class_indices(target: Tensor, num_classes: int) -> None:
         )
 
 
+def without_a_short_end(rows: Tensor, size: int) -> tuple[Tensor, ...]:
+    """Pieces of `size` rows, the last with what is left: libraries of linear algebra add up a few rows otherwise."""
+    whole = max(1, len(rows) // size) - 1
+    return torch.split(rows, [size] * whole + [len(rows) - size * whole])
+
+
 def are_probabilities(scores: Tensor) -> bool:
     """Whether every row (N, K), N >= 1, lies in [0, 1] and sums to 1 within 1e-3, as logits do not."""
     if len(scores) == 0:

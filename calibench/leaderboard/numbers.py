@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from typing import Self, TypeVar
 
 import numpy as np
 
-from calibench.ground.arrays import Floats
 from calibench.statistics import Verdict
 from calibench.statistics.number import CROSS_FITTED, Key
 
@@ -101,9 +102,27 @@ class Numbers(_OfRun[float]):
         return self.row[place]
 
 
-def stacked(several: Sequence[Numbers]) -> Floats:
-    """The numbers of several runs of one layout, (runs, numbers)."""
-    return np.frombuffer(b"".join(of.row for of in several)).reshape(len(several), -1)
+class StackedNumbers:
+    """The numbers of several runs, an array for each layout, so that one number is read of all runs at once."""
+
+    def __init__(self, runs: Sequence[Numbers]) -> None:
+        self._size, self._alike = len(runs), dict[Layout, list[int]]()
+        for place, run in enumerate(runs):
+            self._alike.setdefault(run.layout, []).append(place)
+        self._arrays = [
+            np.frombuffer(b"".join(runs[place].row for place in places)).reshape(len(places), -1)
+            for places in self._alike.values()
+        ]
+
+    def mean(self, keys: Sequence[Key]) -> list[float]:
+        """The mean of some numbers of each run, added up in their order; NaN where one is missing, or without any."""
+        means = np.full(self._size, math.nan)
+        for (layout, runs), numbers in zip(self._alike.items(), self._arrays, strict=True):
+            if keys and all(key in layout.places for key in keys):
+                columns = (numbers[:, layout.places[key]] for key in keys)
+                means[runs] = reduce(add, columns) / len(keys)
+        found: list[float] = means.tolist()
+        return found
 
 
 class Verdicts(_OfRun[Verdict]):

@@ -6,17 +6,14 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import groupby
-from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from calibench.ground.output import without_folders
 from calibench.leaderboard.columns import ANY, FAR, GROUPS, NEAR, SHIFT, Column
 from calibench.leaderboard.labels import row_labels, row_variants
-from calibench.leaderboard.numbers import Layout, stacked
+from calibench.leaderboard.numbers import Layout, StackedNumbers
 from calibench.leaderboard.records import (
     Problem,
     Record,
@@ -232,9 +229,9 @@ def build_table(
     records = [record for row in rows for record in row.records.values()]
     implied = implied_by(records)
     shown = list(dict.fromkeys(_expanded(columns, records)))
-    numbers = _NumbersOfRows(rows)
+    numbers = StackedNumbers([record.values for record in records])
     for column in dict.fromkeys([*shown, sort]):
-        values = numbers.values(keys_of(column, implied))
+        values = _values(rows, numbers, keys_of(column, implied))
         for row, value in zip(rows, values, strict=True):
             row.values[column] = value
     _rank(rows, sort)
@@ -307,48 +304,17 @@ def _over_sets(score: str, splits: Iterable[str], kinds: Mapping[str, str]) -> I
     return Implied(None, score, sorted([*groups[NEAR], *groups[FAR]]), groups)
 
 
-class _NumbersOfRows:
-    """The numbers of all runs of some rows, an array for each layout, so that a column is read of all at once."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = rows
-        self._records = [record for row in rows for record in row.records.values()]
-        alike: dict[Layout, list[int]] = {}
-        for place, record in enumerate(self._records):
-            alike.setdefault(record.values.layout, []).append(place)
-        self._alike = [
-            (layout, runs, stacked([self._records[run].values for run in runs]))
-            for layout, runs in alike.items()
-        ]
-        self._judged = list({record.verdicts.layout: None for record in self._records})
-
-    def values(self, keys: Sequence[Key]) -> Iterator[Value]:
-        """The mean of some numbers over the runs of each row, with a verdict if each run has one."""
-        means = np.full(len(self._records), math.nan)
-        for layout, runs, numbers in self._alike:
-            if keys and all(key in layout.places for key in keys):
-                means[runs] = _mean([numbers[:, layout.places[key]] for key in keys])
-        places = {of: [of.places[key] for key in keys if key in of.places] for of in self._judged}
-        judged, n_bins, end = any(places.values()), keys[0].n_bins if keys else None, 0
-        for row in self._rows:
-            start, end = end, end + len(row.records)
-            pairs = zip(row.records, means[start:end].tolist(), strict=True)
-            known = {seed: mean for seed, mean in pairs if mean == mean}  # NaN is not
-            verdict = self._verdict(row, known, places) if judged else None
-            yield Value(known, n_bins=n_bins, verdict=verdict)
-
-    @staticmethod
-    def _verdict(
-        row: Row, known: Iterable[int], places: Mapping[Layout, Sequence[int]]
-    ) -> Verdict | None:
-        of_runs = [row.records[seed].verdicts for seed in known]
-        found = [of.at(place) for of in of_runs for place in places[of.layout]]
-        return verdict_over_seeds(found) if found and len(found) == len(of_runs) else None
-
-
-def _mean(numbers: Sequence[Any]) -> Any:
-    """The mean of some numbers, or of some arrays, added up in their order."""
-    return reduce(add, numbers) / len(numbers)  # `sum` rounds otherwise from Python 3.12 on
+def _values(rows: Sequence[Row], numbers: StackedNumbers, keys: Sequence[Key]) -> Iterator[Value]:
+    """The mean of some numbers over the runs of each row, with a verdict if each run has one."""
+    means, n_bins, end = numbers.mean(keys), keys[0].n_bins if keys else None, 0
+    for row in rows:
+        start, end = end, end + len(row.records)
+        pairs = zip(row.records, means[start:end], strict=True)
+        known = {seed: mean for seed, mean in pairs if mean == mean}  # NaN is not
+        judged = [row.records[seed].verdicts for seed in known]
+        found = [of[key] for of in judged if of for key in keys if key in of]
+        whole = found and len(found) == len(known)
+        yield Value(known, n_bins=n_bins, verdict=verdict_over_seeds(found) if whole else None)
 
 
 def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
@@ -362,8 +328,7 @@ def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
     """Mean of the numbers of a run that have these keys; NaN if one is missing."""
-    has = bool(keys) and all(key in record.values for key in keys)
-    return float(_mean([record.values[key] for key in keys])) if has else math.nan
+    return StackedNumbers([record.values]).mean(keys)[0]
 
 
 def _rank(rows: list[Row], sort: Column) -> None:

@@ -23,7 +23,7 @@ from calibench.evaluation.crossfit import cross_fitted_nll
 from calibench.ground.arguments import numbers_of_bins, positive_integer
 from calibench.ground.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.ground.errors import ExpectedFailure, UsageError, errors_as
-from calibench.ground.tensors import at_least_float32
+from calibench.ground.tensors import at_least_float32, without_a_short_end
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics
 from calibench.metrics.labelled import check_finite_maximum
@@ -32,8 +32,7 @@ from calibench.training.schedules import steps_of_training
 from calibench.training.set_metrics import SetMetrics
 from calibench.training.sharpness import SharpnessAware
 
-# Rows that a CPU evaluates at a time: what a layer makes of more is new memory for every layer. A multiple of what the
-# kernels of linear algebra take at a time, so that the numbers are those of the whole batch.
+# What a layer makes of more is new memory for every layer. A multiple of what kernels of linear algebra take at a time.
 _ROWS_ON_A_CPU = 128
 
 
@@ -165,23 +164,17 @@ class ClassificationModule(L.LightningModule):
 
     def scored(self, batch: Batch) -> Tensor:
         """Outputs (n, L) of a batch for evaluation: those of several views of an example are averaged."""
-        n, rows, most = len(batch.target), len(batch.inputs), self._at_a_time(batch)
-        # The last piece takes what is left, as libraries of linear algebra add up a few rows in another order.
-        whole = max(1, rows // most) - 1
-        pieces = torch.split(batch.inputs, [most] * whole + [rows - most * whole])
+        n, pieces = len(batch.target), without_a_short_end(batch.inputs, self._at_a_time(batch))
         logits = torch.cat([self.evaluated(piece) for piece in pieces])
         if len(logits) == n:
             return logits
         return self.task.mean_of_views(logits.view(n, -1, logits.shape[1]))
 
     def _at_a_time(self, batch: Batch) -> int:
-        """How many rows are evaluated at a time: as many as there are examples, on a CPU fewer.
-
-        But a network that draws, as dropout does for several passes, draws for the whole batch.
-        """
-        draws = any(part.training for part in self.backbone.modules())
+        """How many rows are evaluated at a time: on a CPU few, but for a network that draws, as for several passes."""
+        n, draws = len(batch.target), any(part.training for part in self.backbone.modules())
         few = batch.inputs.device.type == "cpu" and not draws
-        return max(1, min(len(batch.target), _ROWS_ON_A_CPU) if few else len(batch.target))
+        return max(1, min(n, _ROWS_ON_A_CPU) if few else n)
 
     def configure_optimizers(self) -> Any:
         """The optimiser and, if there is one, the schedule."""
