@@ -364,9 +364,9 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
     assert 7 < min(errors.values()) < max(errors.values()) < 8.3
     runs = {loss: int(row["runs"]) for loss, row in found.items()}
     few = {loss: count for loss, count in runs.items() if count < 3}
-    assert few == {"WeightedMMCELoss": 1, "AdaFocalLoss": 2, "BSCEGRALoss": 2}
+    assert few == {"WeightedMMCELoss": 2, "AdaFocalLoss": 2, "BSCEGRALoss": 2}
     assert runs[pages.BASE] == runs["GenerativeCrossEntropy"] == max(runs.values()) == 5
-    assert sum(runs.values()) == 30
+    assert sum(runs.values()) == 31
     assert not any("**" in row["NLL +CVC"] for row in found.values())
     after = {loss: float(row["NLL +CVC"].partition(" ")[0]) for loss, row in found.items()}
     six = [after[loss] for loss in AT_ONE_LEVEL]
@@ -375,8 +375,7 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
     means = {loss: round(float(cell.partition(" ")[0]), 3) for loss, cell in differences.items()}
     behind = [means[loss] for loss in ("BrierLoss", "FLSDLoss", "DualFocalLoss")]
     assert behind == [0.014, 0.020, 0.028]
-    several = {loss: cell for loss, cell in differences.items() if runs[loss] > 1}
-    below = {loss for loss, cell in several.items() if ends(cell)[1] < 0}
+    below = {loss for loss, cell in differences.items() if ends(cell)[1] < 0}
     assert below == {"LabelSmoothingLoss", "FocalCalibrationLoss"}
     for loss, said in zip(sorted(below), ([-0.006, -0.002], [-0.004, -0.002]), strict=True):
         assert [round(end, 3) for end in ends(differences[loss])] == said
@@ -393,16 +392,15 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
     on_cores = nll["cpu"].count(axis=1)
     assert {on_cores.pop(loss) for loss in (pages.BASE, "GenerativeCrossEntropy")} == {3}
     assert on_cores.pop("FocalCalibrationLoss") == 2
-    assert on_cores.pop("WeightedMMCELoss") == 0
     assert {*on_cores} == {1}
 
 
 def test_what_is_said_of_the_orders_of_losses(pages: ModuleType) -> None:
     orders = {row[0]: row[1:] for row in pages.TABLES["speedrun orders"]()}
     assert orders["cifar10: small and full width"][0].startswith("1.00 [")
-    agree(orders["cifar10: small and full width"][1], "0.73 [0.39, 0.90]")
+    agree(orders["cifar10: small and full width"][1], "0.69 [0.31, 0.88]")
     agree(orders["cifar100: small and full width"][1], "0.78 [0.47, 0.92]")
-    agree(orders["full width: cifar10 and cifar100"][1], "0.64 [0.23, 0.86]")
+    agree(orders["full width: cifar10 and cifar100"][1], "0.60 [0.16, 0.84]")
     agree(orders["small width: cifar10 and cifar100"][1], "0.60 [0.16, 0.84]")
     agree(orders["small width: cifar10 and cifar10_lt"][0], "-0.44 [-0.78, 0.10]")
     agree(orders["small width: cifar10 and cifar10_lt"][1], "-0.33 [-0.73, 0.23]")
