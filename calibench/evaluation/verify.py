@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from calibench.store.packing import ROUNDING
 
 _DRAWS = 200  # of a floor: what float16 may move it by is several times the error of so many
 _OTHER_MACHINE = 1e-5  # relative: another order of summation, fits that stop at 1e-6 or so
-_load_plugins = cache(partial(load_plugins, "metrics", "calibrators"))  # which takes 20 ms or more
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def verify(entry: Entry) -> Verification:
     sets = entry.predictions()
     if entry.imported:
         return Verification([], 0, 0, [])
-    _load_plugins()
+    load_plugins("metrics", "calibrators")
     try:
         content = with_present_calibrators(entry.metrics())
         if content["evaluation"].get("metrics"):

@@ -75,7 +75,7 @@ class MassBins(NamedTuple):
     """Bins 1, 2, ... of equal mass; what is below the first lies in 0, which is none.
 
     Attributes:
-        lower: The smallest value of each bin that holds any, ascending.
+        lower: The value at which each bin begins, ascending; one that holds nothing begins with the next.
         size: How many numbers the bins have, with the 0.
     """
 

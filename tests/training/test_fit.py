@@ -495,6 +495,19 @@ def test_a_loss_that_becomes_nan_ends_the_run_and_says_where(
     ]
 
 
+def test_an_error_without_a_text_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(L.LightningModule, "log_dict", out_of_memory)
+    monkeypatch.setattr(L.LightningModule, "log", out_of_memory)
+    with pytest.raises(MemoryError):
+        fit(tmp_path)
+    assert Experiment(configuration_of(arguments(tmp_path))).run.status["reason"] == "MemoryError"
+
+
 def test_diverging_training_ends_and_says_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
