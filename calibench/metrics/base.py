@@ -30,7 +30,7 @@ from calibench.metrics.titles import Named
 
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 _SMALLEST_BUFFER = 1 << 12
-_PIECE = 1 << 16  # pairs
+_PIECE = 1 << 14  # pairs
 
 
 class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):

@@ -25,7 +25,7 @@ from calibench.metrics.labelled import (
 PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in metrics.PANEL)
 """What every run is evaluated by, in the order of a table."""
 
-_ELEMENTS = 1 << 20  # probabilities that wait, 4 MB
+_ELEMENTS = 1 << 17  # probabilities that wait, half a megabyte
 _FEWEST, _MOST = 1024, 10_240  # and bounds of the rows
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import islice
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +17,15 @@ from torch import Tensor
 from calibench.ground.arrays import Floats, Integers
 from calibench.ground.binning import equal_width_bin
 from calibench.metrics.cells import Cells, Sums, TopLabelError, distinct_cells
+from calibench.metrics.convolution import (
+    even_spectrum,
+    in_pieces,
+    interpolate_rows,
+    kernel_spectrum,
+    round_to_grid,
+    smooth_even,
+    smooth_open,
+)
 
 _CLIP = 1e-3  # of the confidence before its logit, as in relplot
 SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
@@ -29,49 +40,64 @@ _MANY = 16  # rows from which matrix products are faster than transforms
 _LEAST = -50.0  # logarithm of an error that counts as none
 _NOTHING = 1e-15  # of the largest share of a kernel's cosines: less is rounding
 _FINEST = 4000  # cells of confidences: 4 to the smallest width
-_PIECE = 1 << 14  # examples rounded at once, so that temporaries stay in the cache
+
+Pieces = Callable[[], Iterable[tuple[Tensor, ...]]]
+"""Gives a set some of its examples at a time, whenever it is called, one at least."""
 
 
 class Residuals:
     """Residuals of sets and their masses at points of a coordinate, rounded to grids on demand.
 
     Args:
-        position: Coordinates in [0, 1], shape (N,) float64.
-        weight: Residuals confidence - correct of each set, and the masses last, shape (sets + masses, N) float64.
+        pieces: Coordinates in [0, 1], (n,) float64, with the residuals confidence - correct of each set, and the masses
+            last, (sets + masses, n) float64.
         masses: 1 where all sets have the same masses, otherwise the number of sets.
     """
 
-    def __init__(self, position: Tensor, weight: Tensor, masses: int = 1) -> None:
-        self.position, self._every, self._masses = position, weight, masses
-        self._rows: Tensor | None = None  # of every weight
+    def __init__(self, pieces: Pieces, masses: int = 1) -> None:
+        self._every, self._masses = pieces, masses
+        [(_, some)] = islice(pieces(), 1)
+        self.device = some.device
+        # Whether so many sets came together that what they share pays off, however few of them are left.
+        self.many = len(some) >= _MANY
+        self._rows = torch.arange(len(some), device=some.device)
         self._coarsest: list[Tensor] = []  # the spectrum of every weight, and its cosines
 
+    @classmethod
+    def at(cls, position: Tensor, weight: Tensor, masses: int = 1) -> Residuals:
+        """Those of coordinates (N,) and weights (sets + masses, N), both float64."""
+        return cls(lambda: in_pieces(position, weight), masses)
+
     def __len__(self) -> int:
-        return len(self._every if self._rows is None else self._rows) - self._masses
+        return len(self._rows) - self._masses
 
-    @property
-    def weight(self) -> Tensor:
-        """Residuals of each set, and the masses last, (sets + masses, N) float64."""
-        return self._chosen(self._every)
+    def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Coordinates (n,), and the residuals of each set with the masses last, (sets + masses, n)."""
+        for position, weight in self._every():
+            yield position, self._chosen(weight)
 
-    @property
-    def many(self) -> bool:
-        """Whether so many sets came together that what they share pays off, however few of them are left."""
-        return len(self._every) >= _MANY
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """The lowest and the highest coordinate at which any set has mass."""
+        low, high, sets = 1.0, 0.0, len(self)
+        for position, weight in self.pieces():
+            filled = (weight[sets:] > 0).any(0)
+            low = min(low, float(position.where(filled, 1.0).min()))
+            high = max(high, float(position.where(filled, 0.0).max()))
+        return low, high
 
     def of(self, sets: Tensor) -> Residuals:
         """The residuals of some of the sets, which share their masses, given their numbers, each once."""
         if len(sets) == len(self):
             return self
-        chosen, rows = copy(self), self._rows
-        every = torch.arange(len(self) + 1, device=sets.device) if rows is None else rows
-        chosen._rows = torch.cat([every[sets], every[-1:]])
+        chosen = copy(self)
+        chosen._rows = torch.cat([self._rows[sets], self._rows[-1:]])
         return chosen
 
     def even_spectrum(self, points: int) -> Tensor:
         """`even_spectrum` of the weights on a grid of `points`."""
         if points != COARSEST:
-            return even_spectrum(round_to_grid(self.position, self.weight, points))
+            return even_spectrum(round_to_grid(self.pieces(), points))
         return self._chosen(self._on_coarsest()[0])
 
     def cosines(self, odd: int, number: int) -> Tensor:
@@ -81,14 +107,14 @@ class Residuals:
     def _on_coarsest(self) -> list[Tensor]:
         """The spectrum, and the shares of even and odd cosines; all kernels wider than 0.01 use this grid."""
         if not self._coarsest:
-            spectrum = even_spectrum(round_to_grid(self.position, self._every, COARSEST))
+            spectrum = even_spectrum(round_to_grid(self._every(), COARSEST))
             share = spectrum.real / (COARSEST - 1)
             share[:, [0, -1]] /= 2
             self._coarsest += [spectrum, share[:, ::2].contiguous(), share[:, 1::2].contiguous()]
         return self._coarsest
 
     def _chosen(self, every: Tensor) -> Tensor:
-        return every if self._rows is None else every[self._rows]
+        return every if len(every) == len(self._rows) else every[self._rows]
 
 
 class SmoothingKernel(Protocol):
@@ -129,7 +155,9 @@ class ReflectedKernel:
         """The weights, smoothed, (sets + masses, T), at confidences (T,); by default where the error is evaluated."""
         points = _grid_points(width)
         smoothed = smooth_even(residuals.even_spectrum(points), points, width)
-        return interpolate_rows(smoothed, _evaluation_points(width, smoothed) if at is None else at)
+        return interpolate_rows(
+            smoothed, _evaluation_points(width, smoothed.device) if at is None else at
+        )
 
 
 class LogitKernel:
@@ -143,16 +171,16 @@ class LogitKernel:
 
     def error(self, residuals: Residuals, width: float) -> Tensor:
         """See `SmoothingKernel`; the mass is that of the logits, divided by t (1 - t)."""
-        position, weight = residuals.position, residuals.weight
-        inner = _evaluation_points(width, position)[1:-1]
-        sets = len(residuals)
-        filled = position[(weight[sets:] > 0).any(0)]
-        logits = torch.stack([filled.min(), filled.max()]).sub(0.5).mul(2 * self._reach())
-        low = float(torch.minimum(logits[0], inner[0].logit()))
-        high = float(torch.maximum(logits[1], inner[-1].logit()))
+        inner = _evaluation_points(width, residuals.device)[1:-1]
+        sets, reach = len(residuals), 2 * self._reach()
+        lowest, highest = ((end - 0.5) * reach for end in residuals.span)
+        low, high = min(lowest, float(inner[0].logit())), max(highest, float(inner[-1].logit()))
         scaled_width = width * 4 / (high - low)
-        scaled = ((position - 0.5) * (2 * self._reach()) - low) / (high - low)
-        grid = round_to_grid(scaled, weight, _grid_points(scaled_width))
+        scaled = (
+            (((position - 0.5) * reach - low) / (high - low), weight)
+            for position, weight in residuals.pieces()
+        )
+        grid = round_to_grid(scaled, _grid_points(scaled_width))
         at = (inner.logit() - low) / (high - low)
         at_points = interpolate_rows(smooth_open(grid, scaled_width), at.clamp(0, 1))
         ends = torch.ones_like(inner)
@@ -174,8 +202,8 @@ def _grid_points(width: float) -> int:
     return max(COARSEST, round(20 / width) // 2 + 1)
 
 
-def _evaluation_points(width: float, like: Tensor) -> Tensor:
-    return torch.linspace(0, 1, max(round(10 / width), 200), dtype=like.dtype, device=like.device)
+def _evaluation_points(width: float, device: torch.device) -> Tensor:
+    return torch.linspace(0, 1, max(round(10 / width), 200), dtype=torch.float64, device=device)
 
 
 class _Waves(NamedTuple):
@@ -201,9 +229,9 @@ def _waves(width: float, device: torch.device) -> _Waves:
     """The waves of a kernel on the coarsest grid."""
     with torch.inference_mode(False):
         period = 2 * (COARSEST - 1)
-        kernel = _kernel_spectrum(COARSEST, period, COARSEST // 2, width, device).real
+        kernel = kernel_spectrum(COARSEST, period, COARSEST // 2, width, device).real
         last = int((kernel.abs() > _NOTHING * kernel[0]).nonzero().max())
-        every = _evaluation_points(width, kernel)
+        every = _evaluation_points(width, device)
         scaled = every[: (len(every) + 1) // 2] * (COARSEST - 1)
         below = scaled.long()
         frequency = torch.arange(last + 1, device=device).unsqueeze(1)
@@ -219,73 +247,12 @@ def _waves(width: float, device: torch.device) -> _Waves:
 
 def _error_of_many(residuals: Residuals, width: float) -> Tensor:
     """The error of many sets under a kernel of the coarsest grid: two matrix products in place of transforms."""
-    sets, waves = len(residuals), _waves(width, residuals.position.device)
+    sets, waves = len(residuals), _waves(width, residuals.device)
     even = residuals.cosines(0, len(waves.even)) @ waves.even
     odd = residuals.cosines(1, len(waves.odd)) @ waves.odd
     mass = even[sets:] @ waves.share + SOFTENING * waves.points
     # |a + b| + |a - b| is twice the larger of |a| and |b|
     return torch.maximum(even[:sets].abs_(), odd[:sets].abs_()) @ waves.share / mass
-
-
-def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
-    """Share weights (C, N) at positions (N,) between the two nearest of `points` on [0, 1]."""
-    grid = weight.new_zeros(len(weight), points)
-    pieces = zip(torch.split(position, _PIECE), torch.split(weight, _PIECE, dim=1), strict=True)
-    for some, weights in pieces:
-        scaled = some.clamp(0, 1) * (points - 1)
-        below = scaled.long().clamp(0, points - 2)  # NaN as a number, on every device
-        above = weights * (scaled - below)
-        grid.index_add_(1, below, weights - above).index_add_(1, below + 1, above)
-    return grid
-
-
-def interpolate_rows(values: Tensor, position: Tensor) -> Tensor:
-    """Linear interpolation of rows (C, points) on [0, 1] at positions (T,) in [0, 1]."""
-    scaled = position * (values.shape[1] - 1)
-    below = scaled.long().clamp(0, values.shape[1] - 2)
-    fraction = scaled - below
-    lower, upper = values.index_select(1, below), values.index_select(1, below + 1)
-    return lower.lerp_(upper, fraction)
-
-
-def even_spectrum(values: Tensor) -> Tensor:
-    """Fourier transform of rows on a grid of [0, 1] that are reflected at 0 and 1."""
-    spectrum: Tensor = torch.fft.rfft(torch.cat([values, values[:, 1:-1].flip(1)], dim=1))
-    return spectrum
-
-
-def smooth_even(spectrum: Tensor, points: int, width: float) -> Tensor:
-    """Convolve reflected rows with a Gaussian cut at +-1/2; from `even_spectrum` to (C, points).
-
-    Reflected once at both ends the rows are even and periodic, so the convolution is a product of
-    Fourier transforms.
-    """
-    period = 2 * (points - 1)
-    kernel = _kernel_spectrum(points, period, points // 2, width, spectrum.device)
-    smoothed: Tensor = torch.fft.irfft(spectrum * kernel, n=period)
-    return smoothed[:, :points]
-
-
-def smooth_open(values: Tensor, width: float) -> Tensor:
-    """Convolve rows on a grid of [0, 1] with a Gaussian cut at +-1/2; outside there is nothing."""
-    points = values.shape[1]
-    kernel = _kernel_spectrum(points, 2 * points, (points - 1) // 2, width, values.device)
-    smoothed: Tensor = torch.fft.irfft(torch.fft.rfft(values, n=2 * points) * kernel, n=2 * points)
-    return smoothed[:, :points]
-
-
-@lru_cache(maxsize=256)  # searches for the width share them; 16 kB each above 0.01
-def _kernel_spectrum(
-    points: int, period: int, center: int, width: float, device: torch.device
-) -> Tensor:
-    """Fourier transform of a Gaussian on `points` taps, tap `center` first, zero in the rest of a period."""
-    with torch.inference_mode(False):
-        offset = torch.linspace(-0.5, 0.5, points, dtype=torch.float64, device=device)
-        height = 1 / (width * math.sqrt(2 * math.pi))
-        kernel = torch.zeros(period, dtype=torch.float64, device=device)
-        kernel[:points] = height * torch.exp(offset.square() * (-0.5 / width**2))
-        spectrum: Tensor = torch.fft.rfft(kernel.roll(-center))
-        return spectrum
 
 
 class SelfConsistent(NamedTuple):
@@ -358,36 +325,45 @@ def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> SelfConsis
     As the error falls with the width, that lies between an error and the width at which it is that. It is looked for
     where a line through the two last logarithms meets the diagonal, and by bisection where that takes long.
     """
-    search, like = _Search(len(residuals), falls=kernel.falls), residuals.position
+    search, device = _Search(len(residuals), falls=kernel.falls), residuals.device
     while len(sets := search.open()):
         places = search.next_places(sets)
         values = [np.empty(len(sets)) for _ in places]
         for place in np.unique(places).tolist():
             of_place = [where == place for where in places]
             here = np.flatnonzero(np.logical_or.reduce(of_place))
-            some = residuals.of(torch.from_numpy(sets[here]).to(like.device))
+            some = residuals.of(torch.from_numpy(sets[here]).to(device))
             found = kernel.error(some, place / _WIDTHS).cpu().numpy()
             for of, chosen in zip(values, of_place, strict=True):
                 of[chosen] = found[chosen[here]]
         for where, of in zip(places, values, strict=True):
             search.add(sets, where, of)
-    return SelfConsistent(like.new_tensor(search.error), like.new_tensor(search.high / _WIDTHS))
+    error, width = (torch.from_numpy(of).to(device) for of in (search.error, search.high / _WIDTHS))
+    return SelfConsistent(error, width)
 
 
-def error_and_width(
-    confidence: Tensor, correct: Tensor, kernel: SmoothingKernel = KERNELS["reflected"]
-) -> SelfConsistent:
+def of_pairs(pairs: Pieces, kernel: SmoothingKernel = REFLECTED) -> Residuals:
+    """The residuals of one set, of confidences (n,) and hits (n,) given in pieces, of which none is kept."""
+
+    def pieces() -> Iterator[tuple[Tensor, Tensor]]:
+        for confidence, correct in pairs():
+            weight = torch.ones(2, len(confidence), dtype=torch.float64, device=confidence.device)
+            weight[0].copy_(confidence).sub_(correct.float())
+            yield kernel.coordinate(confidence), weight
+
+    return Residuals(pieces)
+
+
+def error_and_width(confidence: Tensor, correct: Tensor) -> SelfConsistent:
     """Smooth calibration error of confidences (N,) and hits (N,), N >= 1, with the kernel's width: one set."""
-    weight = torch.ones(2, len(confidence), dtype=torch.float64, device=confidence.device)
-    weight[0].copy_(confidence).sub_(correct.float())
-    return self_consistent(kernel, Residuals(kernel.coordinate(confidence), weight))
+    return self_consistent(REFLECTED, of_pairs(lambda: in_pieces(confidence, correct)))
 
 
 @dataclass(frozen=True)
 class SmoothError(TopLabelError):
     """Formula of `SmoothCalibrationError`."""
 
-    kernel: SmoothingKernel = KERNELS["reflected"]
+    kernel: SmoothingKernel = REFLECTED
     draws = 200
 
     def cells_of(self, confidence: Tensor) -> Cells:
@@ -401,7 +377,7 @@ class SmoothError(TopLabelError):
         """The smoothed residuals of each set; see `ErrorOfCells.of_cells`."""
         position = self.kernel.coordinate(total / count)
         weight = torch.cat([total - hits, count.unsqueeze(0)])
-        return self_consistent(self.kernel, Residuals(position, weight)).error
+        return self_consistent(self.kernel, Residuals.at(position, weight)).error
 
     def of_resamples(self, resampled: Sums, whole: Sums) -> Tensor:
         """The smoothed residuals of each set under the kernel of the whole set; see `ErrorOfCells.of_resamples`.
@@ -411,6 +387,8 @@ class SmoothError(TopLabelError):
         """
         position = self.kernel.coordinate(whole.totals / whole.counts)
         itself = torch.stack([whole.totals - whole.hits, whole.counts])
-        width = float(self_consistent(self.kernel, Residuals(position, itself)).width)
+        width = float(self_consistent(self.kernel, Residuals.at(position, itself)).width)
         weight = torch.cat([resampled.totals - resampled.hits, resampled.counts])
-        return self.kernel.error(Residuals(position, weight, masses=len(resampled.counts)), width)
+        return self.kernel.error(
+            Residuals.at(position, weight, masses=len(resampled.counts)), width
+        )

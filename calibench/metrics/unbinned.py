@@ -14,7 +14,7 @@ from calibench.ground.tensors import running_sums
 from calibench.metrics.base import PackedColumnsMetric, TopLabelMetric, function_of
 from calibench.metrics.formulas import DistinctCells
 from calibench.metrics.labelled import unpack
-from calibench.metrics.smoothing import KERNELS, SmoothError, error_and_width
+from calibench.metrics.smoothing import KERNELS, SmoothError, of_pairs, self_consistent
 
 _ENTRIES = 1 << 22  # of the matrix of pairs that are held at once
 _REPLICATES = 200
@@ -70,10 +70,10 @@ class SmoothCalibrationError(TopLabelMetric):
 
     def compute(self) -> Tensor:
         """The smooth calibration error, a float64 scalar."""
-        confidence, correct = self.pairs()
-        if len(confidence) == 0:
-            return torch.full((), torch.nan, dtype=torch.float64, device=confidence.device)
-        return error_and_width(confidence, correct, self.formula.kernel).error.squeeze(0)
+        packed, kernel = self.rows("packed"), self.formula.kernel
+        if len(packed) == 0:
+            return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
+        return self_consistent(kernel, of_pairs(self.pieces, kernel)).error.squeeze(0)
 
 
 class ConcaveFunction:

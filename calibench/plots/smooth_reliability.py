@@ -115,7 +115,7 @@ def smooth_reliability(
 
 
 def _smoothed(position: Tensor, weight: Tensor, width: float, at: Tensor) -> Tensor:
-    return REFLECTED.smoothed(Residuals(REFLECTED.coordinate(position), weight), width, at)
+    return REFLECTED.smoothed(Residuals.at(REFLECTED.coordinate(position), weight), width, at)
 
 
 def _ends(curves: Tensor) -> Floats:

@@ -84,7 +84,7 @@ def test_smooth_ece_is_resampled_at_the_width_of_the_set() -> None:
         confidence, predicted = log_probs.exp()[drawn].double().max(1)
         residual = confidence - (predicted == target[drawn]).double()
         weight = torch.stack([residual, torch.ones_like(residual)])
-        expected = kernel.error(Residuals(kernel.coordinate(confidence), weight), width)
+        expected = kernel.error(Residuals.at(kernel.coordinate(confidence), weight), width)
         assert replicate == pytest.approx(float(expected), abs=1e-9)
 
 
@@ -96,10 +96,10 @@ def test_sets_with_masses_of_their_own_have_the_smooth_errors_that_each_has_alon
     mass = 1 + torch.rand(3, 40, dtype=torch.float64)
     residual = torch.randn(3, 40, dtype=torch.float64)
     together = KERNELS[kernel].error(
-        Residuals(position, torch.cat([residual, mass]), masses=3), 0.1
+        Residuals.at(position, torch.cat([residual, mass]), masses=3), 0.1
     )
     alone = [
-        KERNELS[kernel].error(Residuals(position, torch.stack(pair)), 0.1)
+        KERNELS[kernel].error(Residuals.at(position, torch.stack(pair)), 0.1)
         for pair in zip(residual, mass, strict=True)
     ]
     assert together.tolist() == pytest.approx(torch.cat(alone).tolist(), abs=1e-12)

@@ -9,18 +9,20 @@ from scipy.optimize import linprog
 from scipy.signal import fftconvolve
 
 from calibench import metrics as M
+from calibench.metrics.convolution import (
+    even_spectrum,
+    interpolate_rows,
+    round_to_grid,
+    smooth_even,
+    smooth_open,
+)
 from calibench.metrics.smoothing import (
     KERNELS,
     REFLECTED,
     Residuals,
     SmoothingKernel,
     error_and_width,
-    even_spectrum,
-    interpolate_rows,
-    round_to_grid,
     self_consistent,
-    smooth_even,
-    smooth_open,
 )
 from calibench.metrics.unbinned import largest_correlation
 from tests.metrics.cases import batch
@@ -74,14 +76,15 @@ def drawn_residuals(sets: int, excess: float) -> Residuals:
     hits = torch.bernoulli(
         (position - excess).clamp(0, 1).expand(sets, -1), generator=torch.Generator().manual_seed(1)
     )
-    return Residuals(position, torch.cat([position - hits, torch.ones(1, 400).double()]))
+    return Residuals.at(position, torch.cat([position - hits, torch.ones(1, 400).double()]))
 
 
 @pytest.mark.parametrize("width", [0.01, 1 / 64, 37 / 1024, 1 / 16])
 def test_many_sets_have_the_errors_that_each_has_alone(width: float) -> None:
     # By matrix products over the cosines that the kernel leaves over, and by Fourier transforms.
     residuals = drawn_residuals(20, 0.05)
-    each = [Residuals(residuals.position, residuals.weight[[row, -1]]) for row in range(20)]
+    [(position, weight)] = residuals.pieces()
+    each = [Residuals.at(position, weight[[row, -1]]) for row in range(20)]
     expected = torch.cat([REFLECTED.error(one, width) for one in each])
     found = REFLECTED.error(residuals, width)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
@@ -109,7 +112,7 @@ def test_the_width_is_the_one_that_bisection_finds(kernel: SmoothingKernel, exce
 
 def test_a_residual_that_is_no_number_has_no_error() -> None:
     weight = torch.full((3, 4), torch.nan, dtype=torch.float64)
-    found = self_consistent(REFLECTED, Residuals(torch.rand(4).double(), weight))
+    found = self_consistent(REFLECTED, Residuals.at(torch.rand(4).double(), weight))
     assert found.error.isnan().all()
     assert found.width.tolist() == [1.0, 1.0]
 
@@ -129,7 +132,7 @@ def test_convolutions_are_numpys() -> None:
 
 def test_rounding_to_a_grid_keeps_mass_and_mean() -> None:
     position, weight = torch.rand(50, dtype=torch.float64), torch.rand(2, 50, dtype=torch.float64)
-    grid = round_to_grid(position, weight, 11)
+    grid = round_to_grid([(position, weight)], 11)
     points = torch.linspace(0, 1, 11, dtype=torch.float64)
     torch.testing.assert_close(grid.sum(1), weight.sum(1))
     torch.testing.assert_close(grid @ points, weight @ position)
