@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from calibench.calibrators import Calibrator
@@ -90,7 +91,7 @@ def _content(report: Report, asked: EvaluationOptions, suffix: str) -> bytes:
 def _of_models(
     evaluation: Evaluation,
     asked: EvaluationOptions,
-    models: Mapping[str, Mapping[str, Predictions]],
+    models: Mapping[str, dict[str, Predictions]],
     extent: Extent,
 ) -> Report:
     """One report of all models, with intervals and the best."""
@@ -102,7 +103,12 @@ def _of_models(
         names = {name: f"{of} {name}".strip() for name in (*evaluation.fittings(sets), RAW)}
         with stage_bars(names, STAGES) as watch:
             reports[model] = evaluation(
-                sets, bootstrap=asked.bootstrap, jobs=asked.jobs, extent=extent, watch=watch
+                sets,
+                bootstrap=asked.bootstrap,
+                jobs=asked.jobs,
+                extent=extent,
+                watch=watch,
+                after_fits=partial(sets.pop, "val", None),
             ).of_model(of)
     first, *others = reports.values()
     for other in others:

@@ -136,6 +136,7 @@ class Evaluation:
         jobs: int = 1,
         extent: Extent = Extent(),
         watch: StageWatch = lambda name, stage: None,
+        after_fits: Callable[[], object] = lambda: None,
     ) -> Report:
         """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
 
@@ -147,15 +148,26 @@ class Evaluation:
             jobs: Number of calibrators that are worked on at a time, each in a thread of its own; fewer of large sets.
             extent: How much of it is computed.
             watch: Called whenever a stage begins.
+            after_fits: Called once nothing else needs `val`, so that who holds it can let go of it.
         """
         fitted = self.fittings(sets)
+        sizes = {name: part.examples for name, part in sets.items()}
+        labels = {name: len(part.target) for name, part in sets.items()}
         if fitted:
             jobs = max(1, min(jobs, _LOGITS_AT_ONCE // max(1, sets["val"].logits.size)))
 
+        def fit(name: str) -> None:
+            watch(name, "fit")
+            fitted[name].fit(sets["val"])
+
+        for _ in in_threads(fit, fitted, jobs):
+            pass
+        said = remarks(sets["val"], fitted) if fitted else []
+        if not (extent.every or self.metrics):
+            sets = {name: part for name, part in sets.items() if name != VAL}
+            after_fits()
+
         def variant(name: str) -> tuple[list[Number], dict[Key, Floats]]:
-            if name in fitted:
-                watch(name, "fit")
-                fitted[name].fit(sets["val"])
             told = partial(watch, name)
             found, drawn = self._scored(sets, fitted.get(name), bootstrap, told, extent)
             found += self._of_choice(name, sets) if extent.every else []
@@ -174,9 +186,9 @@ class Evaluation:
             {MODEL: {name: one.parameters_dict() for name, one in fitted.items()}},
             {**(unavailable or {}), **lacking},
             replicates,
-            remarks(sets["val"], fitted) if fitted else [],
-            sizes={name: part.examples for name, part in sets.items()},
-            labels={name: len(part.target) for name, part in sets.items()},
+            said,
+            sizes=sizes,
+            labels=labels,
             n_bins=self.n_bins,
             bootstrap=bootstrap,
             priors=self.priors,
@@ -208,8 +220,7 @@ class Evaluation:
         """The numbers of all sets, and their replicates."""
         watch("score")
         of = fitted.log_probabilities if fitted else predicted_log_probabilities
-        needed = (name for name in sets if name != "val" or extent.every or self.metrics)
-        log_probs = {name: of(sets[name]) for name in needed}
+        log_probs = {name: of(part) for name, part in sets.items()}
         val = LabelledSet.of(sets["val"], log_probs["val"]) if "val" in log_probs else None
         found: list[Number] = []
         drawn: dict[Key, Floats] = {}
@@ -227,6 +238,7 @@ class Evaluation:
             known: dict[Key, Floats] = {}
             if bootstrap and labelled and name != "val":
                 watch("resample")
+                labelled.floors.forget_labels()
                 resamples = Resamples.of(part, bootstrap)
                 refits = extent.every or bool(self.metrics)
                 known |= self._replicates(part, labelled, numbers, resamples, refits=refits)

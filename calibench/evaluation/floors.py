@@ -176,6 +176,10 @@ class Floors:
             for few in torch.split(hits, max(1, _LOOKED_AT // size)):
                 yield few.view(-1, *shape).double()
 
+    def forget_labels(self) -> None:
+        """Let go of the labels of calibrated models; they are drawn again where they are needed again."""
+        vars(self).pop("_labels", None)
+
     @cached_property
     def _labels(self) -> Integers:
         """Labels of calibrated models, (N, draws): by inversion of each example's distribution."""

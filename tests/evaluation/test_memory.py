@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from torch.overrides import TorchFunctionMode
 from calibench.calibrators import AdaptiveTemperatureScaling
 from calibench.calibrators.names import DEFAULT, calibrators_named
 from calibench.evaluation.evaluation import Evaluation, Extent
+from calibench.evaluation.floors import Floors
+from calibench.metrics.formulas import ClasswiseError
 from calibench.runs import Predictions
 
 N, K = 1200, 400
@@ -29,13 +33,17 @@ class Largest(TorchFunctionMode):
         return given
 
 
-def test_no_operation_makes_a_matrix_of_all_examples_in_double_precision() -> None:
-    random = np.random.default_rng(0)
-    sets = {}
+def drawn_sets(n: int, k: int) -> dict[str, Predictions]:
+    random, sets = np.random.default_rng(0), {}
     for name in ("val", "test"):
-        logits = 3 * random.normal(size=(N, K)).astype(np.float32)
-        target = (logits / 1.5 + random.gumbel(size=(N, K))).argmax(1)
+        logits = 3 * random.normal(size=(n, k)).astype(np.float32)
+        target = (logits / 1.5 + random.gumbel(size=(n, k))).argmax(1)
         sets[name] = Predictions(logits, target, {"split": name, "kind": name})
+    return sets
+
+
+def test_no_operation_makes_a_matrix_of_all_examples_in_double_precision() -> None:
+    sets = drawn_sets(N, K)
     chosen = [
         one if one != "AdaptiveTemperatureScaling" else AdaptiveTemperatureScaling(rounds=5)
         for one in DEFAULT
@@ -46,3 +54,25 @@ def test_no_operation_makes_a_matrix_of_all_examples_in_double_precision() -> No
         evaluation(sets, bootstrap=20, extent=extent)
     size, what = largest.found
     assert size <= N * K * 4, f"{what} makes {size / (N * K * 8):.2f} x N x K x 8 bytes"
+
+
+def test_validation_is_let_go_of_before_anything_is_scored() -> None:
+    sets, held = drawn_sets(50, 3), []
+    val = weakref.ref(sets["val"])
+
+    def watch(name: str, stage: str) -> None:
+        held.append((stage, val() is not None))
+
+    extent, let_go = Extent(every=False), partial(sets.pop, "val")
+    report = Evaluation()(sets, extent=extent, watch=watch, after_fits=let_go)
+    assert set(held) == {("fit", True), ("score", False), ("done", False)}
+    assert report.sizes == {"val": 50, "test": 50}
+
+
+def test_labels_that_are_drawn_for_floors_are_not_kept_beside_resamples() -> None:
+    test = drawn_sets(50, 3)["test"]
+    floors = Floors(torch.from_numpy(test.logits).softmax(1), torch.from_numpy(test.target))
+    before = floors.of_calibrated(ClasswiseError(15))
+    floors.forget_labels()
+    assert "_labels" not in vars(floors)
+    assert (floors.of_calibrated(ClasswiseError(15)) == before).all()
