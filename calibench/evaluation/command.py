@@ -103,13 +103,9 @@ def _of_models(
         names = {name: f"{of} {name}".strip() for name in (*evaluation.fittings(sets), RAW)}
         with stage_bars(names, STAGES) as watch:
             reports[model] = evaluation(
-                sets,
-                bootstrap=asked.bootstrap,
-                jobs=asked.jobs,
-                extent=extent,
-                watch=watch,
+                sets, bootstrap=asked.bootstrap, jobs=asked.jobs, extent=extent, watch=watch,
                 after_fits=partial(sets.pop, "val", None),
-            ).of_model(of)
+            ).of_model(of)  # fmt: skip
     first, *others = reports.values()
     for other in others:
         first.numbers += other.numbers

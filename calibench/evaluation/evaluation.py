@@ -160,8 +160,7 @@ class Evaluation:
             watch(name, "fit")
             fitted[name].fit(sets["val"])
 
-        for _ in in_threads(fit, fitted, jobs):
-            pass
+        list(in_threads(fit, fitted, jobs))
         said = remarks(sets["val"], fitted) if fitted else []
         if not (extent.every or self.metrics):
             sets = {name: part for name, part in sets.items() if name != VAL}
@@ -179,21 +178,13 @@ class Evaluation:
         for found, drawn in in_threads(variant, [RAW, *fitted], jobs):
             numbers += found
             replicates |= drawn
-        test = sets["test"]
-        lacking = self._lacking(sets) | labels_without_rank(test)
+        parameters = {name: one.parameters_dict() for name, one in fitted.items()}
+        lacking = {**(unavailable or {})} | self._lacking(sets) | labels_without_rank(sets["test"])
+        posterior = str(sets["test"].metadata.get("posterior", ""))
         return Report(
-            numbers,
-            {MODEL: {name: one.parameters_dict() for name, one in fitted.items()}},
-            {**(unavailable or {}), **lacking},
-            replicates,
-            said,
-            sizes=sizes,
-            labels=labels,
-            n_bins=self.n_bins,
-            bootstrap=bootstrap,
-            priors=self.priors,
-            posterior=str(test.metadata.get("posterior", "")),
-        )
+            numbers, {MODEL: parameters}, lacking, replicates, said, sizes=sizes, labels=labels,
+            n_bins=self.n_bins, bootstrap=bootstrap, priors=self.priors, posterior=posterior,
+        )  # fmt: skip
 
     def _of_choice(self, name: str, sets: Mapping[str, Predictions]) -> list[Number]:
         """By what a calibrator is chosen: its cross-fitted NLL; none of few examples, of labels, or after priors."""

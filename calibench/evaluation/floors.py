@@ -167,9 +167,8 @@ class Floors:
     def _hits_of_drawn_labels(self, error: ErrorOfCells, shape: torch.Size) -> Iterator[Tensor]:
         """The same of each class, in chunks (some draws, K, cells)."""
         size, labels = shape.numel(), self._labels[:, : self._number(error)]
-        for some in np.split(
-            labels, range(step := max(1, _AT_ONCE // size), labels.shape[1], step), axis=1
-        ):
+        step = max(1, _AT_ONCE // size)
+        for some in np.split(labels, range(step, labels.shape[1], step), axis=1):
             hits = torch.zeros(some.shape[1], size, dtype=torch.int32)
             for rows, cells, _ in self.parts(error):
                 count_drawn_hits(hits, cells.index, some[rows])

@@ -189,12 +189,8 @@ def _push(what: Sequence[str], adding: Adding) -> int:
         )
     code = told(push(adding.to, url, names), url)
     if adding.by and adding.licence:
-        card = Card(
-            adding.about or "predictions of classifiers, with their numbers",
-            adding.by,
-            adding.licence,
-        )
-        write_card(place_of(url), card)
+        about = adding.about or "predictions of classifiers, with their numbers"
+        write_card(place_of(url), Card(about, adding.by, adding.licence))
         say(f"{url}/{CARD} says what they are; anyone checks them by: calibench verify {url}")
     return code
 
@@ -308,8 +304,7 @@ def _verdict_of(folder: Path, name: str) -> _Verdict:
     except (ExpectedFailure, ValueError, OSError) as error:
         line: list[str | PrintedNumber] = [name, "NO", *[""] * (2 + len(HEADLINE))]
         return _Verdict(line, [f"{name}: {error}"], digest)
-    scores = Scores(found.numbers)
-    numbers = [*map(scores.entry, measures("test", HEADLINE))]
+    numbers = [*map(Scores(found.numbers).entry, measures("test", HEADLINE))]
     says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
     line = [name, says, str(found.checked), str(found.claimed), *numbers]
     wrong = {difference.key for difference in found.wrong if difference.of_number}

@@ -137,9 +137,8 @@ def _differences(
         key = number.key
         for what, claimed in _parts(number).items():
             value = again.get(key, {}).get(what, math.nan)
-            allowed = tolerance(key, claimed, sets[key.split], exact=exact)
-            allowed = P_VALUE if what == "p" else allowed
-            if not _near(claimed, value, allowed):
+            of_value = tolerance(key, claimed, sets[key.split], exact=exact)
+            if not _near(claimed, value, P_VALUE if what == "p" else of_value):
                 yield Difference(key, what, claimed, value)
 
 
