@@ -172,71 +172,112 @@ def _train(
     experiment: Experiment, run: Run, claim: Claim | None, report: Callable[[int, int], None] | None
 ) -> Literal["done", "trial"]:
     """Train, evaluate and write everything but the status. Returns the status. The first process has the claim."""
-    config = experiment.config
     start = first_checkpoint(experiment, run, warn=claim is not None)
-    beginning = Beginning(run, experiment.yaml(), anew=config.overwrite and start is None)
-    started, timing = time.perf_counter(), Timing()
-    last = LastCheckpoint(run.checkpoints, config.checkpoint_every_n_steps)
-    monitor = MONITORED.get(config.evaluated_checkpoint)
-    numbered: Any = {"filename": "best", "monitor": monitor, "enable_version_counter": False}
-    best = [] if monitor is None else [ModelCheckpoint(run.checkpoints, **numbered)]
-    trace = experiment.trace
+    anew = experiment.config.overwrite and start is None
+    beginning, started, timing = (
+        Beginning(run, experiment.yaml(), anew=anew),
+        time.perf_counter(),
+        Timing(),
+    )
+    best = _best_checkpoint(experiment, run)
+    guards = [] if claim is None else [claim_guard(claim)]
     callbacks: list[Callback] = [
         ShapeCheck(),  # before anything is written
         beginning,
-        SeededSteps(config.seed_everything),
+        SeededSteps(experiment.config.seed_everything),
         NaNGuard(),
-        # before the callbacks that write files
-        *([claim_guard(claim)] if claim is not None else []),
+        *guards,  # before the callbacks that write files
         timing,
-        TrainingCurve(run.folder / "metrics.csv", trace.values),
+        TrainingCurve(run.folder / "metrics.csv", experiment.trace.values),
         *best,
-        last,
-        *trace.callbacks(run.checkpoints),
+        LastCheckpoint(run.checkpoints, experiment.config.checkpoint_every_n_steps),
+        *experiment.trace.callbacks(run.checkpoints),
+        *_progress(experiment, report),
     ]
-    if report is not None:
-        callbacks.append(epoch_report(report))  # the caller shows the progress
-    elif config.trainer.enable_progress_bar is not False:
-        callbacks.append(EpochProgress())
     with interruptible() as interruption, deaths_reported(lambda: experiment.trainer):
         experiment.build([*callbacks, interruption], enable_progress_bar=False)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         check_monitors(trainer, module.logged)
-        module.caveats = list(experiment.caveats)
-        if experiment.goes_on_in_float32:
-            module.caveats.append("trained in float32: the CPU had no bfloat16 instructions")
-            if claim is not None:
-                say(_IN_FLOAT32, to=sys.stderr)
-        if experiment.caveats and claim is not None:
-            warnings.warn(
-                f"{'; '.join(experiment.caveats)}. Their number is in the run's key.", stacklevel=2
-            )
+        _take_caveats(experiment, aloud=claim is not None)
         with refusals(beginning, start):
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
-        evaluated_alone = config.trainer.max_epochs == 0 and module.backbone.is_trained
+        evaluated_alone = trainer.max_epochs == 0 and module.backbone.is_trained
         untrained = trainer.global_step == 0 and not evaluated_alone
-        trial = bool(config.trainer.fast_dev_run) or untrained
+        trial = bool(experiment.config.trainer.fast_dev_run) or untrained
         # Before the best checkpoint is loaded, which brings its callbacks' states with it.
         earlier, seconds = sum(timing.earlier), [*timing.earlier, *timing.seconds]
         path = best[0].best_model_path if best and not trial else None
-        saved: dict[str, Predictions] = {}
-        for verb in (trainer.validate, trainer.test):
-            verb(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
-            if claim is not None:
-                claim.check()
-            saved |= save_collected(experiment, run.folder / "predictions")
+        saved = _predicted(experiment, run, claim, path)
         if trainer.is_global_zero:
             wall = time.perf_counter() - started + earlier
             made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", made, sealed=True)
-            evaluated = experiment.evaluation(saved, data.unavailable)
-            if claim is not None:
-                claim.check()
-            is_of = experiment.cell, settings(experiment.resolved)
-            how = experiment.evaluation_settings
-            write_metrics(run, *is_of, saved, evaluated, how, fast=trial)
+            _write_numbers(experiment, run, claim, saved, trial=trial)
         trainer.strategy.barrier("calibench: the run is written")
     return "trial" if trial else "done"
+
+
+def _best_checkpoint(experiment: Experiment, run: Run) -> list[ModelCheckpoint]:
+    """What keeps the checkpoint that is evaluated, if that is not the last one."""
+    monitor = MONITORED.get(experiment.config.evaluated_checkpoint)
+    numbered: Any = {"filename": "best", "monitor": monitor, "enable_version_counter": False}
+    return [] if monitor is None else [ModelCheckpoint(run.checkpoints, **numbered)]
+
+
+def _progress(experiment: Experiment, report: Callable[[int, int], None] | None) -> list[Callback]:
+    """What tells of epochs: the caller's function, or a bar."""
+    if report is not None:
+        return [epoch_report(report)]
+    return [] if experiment.config.trainer.enable_progress_bar is False else [EpochProgress()]
+
+
+def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:
+    """Give the module what is to be said of the run; one process says it."""
+    told = experiment.model.caveats = [*experiment.caveats]
+    if experiment.goes_on_in_float32:
+        told.append("trained in float32: the CPU had no bfloat16 instructions")
+        if aloud:
+            say(_IN_FLOAT32, to=sys.stderr)
+    if experiment.caveats and aloud:
+        warnings.warn(
+            f"{'; '.join(experiment.caveats)}. Their number is in the run's key.", stacklevel=3
+        )
+
+
+def _predicted(
+    experiment: Experiment, run: Run, claim: Claim | None, checkpoint: str | None
+) -> dict[str, Predictions]:
+    """Predict every set, by a checkpoint if there is one, and save that; in the first process by name."""
+    saved: dict[str, Predictions] = {}
+    for verb in (experiment.trainer.validate, experiment.trainer.test):
+        data = experiment.datamodule
+        verb(
+            experiment.model,
+            datamodule=data,
+            ckpt_path=checkpoint,
+            verbose=False,
+            weights_only=True,
+        )
+        if claim is not None:
+            claim.check()
+        saved |= save_collected(experiment, run.folder / "predictions")
+    return saved
+
+
+def _write_numbers(
+    experiment: Experiment,
+    run: Run,
+    claim: Claim | None,
+    saved: dict[str, Predictions],
+    *,
+    trial: bool,
+) -> None:
+    """Evaluate what was predicted, and write metrics.json."""
+    evaluated = experiment.evaluation(saved, experiment.datamodule.unavailable)
+    if claim is not None:
+        claim.check()
+    is_of = experiment.cell, settings(experiment.resolved)
+    write_metrics(run, *is_of, saved, evaluated, experiment.evaluation_settings, fast=trial)
 
 
 def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
