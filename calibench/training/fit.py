@@ -179,7 +179,7 @@ def _train(
         time.perf_counter(),
         Timing(),
     )
-    best = _best_checkpoint(experiment, run)
+    best, trace = _best_checkpoint(experiment, run), experiment.trace
     guards = [] if claim is None else [claim_guard(claim)]
     callbacks: list[Callback] = [
         ShapeCheck(),  # before anything is written
@@ -188,10 +188,10 @@ def _train(
         NaNGuard(),
         *guards,  # before the callbacks that write files
         timing,
-        TrainingCurve(run.folder / "metrics.csv", experiment.trace.values),
+        TrainingCurve(run.folder / "metrics.csv", trace.values),
         *best,
         LastCheckpoint(run.checkpoints, experiment.config.checkpoint_every_n_steps),
-        *experiment.trace.callbacks(run.checkpoints),
+        *trace.callbacks(run.checkpoints),
         *_progress(experiment, report),
     ]
     with interruptible() as interruption, deaths_reported(lambda: experiment.trainer):
