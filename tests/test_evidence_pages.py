@@ -360,17 +360,15 @@ BEHIND = {"BrierLoss": 0.016, "DualFocalLoss": 0.019, "FLSDLoss": 0.021, "BSCEGR
 def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
     found = table_of(pages, "speedrun")
     errors = {loss: float(row["Error %"].partition(" ")[0]) for loss, row in found.items()}
-    assert errors.pop("BSCEGRALoss") == 9.71
+    assert errors.pop("BSCEGRALoss") == 10.08
     assert 7 < min(errors.values()) < max(errors.values()) < 8.3
     runs = {loss: int(row["runs"]) for loss, row in found.items()}
-    few = {loss: count for loss, count in runs.items() if count < 3}
-    assert few == {"WeightedMMCELoss": 2, "AdaFocalLoss": 2, "BSCEGRALoss": 2}
-    assert runs[pages.BASE] == runs["GenerativeCrossEntropy"] == max(runs.values()) == 5
-    assert sum(runs.values()) == 31
+    assert runs.pop(pages.BASE) == runs.pop("GenerativeCrossEntropy") == 5
+    assert {*runs.values()} == {3}
     assert not any("**" in row["NLL +CVC"] for row in found.values())
     after = {loss: float(row["NLL +CVC"].partition(" ")[0]) for loss, row in found.items()}
     six = [after[loss] for loss in AT_ONE_LEVEL]
-    assert max(six) - min(six) < 0.006
+    assert max(six) - min(six) < 0.009
     differences = {loss: row[DIFFERENCE] for loss, row in found.items() if loss != pages.BASE}
     means = {loss: round(float(cell.partition(" ")[0]), 3) for loss, cell in differences.items()}
     behind = [means[loss] for loss in ("BrierLoss", "FLSDLoss", "DualFocalLoss")]
@@ -384,15 +382,17 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
         for of in (("nll", pages.speedrun.CVC), ("error", "raw"))
     )
     paired = nll - nll.loc[pages.BASE]
-    for loss in below:
-        assert ttest_1samp(paired.loc[loss].dropna(), 0).pvalue * len(differences) > 0.05
-    assert [*paired.loc["BSCEGRALoss"].dropna().round(3)] == [0.091, 0.046]
-    assert [*error.loc["BSCEGRALoss"].dropna().round(3)] == [0.105, 0.089]
+    p_values = {loss: ttest_1samp(paired.loc[loss].dropna(), 0).pvalue for loss in differences}
+    assert [loss for loss, p in p_values.items() if p * len(p_values) < 0.05] == ["DualFocalLoss"]
+    ends_of = [(of.min(), of.max()) for of in (paired.loc["BSCEGRALoss"], error.loc["BSCEGRALoss"])]
+    assert np.round(ends_of, 3).tolist() == [[0.046, 0.099], [0.089, 0.108]]
     assert error.loc["BSCEGRALoss"].std() == error.std(axis=1).max()
     on_cores = nll["cpu"].count(axis=1)
     assert {on_cores.pop(loss) for loss in (pages.BASE, "GenerativeCrossEntropy")} == {3}
-    assert on_cores.pop("FocalCalibrationLoss") == 2
+    twice = ("AdaFocalLoss", "FocalCalibrationLoss", "WeightedMMCELoss", "BSCEGRALoss")
+    assert {on_cores.pop(loss) for loss in twice} == {2}
     assert {*on_cores} == {1}
+    assert nll.drop(columns="cpu", level=0).count(axis=1).sum() == 16
 
 
 def test_what_is_said_of_the_orders_of_losses(pages: ModuleType) -> None:
@@ -550,7 +550,10 @@ def test_what_is_said_of_label_smoothing_and_of_the_search(pages: ModuleType) ->
     )
     assert [*errors] == [0.124, 0.106, 0.111]
     assert [*nll] == [0.365, 0.319, 0.323]
+    assert pages.rates.choices(pages.searched())["inside"].all()
     search = pages.searched().query("benchmark == 'cifar10_rates'")
+    at_34 = search[search["lr"] == 0.00433].set_index("loss")["error"].round(2).to_dict()
+    assert at_34 == {"BSCEGRALoss": 0.57, "BrierLoss": 0.11, "LabelSmoothingLoss": 0.36}
     tried = search[search["loss"] == "LabelSmoothingLoss"].set_index("lr").loc[[0.00051, 0.001465]]
     assert abs(tried["val_nll_ts"].diff().iloc[-1]) < 1e-4
     chosen = pages.rates.choices(search).droplevel("benchmark")["nll_ts"]
