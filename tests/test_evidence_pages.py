@@ -499,6 +499,24 @@ def test_what_is_said_of_the_small_speedrun(pages: ModuleType) -> None:
     assert spans == [0.285, 0.046]
 
 
+def test_what_is_said_of_one_rate(pages: ModuleType) -> None:
+    own, one = (
+        pages.speedrun.by_run(runs, "nll", pages.speedrun.CVC)
+        for runs in (pages.small_runs(), pages.at_one_rate())
+    )
+    less = (one - own).loc[["BrierLoss", "BSCEGRALoss", "LabelSmoothingLoss"]]
+    assert [*less.mean(axis=1).round(3)] == [0.016, 0.007, -0.007]
+    assert (less.iloc[:2] > 0).all(axis=None)
+    assert (own == one).all(axis=1).sum() == 7
+    above = one.mean(axis=1) - one.mean(axis=1)[pages.BASE]
+    assert round(above["BrierLoss"], 3) == 0.033
+    comparison = comparison_with_best(one.to_numpy())
+    base = [*one.index].index(pages.BASE)
+    worse = {loss for loss, of in zip(one.index, comparison.worse, strict=True) if of[base]}
+    assert worse == {"BrierLoss", "BSCEGRALoss"}
+    agree(pages.speedrun.tau(own.mean(axis=1), one.mean(axis=1)), "0.91 [0.76, 0.97]")
+
+
 def test_what_is_said_of_the_small_speedrun_on_cifar100(pages: ModuleType) -> None:
     found = table_of(pages, "speedrun small cifar100")
     assert len(found) == 10

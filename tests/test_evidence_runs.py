@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import runpy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +75,23 @@ def test_tuned_rows_are_numbers_of_the_committed_runs(name: str) -> None:
     assert rows <= found
 
 
-def small_runs() -> Iterator[dict[str, Any]]:
+SMALL = ("speedrun_small", "speedrun_small_numbers")
+
+
+def small_runs(archives: Sequence[str] = SMALL) -> Iterator[dict[str, Any]]:
     """The metrics of each run of the speedrun's small width."""
-    for name in ("speedrun_small", "speedrun_small_numbers"):
+    for name in archives:
         for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name(f"{name}.tar.xz")):
             yield run
 
 
-def test_rows_of_the_small_speedrun_are_numbers_of_the_committed_runs() -> None:
+@pytest.mark.parametrize(
+    ("name", "runs", "archives"),
+    [("small", 141, SMALL), ("one_rate", 9, ["speedrun_one_rate_numbers"])],
+)
+def test_rows_of_the_small_speedrun_are_numbers_of_the_committed_runs(
+    name: str, runs: int, archives: Sequence[str]
+) -> None:
     part = ("benchmark", "loss", "seed", "split", "calibrator", "metric")
     found = {
         (
@@ -90,13 +99,13 @@ def test_rows_of_the_small_speedrun_are_numbers_of_the_committed_runs() -> None:
             *(row[name] for name in part[3:]),
             f"{row['value']:.6g}",
         )
-        for run in small_runs()
+        for run in small_runs(archives)
         for row in run["rows"]
     }
-    with (BENCHMARKS / "results" / "speedrun_small.csv").open(newline="") as file:
-        rows = {tuple(row[name] for name in (*part, "value")) for row in csv.DictReader(file)}
+    with (BENCHMARKS / "results" / f"speedrun_{name}.csv").open(newline="") as file:
+        rows = {tuple(row[of] for of in (*part, "value")) for row in csv.DictReader(file)}
     numbers = 4 * 3  # validation NLL, error, NLL and ECE, raw and after two calibrators
-    assert len(rows) == 141 * numbers
+    assert len(rows) == runs * numbers
     assert rows <= found
 
 
