@@ -162,9 +162,15 @@ def _refined(grid: Sequence[float], best: int, slope: Callable[[float], float]) 
     from scipy.optimize import brentq
 
     left, right = sorted((grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]))
-    if slope(left) < 0 < slope(right):
-        return float(brentq(slope, left, right, xtol=1e-14, rtol=1e-12))
-    return grid[best]
+    if not slope(left) < 0 < slope(right):
+        return grid[best]
+    given = [
+        slope
+    ]  # brentq's function refers to itself, and would keep the logits until the collector comes
+    try:
+        return float(brentq(lambda x: given[0](x), left, right, xtol=1e-14, rtol=1e-12))
+    finally:
+        given.clear()
 
 
 def _increasing_root(
