@@ -507,6 +507,7 @@ def test_what_is_said_of_one_rate(pages: ModuleType) -> None:
     less = (one - own).loc[["BrierLoss", "BSCEGRALoss", "LabelSmoothingLoss"]]
     assert [*less.mean(axis=1).round(3)] == [0.016, 0.007, -0.007]
     assert (less.iloc[:2] > 0).all(axis=None)
+    assert [*less.loc["LabelSmoothingLoss"].round(3)] == [-0.029, 0.010, -0.003]
     assert (own == one).all(axis=1).sum() == 7
     above = one.mean(axis=1) - one.mean(axis=1)[pages.BASE]
     assert round(above["BrierLoss"], 3) == 0.033
