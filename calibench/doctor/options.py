@@ -96,7 +96,6 @@ def examine(
         from calibench.doctor.examples import check_together, checked
         from calibench.evaluation.calibrate import save_calibrator
         from calibench.ground.threads import one_thread
-    from threadpoolctl import threadpool_limits
 
     if isinstance(test := read["test"], Arrays) and test.labels is None:
         raise ValueError("a verdict needs labels: `calibench.doctor(logits, labels)`.")
@@ -107,7 +106,7 @@ def examine(
     if "val" in sets:
         check_together(sets["test"], sets["val"])
     watched = partial(with_progress, title="calibrators")
-    with one_thread(), threadpool_limits(1):  # operations are small
+    with one_thread():  # operations are small
         diagnosis = diagnose(
             sets["test"],
             sets.get("val"),

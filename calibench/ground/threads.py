@@ -12,9 +12,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def use_threads(count: int) -> None:
+    """Let torch, and the libraries of linear algebra that are loaded, use so many threads from now on.
+
+    Torch's own number says nothing to those of numpy and scipy. Processes side by side, each with as many threads as
+    there are cores, take several times as long.
+    """
+    torch.set_num_threads(count)
+    threadpool_limits(count)
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch from splitting its operations over cores.
+    """Keep torch and the libraries of linear algebra from splitting their operations over cores.
 
     Operations of a few thousand numbers, one after the other, take up to ten times as long on threads that wait for a
     core which another process uses.
@@ -22,13 +32,14 @@ def one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with threadpool_limits(1):
+            yield
     finally:
         torch.set_num_threads(threads)
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
-    """`map` with up to `jobs` threads; with more than one, torch and the libraries of linear algebra use one in each.
+    """`map` with up to `jobs` threads; with more than one, each is `one_thread`.
 
     Torch, numpy and scikit-learn let go of the interpreter while they compute.
     """
@@ -37,7 +48,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterato
         return
     pool = ThreadPoolExecutor(jobs)
     try:
-        with one_thread(), threadpool_limits(1):
+        with one_thread():
             yield from pool.map(work, items)
     finally:
         pool.shutdown(cancel_futures=True)

@@ -182,9 +182,9 @@ def _has_logits(record: Record) -> bool:
 
 def _use_one_core() -> None:
     """Use one core, as the other processes use the others."""
-    import torch
+    from calibench.ground.threads import use_threads
 
-    torch.set_num_threads(1)
+    use_threads(1)
 
 
 def _row(table: Table, row: Row) -> Json:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
-import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -34,6 +33,7 @@ from calibench.ground.errors import UsageError, pip_install
 from calibench.ground.family import load_plugins, reach_own_classes
 from calibench.ground.lazily import load
 from calibench.ground.output import here
+from calibench.ground.threads import use_threads
 from calibench.runs import Cell, Run, settings
 from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.keys import RunKeys
@@ -272,7 +272,7 @@ class Experiment(LightningCLI):
     @cached_property
     def _built(self) -> Any:
         """The objects that the configuration describes, except the trainer."""
-        torch.set_num_threads(self.config.threads)
+        use_threads(self.config.threads)
         with _refusals():
             return self.parser.instantiate_classes(self.config)
 

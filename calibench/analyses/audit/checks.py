@@ -19,6 +19,7 @@ from calibench.ground.distributed import gather_batch
 from calibench.ground.family import reach_own_classes
 from calibench.ground.lazily import load
 from calibench.ground.processes import spread
+from calibench.ground.threads import use_threads
 from calibench.losses import CalibrationLoss
 from calibench.training.messages import Parser
 from calibench.training.mistakes import check_class
@@ -302,7 +303,7 @@ def in_processes(subject: Subject, *, processes: int) -> CheckAnswer:
 
 
 def _one_rank(task: _Rank) -> CheckAnswer:
-    torch.set_num_threads(1)
+    use_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{task.file}", rank=task.rank, world_size=task.processes,
         timeout=timedelta(minutes=2),

@@ -23,6 +23,7 @@ from calibench.evaluation.further_metrics import LabelledSet, further_numbers, i
 from calibench.evaluation.scoring import values
 from calibench.evaluation.settings import calibrator_of
 from calibench.ground.family import load_plugins
+from calibench.ground.threads import use_threads
 from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions, write_atomically
@@ -62,7 +63,7 @@ class CalibratorFit:
 
 def alone() -> None:
     """Let each worker process use one core."""
-    torch.set_num_threads(1)
+    use_threads(1)
     load_plugins("calibrators")
 
 
