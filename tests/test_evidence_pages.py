@@ -6,6 +6,7 @@ import csv
 import importlib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -745,19 +746,55 @@ def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
     agree(together, "0.64 [0.47, 0.77]")
 
 
-def test_what_is_said_of_methods(pages: ModuleType) -> None:
-    _, *rows = pages.TABLES["changes"]()
+SETS_WITH_METHODS = {"": {"LabelSmoothing", "ensemble of 3"}, " cifar10": {"ensemble of 3"}}
+
+
+@pytest.mark.parametrize(("data", "better"), SETS_WITH_METHODS.items())
+def test_what_is_said_of_methods(pages: ModuleType, data: str, better: set[str]) -> None:
+    _, *rows = pages.TABLES[f"changes{data}"]()
     after = {(of, name): ends(cells[-1]) for of, name, _, *cells in rows}
     losses = [interval for (of, _), interval in after.items() if of == "cross-entropy"]
     assert len(losses) == 3
-    assert all(low > 0 for low, _ in losses)  # in place of cross-entropy none lowers the NLL
-    better = {name for (_, name), (_, high) in after.items() if high < 0}
-    assert better == {"LabelSmoothing", "ensemble of 3"}
+    assert all(high > 0 for _, high in losses)  # in place of cross-entropy none lowers the NLL
+    assert {name for (_, name), (_, high) in after.items() if high < 0} == better
     raw = {name for of, name, _, *cells in rows if ends(cells[0])[1] < 0}
     assert raw == {"ensemble of 3"}
-    _, *scores = pages.TABLES["methods"]()
+    _, *scores = pages.TABLES[f"methods{data}"]()
     by_method = {
         name: [float(cell.rpartition(" / ")[2]) for cell in cells] for name, *cells in scores
     }
     for name in better:
         assert all(np.less(by_method[name], by_method["plain"]))  # with any loss
+
+
+def test_what_is_said_of_methods_on_cifar10(pages: ModuleType) -> None:
+    found = pages.with_methods("cifar10_methods").drop(columns="benchmark")
+    runs = found.set_index(["method", "loss", "seed"])
+    plain, ensembles = runs.loc["plain"], runs.loc["ensemble of 3"]
+    seed = plain.index.get_level_values("seed")
+    assert len(plain) == 36
+    members = plain.groupby(["loss", seed - (seed - 1) % 3])[["error", "nll_cvc"]].mean()
+    gain = members - ensembles[["error", "nll_cvc"]]
+    assert len(gain) == 12
+    assert (gain["nll_cvc"].min(), gain["nll_cvc"].max()) == pytest.approx((0.043, 0.048), abs=5e-4)
+    assert (gain["error"].min(), gain["error"].max()) == pytest.approx((0.012, 0.018), abs=5e-4)
+    of_losses = plain.groupby("loss")["nll_cvc"].mean()
+    assert of_losses.max() - of_losses.min() == pytest.approx(0.020, abs=5e-4)
+
+    def change(method: str) -> Any:
+        return (runs.loc[method] - plain)["nll_cvc"].dropna().unstack()
+
+    means = [
+        change(name).to_numpy().mean() for name in ("LabelSmoothing", "RegMixup", "SAM", "EMA")
+    ]
+    assert max(map(abs, means)) < 0.0035
+    smoothed = change("LabelSmoothing")
+    lower = {"BrierLoss", "FLSDLoss"}
+    assert (smoothed.loc[list(lower)] < 0).to_numpy().all()
+    others = smoothed.drop(index=list(lower)).mean(axis=1).abs()
+    assert others.max() < 0.0025
+    assert change("RegMixup").loc["BrierLoss"].mean() == pytest.approx(-0.019, abs=5e-4)
+    mixup = runs.loc["Mixup"].groupby("loss")["error"].mean()
+    assert (mixup.min(), mixup.max()) == pytest.approx((0.127, 0.140), abs=5e-4)
+    error = plain.groupby("loss")["error"].mean()
+    assert (error.min(), error.max()) == pytest.approx((0.109, 0.117), abs=6e-4)

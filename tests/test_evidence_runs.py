@@ -75,6 +75,23 @@ def test_tuned_rows_are_numbers_of_the_committed_runs(name: str) -> None:
     assert rows <= found
 
 
+def test_rows_of_methods_on_cifar10_are_numbers_of_the_committed_runs() -> None:
+    calibrators = ("raw", "TemperatureScaling", "CrossValidatedCalibration")
+    found = set()
+    for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name("methods_numbers.tar.xz")):
+        nll = {
+            row["calibrator"]: f"{row['value']:.6g}"
+            for row in run["rows"]
+            if (row["metric"], row["split"]) == ("nll", "test")
+        }
+        found.add((run["loss"], str(run["seed"]), *(nll[name] for name in calibrators)))
+    with (BENCHMARKS / "results" / "methods.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["benchmark"] == "cifar10_methods"]
+    assert len(rows) == 128
+    names = ("loss", "seed", "nll", "nll_ts", "nll_cvc")
+    assert {tuple(row[name] for name in names) for row in rows} == found
+
+
 SMALL = ("speedrun_small", "speedrun_small_numbers")
 
 

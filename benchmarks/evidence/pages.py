@@ -295,6 +295,12 @@ def full_runs(data: str = "cifar10") -> pd.DataFrame:
     return speedrun.at_chosen_rates(runs[runs["benchmark"] == f"{data}_speedrun"])
 
 
+def with_methods(benchmark: str) -> pd.DataFrame:
+    """The runs of a benchmark with each method, and their ensembles."""
+    runs = pd.read_csv(RESULTS / "methods.csv")
+    return runs[runs["benchmark"] == benchmark]
+
+
 def claims_table() -> Iterator[list[str]]:
     """The papers' claims, one by one."""
     yield ["paper", "claim", "found", "data sets", "verdict"]
@@ -412,8 +418,10 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
         {data: full_runs(data) for data in ("cifar10", "cifar100")},
         {data: small_runs(data) for data in SMALL},
     ),
-    "methods": lambda: training_methods.scores(pd.read_csv(RESULTS / "methods.csv")),
-    "changes": lambda: training_methods.changes(pd.read_csv(RESULTS / "methods.csv")),
+    "methods": lambda: training_methods.scores(with_methods("digits_lt")),
+    "changes": lambda: training_methods.changes(with_methods("digits_lt")),
+    "methods cifar10": lambda: training_methods.scores(with_methods("cifar10_methods")),
+    "changes cifar10": lambda: training_methods.changes(with_methods("cifar10_methods")),
     "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),
     "label shift digits_lt": lambda: shifted("digits_lt"),
     "label shift cifar10_lt": lambda: shifted("cifar10_lt_small"),

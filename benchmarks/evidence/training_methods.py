@@ -2,14 +2,14 @@
 
     python benchmarks/evidence/training_methods.py RESULTS > benchmarks/results/methods.csv
 
-A line for each finished run of `suites/methods_cpu` and each ensemble of three of its plain runs.
+A line for each finished run of `suites/methods_cpu` and each ensemble of three of its runs.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ COLUMNS = ["benchmark", "loss", "method", "seed", "error", *(f"nll{end}" for end
 MEMBERS = 3
 
 
-def method(settings: dict[str, Any]) -> str:
+def parts(settings: dict[str, Any]) -> list[str]:
     """What a run has on top of its loss, by its settings."""
     parts = ("data.init_args.mixing.class_path", "model.sharpness.class_path")
     lists = ("data.init_args.mixing", "trainer.callbacks")
@@ -34,19 +34,30 @@ def method(settings: dict[str, Any]) -> str:
     paths += [each["class_path"] for part in lists for each in settings.get(part) or ()]
     if "ensemble" in settings:
         paths.append(f"ensemble of {settings['ensemble']}")
-    return " + ".join(path.rpartition(".")[2] for path in paths) or PLAIN
+    return [path.rpartition(".")[2] for path in paths]
 
 
-def row(run: Run) -> list[str]:
+def rows(runs: Iterable[Run]) -> Iterator[list[str]]:
+    """The lines of runs. What all runs of a benchmark have on top of their loss is the benchmark's, no method."""
+    contents = [read_json(run.folder / "metrics.json") for run in runs]
+    usual: dict[str, set[str]] = {}
+    for content in contents:
+        of_run = set(parts(content["settings"]))
+        usual[content["benchmark"]] = usual.get(content["benchmark"], of_run) & of_run
+    for content in contents:
+        yield row(content, usual[content["benchmark"]])
+
+
+def row(content: dict[str, Any], usual: set[str]) -> list[str]:
     """The line of a run."""
-    content = read_json(run.folder / "metrics.json")
+    own = [part for part in parts(content["settings"]) if part not in usual]
     test = {
         (row["metric"], row["calibrator"]): row["value"]
         for row in content["rows"]
         if row["split"] == "test"
     }
     scores = [test["error", "raw"], *(test["nll", name] for name in CALIBRATED.values())]
-    place = [content["benchmark"], content["loss"], method(content["settings"]), content["seed"]]
+    place = [content["benchmark"], content["loss"], " + ".join(own) or PLAIN, content["seed"]]
     return [*map(str, place), *(f"{score:.6g}" for score in scores)]
 
 
@@ -98,7 +109,7 @@ def main(folders: Sequence[str]) -> None:
     """Print the lines of all finished runs below the folders as CSV."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(sorted(row(run) for run in finished_runs([*map(Path, folders)])))
+    writer.writerows(sorted(rows(finished_runs([*map(Path, folders)]))))
 
 
 if __name__ == "__main__":
