@@ -1,6 +1,7 @@
 """Learning-rate schedules in optimiser steps."""
 
 import math
+from typing import Any, Literal
 
 import lightning.pytorch as L
 from torch import Tensor
@@ -93,3 +94,57 @@ class WarmupCosineLR(SequentialLR):
             CosineAnnealingLR(optimizer, max(1, steps - rising)),
         ]
         super().__init__(optimizer, parts, milestones=[rising])
+
+
+class TimmLR(LRScheduler):
+    """A schedule of timm, `timm.scheduler.create_scheduler_v2`, over the steps of the training.
+
+    The whole training is one of its epochs, so numbers of epochs are shares of the training.
+
+    Args:
+        optimizer: Its learning rates are those at the peak.
+        total_steps: Steps of the whole training.
+        schedule: Which one.
+        warmup: Share of the steps that rise linearly, in [0, 1).
+        warmup_lr: Learning rate of the first step, at least 0, of every group.
+        min_lr: Learning rate at the end, at least 0, of every group.
+        options: Further arguments of timm's function, such as `decay_rate`, `cycle_limit` or `k_decay`.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        total_steps: int,
+        *,
+        schedule: Literal["cosine", "tanh", "poly", "step", "multistep"] = "cosine",
+        warmup: float = 0.05,
+        warmup_lr: float = 1e-5,
+        min_lr: float = 0.0,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        from timm.scheduler.scheduler_factory import create_scheduler_v2
+
+        given: dict[str, Any] = {
+            "warmup_epochs": unit_interval("warmup", warmup),
+            "warmup_lr": non_negative("warmup_lr", warmup_lr),
+            "min_lr": non_negative("min_lr", min_lr),
+            **(options or {}),
+        }
+        steps = positive_integer("total_steps", total_steps)
+        try:
+            self._of_timm, _ = create_scheduler_v2(
+                optimizer, schedule, 1, step_on_epochs=False, updates_per_epoch=steps, **given
+            )
+        except TypeError as error:
+            raise ValueError(f"`options`: {error}.") from error
+        super().__init__(optimizer)
+
+    def get_lr(self) -> list[float | Tensor]:
+        """The learning rate of each group at this step."""
+        self._of_timm.step_update(self.last_epoch)
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but timm's schedule, which has no state."""
+        state: dict[str, Any] = super().state_dict()
+        return {name: value for name, value in state.items() if name != "_of_timm"}

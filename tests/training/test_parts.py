@@ -35,7 +35,7 @@ COMBINED = {
 }
 OVERLAYS = {
     "sam": ["protocols/sam", "protocols/ema", "protocols/mixup"],
-    "asam": ["protocols/asam", "protocols/ema", "protocols/cutmix"],
+    "asam": ["protocols/asam", "protocols/ema", "protocols/cutmix", "protocols/timm_cosine"],
     "augmix": [
         "protocols/augmix", "protocols/label_smoothing", "protocols/swa", "protocols/warmup_cosine",
         "protocols/symmetric_noise",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import lightning.pytorch as L
@@ -9,13 +11,19 @@ import numpy as np
 import pytest
 import torch
 from lightning.pytorch.callbacks import LambdaCallback
+from timm.scheduler import CosineLRScheduler, TanhLRScheduler
 from torch import nn
 
 from calibench.backbones import MLP
 from calibench.data import DigitsDataModule
 from calibench.losses import CrossEntropyLoss
 from calibench.training.module import ClassificationModule
-from calibench.training.schedules import TriangularLR, WarmupCosineLR, steps_of_training
+from calibench.training.schedules import (
+    TimmLR,
+    TriangularLR,
+    WarmupCosineLR,
+    steps_of_training,
+)
 
 
 def rates(steps: int, **arguments: float) -> list[list[float]]:
@@ -63,17 +71,50 @@ def test_after_the_end_the_rate_stays() -> None:
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
 
 
-def test_the_state_goes_on_in_another_object() -> None:
+@pytest.mark.parametrize(
+    ("ours", "timms"),
+    [
+        ({"options": {"k_decay": 2.0}}, lambda of: CosineLRScheduler(of, 40, k_decay=2.0, **WARMED)),
+        ({"schedule": "tanh", "min_lr": 0.3}, lambda of: TanhLRScheduler(of, 40, lr_min=0.3, **WARMED)),
+    ],
+    ids=["cosine", "tanh"],
+)  # fmt: skip
+def test_timms_schedules_are_timms(ours: dict[str, Any], timms: Callable[..., Any]) -> None:
+    weight, bias = nn.Linear(1, 1).parameters()
+    one, other = (
+        torch.optim.SGD([{"params": [weight]}, {"params": [bias], "lr": 64.0}], lr=2.0)
+        for _ in range(2)
+    )
+    scheduler, expected = TimmLR(one, 40, warmup=0.2, warmup_lr=0.1, **ours), timms(other)
+    for step in range(42):
+        expected.step_update(step)
+        seen, wanted = ([group["lr"] for group in of.param_groups] for of in (one, other))
+        assert seen == wanted
+        one.step()
+        scheduler.step()
+
+
+WARMED = {"warmup_t": 8, "warmup_lr_init": 0.1, "t_in_epochs": False}
+
+
+def test_an_argument_that_timm_does_not_have_is_refused() -> None:
+    optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    with pytest.raises(ValueError, match=r"`options`: .*'wrong'"):
+        TimmLR(optimizer, 10, options={"wrong": 1})
+
+
+@pytest.mark.parametrize("schedule", [TriangularLR, WarmupCosineLR, TimmLR])
+def test_the_state_goes_on_in_another_object(schedule: Callable[..., Any]) -> None:
     layer = nn.Linear(1, 1)
     optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
-    scheduler = TriangularLR(optimizer, 10)
+    scheduler = schedule(optimizer, 10)
     for _ in range(4):
         optimizer.step()
         scheduler.step()
     other = torch.optim.SGD(layer.parameters(), lr=1.0)
-    resumed = TriangularLR(other, 10)
+    resumed = schedule(other, 10)
     other.load_state_dict(optimizer.state_dict())
-    resumed.load_state_dict(scheduler.state_dict())
+    resumed.load_state_dict(copy.deepcopy(scheduler.state_dict()))
     for _ in range(6):
         for one in (optimizer, other):
             one.step()
