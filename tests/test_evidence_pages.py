@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -406,6 +407,18 @@ def test_what_is_said_of_the_orders_of_losses(pages: ModuleType) -> None:
     agree(orders["small width: cifar10 and cifar10_lt"][0], "-0.44 [-0.78, 0.10]")
     agree(orders["small width: cifar10 and cifar10_lt"][1], "-0.33 [-0.73, 0.23]")
     agree(orders["small width: cifar10 and cifar100_lt"][1], "-0.17 [-0.63, 0.39]")
+    agree(orders["full width: cifar10 and cifar10_lt"][1], "0.00 [-0.52, 0.52]")
+    agree(orders["full width: cifar10 and cifar100_lt"][1], "-0.17 [-0.63, 0.39]")
+    agree(orders["cifar10_lt: small and full width"][1], "0.47 [-0.02, 0.78]")
+    agree(orders["cifar100_lt: small and full width"][1], "0.73 [0.39, 0.90]")
+    agree(orders["cifar10_overconfident: small and full width"][1], "0.71 [0.15, 0.93]")
+    for width, other in product(("full", "small"), ("_lt", "0_lt", "_overconfident")):
+        low, high = ends(orders[f"{width} width: cifar10 and cifar10{other}"][1])
+        assert low < 0 < high
+    tails = [pages.full_runs(data) for data in ("cifar10_lt", "cifar100_lt")]
+    for of, tau in (("raw", "0.82 [0.56, 0.93]"), (pages.speedrun.CVC, "0.38 [-0.13, 0.73]")):
+        both = (pages.speedrun.by_run(some, "nll", of).mean(axis=1) for some in tails)
+        agree(pages.speedrun.tau(*both), tau)
 
 
 def test_what_is_said_of_cifar100_at_full_width(pages: ModuleType) -> None:
@@ -695,6 +708,120 @@ def test_what_is_said_of_the_overconfident_regime(pages: ModuleType) -> None:
     orders = {row[0]: row[1:] for row in pages.TABLES["speedrun orders"]()}
     for tau in orders["small width: cifar10 and cifar10_overconfident"]:
         agree(tau, "-0.05 [-0.66, 0.60]")
+
+
+def test_what_is_said_of_long_tails_at_full_width(pages: ModuleType) -> None:
+    speedrun, four, places = pages.speedrun, [*LESS_CONFIDENT], ("raw", pages.speedrun.CVC)
+    ten, hundred = (
+        [speedrun.by_run(pages.full_runs(data), "nll", of) for of in places]
+        for data in ("cifar10_lt", "cifar100_lt")
+    )
+    assert {of.shape for of in (*ten, *hundred)} == {(10, 3)}
+    for (raw, cvc), spared in ((ten, set()), (hundred, {"BrierLoss"})):
+        assert set(raw.index[cvc.mean(axis=1) < raw.mean(axis=1)]) == spared
+        lead = raw.loc[pages.BASE].mean() - raw.loc["LogitAdjustedLoss"].mean()
+        assert lead == pytest.approx(0.43, abs=5e-3)
+    adjusted = [of.loc["LogitAdjustedLoss"].mean() for of in ten]
+    assert adjusted[1] - adjusted[0] == pytest.approx(0.31, abs=5e-3)
+    for data, base, adjusted_error, least in (
+        ("cifar10_lt", 34, 20.9, 31), ("cifar100_lt", 66, 60.6, 63.8),
+    ):  # fmt: skip
+        errors = 100 * speedrun.by_run(pages.full_runs(data), "error", "raw").mean(axis=1)
+        assert round(errors[pages.BASE]) == base
+        assert errors.pop("LogitAdjustedLoss") == pytest.approx(adjusted_error, abs=0.05)
+        assert errors.min() > least
+
+    def ahead(of: Any) -> Any:
+        return of.loc[pages.BASE] - of.drop(index=pages.BASE)
+
+    for of, least, most in (
+        (ten[0], 0.09, 0.20),
+        (hundred[0], 0.10, 0.21),
+        (hundred[1], 0.15, 0.24),
+    ):
+        lead = ahead(of).loc[four]
+        assert (lead > 0).all(axis=None)
+        means = lead.mean(axis=1).round(2)
+        assert (means.min(), means.max()) == (least, most)
+    after = ahead(ten[1])
+    won = {loss: int((after.loc[loss] > 0).sum()) for loss in four}
+    assert {loss for loss, count in won.items() if count == 3} == {*four} - {"BSCEGRALoss"}
+    assert won["BSCEGRALoss"] == 2
+    mean, raw = after.mean(axis=1), ahead(ten[0]).mean(axis=1)
+    assert mean["FLSDLoss"] == pytest.approx(0.04, abs=5e-3)
+    assert mean[["DualFocalLoss", "LogitAdjustedLoss"]].tolist() == pytest.approx(
+        [0.135, 0.132], abs=6e-4
+    )
+    shown = [of[loss] for loss in ("DualFocalLoss", "FocalCalibrationLoss") for of in (raw, mean)]
+    assert shown == pytest.approx([0.200, 0.135, 0.154, 0.080], abs=6e-4)
+
+    def told(of: Any) -> set[str]:
+        comparison = comparison_with_best(of.to_numpy())
+        base = [*of.index].index(pages.BASE)
+        return {loss for loss, is_ in zip(of.index, comparison.worse[base], strict=True) if is_}
+
+    assert told(ten[1]) == {"DualFocalLoss", "LogitAdjustedLoss"}
+    assert told(hundred[1]) == {*hundred[1].index} - {pages.BASE, "BrierLoss", "WeightedMMCELoss"}
+
+
+def test_what_is_said_of_the_overconfident_regime_at_full_width(pages: ModuleType) -> None:
+    found = table_of(pages, "speedrun overconfident")
+    assert {row["runs"] for row in found.values()} == {"3"}
+    errors = {loss: float(row["Error %"].partition(" ")[0]) for loss, row in found.items()}
+    assert (round(errors["LabelSmoothingLoss"], 1), round(errors[pages.BASE], 1)) == (12.3, 13.2)
+    raw, cvc = (
+        pages.speedrun.by_run(pages.full_runs("cifar10_overconfident"), "nll", of)
+        for of in ("raw", pages.speedrun.CVC)
+    )
+    before, after = (of - of.loc[pages.BASE] for of in (raw, cvc))
+    ahead = {loss for loss in after.index if (after.loc[loss] < 0).all()}
+    assert ahead == {"LabelSmoothingLoss", "FocalCalibrationLoss", "BrierLoss"}
+    for loss, said in (
+        ("LabelSmoothingLoss", (-0.021, -0.038, -0.003)),
+        ("FocalCalibrationLoss", (-0.012, -0.022, -0.003)),
+        ("BrierLoss", (-0.010, -0.022, 0.002)),
+    ):
+        cell = found[loss][DIFFERENCE]
+        assert (float(cell.partition(" ")[0]), *ends(cell)) == pytest.approx(said, abs=6e-4)
+    first = {loss for loss in before.index if (before.loc[loss] < 0).all()}
+    assert first == {"FocalCalibrationLoss", "BrierLoss", "DualFocalLoss"}
+    means = before.mean(axis=1)[["FocalCalibrationLoss", "BrierLoss", "DualFocalLoss"]]
+    assert means.tolist() == pytest.approx([-0.045, -0.038, -0.025], abs=6e-4)
+    assert before.loc["LabelSmoothingLoss"].min() > 0
+    assert after.loc["FLSDLoss"].mean() == pytest.approx(0.05, abs=1e-3)
+    comparison = comparison_with_best(cvc.to_numpy())
+    base = [*cvc.index].index(pages.BASE)
+    behind = {loss for loss, is_ in zip(cvc.index, comparison.worse[base], strict=True) if is_}
+    assert behind == {"LabelSmoothingLoss", "FocalCalibrationLoss"}
+
+
+def test_what_is_said_of_calibrators_on_corrupted_images(pages: ModuleType) -> None:
+    """A calibrator of clean images that takes confidence away helps on corrupted ones, one that adds it harms."""
+
+    def changes(data: str) -> Any:
+        runs = pages.speedrun.on_corrupted(pages.full_runs(data))
+        sets = [f"severity {severity}" for severity in pages.speedrun.SEVERITIES]
+        of = {
+            name: [
+                pages.speedrun.by_run(runs, "nll", calibrator, name).mean(axis=1)
+                for calibrator in ("raw", pages.speedrun.CVC)
+            ]
+            for name in sets
+        }
+        return [after - raw for raw, after in of.values()]
+
+    augmented, without = changes("cifar10"), changes("cifar10_overconfident")
+    helped = ["CrossEntropyLoss", "GenerativeCrossEntropy", "BrierLoss", "FocalCalibrationLoss"]
+    by_severity = np.array([of[helped] for of in without])
+    assert (by_severity < 0).all()
+    assert (np.diff(by_severity, axis=0) < 0).all()
+    assert by_severity[-1, :2] == pytest.approx([-0.31, -0.43], abs=5e-3)
+    for of in without[1:]:
+        assert (of.drop(index=helped) > 0).all()
+    assert all((of > 0).all() for of in augmented[1:])
+    ends_of = [*without[2].drop(index=helped), *augmented[2]]
+    assert (min(ends_of[:3]), max(ends_of[:3])) == pytest.approx((0.13, 0.21), abs=7e-3)
+    assert (min(ends_of[3:]), max(ends_of[3:])) == pytest.approx((0.10, 1.09), abs=7e-3)
 
 
 def test_what_is_said_of_the_parts_and_of_what_the_choice_takes_away(pages: ModuleType) -> None:

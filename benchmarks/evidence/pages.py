@@ -77,7 +77,7 @@ SETS = {
     "newsgroups": "20 Newsgroups",
     "ag_news": "AG News",
 }
-SMALL = ("cifar10", "cifar100", "cifar10_lt", "cifar100_lt", "cifar10_overconfident")
+SPEEDRUNS = ("cifar10", "cifar100", "cifar10_lt", "cifar100_lt", "cifar10_overconfident")
 FIGURE = BENCHMARKS / "figures" / "evidence_ranks.svg"
 SITE = "https://calibench.github.io/calibench"
 ON_GITHUB = "https://github.com/calibench/calibench/blob/main/benchmarks"
@@ -292,7 +292,7 @@ def at_one_rate() -> pd.DataFrame:
 def full_runs(data: str = "cifar10") -> pd.DataFrame:
     """The speedrun's runs of full width on a data set, each loss at its own rate."""
     runs = pd.read_csv(RESULTS / "speedrun.csv")
-    return speedrun.at_chosen_rates(runs[runs["benchmark"] == f"{data}_speedrun"])
+    return speedrun.at_chosen_rates(runs[runs["benchmark"].isin([data, f"{data}_speedrun"])])
 
 
 def with_methods(benchmark: str) -> pd.DataFrame:
@@ -407,6 +407,9 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "rates": lambda: rates.table(searched()),
     "speedrun": lambda: speedrun.losses(full_runs()),
     "speedrun cifar100": lambda: speedrun.losses(full_runs("cifar100")),
+    "speedrun cifar10_lt": lambda: speedrun.losses(full_runs("cifar10_lt")),
+    "speedrun cifar100_lt": lambda: speedrun.losses(full_runs("cifar100_lt")),
+    "speedrun overconfident": lambda: speedrun.losses(full_runs("cifar10_overconfident")),
     "speedrun small": lambda: speedrun.losses(small_runs()),
     "speedrun one rate": lambda: speedrun.losses(at_one_rate()),
     "speedrun small cifar100": lambda: speedrun.losses(small_runs("cifar100")),
@@ -414,9 +417,9 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "speedrun small cifar100_lt": lambda: speedrun.losses(small_runs("cifar100_lt")),
     "speedrun small overconfident": lambda: speedrun.losses(small_runs("cifar10_overconfident")),
     "speedrun shifts": lambda: speedrun.shifts(full_runs()),
+    "speedrun shifts overconfident": lambda: speedrun.shifts(full_runs("cifar10_overconfident")),
     "speedrun orders": lambda: speedrun.orders(
-        {data: full_runs(data) for data in ("cifar10", "cifar100")},
-        {data: small_runs(data) for data in SMALL},
+        *({data: runs(data) for data in SPEEDRUNS} for runs in (full_runs, small_runs))
     ),
     "methods": lambda: training_methods.scores(with_methods("digits_lt")),
     "changes": lambda: training_methods.changes(with_methods("digits_lt")),
