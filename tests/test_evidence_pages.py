@@ -795,6 +795,17 @@ def test_what_is_said_of_the_overconfident_regime_at_full_width(pages: ModuleTyp
     assert behind == {"LabelSmoothingLoss", "FocalCalibrationLoss"}
 
 
+def test_what_is_said_of_the_comparison_that_was_fixed_before(pages: ModuleType) -> None:
+    found = table_of(pages, "speedrun over regimes")
+    gce = found["GenerativeCrossEntropy"]
+    assert (gce["comparison"], gce["regimes"], gce["lower on"]) == ("primary", "5", "3")
+    assert gce["difference after CVC, %"] == "-1.1 [-3.9, 1.8]"
+    assert gce["verdict"] == "no difference beyond 5 %"
+    everywhere = {loss for loss, row in found.items() if row["lower on"] == row["regimes"]}
+    assert everywhere == {"FocalCalibrationLoss"}
+    assert found["FocalCalibrationLoss"]["difference after CVC, %"] == "-3.8 [-6.5, -0.9]"
+
+
 def test_what_is_said_of_calibrators_on_corrupted_images(pages: ModuleType) -> None:
     """A calibrator of clean images that takes confidence away helps on corrupted ones, one that adds it harms."""
 
