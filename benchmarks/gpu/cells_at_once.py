@@ -7,8 +7,8 @@ Commands:
 
 The setting is that of `epochs.py`, with the first of `--losses`. Each run is a process; they start their first epoch
 together. There are no figures of it on a GPU yet; sweeps of `suites/evidence_speedrun` with 10 and 8 cells at once on
-one H100 trained 46 networks in 256 seconds (2026-11-26), where a run alone takes 12; with 16 cells one H200 trained 81 in
-five minutes. There the GPU was busy, of 16 cores all were.
+one H100 trained 46 networks in 256 seconds (2026-11-26), where a run alone takes 12; with 16 cells one H200 trained 81
+in five minutes.
 """
 
 from __future__ import annotations

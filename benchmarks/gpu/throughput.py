@@ -12,8 +12,9 @@ cumulative: float32 (convolutions in TF32, torch's default); bfloat16; channels_
 (`reduce-overhead`, the bare loop only: a run of calibench has none). 2,730 are 45,000 images in 16.47 s, an A100 in
 Table 6 of the paper.
 
-One H200, torch 2.11, 2026-11-26, `--epochs 1 --images 11264 --variants "bfloat16, channels_last"`: 5,439 images a second by the
-trainer, 1.99 times the paper's, and 7,184 in the bare loop. An epoch of 88 steps has its validation and checkpoint in that.
+One H200, torch 2.11, 2026-11-26, `--epochs 1 --images 11264 --variants "bfloat16, channels_last"`: 5,439 images a
+second by the trainer, 1.99 times the paper's, and 7,184 in the bare loop. The trainer's epoch of 88 steps has its
+validation and checkpoint in it.
 """
 
 from __future__ import annotations
