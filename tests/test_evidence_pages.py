@@ -899,7 +899,8 @@ def test_what_is_said_of_methods(pages: ModuleType, data: str, better: set[str])
     assert raw == {"ensemble of 3"}
     _, *scores = pages.TABLES[f"methods{data}"]()
     by_method = {
-        name: [float(cell.rpartition(" / ")[2]) for cell in cells] for name, *cells in scores
+        name: [float(cell.rpartition(" / ")[2] or "nan") for cell in cells]
+        for name, *cells in scores
     }
     for name in better:
         assert all(np.less(by_method[name], by_method["plain"]))  # with any loss
@@ -913,6 +914,12 @@ def test_what_is_said_of_methods_on_cifar10(pages: ModuleType) -> None:
     assert len(plain) == 36
     members = plain.groupby(["loss", seed - (seed - 1) % 3])[["error", "nll_cvc"]].mean()
     gain = members - ensembles[["error", "nll_cvc"]]
+    longer = runs.loc["30 epochs"].loc["CrossEntropyLoss"]
+    assert longer["nll_cvc"].round(3).tolist() == [0.277, 0.290]
+    assert longer["error"].round(3).tolist() == [0.092, 0.096]
+    three = ensembles.loc["CrossEntropyLoss"]
+    shown = [end(three[name]) for name in ("nll_cvc", "error") for end in (min, max)]
+    assert shown == pytest.approx([0.283, 0.284, 0.094, 0.098], abs=5.1e-4)
     assert len(gain) == 12
     assert (gain["nll_cvc"].min(), gain["nll_cvc"].max()) == pytest.approx((0.043, 0.048), abs=5e-4)
     assert (gain["error"].min(), gain["error"].max()) == pytest.approx((0.012, 0.018), abs=5e-4)

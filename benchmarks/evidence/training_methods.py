@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from math import sqrt
+from math import isnan, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +33,22 @@ def parts(settings: dict[str, Any]) -> list[str]:
     lists = ("data.init_args.mixing", "trainer.callbacks")
     paths = [settings[part] for part in parts if part in settings]
     paths += [each["class_path"] for part in lists for each in settings.get(part) or ()]
+    paths.append(f"{settings['trainer.max_epochs']} epochs")
     if "ensemble" in settings:
         paths.append(f"ensemble of {settings['ensemble']}")
     return [path.rpartition(".")[2] for path in paths]
 
 
 def rows(runs: Iterable[Run]) -> Iterator[list[str]]:
-    """The lines of runs. What all runs of a benchmark have on top of their loss is the benchmark's, no method."""
+    """The lines of runs. What most runs of a benchmark have on top of their loss is the benchmark's, no method."""
     contents = [read_json(run.folder / "metrics.json") for run in runs]
-    usual: dict[str, set[str]] = {}
+    of_benchmark: dict[str, list[list[str]]] = {}
     for content in contents:
-        of_run = set(parts(content["settings"]))
-        usual[content["benchmark"]] = usual.get(content["benchmark"], of_run) & of_run
+        of_benchmark.setdefault(content["benchmark"], []).append(parts(content["settings"]))
     for content in contents:
-        yield row(content, usual[content["benchmark"]])
+        others = of_benchmark[content["benchmark"]]
+        counts = Counter(part for of in others for part in of)
+        yield row(content, {part for part, count in counts.items() if 2 * count > len(others)})
 
 
 def row(content: dict[str, Any], usual: set[str]) -> list[str]:
@@ -68,8 +71,8 @@ def scores(found: pd.DataFrame) -> Iterator[list[str]]:
     means = found.groupby(["method", "loss"])[["nll", "nll_cvc"]].mean()
     order = found.groupby("method")["nll_cvc"].mean().sort_values().index
     for name in order:
-        pairs = (means.loc[(name, loss)] for loss in plain.index if (name, loss) in means.index)
-        yield [name, *(f"{raw:.3f} / {after:.3f}" for raw, after in pairs)]
+        found = means.loc[name].reindex(plain.index).itertuples(index=False)
+        yield [name, *("" if isnan(raw) else f"{raw:.3f} / {after:.3f}" for raw, after in found)]
 
 
 def changes(found: pd.DataFrame) -> Iterator[list[str]]:
