@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -76,7 +77,8 @@ def test_an_array_gives_the_numbers_of_a_local_sweep(slurm: dict[str, str], tmp_
         env=slurm, capture_output=True, text=True, timeout=500,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("✓") == 4
+    ended = re.findall(r"^digits_lt (\w+) seed=(\d): ✓", done.stdout, re.MULTILINE)
+    assert sorted(ended) == [(loss, seed) for loss in ("flsd", "gce") for seed in "12"]
     assert "Generative" in done.stdout  # the leaderboard
     (record,) = (tmp_path / "slurm").rglob("submission.json")
     assert len(json.loads(record.read_text())["cells"]) == 4  # nobody knew what a cell takes
