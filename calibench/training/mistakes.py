@@ -16,6 +16,8 @@ from calibench.metrics import METRIC_CLASSES
 from calibench.training.keys import GROUPS, KEYS, LINKED, SEED, ClassPlace, place_of, spelled_out
 from calibench.training.signatures import Absent, Arguments, arguments
 
+_NULL = "null"  # YAML's nothing, as a command line gives it
+
 
 def unknown_option(name: str, options: Iterable[str], where: str = "") -> str:
     """One line about an option, with or without dashes, that is not among others, or not in the group `where`."""
@@ -107,7 +109,7 @@ def _check_required(config: Config) -> None:
         )
     model = config.get("model") or {}
     for name in (name for name, required in _arguments_of("model").items() if required):
-        if isinstance(model, Mapping) and not model.get(name):
+        if isinstance(model, Mapping) and (not model.get(name) or model[name] == _NULL):
             raise UsageError(
                 f"`model.{name}` is required: name a class with `--model.{name} CLASS`."
             )
@@ -116,7 +118,8 @@ def _check_required(config: Config) -> None:
 def _class_path(value: Any) -> str:
     """The class that a value of a configuration names, by itself or as a block; nothing if it names none."""
     path = value.get("class_path") if isinstance(value, Mapping) else value
-    return path if isinstance(path, str) and path.replace(".", "").isidentifier() else ""
+    named = isinstance(path, str) and path != _NULL and path.replace(".", "").isidentifier()
+    return path if named else ""
 
 
 def check_class(key: str, value: Any) -> None:

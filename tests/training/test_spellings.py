@@ -104,3 +104,19 @@ def test_the_names_read_from_the_text_are_those_that_the_libraries_register() ->
     assert set(networks_of("torchvision")) == set(
         torchvision.models.list_models(torchvision.models)
     )
+
+
+def test_null_on_the_command_line_is_that_of_a_file(tmp_path: Path) -> None:
+    """The way to take out a schedule, as the refusal of two of them says."""
+    without = tmp_path / "without.yaml"
+    without.write_text("model: {lr_scheduler: null}\nevaluation: {calibrators: null}\n")
+    given = [
+        ["--model.lr_scheduler", "null", "--evaluation.calibrators", "null"],
+        ["--config", str(without)],
+    ]
+    runs = [Experiment(configuration_of(["--config", "digits_lt", *options])) for options in given]
+    assert runs[0].config.model.lr_scheduler is None
+    assert runs[0].resolved == runs[1].resolved
+    assert (
+        runs[0].cell == runs[1].cell != Experiment(configuration_of(["--config", "digits_lt"])).cell
+    )
