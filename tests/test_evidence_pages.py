@@ -890,6 +890,7 @@ SETS_WITH_METHODS = {"": {"LabelSmoothing", "ensemble of 3"}, " cifar10": {"ense
 @pytest.mark.parametrize(("data", "better"), SETS_WITH_METHODS.items())
 def test_what_is_said_of_methods(pages: ModuleType, data: str, better: set[str]) -> None:
     _, *rows = pages.TABLES[f"changes{data}"]()
+    rows = [row for row in rows if row[1] != "30 epochs"]  # no method
     after = {(of, name): ends(cells[-1]) for of, name, _, *cells in rows}
     losses = [interval for (of, _), interval in after.items() if of == "cross-entropy"]
     assert len(losses) == 3
@@ -915,8 +916,8 @@ def test_what_is_said_of_methods_on_cifar10(pages: ModuleType) -> None:
     members = plain.groupby(["loss", seed - (seed - 1) % 3])[["error", "nll_cvc"]].mean()
     gain = members - ensembles[["error", "nll_cvc"]]
     longer = runs.loc["30 epochs"].loc["CrossEntropyLoss"]
-    assert longer["nll_cvc"].round(3).tolist() == [0.277, 0.290]
-    assert longer["error"].round(3).tolist() == [0.092, 0.096]
+    assert longer["nll_cvc"].round(3).tolist() == [0.277, 0.290, 0.289]
+    assert longer["error"].round(3).tolist() == [0.092, 0.096, 0.094]
     three = ensembles.loc["CrossEntropyLoss"]
     shown = [end(three[name]) for name in ("nll_cvc", "error") for end in (min, max)]
     assert shown == pytest.approx([0.283, 0.284, 0.094, 0.098], abs=5.1e-4)
