@@ -108,7 +108,8 @@ class TimmLR(LRScheduler):
         warmup: Share of the steps that rise linearly, in [0, 1).
         warmup_lr: Learning rate of the first step, at least 0, of every group.
         min_lr: Learning rate at the end, at least 0, of every group.
-        options: Further arguments of timm's function, such as `decay_rate`, `cycle_limit` or `k_decay`.
+        options: Further arguments of timm's function, such as `decay_rate` or `k_decay`; `decay_epochs` of step and
+            `decay_milestones` of multistep are shares as well, and without them nothing decays.
     """
 
     def __init__(

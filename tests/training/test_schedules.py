@@ -94,6 +94,23 @@ def test_timms_schedules_are_timms(ours: dict[str, Any], timms: Callable[..., An
         scheduler.step()
 
 
+@pytest.mark.parametrize(
+    ("schedule", "options", "high"),  # timm's milestones take effect a step early
+    [("step", {"decay_epochs": 0.5}, 5), ("multistep", {"decay_milestones": [0.5]}, 4)],
+)
+def test_steps_of_timm_are_shares_of_the_training(
+    schedule: Any, options: dict[str, Any], high: int
+) -> None:
+    optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    scheduler = TimmLR(optimizer, 10, schedule=schedule, warmup=0.0, options=options)
+    seen = []
+    for _ in range(10):
+        seen.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    assert seen == pytest.approx([1.0] * high + [0.1] * (10 - high))
+
+
 WARMED = {"warmup_t": 8, "warmup_lr_init": 0.1, "t_in_epochs": False}
 
 
