@@ -118,8 +118,9 @@ def _check_required(config: Config) -> None:
 def _class_path(value: Any) -> str:
     """The class that a value of a configuration names, by itself or as a block; nothing if it names none."""
     path = value.get("class_path") if isinstance(value, Mapping) else value
-    named = isinstance(path, str) and path != _NULL and path.replace(".", "").isidentifier()
-    return path if named else ""
+    if not isinstance(path, str) or path == _NULL:
+        return ""
+    return path if path.replace(".", "").isidentifier() else ""
 
 
 def check_class(key: str, value: Any) -> None:
