@@ -895,6 +895,8 @@ def test_what_is_said_of_methods(pages: ModuleType, data: str, better: set[str])
     losses = [interval for (of, _), interval in after.items() if of == "cross-entropy"]
     assert len(losses) == 3
     assert all(high > 0 for _, high in losses)  # in place of cross-entropy none lowers the NLL
+    if not data:
+        assert all(low > 0 for low, _ in losses)
     assert {name for (_, name), (_, high) in after.items() if high < 0} == better
     raw = {name for of, name, _, *cells in rows if ends(cells[0])[1] < 0}
     assert raw == {"ensemble of 3"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from math import isnan, sqrt
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,9 @@ MEMBERS = 3
 
 def parts(settings: dict[str, Any]) -> list[str]:
     """What a run has on top of its loss, by its settings."""
-    parts = ("data.init_args.mixing.class_path", "model.sharpness.class_path")
+    single = ("data.init_args.mixing.class_path", "model.sharpness.class_path")
     lists = ("data.init_args.mixing", "trainer.callbacks")
-    paths = [settings[part] for part in parts if part in settings]
+    paths = [settings[part] for part in single if part in settings]
     paths += [each["class_path"] for part in lists for each in settings.get(part) or ()]
     paths.append(f"{settings['trainer.max_epochs']} epochs")
     if "ensemble" in settings:
@@ -42,25 +42,26 @@ def parts(settings: dict[str, Any]) -> list[str]:
 def rows(runs: Iterable[Run]) -> Iterator[list[str]]:
     """The lines of runs. What most runs of a benchmark have on top of their loss is the benchmark's, no method."""
     contents = [read_json(run.folder / "metrics.json") for run in runs]
-    of_benchmark: dict[str, list[list[str]]] = {}
+    runs_of = Counter(content["benchmark"] for content in contents)
+    runs_with = Counter(
+        (content["benchmark"], part) for content in contents for part in parts(content["settings"])
+    )
+    usual = {place for place, count in runs_with.items() if 2 * count > runs_of[place[0]]}
     for content in contents:
-        of_benchmark.setdefault(content["benchmark"], []).append(parts(content["settings"]))
-    for content in contents:
-        others = of_benchmark[content["benchmark"]]
-        counts = Counter(part for of in others for part in of)
-        yield row(content, {part for part, count in counts.items() if 2 * count > len(others)})
+        yield row(content, usual)
 
 
-def row(content: dict[str, Any], usual: set[str]) -> list[str]:
-    """The line of a run."""
-    own = [part for part in parts(content["settings"]) if part not in usual]
+def row(content: dict[str, Any], usual: Set[tuple[str, str]]) -> list[str]:
+    """The line of a run; usual are a benchmark's own parts, (benchmark, part)."""
+    benchmark = content["benchmark"]
+    own = [part for part in parts(content["settings"]) if (benchmark, part) not in usual]
     test = {
         (row["metric"], row["calibrator"]): row["value"]
         for row in content["rows"]
         if row["split"] == "test"
     }
     scores = [test["error", "raw"], *(test["nll", name] for name in CALIBRATED.values())]
-    place = [content["benchmark"], content["loss"], " + ".join(own) or PLAIN, content["seed"]]
+    place = [benchmark, content["loss"], " + ".join(own) or PLAIN, content["seed"]]
     return [*map(str, place), *(f"{score:.6g}" for score in scores)]
 
 

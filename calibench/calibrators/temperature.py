@@ -164,9 +164,8 @@ def _refined(grid: Sequence[float], best: int, slope: Callable[[float], float]) 
     left, right = sorted((grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]))
     if not slope(left) < 0 < slope(right):
         return grid[best]
-    given = [
-        slope
-    ]  # brentq's function refers to itself, and would keep the logits until the collector comes
+    # brentq's function refers to itself, and would keep the logits until the collector comes
+    given = [slope]
     try:
         return float(brentq(lambda x: given[0](x), left, right, xtol=1e-14, rtol=1e-12))
     finally:
