@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Lock
 from typing import TypeVar
 
 import torch
@@ -32,10 +33,35 @@ def one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(1):
+        with _linear_algebra:
             yield
     finally:
         torch.set_num_threads(threads)
+
+
+class _OnOneThread:
+    """Limits the libraries of linear algebra from the first `with` that is entered to the last that is left.
+
+    To look for the libraries takes milliseconds, and floors are computed for each metric on its own.
+    """
+
+    def __init__(self) -> None:
+        self._users, self._change = 0, Lock()
+
+    def __enter__(self) -> None:
+        with self._change:
+            if not self._users:
+                self._limit = threadpool_limits(1)
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._change:
+            self._users -= 1
+            if not self._users:
+                self._limit.restore_original_limits()
+
+
+_linear_algebra = _OnOneThread()
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:

@@ -24,6 +24,8 @@ def test_one_thread_is_one_of_torch_and_of_linear_algebra() -> None:
         before = torch.get_num_threads()
         with one_thread():
             assert torch.get_num_threads() == 1
+            with one_thread():
+                assert of_linear_algebra() == {1}
             assert of_linear_algebra() == {1}
         assert torch.get_num_threads() == before
         assert of_linear_algebra() == {2}
