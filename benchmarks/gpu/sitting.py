@@ -83,5 +83,5 @@ def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> ar
 def quiet() -> None:
     """One thread, and nothing of what training warns of."""
     warnings.filterwarnings("ignore")
-    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.ERROR)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     torch.set_num_threads(1)

@@ -43,7 +43,7 @@ def write(what: str, figure: str, *, aim: str = "", page: Path = PAGE) -> None:
 
 def measured() -> str:
     """Commit, with a plus where files but the page differ from it, date, processor, cores and load of a minute."""
-    commit = _git("describe", "--always", "--exclude=*")
+    commit = _git("describe", "--always", "--exclude=*") or "no checkout"
     dirty = "+" if _git("status", "--porcelain", "-uno", "--", ":/", f":!{PAGE.name}") else ""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -52,7 +52,5 @@ def measured() -> str:
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run(
-        ["git", *words], cwd=PAGE.parent, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["git", *words], cwd=PAGE.parent, capture_output=True, text=True)
     return done.stdout.strip()

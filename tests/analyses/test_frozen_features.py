@@ -31,12 +31,13 @@ def probes(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_last_layer_of_the_run_gives_its_logits(run: Path, probes: Path) -> None:
+    rounding = 5e-3 if torch.cuda.is_available() else 1e-4  # convolutions in TF32
     state = read_checkpoint(Run(run).checkpoints / "last.ckpt")["state_dict"]
     weight, bias = state["backbone.fc.weight"], state["backbone.fc.bias"]
     for name in ("val", "test", "noise", "photos"):
         saved = Predictions.load(Run(run).predictions(name))
         logits = torch.from_numpy(np.load(probes / f"{name}.npy")) @ weight.T + bias
-        np.testing.assert_allclose(logits, saved.logits, atol=1e-4)
+        np.testing.assert_allclose(logits, saved.logits, atol=rounding)
         with np.load(probes / f"{name}.npz") as file:
             assert file["target"].tolist() == saved.target.tolist()
     assert not list(probes.parent.glob(".probes-*"))

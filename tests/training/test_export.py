@@ -59,6 +59,8 @@ with np.load(sys.argv[2]) as arrays:
 print(notes["calibench.json"])
 """
 
+OF_TORCH_2_11 = "The given buffer is not writable"  # where it loads an exported program
+
 
 def predict(run: Run, folder: Path, calibrator: str) -> None:
     config = ["--config", str(run.folder / "config.yaml")]
@@ -67,7 +69,16 @@ def predict(run: Run, folder: Path, calibrator: str) -> None:
 
 def in_a_new_process(*arguments: str) -> str:
     """What FRESH prints."""
-    command = [sys.executable, "-W", "error", "-c", FRESH, *arguments]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-W",
+        f"ignore:{OF_TORCH_2_11}",
+        "-c",
+        FRESH,
+        *arguments,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -84,6 +95,7 @@ def _without_calibench(rank: int, n: int, arguments: tuple[str, ...]) -> str:
         del sys.modules[name]
     sys.argv[1:] = arguments
     warnings.simplefilter("error")
+    warnings.filterwarnings("ignore", OF_TORCH_2_11)
     with redirect_stdout(io.StringIO()) as printed:
         exec(FRESH, {})
     return printed.getvalue()
