@@ -228,11 +228,12 @@ class ResampledCells:
             none = torch.ones_like(hit)
             lie_there = none if self._fullest is None else cells.index != self._fullest
             others.append(_entries(cells, lie_there, rows.start))
-            hits.append(_entries(cells, hit, rows.start))
+            hits.append(_entries(cells, hit, rows.start)[0])
         shape = whole.counts.numel(), int(whole.counts.sum(-1).flatten()[0])
-        self._total = _sparse(others, shape)
-        self._count = _sparse([(place, torch.ones_like(value)) for place, value in others], shape)
-        self._hits = _sparse([(place, torch.ones_like(value)) for place, value in hits], shape)
+        places = torch.cat([place for place, _ in others], dim=1)
+        self._total = _sparse(places, torch.cat([value for _, value in others]), shape)
+        self._count = _ones(places, shape)
+        self._hits = _ones(torch.cat(hits, dim=1), shape)
 
     def errors(self, error: ErrorOfCells, counts: Floats) -> Floats:
         """A calibration error of resamples in which each example was drawn so often, (N, R) -> (R,)."""
@@ -267,11 +268,12 @@ def _entries(cells: Cells, chosen: Tensor, start: int) -> tuple[Tensor, Tensor]:
     return torch.stack([cells.index[chosen].long(), example]), cells.value[chosen].double()
 
 
-def _sparse(entries: Iterable[tuple[Tensor, Tensor]], shape: tuple[int, int]) -> Tensor:
-    """The matrix (cells, N) of entries, their places and values."""
-    places, values = zip(*entries, strict=True)
+def _ones(places: Tensor, shape: tuple[int, int]) -> Tensor:
+    return _sparse(places, torch.ones(places.shape[1], dtype=torch.float64), shape)
+
+
+def _sparse(places: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """The matrix (cells, N) of values (M,), given their places (2, M)."""
     with warnings.catch_warnings():  # torch 2.11 to 2.14 ask for the argument that is given
         warnings.filterwarnings("ignore", "Sparse invariant checks")
-        return torch.sparse_coo_tensor(
-            torch.cat(places, dim=1), torch.cat(values), shape, check_invariants=False
-        )
+        return torch.sparse_coo_tensor(places, values, shape, check_invariants=False)
