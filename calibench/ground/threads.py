@@ -1,13 +1,14 @@
 """Threads for independent pieces of work."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Lock
+from functools import lru_cache
 from typing import TypeVar
 
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -20,7 +21,7 @@ def use_threads(count: int) -> None:
     there are cores, take several times as long.
     """
     torch.set_num_threads(count)
-    threadpool_limits(count)
+    _libraries(len(sys.modules)).limit(limits=count)
 
 
 @contextmanager
@@ -33,35 +34,16 @@ def one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with _linear_algebra:
+        with _libraries(len(sys.modules)).limit(limits=1):
             yield
     finally:
         torch.set_num_threads(threads)
 
 
-class _OnOneThread:
-    """Limits the libraries of linear algebra from the first `with` that is entered to the last that is left.
-
-    To look for the libraries takes milliseconds, and floors are computed for each metric on its own.
-    """
-
-    def __init__(self) -> None:
-        self._users, self._change = 0, Lock()
-
-    def __enter__(self) -> None:
-        with self._change:
-            if not self._users:
-                self._limit = threadpool_limits(1)
-            self._users += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._change:
-            self._users -= 1
-            if not self._users:
-                self._limit.restore_original_limits()
-
-
-_linear_algebra = _OnOneThread()
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries of linear algebra, which come with modules: to look for them takes milliseconds."""
+    return ThreadpoolController()
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
