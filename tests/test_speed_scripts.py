@@ -71,6 +71,16 @@ def test_what_streamed_images_cost_and_processes_read(
 
 
 @pytest.mark.slow
+def test_what_verification_costs() -> None:
+    command = [sys.executable, str(FOLDER / "verify.py"), "--copies", "2", "--entries", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    counts, took = done.stdout.splitlines()
+    assert counts.startswith("2 of 2 entries: ")
+    assert counts.endswith("exit code 0")
+    assert re.fullmatch(r"[\d.]+ s on \d+ cores: \d+ s for 1,000", took)
+
+
+@pytest.mark.slow
 def test_what_a_speedrun_adds_to_a_bare_loop(tmp_path: Path) -> None:
     fakes.cifar10(tmp_path)
     small = [
