@@ -37,7 +37,9 @@ _PLAIN_KEYS = (
 
 
 def _eta(jobs: Sequence[Job], size: int) -> str:
-    known = [job.expected_seconds for job in jobs if job.expected_seconds is not None]
+    whole = [job.seconds for job in jobs if job.state == "done"]
+    by_epochs = (job.expected_seconds for job in jobs)  # without the evaluation
+    known = whole or [seconds for seconds in by_epochs if seconds is not None]
     if not known:
         return "?"
     mean = sum(known) / len(known)
@@ -76,17 +78,21 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
 def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> None:
     """Run the jobs and show their progress: a live table in a terminal, a line for each finished job in a log."""
     if not console.is_terminal:
-        told = False
+        told: set[str] = set()
         for job in filter(None, launcher.run(jobs)):
             said = f"{job.label}: {job.text}"
-            if not told and job.expected_seconds is not None:
-                told = True
-                left = _eta(jobs, launcher.size)
-                _print(console, [f"{len(jobs)} cells, about {left} minutes left ({said})"])
             if job.state == "waiting":
                 _print(console, [said])
             elif job.state in FINAL:
                 _print(console, [f"{said} {job.reason}".rstrip()])
+            # by its first epochs, and again by the first whole cell, which was evaluated
+            if job.expected_seconds is not None and job.state not in told:
+                told.add(job.state)
+                if there := sum(job.state in ("queued", "running") for job in jobs):
+                    left = f"about {_eta(jobs, launcher.size)} minutes left"
+                    _print(
+                        console, [f"{there} of {len(jobs)} cells, {left} ({job.label}: {job.text})"]
+                    )
         return
     with Live(
         console=console,

@@ -121,7 +121,9 @@ def test_plan_goes_seed_by_seed_and_merges_the_loss_last(tmp_path: Path) -> None
     }
 
 
-def test_the_time_left_is_said_after_the_first_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_is_said_after_the_first_epoch_and_the_first_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Launcher:
         size = 2
 
@@ -132,17 +134,17 @@ def test_the_time_left_is_said_after_the_first_epoch(monkeypatch: pytest.MonkeyP
                 monkeypatch.setattr(time, "monotonic", lambda now=now: now)
                 first.reached(epoch, 10)
                 yield first
-            first.state = "done"
+            first.state, first.seconds = "done", 200.0
             yield first
 
     text = io.StringIO()
     jobs = [Job("speedrun", f"loss{i}", 1, {}) for i in range(3)]
     run_jobs(jobs, Launcher(), Terminal(file=text, width=200))  # type: ignore[arg-type]
     # three runs of 10 + 10 x 60 seconds, two at a time; 70 of the first are over
-    assert (
-        text.getvalue().splitlines()[0]
-        == "3 cells, about 14:40 minutes left (speedrun loss0 seed=1: 1/10)"
-    )
+    by_epoch, done, by_cell = text.getvalue().splitlines()
+    assert by_epoch.startswith("3 of 3 cells, about 14:40 minutes left (")
+    assert done == "speedrun loss0 seed=1: ✓ 200 s"
+    assert by_cell.startswith("2 of 3 cells, about 3:20 minutes left")
 
 
 def test_results_root() -> None:
