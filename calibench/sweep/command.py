@@ -90,9 +90,7 @@ def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> 
                 told.add(job.state)
                 if there := sum(job.state in ("queued", "running") for job in jobs):
                     left = f"about {_eta(jobs, launcher.size)} minutes left"
-                    _print(
-                        console, [f"{there} of {len(jobs)} cells, {left} ({job.label}: {job.text})"]
-                    )
+                    _print(console, [f"{there} of {len(jobs)} cells, {left}"])
         return
     with Live(
         console=console,

@@ -142,9 +142,9 @@ def test_the_time_left_is_said_after_the_first_epoch_and_the_first_cell(
     run_jobs(jobs, Launcher(), Terminal(file=text, width=200))  # type: ignore[arg-type]
     # three runs of 10 + 10 x 60 seconds, two at a time; 70 of the first are over
     by_epoch, done, by_cell = text.getvalue().splitlines()
-    assert by_epoch.startswith("3 of 3 cells, about 14:40 minutes left (")
+    assert by_epoch == "3 of 3 cells, about 14:40 minutes left"
     assert done == "speedrun loss0 seed=1: ✓ 200 s"
-    assert by_cell.startswith("2 of 3 cells, about 3:20 minutes left")
+    assert by_cell == "2 of 3 cells, about 3:20 minutes left"
 
 
 def test_results_root() -> None:
