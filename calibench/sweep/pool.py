@@ -31,7 +31,7 @@ from calibench.ground.verb import Count
 from calibench.runs import Busy
 
 RETRIED_AFTER = 5.0  # seconds until a run that another process trains is tried again
-LOOKS_EVERY = 0.5  # seconds after which what runs, waits or is overdue is looked at, whatever happens
+LOOKS_EVERY = 0.5  # seconds after which waiting and overdue runs are looked at
 _GRACE = 10.0  # seconds that a process gets to end by itself
 
 State = Literal["queued", "waiting", "running", "done", "skipped", "failed"]
