@@ -25,7 +25,7 @@ from tests.training.test_fit import Crash, CrashAt, metrics
 from tests.training.test_module import alone, as_torchrun_starts_them
 
 LOSSES = sorted(name for name in available() if name.startswith("losses/"))
-USUAL = {f"losses/{name}" for name in ("cross_entropy", "gce", "adafocal")}
+USUAL = {f"losses/{name}" for name in ("gce", "adafocal")}
 
 
 class SteadySpeedNet(SpeedNet):
