@@ -8,6 +8,8 @@ import os
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -120,6 +122,12 @@ def read_yaml(text: str) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
+@lru_cache(maxsize=1024)
+def _read_once(text: str) -> Any:
+    """`read_yaml` of a file's text, which the cells of a suite share: whoever changes what it holds takes a copy."""
+    return read_yaml(text)
+
+
 def benchmarks_folder() -> Path:
     """The folder of benchmark files: the checkout's, or the copy that an installed wheel carries."""
     checkout = _PACKAGE.parent / "benchmarks"
@@ -183,7 +191,7 @@ def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
     name, _, entry = name.partition("@")
     path = find(name, folders=folders)
     try:
-        config = read_yaml(text_of(path))
+        config = deepcopy(_read_once(text_of(path)))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""

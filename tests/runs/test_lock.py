@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import multiprocessing
 import os
 import random
 import re
@@ -22,6 +21,7 @@ import pytest
 
 from calibench.runs import Busy, Claim, LostClaim, lock
 from calibench.runs.lock import KernelLock, Lease, _flock_is_local, held, signature
+from tests import warm
 from tests.waiting import started, wait_for
 
 DEAD = 2**22 + 1  # a number that no process gets
@@ -107,7 +107,7 @@ def compete(kind: type[Claim], path: Path, times: int, connection: Any) -> None:
 
 def double_holds(kind: type[Claim], path: Path, *, processes: int, times: int) -> int:
     """How often two had the lock at once."""
-    context = multiprocessing.get_context("spawn")
+    context = warm.context()
     pipes, workers = [], []
     try:
         for _ in range(processes):

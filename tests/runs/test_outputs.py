@@ -52,7 +52,13 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] * (file == "picture.svg"))
+        for one, file in COMMANDS.items()
+    ],
+)
 def test_on_a_full_disk_the_old_file_stays(
     command: str, inputs: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -86,12 +86,19 @@ def test_neither_loses_the_others_calibrator(
         target=training.fit, args=[configuration_of(asked(finished, "VectorScaling"))]
     )
 
+    waits, say = threading.Event(), training.say
+
+    def said_aloud(*words: Any, **to: Any) -> None:
+        say(*words, **to)
+        waits.set()
+
     def build_slowly(settings: Any) -> Any:
         monkeypatch.setattr(training, "built", build)
         second.start()  # it comes while this one evaluates
-        second.join(1)
+        assert waits.wait(patience(20))
         return build(settings)
 
+    monkeypatch.setattr(training, "say", said_aloud)
     monkeypatch.setattr(training, "built", build_slowly)
     training.fit(configuration_of(asked(finished, "HistogramBinning")))
     second.join()

@@ -87,7 +87,14 @@ def test_a_sealed_file_of_numbers_with_another_type_is_named(
 
 
 @pytest.mark.parametrize(
-    "fitted", [{"edges": "abc", "probability": 5}, {"edges": [[1], [2, 3]]}, {"edges": {"a": 1}}]
+    "fitted",
+    [
+        {"edges": "abc", "probability": 5},
+        *(
+            pytest.param({"edges": edges}, marks=pytest.mark.slow)
+            for edges in ([[1], [2, 3]], {"a": 1})
+        ),
+    ],
 )
 def test_fitted_numbers_of_another_type_are_fitted_again(fitted: Any, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "results", changes={"calibrators": {"HistogramBinning": fitted}})

@@ -40,6 +40,7 @@ Swept = Callable[..., tuple[int, str, str]]
 def command(root: Path, *arguments: str) -> list[str]:
     quick = ["--trainer.max_epochs", "2", "--trainer.default_root_dir", str(root)]
     quick += ["--data.ood", "[]", "--evaluation.calibrators", "[]"]
+    quick += ["--trainer.limit_train_batches", "2"]
     return ["sweep", "digits_lt", *arguments, *quick]
 
 
@@ -236,7 +237,7 @@ def goes_on_to_the_same(
 def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path, swept: Swept) -> None:
     nan = tmp_path / "nan.yaml"
     nan.write_text(
-        "model:\n  loss:\n    class_path: tests.plugin.BecomesNaN\n    init_args: {step: 3}\n"
+        "model:\n  loss:\n    class_path: tests.plugin.BecomesNaN\n    init_args: {step: 1}\n"
     )
     cells = ["--losses", str(nan), "gce", "--seeds", "1", "--jobs", "1"]
     code, out, error = swept(tmp_path / "r", *cells)

@@ -61,12 +61,7 @@ def _resolved(config: str) -> Any:
 
 
 WITH_RUNS = [name for name in SUITES if load_suite(name).parts]
-DRY_RUN = {
-    "suites/bsce_gra_table1",
-    "suites/evidence_cpu",
-    "suites/fcl_table9",
-    "suites/gce_table6",
-}
+DRY_RUN = {"suites/evidence_cpu", "suites/gce_table6"}
 
 
 def test_a_label_names_one_cell_and_so_one_log_file() -> None:

@@ -123,7 +123,7 @@ def test_a_process_without_calibench_gets_the_calibrated_probabilities(
     assert notes["classes"] == Predictions.load(run.predictions("val")).metadata["class_names"]
     assert notes["input_shape"] == [None, *inputs.shape[1:]]
     assert notes["run"] == "/".join(run.folder.parts[-5:])
-    assert notes["preprocessing"]["mean"] == list(trained_network(run).data.transform.mean)
+    assert notes["preprocessing"]["mean"] == list(data.transform.mean)
 
 
 def test_predict_writes_calibrated_probabilities_beside_the_logits(

@@ -53,6 +53,7 @@ def sweep(capsys: pytest.CaptureFixture[str]) -> Sweep:
             "--trainer.default_root_dir",
             str(root),
             *("--data.ood", "[]", "--evaluation.calibrators", "[]"),
+            *("--trainer.limit_train_batches", "2"),
         ]
         code = main(["sweep", *arguments, *quick])
         captured = capsys.readouterr()

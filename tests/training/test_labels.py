@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from calibench import losses
 from calibench.backbones import MLP
-from calibench.calibrators import PlattScaling
+from calibench.calibrators import VectorScaling
 from calibench.cli import configuration_of, main
 from calibench.data import Batch
 from calibench.data.fakes import write_chest_xrays
@@ -154,9 +154,9 @@ def test_a_small_network_learns_the_squares_and_the_file_has_the_logged_numbers(
     tmp_path: Path,
 ) -> None:
     run = fitted(
-        tmp_path, "--data.side=32", "--data.ten_crops=null", "--data.augment=false", "--trainer.max_epochs=20",
+        tmp_path, "--data.side=32", "--data.ten_crops=null", "--data.augment=false", "--trainer.max_epochs=6",
         "--model.backbone=MLP", "--model.backbone.in_features=3072", "--model.backbone.hidden=[64]",
-        "--model.optimizer.lr=0.001", "--evaluation.calibrators=[TemperatureScaling]",
+        "--model.optimizer.lr=0.004", "--evaluation.calibrators=[]",
         "--config=losses/class_balanced",
     )  # fmt: skip
     content = read_json(run.folder / "metrics.json")
@@ -194,15 +194,15 @@ def test_ten_crops_are_stored_as_one_logit_and_the_exported_program_has_them_ins
     assert (test.examples, test.outputs) == (23, "14 labels")
     stored = trained_network(run).data.first_stored(100)
     output, notes = tmp_path / "model.pt2", {"calibench.json": ""}
-    options = ["--calibrator", "PlattScaling", "--per-label", "-o", str(output)]
+    options = ["--calibrator", "VectorScaling", "--per-label", "-o", str(output)]
     assert main(["export", str(run.folder), *options]) == 0, capsys.readouterr().err
     program = torch.export.load(output, extra_files=notes).module()
     probs = program(stored).detach().numpy()
     assert probs.shape == (val.examples, 14)
     assert val.labels is not None
-    expected = PerLabel(PlattScaling()).fit(val).log_probabilities(val)[:, 1].exp()
+    expected = PerLabel(VectorScaling()).fit(val).log_probabilities(val)[:, 1].exp()
     np.testing.assert_allclose(probs[val.labels.known], expected, atol=1e-4)
     said = json.loads(notes["calibench.json"])
     assert said["labels"] == val.label_names
-    assert said["calibrator"] == "PlattScaling(per label)"
+    assert said["calibrator"] == "VectorScaling(per label)"
     assert said["preprocessing"]["ten_crops"] == 16

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from calibench import losses
-from calibench.backbones import SmallCNN
+from calibench.backbones import MLP, SmallCNN
 from calibench.data import Batch
 from calibench.data.task import Multilabel
 from calibench.training.module import ClassificationModule
@@ -43,9 +43,11 @@ def train(module: ClassificationModule, data: Batch) -> None:
 
 
 def test_no_training_step_waits_for_the_device() -> None:
+    train(module_of(losses.CrossEntropyLoss()), batch())
     one_of_each = {type(loss): loss for loss in live_losses().values()}
     for loss in one_of_each.values():  # every variant: the contract test of losses
-        module = module_of(copy.deepcopy(loss))
+        network = MLP(num_classes=K, in_features=64, hidden=(4,))
+        module = on_meta(ClassificationModule(network, copy.deepcopy(loss), K))
         train(module, batch())
         assert module._loss_sums[0].device.type == "meta", loss
 

@@ -183,6 +183,10 @@ def test_a_loss_that_changes_its_arguments_is_built_as_python_builds_it(
                 "true",
                 "--trainer.enable_progress_bar",
                 "false",
+                "--data.ood",
+                "[]",
+                "--evaluation.calibrators",
+                "[]",
             ]
         )
         == 0

@@ -199,7 +199,7 @@ def fit_of_an_mlp(root: Path, *options: str) -> list[str]:
     return [
         "fit", "--config", "digits_lt", "--model.backbone", "MLP", "--model.backbone.in_features", "64", "--data.batch_size", "50",
         "--model.optimizer.lr", "0.01", "--trainer.max_epochs", "2", "--trainer.precision", "64-true", "--trainer.default_root_dir", str(root),
-        *options,
+        "--evaluation.calibrators", "[]", *options,
     ]  # fmt: skip
 
 
@@ -283,6 +283,7 @@ def test_gradient_accumulation_is_explained_in_one_line(tmp_path: Path) -> None:
         "true",
         "--trainer.accumulate_grad_batches",
         "2",
+        *("--data.ood", "[]", "--evaluation.calibrators", "[]"),
         "--trainer.default_root_dir",
         str(tmp_path),
     ]

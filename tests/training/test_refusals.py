@@ -11,7 +11,7 @@ from calibench.leaderboard import read_results
 from calibench.runs import write_json
 from calibench.training.experiment import Experiment
 
-SMALL = ["--config", "digits_lt", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false", "--evaluation.calibrators", "[]"]  # fmt: skip
+SMALL = ["--config", "digits_lt", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false", "--evaluation.calibrators", "[]", "--data.ood", "[]"]  # fmt: skip
 
 REFUSED = {
     "--data.batch_size 0": "`batch_size` must be a positive integer",

@@ -85,6 +85,7 @@ def test_how_many_processes(devices: int | str, num_nodes: int, count: int) -> N
 def settings(root: Path, *more: str) -> list[str]:
     return [
         "--config", "digits_lt", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false",
+        "--data.ood", "[]", "--evaluation.calibrators", "[]",
         "--trainer.accelerator", "cpu", "--trainer.default_root_dir", str(root), *more,
     ]  # fmt: skip
 

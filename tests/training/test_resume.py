@@ -17,6 +17,7 @@ from calibench.runs import Run
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
 from tests.runs.test_damage import damages
+from tests.training.test_fit import copy
 
 # The states of AdaFocal and of correctness ranking and the dropout tell a run that goes on from one that was never cut
 # short, if it is not exact.
@@ -35,11 +36,15 @@ def numbers(run: Run) -> tuple[Any, str]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, str]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that nothing cut short; tests must not change it."""
+    return fit(configuration_of([*SMALL, str(tmp_path_factory.mktemp("whole")), *QUIET]))[1]
+
+
+@pytest.fixture(scope="module")
+def whole(finished: Run) -> tuple[Any, str]:
     """The numbers of a run that nothing cut short."""
-    return numbers(
-        fit(configuration_of([*SMALL, str(tmp_path_factory.mktemp("whole")), *QUIET]))[1]
-    )
+    return numbers(finished)
 
 
 class CtrlC(Callback):
@@ -119,10 +124,10 @@ def test_before_the_first_checkpoint_there_is_nothing_to_go_on_from(
 
 
 def test_overwrite_starts_anew_and_leaves_nothing_of_before(
-    interrupted: Interrupted, whole: tuple[Any, str], tmp_path: Path
+    interrupted: Interrupted, finished: Run, tmp_path: Path
 ) -> None:
     anew = ["--overwrite", "true"]
-    fit(configuration_of([*SMALL, str(tmp_path), *QUIET]))
+    copy(finished, tmp_path)
     assert "before the first checkpoint" in interrupted(tmp_path, *anew, epoch=1)
     assert interrupted(tmp_path, epoch=3).endswith(
         "the same command goes on, --overwrite true starts anew"
@@ -131,16 +136,20 @@ def test_overwrite_starts_anew_and_leaves_nothing_of_before(
     assert said.endswith("the same command without --overwrite and --ckpt_path goes on")
     reported, run = epochs_of(tmp_path)
     assert reported == [1, 2, 3]  # neither from the first run's end nor from the second's epoch 2
-    assert numbers(run) == whole
+    assert numbers(run) == numbers(finished)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:The dirpath has changed"
+)  # the checkpoint came with a copied folder
 def test_a_run_that_is_not_done_but_trained_is_only_evaluated(
-    whole: tuple[Any, str], tmp_path: Path
+    finished: Run, tmp_path: Path
 ) -> None:
-    run = fit(configuration_of([*SMALL, str(tmp_path), *QUIET]))[1]
-    (run.folder / "status.json").unlink()
+    run = copy(finished, tmp_path)
+    for name in ("status.json", "metrics.json"):
+        (run.folder / name).unlink()
     assert epochs_of(tmp_path)[0] == []
-    assert numbers(run) == whole
+    assert numbers(run) == numbers(finished)
 
 
 def damaged_runs(root: Path, interrupted: Interrupted, count: int) -> Iterator[bytes]:
@@ -164,11 +173,10 @@ def test_a_damaged_checkpoint_is_named_and_the_run_starts_anew(
 
 
 def test_a_damaged_checkpoint_that_is_asked_for_is_one_line(
-    interrupted: Interrupted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    content = next(damaged_runs(tmp_path / "cut", interrupted, 1))
     path = tmp_path / "mine.ckpt"
-    path.write_bytes(content)
+    path.write_bytes(next(damages((finished.checkpoints / "last.ckpt").read_bytes(), 1)))
     for verb in ("fit", "validate"):
         assert main([verb, *SMALL, str(tmp_path / "new"), "--ckpt_path", str(path), *QUIET]) == 1
         (line,) = capsys.readouterr().err.splitlines()
@@ -176,10 +184,10 @@ def test_a_damaged_checkpoint_that_is_asked_for_is_one_line(
 
 
 def test_a_checkpoint_of_another_network_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [*SMALL, str(tmp_path), *QUIET, "--trainer.max_epochs", "1"]
-    (path,) = fit(configuration_of(given))[1].checkpoints.iterdir()
+    given = [*SMALL, str(tmp_path), *QUIET]
+    (path,) = finished.checkpoints.iterdir()
     assert main(["fit", *given, "--model.backbone.width", "8", "--ckpt_path", str(path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(

@@ -133,7 +133,8 @@ def test_the_check_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     for what in (watched, lambda *_: None):
         monkeypatch.setattr(shapes.ShapeCheck, "on_fit_start", what)
-        _, run = fit(tmp_path / str(len(found)), "--model.backbone", f"{__name__}.Drawing")
+        less = ["--data.ood", "[]", "--evaluation.calibrators", "[]"]
+        _, run = fit(tmp_path / str(len(found)), "--model.backbone", f"{__name__}.Drawing", *less)
         found.append(Predictions.load(run.predictions("test")).logits)
     assert (found[0] == found[1]).all()
 

@@ -91,6 +91,7 @@ def test_a_file_with_a_spelling_is_trained_as_the_class_that_it_is_short_for(
         "model: {backbone: {class_path: timm:test_resnet, init_args: {in_channels: 1}}}"
     )
     line = f"fit --config digits --config {config} --trainer.max_epochs 1 --trainer.enable_progress_bar false"
+    line += " --trainer.limit_train_batches 2 --data.ood [] --evaluation.calibrators []"
     assert main([*line.split(), "--trainer.default_root_dir", str(tmp_path)]) == 0
     (status,) = tmp_path.rglob("status.json")
     block = read_yaml((status.parent / "config.yaml").read_text())["model"]["backbone"]

@@ -23,6 +23,7 @@ from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.training.trace import PREFIX, Trace
 from calibench.training.trained import trained_network
+from tests.training.test_fit import copy
 
 DROPOUT = ["--model.backbone.dropout", "0.3", "--model.loss", "AdaFocalLoss"]
 TRACED = ["--trace.test_metrics", "true", "--trace.checkpoints", "[1, 3]"]
@@ -121,13 +122,16 @@ def test_a_named_epochs_checkpoint_can_be_tested(
     )
 
 
-def test_a_run_resumes_from_a_named_epoch_to_the_same_numbers(tmp_path: Path) -> None:
-    run = fit(tmp_path, *TRACED)
-    expected = metrics(run), curve(run)
-    (run.checkpoints / "last.ckpt").unlink()
+@pytest.mark.filterwarnings(
+    "ignore:The dirpath has changed"
+)  # the checkpoint came with a copied folder
+def test_a_run_resumes_from_a_named_epoch_to_the_same_numbers(traced: Run, tmp_path: Path) -> None:
+    run = copy(traced, tmp_path)
+    for path in (run.checkpoints / "last.ckpt", run.folder / "metrics.json"):
+        path.unlink()
     again = ["--overwrite", "true", "--ckpt_path", str(run.checkpoints / "epoch=1.ckpt")]
     fit(tmp_path, *TRACED, *again)
-    assert (metrics(run), curve(run)) == expected
+    assert (metrics(run), curve(run)) == (metrics(traced), curve(traced))
 
 
 class Crash(Callback):
@@ -229,7 +233,8 @@ def test_pictures_and_reports_show_the_mark(traced: Run, tmp_path: Path) -> None
     assert f"{PREFIX}/nll" in of_test
     assert all(name.startswith(PREFIX) for name in of_test)
     picture = tmp_path / "curves.svg"
-    assert main(["plot", "curves", str(traced.folder), "-o", str(picture)]) == 0
+    shown = ["--columns", "val/nll", f"{PREFIX}/nll"]
+    assert main(["plot", "curves", str(traced.folder), *shown, "-o", str(picture)]) == 0
     assert f"NLL {PREFIX}" in picture.read_text()
 
 

@@ -26,6 +26,8 @@ QUICK = [
     "1",
     "--trainer.enable_progress_bar",
     "false",
+    "--evaluation.calibrators",
+    "[]",
 ]
 NETWORK = ["--model.backbone", "tests.own_classes.PlainNetwork", "--model.backbone.channels", "1"]
 LOSS = ["--model.loss", "tests.own_classes.poly_loss", "--model.loss.epsilon", "2"]
