@@ -288,9 +288,9 @@ def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixt
     for split, part in SETS.items():
         part.save(tmp_path / f"{split}.npz")
     report = tmp_path / "report.json"
-    options = ["--calibrators", "TemperatureScaling", "--bootstrap", "20", "--n_bins", "10"]
+    options = ["--calibrators", "TemperatureScaling", "--n_bins", "10", "--bootstrap"]
     files = ["--val", str(tmp_path / "val.npz"), "--test", str(tmp_path / "test.npz")]
-    assert main(["evaluate", *files, *options, "-o", str(report)]) == 0
+    assert main(["evaluate", *files, *options, "20", "-o", str(report)]) == 0
     printed = capsys.readouterr().out
     assert "each label, raw" in printed
     assert "summed over absent and present" in " ".join(printed.split())
@@ -305,7 +305,7 @@ def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixt
     assert value["auroc", "raw", "Mass"] == pytest.approx(REPORT.value("auroc", label="Mass"))
     auroc = next(row for row in rows if row["metric"] == "macro_auroc" and row["split"] == "test")
     assert auroc["low"] < auroc["value"] < auroc["high"]
-    assert main(["evaluate", *files, *options, "--metrics", "AdaptiveCalibrationError"]) == 0
+    assert main(["evaluate", *files, *options, "0", "--metrics", "AdaptiveCalibrationError"]) == 0
     leading, _, below = capsys.readouterr().out.partition("not shown: ")
     assert "AdaECE" in leading
     assert "AdaECE" not in below.splitlines()[0]

@@ -461,9 +461,9 @@ def test_every_class_has_its_function() -> None:
     assert functions == {function_of(cls).__name__ for cls in exported_classes()} | others
 
 
-def on_meta() -> tuple[torch.Tensor, torch.Tensor]:
+def on_meta(n: int = 300) -> tuple[torch.Tensor, torch.Tensor]:
     """A batch without data: whatever asks a device for a value, or for how many there are, fails."""
-    return torch.empty(300, K, device="meta"), torch.empty(300, dtype=torch.long, device="meta")
+    return torch.empty(n, K, device="meta"), torch.empty(n, dtype=torch.long, device="meta")
 
 
 @CONTRACT.rule()
@@ -508,9 +508,9 @@ def a_value_is_computed_on_the_device_unless_named(name: str) -> None:
 
 def test_an_update_of_the_collection_never_waits_for_the_device() -> None:
     collection = M.calibration_metrics(K, validate_args=False).to("meta")
-    for _ in range(50):
-        collection.update(*on_meta())
-        collection.update_logits(*on_meta())
+    for _ in range(5):
+        collection.update(*on_meta(3000))
+        collection.update_logits(*on_meta(3000))
     collection.evaluate_waiting_rows()
     detection = M.OutOfDistribution(validate_args=False).to("meta")
     detection.update(on_meta()[0], True)
