@@ -58,9 +58,8 @@ def test_last_feature_map(cls, side: int, shape: tuple[int, ...]) -> None:
     "cls",
     [
         pytest.param(WideResNet26x10, marks=pytest.mark.slow),
-        pytest.param(TinyImageNetResNet50, marks=pytest.mark.slow),
+        TinyImageNetResNet50,
         CIFARResNet8,
-        CIFARResNet20,
     ],
 )
 def test_he_initialisation(cls) -> None:
