@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from calibench.ground.processes import warm_context
+from tests.seeds import seed_torch
 
 torch.set_num_threads(1)
 
@@ -85,4 +86,4 @@ def heard_hangup() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
-    torch.manual_seed(0)
+    seed_torch()

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from calibench.config import available, merge_files
+from tests.seeds import seed_torch
 
 TESTS = Path(__file__).parent
 
@@ -98,7 +98,7 @@ class Contract:
             for check, but in self.rules:
                 rule = check.__name__.replace("_", " ")
                 for example in self.examples_of[name] if name not in but and words in rule else ():
-                    torch.manual_seed(0)
+                    seed_torch()
                     try:
                         check(example)
                     except (Exception, pytest.fail.Exception) as error:

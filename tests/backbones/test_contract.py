@@ -27,7 +27,7 @@ ARGUMENTS = {
 }
 
 
-def inputs_for(cls: type[Backbone], n: int = 4) -> torch.Tensor:
+def inputs_for(cls: type[Backbone], n: int = 2) -> torch.Tensor:
     if "vocab_size" in inspect.signature(cls).parameters:
         return torch.randint(1, 100, (n, 30))
     return torch.randn(n, *IMAGE)
@@ -59,7 +59,7 @@ def test_backbone(cls: type[Backbone]) -> None:
     inputs = inputs_for(cls)
     with AsOnADeterministicGpu():
         logits = network(inputs)
-    assert logits.shape == (4, 7)
+    assert logits.shape == (2, 7)
     logits.square().sum().backward()
     assert all((one.grad is not None) == one.requires_grad for one in network.parameters())
     assert network(inputs[:0]).shape == (0, 7)

@@ -54,7 +54,14 @@ def test_last_feature_map(cls, side: int, shape: tuple[int, ...]) -> None:
         assert network.features(torch.zeros(1, 3, side, side)).shape == (1, *shape)
 
 
-@pytest.mark.parametrize("cls", [WideResNet26x10, TinyImageNetResNet50, CIFARResNet8])
+@pytest.mark.parametrize(
+    "cls",
+    [
+        pytest.param(WideResNet26x10, marks=pytest.mark.slow),
+        TinyImageNetResNet50,
+        CIFARResNet8,
+    ],
+)
 def test_he_initialisation(cls) -> None:
     for module in cls(num_classes=10).modules():
         if isinstance(module, nn.Conv2d) and module.weight.numel() > 20_000:

@@ -32,8 +32,8 @@ def test_who_promises() -> None:
 def awkward(k: int, dtype: torch.dtype) -> Tensor:
     """Rows full of ties, of neighbouring floats, of tiny and of huge differences."""
     generator = torch.Generator().manual_seed(3)
-    noise = torch.randn(600, k, generator=generator)
-    base = torch.full((200, k), 10.0, dtype=dtype)
+    noise = torch.randn(150, k, generator=generator)
+    base = torch.full((50, k), 10.0, dtype=dtype)
     neighbours = base * (
         1 + torch.finfo(dtype).eps * torch.randint(0, 3, base.shape, generator=generator)
     )

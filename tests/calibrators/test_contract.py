@@ -42,7 +42,7 @@ BY_NAME = {calibrator.__name__: [calibrator] for calibrator in CALIBRATORS}
 CONTRACT = Contract(BY_NAME)
 
 
-def over_confident(n: int = 400, k: int = 4) -> tuple[Tensor, Tensor]:
+def over_confident(n: int = 240, k: int = 4) -> tuple[Tensor, Tensor]:
     """Logits of a model that is right about its classes and twice too sure of them."""
     generator = torch.Generator().manual_seed(7)
     logits = torch.randn(n, k, generator=generator) * 2
@@ -101,7 +101,7 @@ def arguments_are_keywords_with_defaults_and_types(calibrator: type[Calibrator])
 
 @CONTRACT.rule()
 def use_before_fit_says_so(calibrator: type[Calibrator]) -> None:
-    logits, target = over_confident(n=60)
+    logits, target = over_confident(n=19, k=3)
     model = calibrator()
     assert not model.fitted
     with pytest.raises(RuntimeError, match="has not been fitted"):
@@ -112,10 +112,15 @@ def use_before_fit_says_so(calibrator: type[Calibrator]) -> None:
     assert model.fitted
 
 
+@cache
+def _fit_bfloat16(calibrator: type[Calibrator]) -> Calibrator:
+    logits, target = over_confident(n=120)
+    return calibrator().fit(logits.bfloat16(), target.int())
+
+
 @CONTRACT.rule()
 def gives_distributions_in_the_dtype_of_the_logits(calibrator: type[Calibrator]) -> None:
-    logits, target = over_confident(n=120)
-    model = calibrator().fit(logits.bfloat16(), target.int())
+    (logits, _), model = over_confident(n=120), _fit_bfloat16(calibrator)
     for dtype in DTYPES:
         probs, log_probs = model(logits.to(dtype)), model.log_prob(logits.to(dtype))
         assert probs.dtype == log_probs.dtype == dtype
@@ -130,10 +135,8 @@ def gives_distributions_in_the_dtype_of_the_logits(calibrator: type[Calibrator])
 @CONTRACT.rule()
 def fits_half_precision_as_the_same_numbers_in_double(calibrator: type[Calibrator]) -> None:
     logits, target = over_confident(n=120)
-    short = logits.bfloat16()
-    found, expected = (
-        calibrator().fit(of, target).log_prob(logits) for of in (short, short.double())
-    )
+    wide = calibrator().fit(logits.bfloat16().double(), target)
+    found, expected = (one.log_prob(logits) for one in (_fit_bfloat16(calibrator), wide))
     torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
 
 
@@ -190,7 +193,7 @@ def state_dict_round_trip_is_exact(calibrator: type[Calibrator]) -> None:
     loaded.load_state_dict(model.state_dict())
     assert loaded.fitted
     assert torch.equal(loaded.log_prob(logits), model.log_prob(logits))
-    other = calibrator().fit(logits[:50, :3], target[:50] % 3)
+    other = calibrator().fit(logits[:19, :3], target[:19] % 3)
     other.load_state_dict(model.state_dict())
     assert torch.equal(other.log_prob(logits), model.log_prob(logits))
     assert other.parameters_dict() == model.parameters_dict()
@@ -208,7 +211,7 @@ def pickles_and_keeps_its_precision(calibrator: type[Calibrator]) -> None:
 @CONTRACT.rule()
 def fitting_again_forgets_the_first_fit(calibrator: type[Calibrator]) -> None:
     logits, target = over_confident()
-    twice = calibrator().fit(logits[:100] * 3, target[:100]).fit(logits, target)
+    twice = calibrator().fit(3 * logits[:19, :3], target[:19] % 3).fit(logits, target)
     assert torch.equal(twice.log_prob(logits), fitted(calibrator).log_prob(logits))
 
 
@@ -288,9 +291,9 @@ MALFORMED = {
         LOGITS,
         torch.eye(4)[TARGET].long(),
         ValueError,
-        r"`target` must have shape \(400,\)",
+        r"`target` must have shape \(240,\)",
     ),
-    "other length": (LOGITS, TARGET[:-1], ValueError, r"`target` must have shape \(400,\)"),
+    "other length": (LOGITS, TARGET[:-1], ValueError, r"`target` must have shape \(240,\)"),
     "no rows": (LOGITS[:0], TARGET[:0], ValueError, "at least one row"),
     "nan": (LOGITS.log(), TARGET, ValueError, "`logits` must be finite"),
     "class too large": (LOGITS, TARGET + 1, ValueError, r"lie in \[0, 4\), got values from 1 to 4"),

@@ -32,7 +32,9 @@ TRAIN, TEST = slice(0, 400), slice(400, None)
 
 
 @pytest.mark.parametrize(
-    "estimator", [None, GaussianNB()], ids=["decision_function", "predict_proba"]
+    "estimator",
+    [None, pytest.param(GaussianNB(), marks=pytest.mark.slow)],
+    ids=["decision_function", "predict_proba"],
 )
 def test_scikit_learn_checks_it(estimator: Any) -> None:
     if version.parse(sklearn.__version__) < version.parse("1.6"):

@@ -112,7 +112,7 @@ def test_variational_parts_say_which_way(sharper: float, way: str) -> None:
 
 
 def test_a_calibrated_network_is_neither_over_nor_underconfident() -> None:
-    found = [variational_error(*drawn(1000, 4, seed=seed)[:2]) for seed in range(40)]
+    found = [variational_error(*drawn(1000, 4, seed=seed)[:2]) for seed in range(20)]
     for way in ("over", "under"):
         assert abs(np.mean([parts[way] for parts in found])) < 0.005
 

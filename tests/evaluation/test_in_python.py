@@ -29,11 +29,19 @@ VAL, TEST, FAR = (
 )
 
 
-@pytest.mark.parametrize("made", [np.asarray, torch.tensor, lambda array: array.tolist()])
-def test_one_call_is_the_evaluation_of_files(made: Any) -> None:
+@pytest.mark.parametrize(
+    ("made", "how"),
+    [
+        (np.asarray, {}),
+        (torch.tensor, {"calibrators": ["TemperatureScaling"]}),
+        (lambda array: array.tolist(), {"calibrators": ["TemperatureScaling"]}),
+    ],
+)
+def test_one_call_is_the_evaluation_of_files(made: Any, how: dict[str, Any]) -> None:
     arrays = [made(part) for one in (VAL, TEST) for part in (one.logits, one.target)]
-    report = calibench.evaluate(*arrays, ood={"far": made(FAR.logits)})
-    expected = Evaluation(list(map(calibrator_named, unfolded(["default"]))))(
+    report = calibench.evaluate(*arrays, ood={"far": made(FAR.logits)}, **how)
+    chosen = how.get("calibrators", ["default"])
+    expected = Evaluation(list(map(calibrator_named, unfolded(chosen))))(
         {"val": VAL, "test": TEST, "far": FAR}
     )
     assert report.value("ece", calibrator="TemperatureScaling") == pytest.approx(

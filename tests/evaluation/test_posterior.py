@@ -288,8 +288,8 @@ def test_calibrated_probabilities_keep_them(tmp_path: Path) -> None:
 def test_a_run_on_gaussians_knows_its_posterior(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = [f"--data.{part}_per_class=100" for part in ("train", "val", "test")]
-    quick = ["--trainer.max_epochs", "2", "--trainer.enable_progress_bar", "false"]
+    small = [f"--data.{part}_per_class=30" for part in ("train", "val", "test")]
+    quick = ["--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]
     line = ["--config", "gaussians", *small, *quick, "--trainer.default_root_dir", str(tmp_path)]
     assert main(["fit", *line, "--trace.test_metrics", "true"]) == 0
     shown = capsys.readouterr().out

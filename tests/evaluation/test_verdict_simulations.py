@@ -31,7 +31,7 @@ def script() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("off", [0.0, 0.05])
+@pytest.mark.parametrize("off", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
 def test_intervals_cover_the_expected_plug_in_value(script: ModuleType, off: float) -> None:
     found = script.coverage(500, 10, off, 30, resamples=150)
     assert {"error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece"} == set(

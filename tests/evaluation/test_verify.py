@@ -79,7 +79,7 @@ FITTED = (
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_float16_moves_every_metric_after_a_fit_by_no_more_than_is_stated(scale: float) -> None:
     """Both what is fitted on and what is scored are rounded; an infinite NLL stays infinite."""
-    sets = model(scale, n=1000)
+    sets = model(scale)
     packed = {name: Predictions.of(rounded(part)) for name, part in sets.items()}
     every = Evaluation([*FITTED], [15])
     before, after = ({Key.of(row): row for row in every(given).rows} for given in (sets, packed))

@@ -46,14 +46,16 @@ def single_process() -> dict[str, tuple[float, np.ndarray]]:
     return results
 
 
-def one_rank(rank: int, processes: int) -> dict[str, tuple[float, np.ndarray]]:
+def one_rank(
+    rank: int, processes: int, losses: dict[str, CalibrationLoss]
+) -> dict[str, tuple[float, np.ndarray]]:
     """The same from this process's rows: the global loss, the gradient averaged over processes."""
     target = batch(ROWS)[1]
     results = {}
     for split, sizes in splits(processes).items():
         start = sum(sizes[:rank])
         mine = slice(start, start + sizes[rank])
-        for name, loss in live_losses().items():
+        for name, loss in losses.items():
             weight = WEIGHT.clone().requires_grad_()
             value = told(loss, *gather_batch(inputs()[mine] @ weight, target[mine], sizes=sizes))
             value.backward()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -20,10 +21,21 @@ def exported_classes() -> list[type[L.CalibrationLoss]]:
     return [v for v in values if inspect.isclass(v) and not inspect.isabstract(v)]
 
 
-def fresh_losses() -> dict[str, L.CalibrationLoss]:
-    """Each loss and variant as constructed: the `EXAMPLES` of the test files, else the class without arguments."""
+@cache
+def builders() -> dict[str, Callable[[], L.CalibrationLoss]]:
+    """What makes each loss and variant: the `EXAMPLES` of the test files, else the class without arguments."""
     build = {cls.__name__: cls for cls in exported_classes()} | examples("losses")
-    return {name: build[name]() for name in sorted(build)}
+    return {name: build[name] for name in sorted(build)}
+
+
+def fresh_loss(name: str) -> L.CalibrationLoss:
+    """A loss or variant as constructed."""
+    return builders()[name]()
+
+
+def fresh_losses() -> dict[str, L.CalibrationLoss]:
+    """Each loss and variant as constructed."""
+    return {name: fresh_loss(name) for name in builders()}
 
 
 def batch(

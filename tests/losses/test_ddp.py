@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.losses.ddp import one_rank, single_process, splits
+from tests.losses.examples import live_losses
 from tests.processes import run_processes
 
 
@@ -15,7 +16,7 @@ from tests.processes import run_processes
 )
 def test_every_loss_sees_the_global_batch(processes: int) -> None:
     single = single_process()
-    ranks = run_processes(one_rank, processes)
+    ranks = run_processes(one_rank, processes, live_losses())
     expected_cases = len(single) * len(splits(processes))
     for results in ranks:
         assert len(results) == expected_cases

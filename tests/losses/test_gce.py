@@ -181,6 +181,6 @@ def test_cross_entropy_beside_it_closes_the_blind_spot() -> None:
 @pytest.mark.parametrize(("k", "share"), [(100, 0.28), (200, 0.53)])
 def test_expected_share_of_absent_classes(k: int, share: float) -> None:
     assert (1 - 1 / k) ** 128 == pytest.approx(share, abs=0.005)
-    drawn = torch.randint(k, (2000, 128))
+    drawn = torch.randint(k, (500, 128))
     absent = 1 - torch.nn.functional.one_hot(drawn, k).amax(dim=1).float().mean()
     assert absent.item() == pytest.approx((1 - 1 / k) ** 128, abs=0.01)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,7 @@ def probabilities(free: np.ndarray) -> np.ndarray:
     return torch.softmax(torch.tensor([*free, 0.0], dtype=torch.float64), dim=0).numpy()
 
 
+@cache
 def minimiser(loss: PerExample, eta: tuple[float, ...]) -> np.ndarray:
     """The best of a few starts."""
     function = expected_loss(loss, np.array(eta))

@@ -49,7 +49,7 @@ def test_what_is_no_calibration_error_has_no_cells(name: str) -> None:
 @for_each(CALIBRATION_ERRORS)
 def test_cells_give_the_metric_of_every_labelling(name: str) -> None:
     generator = torch.Generator().manual_seed(0)
-    for n in (1, 2, 40, 1000):
+    for n in (1, 2, 40, 300):
         preds, target = batch(n)
         preds[n // 2 :] = preds[: n - n // 2].clone()  # ties
         others = [torch.randint(K, (n,), generator=generator), torch.zeros(n, dtype=torch.int64)]

@@ -102,7 +102,7 @@ def few_examples(name: str) -> None:
 def every_floating_type(name: str) -> None:
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         build, function = CASES[name]
-        preds, target = batch(400, dtype=dtype)
+        preds, target = batch(100, dtype=dtype)
         wide = preds.double() if dtype == torch.float64 else preds.float()
         value = computed(build(), (preds, target))
         assert value.dtype == (torch.int64 if name == "confusion" else torch.float64)
@@ -138,10 +138,10 @@ def one_class_and_two(name: str) -> None:
 
 @CONTRACT.rule()
 def every_integer_type_of_targets(name: str) -> None:
+    build, function = CASES[name]
+    preds, target = batch(50)
+    expected = function(preds, target)
     for dtype in (torch.int32, torch.int16, torch.int8, torch.uint8):
-        build, function = CASES[name]
-        preds, target = batch(100)
-        expected = function(preds, target)
         assert_same(function(preds, target.to(dtype)), expected)
         assert_same(computed(build(), (preds, target.to(dtype))), expected)
 
@@ -311,7 +311,7 @@ def bytes_an_example(metric: CalibrationMetric) -> int:
 @CONTRACT.rule()
 def state_is_small(name: str) -> None:
     metric = CASES[name][0]()
-    for seed in range(20):
+    for seed in range(5):
         metric.update(*batch(1000, seed=seed))
     held = [
         s
@@ -319,7 +319,7 @@ def state_is_small(name: str) -> None:
         for s in (state if isinstance(state, list) else [state])
     ]
     size = sum(tensor.numel() * tensor.element_size() for tensor in held)
-    assert size <= 20_000 * bytes_an_example(metric) + 8 * 4 * 20 * K
+    assert size <= 5000 * bytes_an_example(metric) + 8 * 4 * 20 * K
 
 
 BAD = [
@@ -461,9 +461,9 @@ def test_every_class_has_its_function() -> None:
     assert functions == {function_of(cls).__name__ for cls in exported_classes()} | others
 
 
-def on_meta() -> tuple[torch.Tensor, torch.Tensor]:
+def on_meta(n: int = 300) -> tuple[torch.Tensor, torch.Tensor]:
     """A batch without data: whatever asks a device for a value, or for how many there are, fails."""
-    return torch.empty(300, K, device="meta"), torch.empty(300, dtype=torch.long, device="meta")
+    return torch.empty(n, K, device="meta"), torch.empty(n, dtype=torch.long, device="meta")
 
 
 @CONTRACT.rule()
@@ -508,9 +508,9 @@ def a_value_is_computed_on_the_device_unless_named(name: str) -> None:
 
 def test_an_update_of_the_collection_never_waits_for_the_device() -> None:
     collection = M.calibration_metrics(K, validate_args=False).to("meta")
-    for _ in range(50):
-        collection.update(*on_meta())
-        collection.update_logits(*on_meta())
+    for _ in range(5):
+        collection.update(*on_meta(3000))
+        collection.update_logits(*on_meta(3000))
     collection.evaluate_waiting_rows()
     detection = M.OutOfDistribution(validate_args=False).to("meta")
     detection.update(on_meta()[0], True)

@@ -14,7 +14,7 @@ from calibench import metrics as M
 from tests.metrics.cases import K, batch, cases, flat
 from tests.processes import run_processes
 
-N = 400
+N = 200
 
 
 def shard(rank: int, n: int, kind: str) -> slice:

@@ -170,12 +170,12 @@ def test_of_means_with_a_row_apart_is_welchs() -> None:
 
 
 def test_a_given_best_method_keeps_its_bold() -> None:
-    """Short: 400 tables of each; 4,000 of them, with all limits, are the slow test's."""
+    """Short: 150 tables of each; 4,000 of them, with all limits, are the slow test's."""
     script = simulation()
     for rows, seeds in ((2, 3), (10, 3), (27, 5)):
-        equal = script.bold(rows, seeds, tables=400)
+        equal = script.bold(rows, seeds, tables=150)
         assert 0.02 < (~equal).mean() < 0.08
-    uneven = script.bold(10, 3, tables=400, uneven=4.0, seed=1)
+    uneven = script.bold(10, 3, tables=150, uneven=4.0, seed=1)
     assert script.lost(uneven) < 0.11
 
 
@@ -220,7 +220,7 @@ def test_pairs_with_a_row_apart_are_welchs_t_test_with_bonferroni() -> None:
 
 def test_many_rows_do_not_make_all_bold() -> None:
     """27 rows x 9 seeds, where the signed-rank test with Holm's correction could reject nothing."""
-    assert not simulation().bold(27, 9, tables=100, worse_by=3.0).all(axis=1).any()
+    assert not simulation().bold(27, 9, tables=40, worse_by=3.0).all(axis=1).any()
 
 
 @pytest.mark.slow
