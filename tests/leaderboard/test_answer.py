@@ -161,7 +161,9 @@ def equal_losses(random: np.random.Generator, losses: int, seeds: int, shared: f
     ]
 
 
-@pytest.mark.parametrize(("losses", "shared"), [(2, 0.0), (3, 1.0), (7, 1.0)])
+@pytest.mark.parametrize(
+    ("losses", "shared"), [(2, 0.0), pytest.param(3, 1.0, marks=pytest.mark.slow), (7, 1.0)]
+)
 def test_of_equal_losses_nearly_no_table_tells_one_from_another(losses: int, shared: float) -> None:
     """At most 5 % of tables are wrong, however much a good network on validation is a good one on test."""
     random = np.random.default_rng(0)

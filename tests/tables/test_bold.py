@@ -83,7 +83,7 @@ def sets(seed: int, n: int = 1500, k: int = 5) -> dict[str, Predictions]:
     return found
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_table_bolds_the_canary_for_its_calibration_or_its_scores(seed: int) -> None:
     chosen = [TemperatureScaling(), VectorScaling(), MeanReplacement()]
     report = Evaluation(chosen)(sets(seed), bootstrap=200)
