@@ -187,7 +187,7 @@ def test_what_reads_results_prints_names_as_text(
     for words in (
         *(["leaderboard", str(results), "--format", name] for name in ("table", "markdown", "latex", "json")),
         ["report", str(results), "-o", str(results / "[/r].html")],
-        ["plot", "reliability", str(results), "-o", str(results / "[/r].png")],
+        ["plot", "risk-coverage", str(results), "-o", str(results / "[/r].png")],
         ["plot", "reliability", str(results), "-o", str(results / "r.png"), "--table", ESCAPE],
         ["reproduce", "gce", "--table", "3", "--results", str(results)],
         ["list", ESCAPE],

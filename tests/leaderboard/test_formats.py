@@ -191,9 +191,7 @@ def test_the_text_does_not_depend_on_hashes(
     """The same text from this process and from one whose strings hash differently."""
     words = [str(results), "--format", "markdown", "--metrics", "nll", "ood_auroc", "ece@*"]
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    code = (
-        "from calibench.cli import main; main(['leaderboard', *{words!r}]); print(hash('nll'))"
-    ).format(words=words)
+    code = f"from calibench.cli import main; main(['leaderboard', *{words!r}]); print(hash('nll'))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
