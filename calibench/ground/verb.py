@@ -151,7 +151,8 @@ class _Argument:
         if self.type.base is bool:
             settings |= {"action": "store_true", "default": None}
         else:
-            choices = f"{{{','.join(option.known)}}}" if option.known else None
+            known = option.known
+            choices = f"{{{','.join(known)}}}" if known else None
             settings["metavar"] = option.metavar or choices
         if option.repeated:
             settings["action"] = "append"

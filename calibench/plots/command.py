@@ -149,7 +149,8 @@ def page_of(title: str, pictures: Sequence[GalleryPicture], suffix: str) -> str:
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
     titles = list(dict.fromkeys(one.title for one in pictures if not one.reason))
     said = LINES | plugin_lines("plots")
-    elsewhere = {kind: line for kind, line in said.items() if kind not in kinds() and kind != "all"}
+    others = said.keys() - kinds().keys() - {"all"}
+    elsewhere = {kind: line for kind, line in said.items() if kind in others}
     shown = {"title": title, "titles": titles, "pictures": pictures, "suffix": suffix}
     return page.render(**shown, said=said, elsewhere=elsewhere)
 

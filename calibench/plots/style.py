@@ -290,8 +290,10 @@ def as_file(figure: Figure, form: str) -> bytes:
         text.set_parse_math(False)
         text.set_text(printable(text.get_text(), keep="\n"))
     drawn = io.BytesIO()
+    layout = figure.get_layout_engine()
     with rc_context(FONTS):
-        figure.draw_without_rendering()  # one pass of the layout leaves titles above a legend cut
+        if layout is not None:
+            layout.execute(figure)  # one pass of the layout leaves titles above a legend cut
         figure.savefig(drawn, dpi=200, format=form)
     return drawn.getvalue()
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from calibench.analyses import boundary
 from calibench.analyses.boundary import (
     WINDOW,
     boundary_points,
@@ -51,7 +52,11 @@ def test_a_network_learns_the_moons() -> None:
     assert torch.equal(moons(10, noise=0.2, seed=3)[0], moons(10, noise=0.2, seed=3)[0])
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boundary, "GRID", 21)
+    monkeypatch.setattr(boundary, "TEST", 500)
     picture = tmp_path / "boundary.svg"
     command = ["analyse", "boundary", "--epochs", "5", "--seeds", "2", "-o", str(picture)]
     assert main(command) == 0

@@ -39,12 +39,12 @@ def test_pca_is_of_the_inputs_of_the_last_layer() -> None:
 
 def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "features.svg"
-    assert main(["analyse", "features", str(results), "--examples", "40", "-o", str(picture)]) == 0
+    assert main(["analyse", "features", str(results), "--examples", "12", "-o", str(picture)]) == 0
     assert "the two principal components have" in capsys.readouterr().out
     drawn = picture.read_text()
     for text in ("CrossEntropyLoss", "BrierLoss", "t-SNE, by confidence", "PCA, by class"):
         assert text in drawn
     with picture.with_suffix(".csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 80
+    assert len(rows) == 24
     assert np.ptp([float(row["tsne_1"]) for row in rows]) > 0

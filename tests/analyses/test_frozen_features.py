@@ -47,7 +47,7 @@ def test_a_head_is_an_ordinary_run(probes: Path, tmp_path: Path) -> None:
     training.fit(
         configuration_of(
             [
-                f"--config={probes}/probes.yaml", "--trainer.max_epochs=5", f"--trainer.default_root_dir={tmp_path}",
+                f"--config={probes}/probes.yaml", "--trainer.max_epochs=3", f"--trainer.default_root_dir={tmp_path}",
                 "--evaluation.calibrators=[]", "--trainer.enable_progress_bar=false",
             ]
         )

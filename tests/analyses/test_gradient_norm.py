@@ -12,6 +12,7 @@ from scipy.stats import pearsonr
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from calibench.analyses import gradient_norm
 from calibench.analyses.features import outputs_of
 from calibench.analyses.gradient_norm import Norms, gradient_norms, is_coupled, summary
 from calibench.backbones import MLP
@@ -117,7 +118,13 @@ def test_summary_by_hand() -> None:
     assert found.relative == pytest.approx(found.spread / norm.std().item())
 
 
-def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(
+    results: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gradient_norm, "CELLS", 9)
     numbers, picture = tmp_path / "norms.csv", tmp_path / "norms.svg"
     command = ["analyse", "gradient-norm", str(results), "-o"]
     assert main([*command, str(picture)]) == 0

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from calibench.analyses import loss_surface
 from calibench.analyses.loss_surface import (
-    GRID,
     Loss,
     Surface,
     along_target,
@@ -32,6 +31,16 @@ from calibench.losses import (
     FocalLoss,
     MMCELoss,
 )
+
+
+GRID = np.linspace(1e-4, 1 - 1e-4, 26)
+
+
+@pytest.fixture(autouse=True)
+def _few_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the curves and of the slices of the simplex, as every point is a batch of its own."""
+    monkeypatch.setattr(loss_surface, "GRID", GRID)
+    monkeypatch.setattr(loss_surface, "STEPS", 3)
 
 
 def g(p: float, gamma: float) -> float:
@@ -106,13 +115,6 @@ def test_a_proper_loss_rests_at_the_truth(loss: Loss) -> None:
     assert Surface("proper", loss, posterior=0.65).places["root"] == pytest.approx(0.65, abs=1e-8)
 
 
-@pytest.fixture
-def _few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the slices of the simplex, where every point is a batch of its own."""
-    monkeypatch.setattr(loss_surface, "STEPS", 3)
-
-
-@pytest.mark.usefixtures("_few_points")
 def test_any_loss_has_numbers() -> None:
     rows = list(Surface("mmce", MMCELoss(weight=2.0)).numbers())
     assert {row["what"] for row in rows} >= {"gradient weight", "value weight", "phi", "surface"}
@@ -124,7 +126,6 @@ def squared(logits: Tensor, target: Tensor) -> Tensor:
     return (logits.softmax(1) - F.one_hot(target, logits.shape[1])).square().sum(1).mean()
 
 
-@pytest.mark.usefixtures("_few_points")
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "surface.svg"
     command = ["plot", "loss-surface", "-o", str(picture), "FocalLoss:gamma=3"]

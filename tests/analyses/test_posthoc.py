@@ -169,6 +169,7 @@ def test_the_same_command_computes_only_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(tmp_path)
+    monkeypatch.setattr(summary, "pictures", lambda *_: iter(()))
     assert main(asked(tmp_path, "--repeats", "1")) == 0
     path = tmp_path / "out" / "results.csv"
     lines = path.read_text().splitlines(keepends=True)
@@ -181,7 +182,6 @@ def test_the_same_command_computes_only_what_is_missing(
         return real(one)
 
     monkeypatch.setattr(cells, "row", counted)
-    monkeypatch.setattr(summary, "pictures", lambda *_: iter(()))
     assert main(asked(tmp_path, "--repeats", "1")) == 0
     assert len(computed) == 1
     assert sorted(row.rsplit(",", 3)[0] for row in path.read_text().splitlines()) == sorted(

@@ -37,7 +37,7 @@ def said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "test.npz"
     predictions(500, sharpness=2).save(file)
-    lines = said([str(file), "--export", str(tmp_path / "cal.pt")], capsys)
+    lines = said([str(file), *QUICK, "--export", str(tmp_path / "cal.pt")], capsys)
     assert lines[0].startswith("overconfident by ")
     kinds = [line.partition(":")[0] for line in lines[1:-1]]
     assert list(dict.fromkeys(kinds)) == [

@@ -37,14 +37,14 @@ def test_few_calibrated_models_are_told_from_calibrated() -> None:
 
 
 def test_the_power_is_that_of_the_verdict() -> None:
-    """Hits with the confidences' log-odds shifted so that they are 6 points fewer."""
+    """Hits with the confidences' log-odds shifted so that they are 12 points fewer."""
     base = examples(2000)
     power = enough(base)
     assert power is not None
     assert power.needed[0.05] == pytest.approx(len(base) * (power.gap / 0.05) ** 2)
-    needed = round(len(base) * (power.gap / 0.06) ** 2)
+    needed = round(len(base) * (power.gap / 0.12) ** 2)
     variance = base.confidence * (1 - base.confidence)
-    chance = base.confidence - 0.06 * variance / variance.mean()
+    chance = base.confidence - 0.12 * variance / variance.mean()
     random, told = np.random.default_rng(0), 0
     for _ in range(100):
         rows = torch.from_numpy(random.integers(len(base), size=needed))

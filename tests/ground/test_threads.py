@@ -46,5 +46,5 @@ def test_a_run_evaluates_on_as_many_threads_as_it_trains_on(
     monkeypatch.setattr(Evaluation, "__call__", watched)
     with threadpool_limits(2):
         quick = ["--trainer.max_epochs", "1", "--trainer.default_root_dir", str(tmp_path)]
-        assert main(["fit", "--config", "digits_lt", "--threads", "1", *quick]) == 0
+        assert main(["fit", "--config", "wine", "--threads", "1", *quick]) == 0
     assert seen == [{1}]

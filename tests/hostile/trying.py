@@ -44,7 +44,7 @@ from tests.hostile.server import hostile_server
 from tests.run_folders import write_predictions, write_run
 
 BAD = ("silent", "executed", "escaped", "hang", "traceback")
-SECONDS = 300  # after which a verb hangs, on a busy machine too
+SECONDS = 300.0  # after which a verb hangs, on a busy machine too
 SHIPPED = benchmarks_folder() / "store"
 METADATA = {
     "format": 1,
@@ -91,7 +91,7 @@ class Ground:
             run = write_run(ground.results, seed=seed)
             write_predictions(run, n=30)
             (run / "metrics.csv").write_text(CURVE)
-            (run / "config.yaml").write_text(yaml.safe_dump(load("digits_lt")))
+            (run / "config.yaml").write_text(yaml.safe_dump(load("breast_cancer")))
             content = read_json(run / "metrics.json")
             its = {"class_counts": [9] * 5, "evaluation": {"calibrators": [], "n_bins": [15, 20]}}
             its["files"] = files_of(run)
@@ -547,11 +547,11 @@ def _alarm() -> Iterator[None]:
         raise Hang
 
     earlier = signal.signal(signal.SIGALRM, hang)
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, earlier)
 
 

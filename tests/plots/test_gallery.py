@@ -17,12 +17,14 @@ from calibench.plots.request import Request
 FEW = ("tradeoff", "confusion", "shift", "improvement")
 
 
+@pytest.mark.usefixtures("figures")
 def test_the_gallery_has_a_folder_for_each_table_and_a_page(
     results: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """None is drawn: that takes most of the time, and tests of each kind do."""
     monkeypatch.setattr(command, "KINDS", {kind: KINDS[kind] for kind in FEW})
     folder = tmp_path / "pictures"
     words = ["--table", "a /", "--metric", "nll"]

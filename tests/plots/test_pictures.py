@@ -304,6 +304,7 @@ def test_the_numbers_are_those_of_the_runs(kind: str, root: Path, tmp_path: Path
     CHECKS[kind](rows)
 
 
+@pytest.mark.usefixtures("figures")
 @pytest.mark.parametrize("kind", ["iqm", "improvement", "critical-difference"])
 def test_no_interval_of_several_values_is_without_width(
     kind: str, root: Path, tmp_path: Path
@@ -323,10 +324,8 @@ def test_the_title_of_a_single_diagram_is_not_cut(root: Path, tmp_path: Path) ->
 
 
 def test_over_and_underconfidence_are_drawn_to_their_own_side(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, figures: list[Figure]
 ) -> None:
-    figures: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
     drawn("over-under", root, tmp_path / "x.svg")
     bars = [patch.get_bbox() for patch in figures[0].axes[0].patches]
     left, right = min(bars, key=lambda bar: bar.xmin), max(bars, key=lambda bar: bar.xmax)

@@ -50,12 +50,12 @@ def covered(curve: SmoothReliability) -> float:
 
 
 def test_the_band_holds_calibrated_models_and_no_others() -> None:
-    confidence = RANDOM.beta(5, 2, 2000)
+    confidence = RANDOM.beta(5, 2, 500)
     calibrated = [
-        covered(smooth_reliability(confidence, RANDOM.random(2000) < confidence)) for _ in range(8)
+        covered(smooth_reliability(confidence, RANDOM.random(500) < confidence)) for _ in range(8)
     ]
     assert np.mean(calibrated) == pytest.approx(0.95, abs=0.05)
-    assert covered(smooth_reliability(confidence, RANDOM.random(2000) < confidence**2)) < 0.3
+    assert covered(smooth_reliability(confidence, RANDOM.random(500) < confidence**2)) < 0.3
 
 
 def test_the_interval_is_that_of_a_share_where_confidences_are_equal() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from calibench import store
 from calibench.cli import main
+from calibench.evaluation import store_command
 from calibench.evaluation.store_command import listings
 from calibench.store import Limits, StoreError, index
 
@@ -117,12 +118,16 @@ def many(folder: Path, rows: int) -> store.Folder:
     return store.Folder(folder)
 
 
-def test_an_index_of_many_rows_is_read_and_listed_in_pieces(tmp_path: Path) -> None:
-    place = many(tmp_path, 25_000)
+def test_an_index_of_many_rows_is_read_and_listed_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (index, store_command):
+        monkeypatch.setattr(module, "_PIECE", 1000)
+    place = many(tmp_path, 4500)
     tracemalloc.start()
     sizes = [len(grid.rows) for grid in listings(index.iterate_index(place))]
-    assert sizes == [10_000, 10_000, 5_000]
-    assert tracemalloc.get_traced_memory()[1] < 40e6
+    assert sizes == [1000, 1000, 1000, 1000, 500]
+    assert tracemalloc.get_traced_memory()[1] < 4e6
     tracemalloc.stop()
 
 

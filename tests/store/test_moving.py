@@ -37,7 +37,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def server(kept: Path) -> Iterator[http.server.ThreadingHTTPServer]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=kept)) as found:
         found.asked = []  # type: ignore[attr-defined]
-        thread = threading.Thread(target=found.serve_forever, daemon=True)
+        thread = threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield found
         found.shutdown()
