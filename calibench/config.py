@@ -114,18 +114,12 @@ _Loader.add_implicit_resolver(
 )
 
 
-_TABS = "a tab or another character that no word begins with: YAML is indented by spaces"
-
-
 def read_yaml(text: str) -> Any:
     """Parse YAML text; raises yaml.YAMLError."""
     return yaml.load(text, Loader=_Loader)
 
 
-@lru_cache(maxsize=1024)
-def _read_once(text: str) -> Any:
-    """`read_yaml` of a file's text, which the cells of a suite share: whoever changes what it holds takes a copy."""
-    return read_yaml(text)
+_read_once = lru_cache(maxsize=1024)(read_yaml)  # cells of a suite share files
 
 
 def benchmarks_folder() -> Path:
@@ -196,9 +190,9 @@ def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not valid YAML"
-        raise UsageError(
-            f"{path}{where}: {_TABS if 'cannot start any token' in problem else problem}"
-        ) from error
+        if "cannot start any token" in problem:
+            problem = "a tab or another character that begins no word: YAML is indented by spaces"
+        raise UsageError(f"{path}{where}: {problem}") from error
     if config is None:
         config = {}
     if not isinstance(config, dict):
@@ -254,9 +248,8 @@ _OWN_FILES = ("folder", "train_file", "file")
 def _title_of_data(data: Mapping[str, Any]) -> str:
     """The name of data that the command line gives: the folder's or file's, or else the class's."""
     given = data.get("init_args") or {}
-    places = [Path(str(given[key])).expanduser() for key in _OWN_FILES if given.get(key)]
-    if places:
-        place = places[0].absolute()
+    for key in filter(given.get, _OWN_FILES):
+        place = Path(str(given[key])).expanduser().absolute()
         return place.name if place.is_dir() else place.stem
     name = short_name(data["class_path"])
     return name.removesuffix("DataModule").lower() or name
@@ -282,8 +275,7 @@ def with_options(config: Config, options: Options) -> Config:
     for position, (key, value) in enumerate(pairs):
         group = config.get(key)
         if isinstance(group, dict) and "class_path" not in group:  # `trainer`, or a file of it
-            content = load(value) if isinstance(value, str) else value
-            config = merge(config, {key: content})
+            config = merge(config, {key: load(value) if isinstance(value, str) else value})
             continue
         before = [one for one, _ in pairs[:position] if one.startswith(f"{key}.")]
         if before:
@@ -335,9 +327,8 @@ def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
         tail_seed: The seed of the tail, "run" for the run's, or None.
         split_seed: The seed of the split, or "run" for the run's.
     """
-    if tail_seed is not None:
-        return tail_seed
-    return 1 if split_seed == "run" else split_seed
+    by_default = 1 if split_seed == "run" else split_seed
+    return by_default if tail_seed is None else tail_seed
 
 
 # --- a command line ---
