@@ -145,7 +145,8 @@ def test_data(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("spelling", "options"),
     [
-        ("resnet18", ["--model.backbone.cifar_stem", "true"]),
+        ("test_resnet", []),
+        pytest.param("resnet18", ["--model.backbone.cifar_stem", "true"], marks=pytest.mark.slow),
         pytest.param("timm:resnet18", [], marks=pytest.mark.slow),
         pytest.param("torchvision:resnet18", [], marks=pytest.mark.slow),
         ("strangers_net.Net", ["--model.backbone.width", "2"]),
