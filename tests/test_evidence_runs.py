@@ -137,8 +137,7 @@ def test_rows_of_the_small_speedrun_are_numbers_of_the_committed_runs(
 
 def full_runs() -> Iterator[dict[str, Any]]:
     """The metrics of each run of full width on a GPU, and of some on CPU cores."""
-    for run in packed("speedrun_full_numbers"):
-        yield run
+    yield from packed("speedrun_full_numbers")
 
 
 ON_A_CORE = {("DualFocalLoss", "3"), ("FocalCalibrationLoss", "2")} | {

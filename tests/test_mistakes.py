@@ -138,9 +138,7 @@ def test_what_only_torch_or_lightning_finds_is_one_line(
     monkeypatch.delenv("CALIBENCH_DATA", raising=False)  # that data sets are not there is a mistake
     named = {}
     if section.startswith(STRANGERS):
-        from tests.strangers_files import (
-            write_everything,
-        )  # it needs torch, which the first test does without
+        from tests.strangers_files import write_everything  # not above: it needs torch
 
         write_everything(tmp_path)
         monkeypatch.syspath_prepend(str(tmp_path))
