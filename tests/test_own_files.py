@@ -137,7 +137,10 @@ def fit(folder: Path, name: str, *options: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("name", ["pets", "mails", "cells"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("pets", marks=pytest.mark.slow), "mails", "cells"],  # networks train on pets
+)
 def test_data(folder: Path, name: str) -> None:
     assert fit(folder, name).startswith(f"results/{name}/")
 
