@@ -42,6 +42,13 @@ def benchmarks_of(family: str) -> dict[str, Any]:
     }
 
 
+def sampled(names: Iterable[str], kept: Collection[str]) -> list[Any]:
+    """Parameters of a test: some run by default, the others with the slow tests."""
+    names = list(names)
+    assert set(kept) <= set(names), set(kept) - set(names)
+    return [n if n in kept else pytest.param(n, marks=pytest.mark.slow) for n in names]
+
+
 def for_each(items: Iterable[Any]) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
     """Turn a check of one item into one test of all items, which reports every item that fails."""
 

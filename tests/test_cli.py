@@ -18,6 +18,7 @@ from calibench.cli import FIRST, VERBS, configuration_of, main
 from calibench.report.listing import KINDS, listed
 from calibench.training.keys import KEYS_HELP
 from tests import warm
+from tests.run_folders import write_run
 from tests.waiting import wait_for
 
 DIGITS = ["fit", "--config", "digits_lt"]
@@ -210,24 +211,8 @@ def test_debug_shows_the_traceback() -> None:
 def test_corrupt_files_of_a_run_are_named_not_fatal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from calibench.training import fit as training
-
-    for seed in ("1", "2"):
-        training.fit(
-            configuration_of(
-                [
-                    *DIGITS[1:],
-                    "--trainer.max_epochs",
-                    "1",
-                    "--trainer.default_root_dir",
-                    str(tmp_path),
-                    "--seed_everything",
-                    seed,
-                    "--trainer.enable_progress_bar",
-                    "false",
-                ]
-            )
-        )
+    for seed in (1, 2):
+        write_run(tmp_path, seed=seed)
     broken = next(tmp_path.rglob("seed=2/metrics.json"))
     broken.write_text("{")
     assert main(["leaderboard", str(tmp_path)]) == 0
@@ -241,7 +226,7 @@ def test_corrupt_files_of_a_run_are_named_not_fatal(
     [
         (signal.SIGINT, 130, "interrupted"),
         (signal.SIGTERM, 143, "terminated"),
-        (signal.SIGHUP, 129, "terminated"),
+        pytest.param(signal.SIGHUP, 129, "terminated", marks=pytest.mark.slow),
     ],
 )
 def test_signals_end_a_fit_with_their_codes(

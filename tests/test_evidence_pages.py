@@ -56,7 +56,7 @@ def ends(cell: str) -> tuple[float, float]:
 def test_no_loss_can_be_told_from_cross_entropy_with_data_sets_as_the_sample(
     pages: ModuleType,
 ) -> None:
-    head, *rows = pages.TABLES["over sets"]()
+    head, *rows = pages.made("over sets")
     found = [dict(zip(head, row, strict=True)) for row in rows]
     assert {row["verdict"] for row in found} == {"cannot be told"}
     kinds = {row["loss"]: row["comparison"] for row in found}
@@ -157,7 +157,7 @@ def test_the_structured_scalings_and_the_choice_are_ahead_on_four_of_five_sets(
 
 
 def test_what_is_said_of_the_halves(pages: ModuleType) -> None:
-    _, *rows = pages.TABLES["halves"]()
+    _, *rows = pages.made("halves")
     spread = {}
     for name, nll, *_ in rows:
         mean, _, ends = nll.partition(" ")
@@ -202,7 +202,7 @@ def test_what_is_said_of_calibrators_on_the_speedruns_networks(pages: ModuleType
 
 
 def test_known_frequencies_cure_a_label_shift(pages: ModuleType) -> None:
-    head, *rows = pages.TABLES["label shift digits_lt"]()
+    head, *rows = pages.made("label shift digits_lt")
     found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
     usual, known = (found[f"TemperatureScaling tail_val{cure}"] for cure in ("", " after"))
     estimated = found["TemperatureScaling tail_val EM"]
@@ -213,7 +213,7 @@ def test_known_frequencies_cure_a_label_shift(pages: ModuleType) -> None:
 
 
 def test_validation_wants_gamma_on_breast_cancer_and_none_on_the_digits(pages: ModuleType) -> None:
-    head, *rows = pages.TABLES["validated"]()
+    head, *rows = pages.made("validated")
     found = {(row[0], row[2]): dict(zip(head, row, strict=True)) for row in rows}
     assert found["digits_lt", "gamma 0"]["chosen by seeds"] == "5"
     assert found["breast_cancer", "gamma 0"]["chosen by seeds"] == "0"
@@ -225,7 +225,7 @@ def test_validation_wants_gamma_on_breast_cancer_and_none_on_the_digits(pages: M
 
 
 def test_no_loss_is_ahead_of_cross_entropy_on_a_tenth_of_the_labels(pages: ModuleType) -> None:
-    _, *rows = pages.TABLES["few labels"]()
+    _, *rows = pages.made("few labels")
     after = {row[0]: ends(row[-1]) for row in rows[1:]}
     assert len(after) == 9
     assert all(low <= 0.5 for low, _ in after.values())
@@ -253,7 +253,7 @@ def test_the_suite_of_chosen_settings_has_those_of_the_lowest_validation_nll(
 
 
 def test_what_is_said_of_the_learning_curves(pages: ModuleType) -> None:
-    _, *rows = pages.TABLES["learning curves"]()
+    _, *rows = pages.made("learning curves")
     found = {name: [float(gain) for gain in gains] for name, *gains in rows}
     assert len(found) == 24
     helpful = {name for name, gains in found.items() if min(gains) > 0}
@@ -302,20 +302,20 @@ def test_what_is_said_of_few_examples_of_single_sets(pages: ModuleType) -> None:
 
 
 def test_what_is_said_of_tuning_and_of_label_shift(pages: ModuleType) -> None:
-    _, *rows = pages.TABLES["tuned"]()
+    _, *rows = pages.made("tuned")
     brier = next(row for row in rows if row[0] == "BrierLoss")
     assert ends(brier[-2])[1] < 0.5 < ends(brier[-1])[1]
     behind = {row[0] for row in rows if row[-1] and ends(row[-1])[1] < 0.5}
     assert behind == {"BSCEGRALoss", "DualFocalLoss", "FLSDLoss", "WeightedMMCELoss"}
     assert sum(row[1].startswith("0.3,") for row in rows) == 7
-    _, *rows = pages.TABLES["label shift cifar10_lt"]()
+    _, *rows = pages.made("label shift cifar10_lt")
     nll = {row[0]: row[1] for row in rows}
     usual = "TemperatureScaling tail_val"
     assert float(nll["uncalibrated"]) < float(nll[usual])
     best = "BiasCorrectedTemperatureScaling tail_val after"
     assert min(nll.values()) == nll["BiasCorrectedTemperatureScaling balanced_val"]
     assert sorted(nll.values())[1] == nll[best]
-    _, *rows = pages.TABLES["label shift by loss"]()
+    _, *rows = pages.made("label shift by loss")
     losses = {row[0]: [float(cell) for cell in row[1:]] for row in rows}
     cross_entropy, adjusted = (losses[loss] for loss in ("CrossEntropyLoss", "LogitAdjustedLoss"))
     assert (cross_entropy[0], adjusted[0], adjusted[2]) == (1.386, 0.845, 1.246)
@@ -348,7 +348,7 @@ def test_focal_losses_are_ahead_on_a_long_tail_whose_frequencies_are_told(
 
 
 def table_of(pages: ModuleType, name: str) -> dict[str, dict[str, str]]:
-    head, *rows = pages.TABLES[name]()
+    head, *rows = pages.made(name)
     return {row[0]: dict(zip(head, row, strict=True)) for row in rows}
 
 
@@ -398,7 +398,7 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
 
 
 def test_what_is_said_of_the_orders_of_losses(pages: ModuleType) -> None:
-    orders = {row[0]: row[1:] for row in pages.TABLES["speedrun orders"]()}
+    orders = {row[0]: row[1:] for row in pages.made("speedrun orders")}
     assert orders["cifar10: small and full width"][0].startswith("1.00 [")
     agree(orders["cifar10: small and full width"][1], "0.69 [0.31, 0.88]")
     agree(orders["cifar100: small and full width"][1], "0.73 [0.39, 0.90]")
@@ -714,7 +714,7 @@ def test_what_is_said_of_the_overconfident_regime(pages: ModuleType) -> None:
     base = [*cvc.index].index(pages.BASE)
     behind = {loss for loss, is_ in zip(cvc.index, comparison.worse[base], strict=True) if is_}
     assert behind == {"LabelSmoothingLoss", "FocalCalibrationLoss"}
-    orders = {row[0]: row[1:] for row in pages.TABLES["speedrun orders"]()}
+    orders = {row[0]: row[1:] for row in pages.made("speedrun orders")}
     for tau in orders["small width: cifar10 and cifar10_overconfident"]:
         agree(tau, "-0.05 [-0.66, 0.60]")
 
@@ -873,12 +873,12 @@ def test_what_is_said_of_the_parts_and_of_what_the_choice_takes_away(pages: Modu
 
 
 def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
-    _, *rows = pages.TABLES["spans"]()
+    _, *rows = pages.made("spans")
     found = {row[0]: row[2:] for row in rows}
     assert found["long-tailed CIFAR-10"][0].startswith("0.845 to")
     assert found["long-tailed CIFAR-10"][-1].startswith("1.180 to")
     assert found["wine"][2].startswith("-0.052")
-    head, *rows = pages.TABLES["pairs by set"]()
+    head, *rows = pages.made("pairs by set")
     assert len(head) == 11
     assert {row[0] for row in rows if "" in row} == {"LogitAdjustedLoss"}
     gce = dict(
@@ -898,7 +898,7 @@ SETS_WITH_METHODS = {"": {"LabelSmoothing", "ensemble of 3"}, " cifar10": {"ense
 
 @pytest.mark.parametrize(("data", "better"), SETS_WITH_METHODS.items())
 def test_what_is_said_of_methods(pages: ModuleType, data: str, better: set[str]) -> None:
-    _, *rows = pages.TABLES[f"changes{data}"]()
+    _, *rows = pages.made(f"changes{data}")
     rows = [row for row in rows if row[1] != "30 epochs"]  # no method
     after = {(of, name): ends(cells[-1]) for of, name, _, *cells in rows}
     losses = [interval for (of, _), interval in after.items() if of == "cross-entropy"]
@@ -909,7 +909,7 @@ def test_what_is_said_of_methods(pages: ModuleType, data: str, better: set[str])
     assert {name for (_, name), (_, high) in after.items() if high < 0} == better
     raw = {name for of, name, _, *cells in rows if ends(cells[0])[1] < 0}
     assert raw == {"ensemble of 3"}
-    _, *scores = pages.TABLES[f"methods{data}"]()
+    _, *scores = pages.made(f"methods{data}")
     by_method = {
         name: [float(cell.rpartition(" / ")[2] or "nan") for cell in cells]
         for name, *cells in scores

@@ -6,6 +6,7 @@ import csv
 import importlib
 import runpy
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ from tests.test_evidence_pages import LESS_CONFIDENT
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 RUNS = runpy.run_path(str(BENCHMARKS / "evidence" / "runs.py"))
+
+
+@cache
+def packed(name: str) -> list[dict[str, Any]]:
+    """The metrics of each run of an archive, which is read once."""
+    archive = RUNS["ARCHIVE"].with_name(f"{name}.tar.xz")
+    return [run for _, run in RUNS["packed"](archive)]
+
+
 ROWS = (
     "evidence", "evidence_cifar10_lt", "evidence_cifar100_lt",
     "evidence_newsgroups", "evidence_ag_news", "financial_phrasebank_cpu", "digits_tenth",
@@ -34,7 +44,7 @@ KEY = ("metric", "split", "calibrator", "score", "n_bins")
 def values() -> dict[tuple[str, ...], float]:
     """Every value of every run (an infinite one is a word), by benchmark, key of the settings, seed and place."""
     found = {}
-    for _, run in RUNS["packed"]():
+    for run in packed("runs"):
         of_run = (run["benchmark"], run["key"], str(run["seed"]))
         for row in with_present_calibrators(run)["rows"]:
             if "label" not in row:
@@ -62,7 +72,7 @@ def test_rows_are_numbers_of_the_committed_runs(
 def test_tuned_rows_are_numbers_of_the_committed_runs(name: str) -> None:
     found = {
         (run["benchmark"], run["loss"], str(run["seed"]), f"{row['value']:.6g}")
-        for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name("tuning.tar.xz"))
+        for run in packed("tuning")
         for row in run["rows"]
         if (row["metric"], row["split"], row["calibrator"]) == ("nll", "test", "raw")
     }
@@ -78,7 +88,7 @@ def test_tuned_rows_are_numbers_of_the_committed_runs(name: str) -> None:
 def test_rows_of_methods_on_cifar10_are_numbers_of_the_committed_runs() -> None:
     calibrators = ("raw", "TemperatureScaling", "CrossValidatedCalibration")
     found = set()
-    for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name("methods_numbers.tar.xz")):
+    for run in packed("methods_numbers"):
         nll = {
             row["calibrator"]: f"{row['value']:.6g}"
             for row in run["rows"]
@@ -98,8 +108,7 @@ SMALL = ("speedrun_small", "speedrun_small_numbers")
 def small_runs(archives: Sequence[str] = SMALL) -> Iterator[dict[str, Any]]:
     """The metrics of each run of the speedrun's small width."""
     for name in archives:
-        for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name(f"{name}.tar.xz")):
-            yield run
+        yield from packed(name)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +137,7 @@ def test_rows_of_the_small_speedrun_are_numbers_of_the_committed_runs(
 
 def full_runs() -> Iterator[dict[str, Any]]:
     """The metrics of each run of full width on a GPU, and of some on CPU cores."""
-    for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name("speedrun_full_numbers.tar.xz")):
-        yield run
+    yield from packed("speedrun_full_numbers")
 
 
 ON_A_CORE = {("DualFocalLoss", "3"), ("FocalCalibrationLoss", "2")} | {
@@ -318,7 +326,7 @@ def test_what_is_said_of_confidence_on_the_long_tail() -> None:
 def test_what_is_said_of_the_same_run_in_bfloat16() -> None:
     both = {}
     for name in ("speedrun_small", "speedrun"):
-        for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name(f"{name}.tar.xz")):
+        for run in packed(name):
             if (run["benchmark"], run["loss"], run["seed"]) == (
                 "cifar10_small",
                 "CrossEntropyLoss",

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from tests.strangers_files import write_everything
 
 DIGITS = "--config digits_lt --trainer.max_epochs 1 --trainer.enable_progress_bar false"
 WIDER = "--model.backbone.width 24"
@@ -139,6 +138,8 @@ def test_what_only_torch_or_lightning_finds_is_one_line(
     monkeypatch.delenv("CALIBENCH_DATA", raising=False)  # that data sets are not there is a mistake
     named = {}
     if section.startswith(STRANGERS):
+        from tests.strangers_files import write_everything  # not above: it needs torch
+
         write_everything(tmp_path)
         monkeypatch.syspath_prepend(str(tmp_path))
     else:

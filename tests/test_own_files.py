@@ -137,7 +137,10 @@ def fit(folder: Path, name: str, *options: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("name", ["pets", "mails", "cells"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("pets", marks=pytest.mark.slow), "mails", "cells"],  # networks train on pets
+)
 def test_data(folder: Path, name: str) -> None:
     assert fit(folder, name).startswith(f"results/{name}/")
 
@@ -145,7 +148,8 @@ def test_data(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("spelling", "options"),
     [
-        ("resnet18", ["--model.backbone.cifar_stem", "true"]),
+        ("test_resnet", []),
+        pytest.param("resnet18", ["--model.backbone.cifar_stem", "true"], marks=pytest.mark.slow),
         pytest.param("timm:resnet18", [], marks=pytest.mark.slow),
         pytest.param("torchvision:resnet18", [], marks=pytest.mark.slow),
         ("strangers_net.Net", ["--model.backbone.width", "2"]),

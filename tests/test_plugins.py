@@ -57,7 +57,10 @@ def test_a_loss_of_another_package_is_audited(name: str, package: Path) -> None:
     assert re.search(r"do 2 processes give the gradient of one\? +yes", done.stdout)
 
 
-@pytest.mark.parametrize("name", ["ThrowAwayLoss", "throwaway.ThrowAwayLoss"])
+@pytest.mark.parametrize(
+    "name",
+    ["ThrowAwayLoss", pytest.param("throwaway.ThrowAwayLoss", marks=pytest.mark.slow)],
+)
 def test_a_loss_of_another_package(name: str, package: Path) -> None:
     arguments = [
         "fit", "--config", "digits_lt", "--model.loss", name, "--model.loss.power", "2", "--trainer.fast_dev_run", "true",

@@ -23,6 +23,8 @@ def is_private(name: str) -> bool:
     return re.fullmatch(r"_(?!_).*[^_].*", name) is not None and name not in DOCUMENTED
 
 
+PRIVATE = re.compile(r"(?<!\w)_(?!_)\w")  # a file without is not parsed
+
 Imported = list[tuple[str | None, list[str]]]
 
 
@@ -142,7 +144,7 @@ def in_the_code() -> set[tuple[str, str]]:
     of_others = {name for _, name in taken}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            names = source(path).used
+            names = source(path).used if PRIVATE.search(path.read_text()) else set()
             foreign = (names & of_others) | (names - own(path) if names else set())
             taken |= {(path.relative_to(ROOT).as_posix(), name) for name in foreign}
     return taken

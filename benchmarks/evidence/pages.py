@@ -456,17 +456,24 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
 }
 
 
-def piped(table: Iterator[Sequence[str]]) -> str:
+def piped(table: Table) -> str:
     """The rows as Markdown, the first one as the heading."""
     head, *rows = table
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
+
+
+@cache
+def made(name: str) -> str | Table:
+    """A table of `TABLES`, or its text, made once."""
+    table = TABLES[name]()
+    return table if isinstance(table, str) else list(table)
 
 
 def rewritten(text: str) -> str:
     """A page with its tables made again."""
 
     def block(found: re.Match[str]) -> str:
-        table = TABLES[found[1]]()
+        table = made(found[1])
         text = table if isinstance(table, str) else piped(table)
         return f"<!-- evidence: {found[1]} -->\n{text}\n<!-- /evidence -->"
 

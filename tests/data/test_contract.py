@@ -68,7 +68,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     datasets = pytest.importorskip("datasets")
     root = tmp_path_factory.mktemp("files")
     datasets.disable_progress_bars()
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, fakes.eight_classes_of_imagenet():
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", str(root / "cache"))
         patch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
         patch.setattr(data.TinyImageNetDataModule, "names", [f"class {k}" for k in range(8)])

@@ -174,7 +174,9 @@ def joined(parts: list[Plain]) -> Plain:
     return made
 
 
-@pytest.mark.parametrize("processes", [2, 3])  # the last batch of 1 leaves some without a row
+@pytest.mark.parametrize(
+    "processes", [pytest.param(2, marks=pytest.mark.slow), 3]
+)  # the last batch of 1 leaves some without a row
 def test_processes_collate_their_slices_of_what_is_iterated(processes: int) -> None:
     fingerprint, whole, collated = iterated(0, 1)
     assert [(len(target), size) for _, target, _, size in whole] == [(32, 32), (1, 1)]
@@ -220,7 +222,7 @@ def digests_of_a_process(rank: int, processes: int) -> tuple[str, list[int], int
     return made.fingerprint, made.class_counts.tolist(), len(own_classes.READ)
 
 
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_processes_digest_the_examples_together(processes: int) -> None:
     whole = digests_of_a_process(0, 1)
     parts = run_processes(digests_of_a_process, processes)

@@ -10,9 +10,11 @@ from calibench.cli import configuration_of
 from calibench.config import merge_files
 from calibench.ground.errors import UsageError
 from calibench.training import fit as training
-from tests.examples import benchmarks_of
+from calibench.training.experiment import Experiment
+from tests.examples import benchmarks_of, sampled
 
 BENCHMARKS = benchmarks_of("data/text")
+WHOLE = ["finsen"]  # evaluated by default; every one trains
 OF_THE_PAPER = ["newsgroups", "ag_news", "finsen"]
 
 
@@ -26,17 +28,30 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(root: Path, *names: str, options: tuple[str, ...] = ()) -> str:
+def arguments(root: Path, *names: str) -> list[str]:
+    """The files, with little data and small batches."""
     configs = [argument for name in names for argument in ("--config", name)]
     fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
     where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]
     few = [f"--data.{name}={value}" for name, value in BENCHMARKS[names[0]][1].items()]
     small = ["--data.batch_size=8", "--trainer.accelerator=cpu", *few]
-    outcome, _ = training.fit(configuration_of([*configs, *fast, *where, *small, *options]))
+    return [*configs, *fast, *where, *small]
+
+
+def run(root: Path, *names: str, options: tuple[str, ...] = ()) -> str:
+    outcome, _ = training.fit(configuration_of([*arguments(root, *names), *options]))
     return outcome
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", sorted({*BENCHMARKS} - {*WHOLE}))
+def test_every_benchmark_trains(name: str, root: Path) -> None:
+    experiment = Experiment(configuration_of(arguments(root, name)))
+    experiment.build()
+    experiment.trainer.fit(experiment.model, datamodule=experiment.datamodule)
+    assert experiment.trainer.global_step == 1
+
+
+@pytest.mark.parametrize("name", sampled(BENCHMARKS, WHOLE))
 def test_benchmark_runs(name: str, root: Path) -> None:
     assert run(root, name) == "done"
 
@@ -49,7 +64,13 @@ def test_the_papers_protocol_and_settings_run(root: Path) -> None:
     assert run(root, "newsgroups", *paper("newsgroups")) == "done"
 
 
-@pytest.mark.parametrize("protocol", [(), paper("ag_news")], ids=["trainable", "frozen"])
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        pytest.param((), id="trainable", marks=pytest.mark.slow),
+        pytest.param(paper("ag_news"), id="frozen"),
+    ],
+)
 def test_word_vectors_of_a_file_run(protocol: tuple[str, ...], root: Path) -> None:
     options = ("--data.vectors=glove.txt", "--model.backbone.embedding_dim=3")
     assert run(root, "ag_news", *protocol, options=options) == "done"

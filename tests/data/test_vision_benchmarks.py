@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from calibench.config import Config, available, merge_files
 from calibench.data.images.base import OfficialImageDataModule
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
-from tests.examples import benchmarks_of, examples
+from tests.data import fakes
+from tests.examples import benchmarks_of, examples, sampled
 
 IMAGE_SETS = examples("data/images")
 OF_OTHER_DATA = {"protocols/fcl_text", "protocols/chexnet", "protocols/imagenet"}
@@ -35,6 +37,7 @@ PAPERS = ["protocols/bsce_gra", "protocols/fcl", "protocols/gce"]
 
 
 BENCHMARKS = benchmarks_of("data/images")
+WHOLE = ["chestxray14", "cifar10_lt", "imagenet"]  # evaluated by default; every one trains
 
 
 def arguments(root: Path, *names: str) -> list[str]:
@@ -55,12 +58,13 @@ def arguments(root: Path, *names: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Fakes of every image set."""
     folder = tmp_path_factory.mktemp("images")
-    for make, _ in IMAGE_SETS.values():
-        make(folder)
-    return folder
+    with fakes.eight_classes_of_imagenet():
+        for make, _ in IMAGE_SETS.values():
+            make(folder)
+        yield folder
 
 
 def test_every_official_image_set_has_a_fake_and_a_benchmark() -> None:
@@ -70,18 +74,43 @@ def test_every_official_image_set_has_a_fake_and_a_benchmark() -> None:
     assert {merge_files([name])["data"]["class_path"] for name in BENCHMARKS} == set(IMAGE_SETS)
 
 
+# Numbers of 14 labels after each of four calibrators, for all labels and for each, take nine seconds.
+FEWER = {
+    "chestxray14": ["--evaluation.calibrators=[TemperatureScaling]", "--evaluation.n_bins=[15]"]
+}
+
+
 @pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", sampled(BENCHMARKS, WHOLE))
 def test_benchmark_runs(name: str, root: Path) -> None:
+    fewer = FEWER.get(name, [])
+    assert training.fit(configuration_of([*arguments(root, name), *fewer]))[0] == "done"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+@pytest.mark.parametrize("name", FEWER)
+def test_all_calibrators_of_a_benchmark_run(name: str, root: Path) -> None:
     assert training.fit(configuration_of(arguments(root, name)))[0] == "done"
+
+
+def trained(root: Path, *names: str) -> Experiment:
+    """One step of training and one of validation."""
+    experiment = Experiment(configuration_of(arguments(root, *names)))
+    experiment.build()
+    experiment.trainer.fit(experiment.model, datamodule=experiment.datamodule)
+    assert experiment.trainer.global_step == 1
+    return experiment
+
+
+@pytest.mark.parametrize("name", sorted({*BENCHMARKS} - {*WHOLE}))
+def test_every_benchmark_trains(name: str, root: Path) -> None:
+    trained(root, name)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_protocol_trains_on_a_benchmark(name: str, root: Path) -> None:
-    experiment = Experiment(configuration_of(arguments(root, "cifar10_lt", name, "losses/brier")))
-    experiment.build()
-    experiment.trainer.fit(experiment.model, datamodule=experiment.datamodule)
-    assert experiment.trainer.global_step == 1
+    experiment = trained(root, "cifar10_lt", name, "losses/brier")
     assert experiment.trainer.optimizers[0].param_groups[0]["initial_lr"] == 0.1
 
 
