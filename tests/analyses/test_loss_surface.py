@@ -32,7 +32,6 @@ from calibench.losses import (
     MMCELoss,
 )
 
-
 GRID = np.linspace(1e-4, 1 - 1e-4, 26)
 
 
