@@ -21,6 +21,7 @@ from calibench.calibrators.temperature import (
     is_bound,
     is_correct,
     nll_temperature,
+    of_rows,
     prior_weight,
     raw_confidence,
 )
@@ -203,7 +204,7 @@ class EntropyTemperatureScaling(Calibrator):
     intercept: Tensor
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        entropy = torch.cat([_log_entropy(rows) for (rows,) in in_blocks(logits)])
+        entropy = of_rows(lambda rows: _log_entropy(rows).squeeze(1), logits).unsqueeze(1)
         prior = prior_weight(len(target), self.shrinkage)
         temperature = nll_temperature(logits, target, weight, prior)
         start = weight.new_tensor([0.0, temperature + math.log(-math.expm1(-temperature))])

@@ -90,9 +90,10 @@ def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: fl
 
 def nll_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Floats:
     """Weights (3,) of the smallest NLL, which is convex in the weights; examples count by `share` (N,)."""
-    blocks = in_blocks(logits, target)
-    parts = [_members(rows, labels, temperature)[1].T for rows, labels in blocks]
-    probs, shares = torch.cat(parts).cpu().numpy().clip(min=LOWEST), share.cpu().numpy()
+    found = share.new_empty(len(share), 3)
+    for rows, labels, some in in_blocks(logits, target, found):
+        some.copy_(_members(rows, labels, temperature)[1].T)
+    probs, shares = found.cpu().numpy().clip(min=LOWEST), share.cpu().numpy()
     return simplex_minimum(
         lambda w: float(-(shares * np.log(probs @ w)).mean()),
         lambda w: -((shares / (probs @ w)) @ probs) / len(probs),

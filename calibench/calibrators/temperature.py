@@ -274,6 +274,17 @@ def in_blocks(
     return zip(blocks, *(torch.split(part, size) for part in others), strict=True)
 
 
+def of_rows(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+    """A float64 of each row (N,), by a function of blocks of rows.
+
+    They have memory of their own: in the midst of the blocks' they would keep it from being used again.
+    """
+    values = logits.new_empty(len(logits), dtype=torch.float64)
+    for rows, some in in_blocks(logits, values):
+        some.copy_(value(rows))
+    return values
+
+
 def below_top(logits: Tensor) -> Tensor:
     """Logits minus the row's largest: (N, K) -> (N, K), all <= 0, so that no `exp` overflows."""
     return logits - logits.amax(dim=1, keepdim=True)
@@ -281,7 +292,7 @@ def below_top(logits: Tensor) -> Tensor:
 
 def raw_confidence(logits: Tensor) -> Tensor:
     """Largest softmax probability of each row, (N, K) -> (N,) float64."""
-    return torch.cat([rows.softmax(dim=1).amax(dim=1) for (rows,) in in_blocks(logits)])
+    return of_rows(lambda rows: rows.softmax(dim=1).amax(dim=1), logits)
 
 
 def is_correct(logits: Tensor, target: Tensor) -> Tensor:
@@ -317,11 +328,10 @@ class TopConfidence:
     def __call__(self, inverse_temperature: Tensor) -> Tensor:
         """The confidences (N,) at one 1/T a row, (N,)."""
         scale = inverse_temperature.unsqueeze(1)
-        if self._kept is None:
-            scaled = (below.mul_(scale[rows]) for rows, below in self._blocks())
-        else:
-            scaled = (below * scale[rows] for rows, below in self._kept)
-        return torch.cat([terms.exp_().sum(dim=1) for terms in scaled]).reciprocal_()
+        sums = self._top.new_empty(len(self._top))
+        for rows, below in self._kept or self._blocks():
+            sums[rows] = (below * scale[rows]).exp_().sum(dim=1)
+        return sums.reciprocal_()
 
 
 def _by_class(block: Tensor) -> Tensor:
