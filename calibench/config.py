@@ -78,6 +78,8 @@ def _is_another_class(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 def names_other_data(old: Config, new: Config) -> bool:
     """Whether a configuration names the class of the data, and another one than the configuration before it."""
     before, now = as_block(old.get("data")) or {}, as_block(new.get("data")) or {}
+    if not isinstance(before, dict) or not isinstance(now, dict):
+        return False
     return "class_path" in now and ("class_path" not in before or _is_another_class(before, now))
 
 
@@ -241,8 +243,7 @@ def merge_files(names: Sequence[str]) -> Config:
     return merged
 
 
-# Arguments by which data modules of one's own files are told where these are.
-_OWN_FILES = ("folder", "train_file", "file")
+_OWN_FILES = ("folder", "train_file", "file")  # arguments that say where one's own data lie
 
 
 def _title_of_data(data: Mapping[str, Any]) -> str:

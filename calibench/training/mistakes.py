@@ -40,6 +40,7 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
             raise UsageError(unknown_option(key, [*options(config), *others]))
     if not str(seed := config.get(SEED, 0)).isdecimal():
         raise UsageError(f"`{SEED}` must be an integer >= 0, by which a run is known, got {seed}.")
+    _check_blocks(config)
     _check_required(config)
     check_class("data", config["data"])
     for group in [name for name in GROUPS if isinstance(config.get(name), Mapping)]:
@@ -50,7 +51,8 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
             if known and name.rstrip("+") not in known:
                 raise UsageError(unknown_option(name, options(config), group))
             check_class(f"{group}.{name}", value)
-    for metric in (config.get("evaluation") or {}).get("metrics") or ():
+    evaluation = config.get("evaluation")
+    for metric in (isinstance(evaluation, Mapping) and evaluation.get("metrics")) or ():
         METRIC_CLASSES.check(_class_path(metric) or ".")
     checkpoint = config.get("ckpt_path")
     if isinstance(checkpoint, str) and checkpoint not in ("last", "null"):
@@ -99,6 +101,13 @@ def given_checkpoint(path: str) -> str:
 def _arguments_of(group: str) -> Arguments:
     known = arguments(GROUPS[group]) or {}
     return {name: known[name] for name in known if name not in LINKED}
+
+
+def _check_blocks(config: Config) -> None:
+    """Each part that has keys is a block of them, or text: a class, or a file for the parser to read."""
+    for group in ("data", *GROUPS):
+        if not isinstance(block := config.get(group) or {}, str | Mapping):
+            raise UsageError(f"`{group}`: a block of keys is expected, got {block}.")
 
 
 def _check_required(config: Config) -> None:

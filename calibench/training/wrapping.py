@@ -34,13 +34,13 @@ def wrapped(config: Config) -> Config:
     if isinstance(model := config.get("model"), Mapping):
         parts = [name for name in ("backbone", "loss") if name in model]
         wrapped_parts = {name: _stood_in_for(model[name], f"model.{name}") for name in parts}
-        config = {**config, "model": {**model, **wrapped_parts}}
-    return _with_the_networks_tokenizer(config)
+        config = _with_the_networks_tokenizer({**config, "model": {**model, **wrapped_parts}})
+    return config
 
 
 def _with_the_networks_tokenizer(config: Config) -> Config:
     """Texts are cut into the tokens of a pretrained network, unless the configuration says into which."""
-    data, network = as_block(config.get("data")), as_block(config.get("model", {}).get("backbone"))
+    data, network = as_block(config.get("data")), as_block(config["model"].get("backbone"))
     blocks = (network, Backbone), (data, ClassificationDataModule)
     if not all(isinstance(block, Mapping) and "class_path" in block for block, _ in blocks):
         return config

@@ -107,6 +107,29 @@ def test_a_configuration_that_says_nothing_wrong_is_left_to_the_parser(
         check(configuration_of([*digits, "--model.loss", "mine.Onw"]))
 
 
+@pytest.mark.parametrize("value", ["[1, 2]", "3"])
+@pytest.mark.parametrize("group", ["data", "model", "trainer", "evaluation", "trace"])
+def test_what_is_no_block_of_keys_is_one_line(
+    group: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text(f"{group}: {value}\n")
+    assert main(["fit", "--config", "digits_lt", "--config", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(f"calibench: error: `{group}`: ")
+
+
+@pytest.mark.parametrize("group", ["model", "trainer", "evaluation", "trace"])
+def test_text_in_place_of_a_block_is_a_file_that_is_not_there(
+    group: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text(f"{group}: abc\n")
+    assert main(["fit", "--config", "digits_lt", "--config", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert "abc" in error
+    assert "Traceback" not in error
+
+
 def test_what_the_source_does_not_tell_is_not_refused() -> None:
     assert arguments("torch.nn.CrossEntropyLoss") is None
     with pytest.raises(Absent, match="No module named 'nosuch'"):
