@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from calibench import calibrators, losses, metrics
+from calibench import backbones, calibrators, losses, metrics
 from calibench.sweep.suites import load_suite
 
 FOLDER = Path(__file__).parent.parent / "benchmarks" / "gpu"
@@ -90,10 +90,10 @@ def test_equality_covers_every_class_and_can_fail(
     in_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     equal = script("equal_to_cpu")
-    for family in (losses, metrics, calibrators):
+    for family in (losses, metrics, calibrators, backbones):
         classes = {name for name in family.__all__ if isinstance(getattr(family, name), type)}
         abstract = {name for name in classes if inspect.isabstract(getattr(family, name))}
-        assert classes - abstract - equal.OF_OTHERS == equal.built(family).keys()
+        assert classes - abstract - equal.LEFT_OUT == equal.built(family).keys()
     few = {"loss": "FocalLoss", "metric": "SmoothCalibrationError", "calibrator": "PlattScaling"}
     built, names = equal.built, few.values()
     monkeypatch.setattr(
