@@ -42,11 +42,12 @@ def benchmarks_of(family: str) -> dict[str, Any]:
     }
 
 
-def sampled(names: Iterable[str], kept: Collection[str]) -> list[Any]:
+def sampled(items: Iterable[Any], kept: Collection[Any]) -> list[Any]:
     """Parameters of a test: some run by default, the others with the slow tests."""
-    names = list(names)
-    assert set(kept) <= set(names), set(kept) - set(names)
-    return [n if n in kept else pytest.param(n, marks=pytest.mark.slow) for n in names]
+    items = list(items)
+    missing = [one for one in kept if one not in items]
+    assert not missing, missing
+    return [one if one in kept else pytest.param(one, marks=pytest.mark.slow) for one in items]
 
 
 def for_each(items: Iterable[Any]) -> Callable[[Callable[[Any], None]], Callable[[], None]]:

@@ -225,7 +225,7 @@ def test_corrupt_files_of_a_run_are_named_not_fatal(
     ("sent", "code", "reason"),
     [
         (signal.SIGINT, 130, "interrupted"),
-        (signal.SIGTERM, 143, "terminated"),
+        pytest.param(signal.SIGTERM, 143, "terminated", marks=pytest.mark.slow),
         pytest.param(signal.SIGHUP, 129, "terminated", marks=pytest.mark.slow),
     ],
 )

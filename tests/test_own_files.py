@@ -15,6 +15,7 @@ from PIL import Image
 
 from calibench.cli import main
 from tests import warm
+from tests.examples import sampled
 
 CLASSES = ["cat", "dog", "owl"]
 RANDOM = np.random.default_rng(0)
@@ -139,19 +140,20 @@ def fit(folder: Path, name: str, *options: str) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param("pets", marks=pytest.mark.slow), "mails", "cells"],  # networks train on pets
+    sampled(["pets", "mails", "cells"], ["cells"]),  # networks train on pets
 )
 def test_data(folder: Path, name: str) -> None:
     assert fit(folder, name).startswith(f"results/{name}/")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spelling", "options"),
     [
         ("test_resnet", []),
-        pytest.param("resnet18", ["--model.backbone.cifar_stem", "true"], marks=pytest.mark.slow),
-        pytest.param("timm:resnet18", [], marks=pytest.mark.slow),
-        pytest.param("torchvision:resnet18", [], marks=pytest.mark.slow),
+        ("resnet18", ["--model.backbone.cifar_stem", "true"]),
+        ("timm:resnet18", []),
+        ("torchvision:resnet18", []),
         ("strangers_net.Net", ["--model.backbone.width", "2"]),
     ],
 )
@@ -160,6 +162,7 @@ def test_a_network(folder: Path, spelling: str, options: list[str]) -> None:
     assert f"/{name}/" in fit(folder, "pets", "--model.backbone", spelling, *options)
 
 
+@pytest.mark.slow
 def test_a_network_of_a_folder(folder: Path) -> None:
     transformers, tokenizers = map(pytest.importorskip, ("transformers", "tokenizers"))
     words = {word: number for number, word in enumerate(["[UNK]", "Gewinn", "Treffen", "morgen"])}

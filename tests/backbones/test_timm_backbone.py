@@ -9,6 +9,7 @@ import yaml
 from calibench.backbones import TimmBackbone
 from calibench.config import find
 from calibench.ground import hub
+from tests.examples import sampled
 
 BENCHMARKS = find("fcl_table10", folders=("suites",)).parent.parent
 
@@ -86,7 +87,7 @@ def transformers() -> dict[str, dict]:
     return {name: entry["init_args"] for name, entry in suite["backbones"].items()}
 
 
-@pytest.mark.parametrize("name", transformers())
+@pytest.mark.parametrize("name", sampled(transformers(), ["transformer_1"]))
 def test_the_transformers_of_the_suite_learn_from_small_images(name: str) -> None:
     network = TimmBackbone(num_classes=10, **transformers()[name])
     inputs, target = torch.randn(2, 3, 32, 32), torch.tensor([0, 1])

@@ -174,9 +174,8 @@ def joined(parts: list[Plain]) -> Plain:
     return made
 
 
-@pytest.mark.parametrize(
-    "processes", [pytest.param(2, marks=pytest.mark.slow), 3]
-)  # the last batch of 1 leaves some without a row
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 3])  # the last batch of 1 leaves some without a row
 def test_processes_collate_their_slices_of_what_is_iterated(processes: int) -> None:
     fingerprint, whole, collated = iterated(0, 1)
     assert [(len(target), size) for _, target, _, size in whole] == [(32, 32), (1, 1)]

@@ -95,7 +95,9 @@ def test_calibration_errors_alone_have_a_floor_and_means_have_intervals() -> Non
     assert Key("lac_worst_class") not in report.replicates
 
 
-@pytest.mark.parametrize("metric", [Refinement(), VariationalCalibrationError()])
+@pytest.mark.parametrize(
+    "metric", [Refinement(), pytest.param(VariationalCalibrationError(), marks=pytest.mark.slow)]
+)
 def test_at_most_five_percent_of_calibrated_models_lack_the_mark(metric: Any) -> None:
     """Of 100 models; the long simulations are in benchmarks/simulations."""
     random, unmarked = np.random.default_rng(0), 0

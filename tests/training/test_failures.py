@@ -75,6 +75,7 @@ def failures(code: int, lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith("calibench: ")]
 
 
+@pytest.mark.slow
 def test_a_full_disk_and_a_read_only_folder(tmp_path: Path, mounted: Mount, sweep: Sweep) -> None:
     small = tmp_path / "digits_lt" / "SmallCNN" / "GenerativeCrossEntropy"
     mounted(small, "size=128k")  # room for the status, not for a checkpoint
@@ -103,6 +104,7 @@ def test_results_that_cannot_be_written_at_all(
     assert said == [f"calibench: [Errno 30] Read-only file system: '{root}/logs'"]
 
 
+@pytest.mark.slow
 def test_data_that_vanish_between_two_cells(tmp_path: Path, sweep: Sweep) -> None:
     texts = tmp_path / "texts.csv"
     rows = [f"{'good' if i % 2 else 'bad'} word{i},{i % 2}" for i in range(60)]

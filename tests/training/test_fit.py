@@ -155,6 +155,7 @@ def test_other_calibrators_are_evaluated_from_the_saved_logits(
     assert new["test", "nll"] == old["test", "nll"]
 
 
+@pytest.mark.slow
 def test_two_suites_that_share_a_run_do_not_undo_each_other(finished: Run, tmp_path: Path) -> None:
     run = copy(finished, tmp_path)
     vector = ["--evaluation.calibrators", '[{"class_path": "VectorScaling"}]']
@@ -363,7 +364,10 @@ def test_the_users_files_are_never_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "rows"),
-    [(["--trainer.fast_dev_run", "true"], 64), (["--trainer.limit_test_batches", "2"], 128)],
+    [
+        (["--trainer.fast_dev_run", "true"], 64),
+        pytest.param(["--trainer.limit_test_batches", "2"], 128, marks=pytest.mark.slow),
+    ],
 )
 def test_limits_are_honoured_by_the_predictions(
     tmp_path: Path, limit: list[str], rows: int
@@ -460,7 +464,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     ("hook", "count"),
     [
         ("on_train_batch_end", 9),
-        ("on_validation_end", 3),
+        pytest.param("on_validation_end", 3, marks=pytest.mark.slow),
         pytest.param("on_train_batch_end", 3, marks=pytest.mark.slow),
         pytest.param("on_train_epoch_end", 2, marks=pytest.mark.slow),
         pytest.param("on_test_start", 1, marks=pytest.mark.slow),

@@ -21,6 +21,7 @@ from calibench.report.listing import listed
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from tests import warm
+from tests.examples import sampled
 from tests.training.test_fit import Crash, CrashAt, adafocal, metrics
 from tests.training.test_module import _results, _weights, fit_of_an_mlp
 
@@ -52,7 +53,7 @@ def arguments(root: Path, name: str) -> list[str]:
     return [*adafocal(root), *overlays(name), *own, "--trainer.limit_train_batches=4"]
 
 
-@pytest.mark.parametrize("name", ["sam", "augmix", pytest.param("asam", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", sampled(["sam", "augmix", "asam"], ["sam"]))
 def test_parts_together_resume_to_the_same_numbers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

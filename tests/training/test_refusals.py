@@ -70,7 +70,13 @@ def test_ctrl_c_before_the_first_step_leaves_nothing(
     assert run.status == killed
 
 
-@pytest.mark.parametrize("option", ["--trainer.fast_dev_run true", "--trainer.max_epochs 0"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--trainer.fast_dev_run true",
+        pytest.param("--trainer.max_epochs 0", marks=pytest.mark.slow),
+    ],
+)
 def test_a_trial_counts_nowhere(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

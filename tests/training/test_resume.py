@@ -114,6 +114,7 @@ def test_the_same_command_goes_on_after_ctrl_c(
     assert numbers(Run(folder)) == whole
 
 
+@pytest.mark.slow
 def test_before_the_first_checkpoint_there_is_nothing_to_go_on_from(
     interrupted: Interrupted, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_before_the_first_checkpoint_there_is_nothing_to_go_on_from(
     assert epochs_of(tmp_path)[0] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_overwrite_starts_anew_and_leaves_nothing_of_before(
     interrupted: Interrupted, finished: Run, tmp_path: Path
 ) -> None:
@@ -161,6 +163,7 @@ def damaged_runs(root: Path, interrupted: Interrupted, count: int) -> Iterator[b
         yield content
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_named_and_the_run_starts_anew(
     interrupted: Interrupted, whole: tuple[Any, str], tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ class Crash(Callback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_traced_run_that_was_cut_short_resumes_to_the_same_numbers(
     traced: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

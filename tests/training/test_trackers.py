@@ -53,6 +53,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert "| ECE %" in table.tensor_proto.string_val[0].decode()
 
 
+@pytest.mark.slow
 def test_mlflow_in_a_local_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlflow", reason="the extra `mlflow` is not installed")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

@@ -24,6 +24,7 @@ from calibench.training.keys import GROUPS
 from calibench.training.module import ClassificationModule
 from calibench.training.trace import Trace
 from calibench.training.trust import foreign_names
+from tests.examples import sampled
 from tests.run_folders import write_predictions, write_run
 
 HOSTILE = "hostile_module.X"
@@ -86,7 +87,7 @@ def placed(path: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"data": block} if "." in path else {path: arguments}
 
 
-@pytest.mark.parametrize("room", [None, *ROOMS])
+@pytest.mark.parametrize("room", sampled([None, *ROOMS], [None, losses]))
 def test_no_argument_of_any_class_imports_what_is_let_through(
     room: ModuleType | None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

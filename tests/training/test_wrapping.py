@@ -135,6 +135,7 @@ def test_a_run_of_an_own_network_and_loss(finished: Run) -> None:
     assert main(["test", *again]) == 0
 
 
+@pytest.mark.slow
 def test_an_own_network_is_exported_when_it_is_trusted(
     finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
