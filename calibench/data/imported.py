@@ -108,7 +108,7 @@ class ImportedDataModule(ClassificationDataModule):
         """The module's batches, shuffled and changed as it says."""
         return self._loader("train", run_seed())
 
-    def plain_batches(self, name: str) -> StreamedLoader:  # type: ignore[override]
+    def _batches_of(self, name: str, transform: Any = None) -> StreamedLoader:  # type: ignore[override]
         """The module's batches, in the same order each time; what is done to inputs is the module's own."""
         return self._loader(name)
 
@@ -122,26 +122,14 @@ class ImportedDataModule(ClassificationDataModule):
         for batch in self._loader("train").slices(whole=True):
             yield batch.inputs.to(self._device())
 
-    def val_dataloader(self) -> StreamedLoader:  # type: ignore[override]
-        """The module's validation batches, in the same order each time."""
-        return self._loader("val")
-
-    def test_dataloader(self) -> list[StreamedLoader]:  # type: ignore[override]
-        """The module's test batches, in the same order each time."""
-        return [self._loader("test")]
-
     def title(self) -> str:
         """The import path."""
         return self.name
 
-    def first_inputs(self, rows: int) -> Tensor:
-        """The first validation inputs, as the network takes them."""
+    def first_stored(self, rows: int) -> Tensor:
+        """The first validation inputs, as the network takes them: what is done to inputs is the module's own."""
         index = torch.arange(min(rows, len(self.splits.val.target)))
         return self._loader("val").take(index).to(self._device())
-
-    def first_stored(self, rows: int) -> Tensor:
-        """The same: what is done to inputs is the module's own."""
-        return self.first_inputs(rows)
 
     def stored_of_test(self, index: Tensor) -> Tensor:
         """The module's test inputs at the given positions."""
@@ -154,9 +142,8 @@ class ImportedDataModule(ClassificationDataModule):
     def _labels_alone(self) -> dict[str, Examples] | None:
         """The splits by their classes, without reading an example; None if a dataset does not say them."""
         made = {}
-        for split in self._sources:
-            loader = self._loader(split)
-            labels = known_labels(getattr(loader.source, "dataset", None))
+        for split, source in self._sources.items():
+            loader, labels = self._loader(split), known_labels(getattr(source, "dataset", None))
             if labels is None or loader.positions is None:
                 return None
             target = labels[torch.as_tensor(loader.positions)].long()
@@ -169,9 +156,8 @@ class ImportedDataModule(ClassificationDataModule):
         key = hashlib.sha256(f"{self._made_of} {seed}".encode()).hexdigest()
         cache = data_root() / ".calibench" / f"imported-{key[:16]}.npz"
         keeps = self.digest == "once" and world()[1] == 0
-        earlier: dict[str, Examples] | None = _of_all(self._kept(cache, key) if keeps else None)[0]
-        if earlier is not None:
-            return earlier
+        if earlier := _of_all(self._kept(cache, key) if keeps else None)[0]:
+            return dict(earlier)
         began = time.monotonic()
         made = {split: self._read(self._loader(split)) for split in self._sources}
         if keeps and time.monotonic() - began >= WORTH_KEEPING:

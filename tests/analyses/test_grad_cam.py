@@ -31,7 +31,7 @@ from calibench.cli import main
 from calibench.data import ChestXray14DataModule, ImportedDataModule
 from calibench.data.fakes import SQUARE, corner, write_chest_xrays
 from calibench.data.images.chest_xray14 import FINDINGS
-from calibench.data.images.decode import decode_image, fitted
+from calibench.data.images.decode import decode_images, fitted
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.training.trained import trained_network
@@ -155,7 +155,7 @@ def test_a_box_lies_in_the_decoded_square_where_its_pixels_are(tmp_path: Path) -
     pixels = np.zeros((40, 60), dtype=np.uint8)
     pixels[8:24, 20:36] = 255
     Image.fromarray(pixels).save(tmp_path / "x.png")
-    bright = decode_image(tmp_path / "x.png", 20, "L")[:, :, 0] > 127
+    bright = decode_images([tmp_path / "x.png"], side=20, mode="L")[0, :, :, 0] > 127
     ((left, top, right, bottom),) = fitted(np.array([[20, 8, 36, 24]]), (60, 40), 20)
     rows, columns = np.flatnonzero(bright.any(1)), np.flatnonzero(bright.any(0))
     assert (top, bottom, left, right) == (rows[0], rows[-1] + 1, columns[0], columns[-1] + 1)

@@ -75,8 +75,8 @@ def _decoded(
     pixels = np.empty((len(files), side, side, len(MODES[mode])), dtype=np.uint8)
 
     def fill(number: int) -> None:
-        crop = crops[number] if crops else None
-        pixels[number] = decode_image(files[number], side, mode, crop)
+        with _opened(files[number]) as image:
+            pixels[number] = squared(image, side, mode, crops[number] if crops else None)
 
     return pixels, _unreadable(fill, len(files))
 
@@ -141,13 +141,8 @@ def readable_images(
 ) -> tuple[Tensor, np.ndarray, dict[int, str]]:
     """Stored inputs (n, ...) of a user's images that can be read, their positions (n,), and what is wrong with others.
 
-    Args:
-        cache: The file in which what was found is kept; of what streams, another one beside it.
-        files: The files.
-        side: Height and width in pixels.
-        decode: The `StreamedImages` that decode them as they are used: only the beginnings of the files are read here.
-        mode: `RGB` or `L`.
-        crop: What is taken of each image; None for its middle.
+    Where `StreamedImages` decode them as they are used, only the beginnings of the files are read here. What was found
+    is kept in a file beside `cache`.
     """
     stream = decode if isinstance(decode, StreamedImages) else None
 
@@ -191,14 +186,6 @@ def squared(image: Any, side: int, mode: Mode = "RGB", crop: Crop | None = None)
     elif colour.size != (side, side):
         colour = ImageOps.fit(colour, (side, side), Image.Resampling.BILINEAR)
     return np.asarray(colour).reshape(side, side, -1)
-
-
-def decode_image(
-    file: Opener, side: int, mode: Mode = "RGB", crop: Crop | None = None
-) -> np.ndarray:
-    """One image, (side, side, 3) uint8, or (side, side, 1); raises a DataError that says why the file is none."""
-    with _opened(file) as image:
-        return squared(image, side, mode, crop)
 
 
 @contextmanager

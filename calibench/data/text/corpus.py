@@ -97,28 +97,19 @@ def read_table(
     encoding: str | None = None,
     separator: str | None = None,
 ) -> TextTable:
-    """Read a table of texts (`open_table`).
+    """Read a table of texts by `open_table`: the columns `text` of a row, joined by blanks where they are not empty.
 
-    Args:
-        path: The file.
-        text: The columns whose texts are joined, with a blank between those that are not empty.
-        label: The column of the labels; None for a table without labels.
-        classes: The labels that there may be; None for any.
-        skip: Whether rows that cannot be used may be left out, which a caveat then says.
-        columns: Names of the columns of a file without a header; None where its first row names them.
-        encoding: As in `open_table`.
-        separator: As in `open_table`.
-
-    Raises:
-        DataError: No such file, another format, a missing column, or a row that cannot be used.
+    Without `label` there are no labels; `classes` are those that there may be, and `columns` name the columns of a file
+    without a header. A missing column, or a row that cannot be used and may not be skipped, is a DataError.
     """
     what = "a table of texts and labels"
     table = opened(path, what, separator=separator, encoding=encoding, names=columns)
     names = [*text, *([] if label is None else [label])]
     check_columns(path, table.names, names)
     frame, problems = table.frame(list(dict.fromkeys(names)), names), dict(table.problems)
-    labels = np.empty(0, object) if label is None else frame[label].to_numpy(object)
+    labels = np.empty(0, object)
     if label is not None:
+        labels = frame[label].to_numpy(object)
         problems |= empty_cells(table.rows, labels, "the label")
     if classes is not None:
         problems = unknown_labels(table.rows, labels, classes) | problems

@@ -31,11 +31,6 @@ class WordVectors:
     def __init__(self, table: Tensor, found: int) -> None:
         self.table, self.found = table, found
 
-    @property
-    def coverage(self) -> float:
-        """Share of the vocabulary that has a vector, in [0, 1]."""
-        return self.found / max(1, len(self.table) - 1)
-
     def __call__(self, tokens: Tensor) -> Tensor:
         """Vectors (n, L, D) of token numbers (n, L), on their device."""
         self.table = self.table.to(tokens.device)
@@ -47,11 +42,10 @@ class WordVectors:
         digest = hashlib.sha256(repr((words + 1, DIMENSIONS, WINDOW)).encode())
         for part in texts:
             digest.update(np.ascontiguousarray(part).tobytes())
-        cache = folder / f"vectors-{digest.hexdigest()[:16]}.npz"
-        found = cached_by_key(
-            cache, digest.hexdigest(), lambda: {"table": cooccurrence_vectors(texts, words + 1)}
-        )
-        table = torch.from_numpy(found["table"])
+        key = digest.hexdigest()
+        cache = folder / f"vectors-{key[:16]}.npz"
+        made = cached_by_key(cache, key, lambda: {"table": cooccurrence_vectors(texts, words + 1)})
+        table = torch.from_numpy(made["table"])
         return cls(table, int(table.any(1).sum()))
 
     @classmethod
