@@ -29,12 +29,13 @@ from calibench.analyses.grad_cam import (
 from calibench.backbones import CIFARResNet8, DenseNet121, SmallCNN
 from calibench.cli import main
 from calibench.data import ChestXray14DataModule, ImportedDataModule
-from calibench.data.fakes import SQUARE, corner, write_chest_xrays
+from calibench.data.fakes import SQUARE, corner
 from calibench.data.images.chest_xray14 import FINDINGS
 from calibench.data.images.decode import decode_images, fitted
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.training.trained import trained_network
+from tests.data.fakes import incomplete_chest_xrays
 
 # Each network with its last feature map and its linear layer, as its own code has them.
 POOLED = {
@@ -183,7 +184,7 @@ class LinearOfCells(nn.Module):
 
 
 def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
-    fake = write_chest_xrays(tmp_path, incomplete=True)
+    fake = incomplete_chest_xrays(tmp_path)
     data = ChestXray14DataModule(root=str(tmp_path), side=32, ten_crops=None, skip_missing=True)
     data.setup()
     torch.manual_seed(1)

@@ -170,10 +170,7 @@ class RandomResizedCrop(Augmentation):
 def centre_crop(resize: int | None, side: int) -> Crop | None:
     """The middle of `side` pixels of images whose shorter side is resized, as torchvision's `Resize` and `CenterCrop`.
 
-    None where `resize` is None, which is as a whole image is read anyway.
-
-    Raises:
-        ValueError: `resize` is below `side`.
+    None where `resize` is None, which is as a whole image is read anyway; below `side` it is a ValueError.
     """
     if resize is None:
         return None

@@ -57,9 +57,7 @@ def decode_images(
     """Decode images to squares: pixels (N, side, side, 3) uint8, or (N, side, side, 1) of the mode `L`, grey.
 
     An image without a crop of its own is resized so that its shorter side fits (bilinear), and cropped in the middle.
-
-    Raises:
-        DataError: If some are none; the text names the first five.
+    If some are no images, a DataError names the first five.
     """
     pixels, wrong = _decoded(files, side, mode, crops)
     if wrong:

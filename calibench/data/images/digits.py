@@ -57,7 +57,11 @@ class DigitsDataModule(ClassificationDataModule):
 
     def load_splits(self, seed: int) -> Splits:
         """Hold out test and validation digits, then thin the rest."""
-        digits = _digits()
+        from sklearn.datasets import load_digits
+
+        images, target = load_digits(return_X_y=True)
+        pixels = torch.from_numpy(images / 16).float().view(-1, 1, _SIDE, _SIDE)
+        digits = Examples(pixels, torch.from_numpy(target).long())
         # The digits by their positions, of which the long tail needs to know.
         numbered = Examples(torch.arange(len(digits.target)), digits.target)
         rest, val, test = given_or_held_out(numbered, self.held_out, seed=seed, what="the digits")
@@ -69,23 +73,13 @@ class DigitsDataModule(ClassificationDataModule):
         if name == "noise":
             noisy = gaussian_noise(test.inputs, severity=5, seed=0)
             return EvaluationSet(name, "shift", Examples(noisy, test.target))
-        n, generator = len(test.target), np.random.default_rng(0)
-        patches = [_patch(generator, photo) for photo in _photographs() for _ in range(n // 2 + 1)]
+        n, generator, patches = len(test.target), np.random.default_rng(0), []
+        for photo in _photographs():
+            for _ in range(n // 2 + 1):
+                top, left = (int(generator.integers(side - _SIDE + 1)) for side in photo.shape)
+                patches.append(photo[top : top + _SIDE, left : left + _SIDE])
         inputs = torch.from_numpy(np.stack(patches[:n])).float().unsqueeze(1)
         return EvaluationSet(name, "ood", Examples(inputs, torch.full((n,), -1)))
-
-
-def _digits() -> Examples:
-    from sklearn.datasets import load_digits
-
-    images, target = load_digits(return_X_y=True)
-    pixels = torch.from_numpy(images / 16).float().view(-1, 1, _SIDE, _SIDE)
-    return Examples(pixels, torch.from_numpy(target).long())
-
-
-def _patch(generator: np.random.Generator, photo: np.ndarray) -> np.ndarray:
-    top, left = (int(generator.integers(side - _SIDE + 1)) for side in photo.shape)
-    return photo[top : top + _SIDE, left : left + _SIDE]
 
 
 def _photographs() -> list[np.ndarray]:

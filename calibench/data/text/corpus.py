@@ -9,15 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.data import users_table
 from calibench.data.source import DataError, loaded_from_hub, sources
-from calibench.data.users_table import (
-    check_columns,
-    empty_cells,
-    label_numbers,
-    opened,
-    unknown_labels,
-    usable_rows,
-)
 
 
 class Corpus(NamedTuple):
@@ -48,9 +41,6 @@ def cut(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Co
 
     Each part is in the corpus' order; not stratified. The rule of the public code of MMCE and MbLS,
     whose shuffle is `np.random.seed(seed); np.random.shuffle`.
-
-    Raises:
-        ValueError: Nothing would be left to train on.
     """
     n = len(corpus.texts)
     rest = n - test_size - val_size
@@ -62,11 +52,7 @@ def cut(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Co
 
 
 def from_hub(name: str, split: str, *, num_classes: int) -> Corpus:
-    """A corpus of the Hugging Face hub with columns `text` and `label`; null is an empty text.
-
-    Raises:
-        DataError: The library or the corpus cannot be had, or a label is not in 0..num_classes-1.
-    """
+    """A corpus of the Hugging Face hub with columns `text` and `label`; null is an empty text. Raises a DataError."""
     rows = loaded_from_hub(name, split=split)
     labels = list(rows["label"])
     for row, label in enumerate(labels, start=1):
@@ -103,17 +89,17 @@ def read_table(
     without a header. A missing column, or a row that cannot be used and may not be skipped, is a DataError.
     """
     what = "a table of texts and labels"
-    table = opened(path, what, separator=separator, encoding=encoding, names=columns)
+    table = users_table.opened(path, what, separator=separator, encoding=encoding, names=columns)
     names = [*text, *([] if label is None else [label])]
-    check_columns(path, table.names, names)
+    users_table.check_columns(path, table.names, names)
     frame, problems = table.frame(list(dict.fromkeys(names)), names), dict(table.problems)
     labels = np.empty(0, object)
     if label is not None:
         labels = frame[label].to_numpy(object)
-        problems |= empty_cells(table.rows, labels, "the label")
+        problems |= users_table.empty_cells(table.rows, labels, "the label")
     if classes is not None:
-        problems = unknown_labels(table.rows, labels, classes) | problems
-    good, caveats = usable_rows(path, table.rows, problems, skip=skip)
+        problems = users_table.unknown_labels(table.rows, labels, classes) | problems
+    good, caveats = users_table.usable_rows(path, table.rows, problems, skip=skip)
     cells = zip(*(frame[name][good].tolist() for name in text), strict=True)
     texts = [" ".join(filter(None, row)) for row in cells]
     return TextTable(texts, labels if label is None else labels[good], table.caveats + caveats)
@@ -138,10 +124,7 @@ def read_ag_news(
     """The part `train` or `test` of AG News, title and description in one text, and caveats.
 
     The corpus "csv" is `ag_news_csv/<part>.csv` with class 1 to 4, title and description, without a header; "parquet"
-    is `ag_news/<part>.parquet` with `text` and `label` (0 to 3); "hub" is `fancyzhx/ag_news`.
-
-    Raises:
-        DataError: The file is missing or has a broken row.
+    is `ag_news/<part>.parquet` with `text` and `label` (0 to 3); "hub" is `fancyzhx/ag_news`. Raises a DataError.
     """
     caveats: list[str] = []
     if corpus == "hub":
@@ -156,7 +139,10 @@ def read_ag_news(
         columns = ("label", *text) if official else None
         classes = [str(k + official) for k in range(len(TOPICS))]
         table = read_table(path, text, "label", classes=classes, columns=columns, encoding="utf-8")
-        articles, caveats = Corpus(table.texts, label_numbers(table.labels, classes)), table.caveats
+        articles, caveats = (
+            Corpus(table.texts, users_table.label_numbers(table.labels, classes)),
+            table.caveats,
+        )
     if (n := len(articles.texts)) != _ARTICLES[part]:
         caveats.append(f"ag_news: {n} {part} texts, the official set has {_ARTICLES[part]}")
     return articles, caveats
@@ -171,10 +157,7 @@ def read_newsgroups(
     `20news-bydate-{train,test}/<group>/<number>`, below `20news-bydate` or not, or from `20news-bydate.tar.gz`; "raw"
     the 19,997 posts of Lang's original collection, none of them for testing, from `20_newsgroups/<group>/<number>` or
     `20_newsgroup/...`, `news20.tar.gz` or `20_newsgroups.tar.gz`; "hub" is the version by date of the hub, whose
-    headers, footers and quotes are removed already.
-
-    Raises:
-        DataError: None is there, or it holds something else.
+    headers, footers and quotes are removed already. Raises a DataError.
     """
     if corpus == "hub":
         train, test = (

@@ -85,11 +85,8 @@ class WordTokenizer(Tokenizer):
 
     Lower case, split at blanks and ASCII punctuation except the apostrophe (scikit-learn's analyser
     with Keras' filter as its pattern); words are numbered by falling frequency from 1, ties by
-    first appearance; words without a number are left out; of a long text the end is kept, as
-    Keras' `pad_sequences` does.
-
-    Args:
-        vocab_size: Numbers in use, with 0 for padding: the `vocab_size - 1` most frequent words.
+    first appearance, and the `vocab_size - 1` most frequent have one; others are left out; of a
+    long text the end is kept, as Keras' `pad_sequences` does.
     """
 
     def __init__(self, *, vocab_size: int) -> None:
@@ -120,12 +117,9 @@ class WordTokenizer(Tokenizer):
 class SubwordTokenizer(Tokenizer):
     """A ready tokenizer from its `tokenizer.json`, by Hugging Face's `tokenizers`.
 
-    Its special tokens are added; of a long text the beginning is kept. A token's number is one
-    more than the file's, because 0 is padding here whatever the model pads with:
+    The file may be `hf:NAME` for that of a model of the hub. Its special tokens are added; of a long text the beginning
+    is kept. A token's number is one more than the file's, because 0 is padding here whatever the model pads with:
     `HuggingFaceBackbone` takes the one off again.
-
-    Args:
-        file: The `tokenizer.json`, or `hf:NAME` for that of a model of the hub.
 
     Raises:
         DataError: The library is missing, or the file cannot be read.

@@ -21,12 +21,7 @@ _POWER_ITERATIONS = 2
 
 
 class WordVectors:
-    """Looks token numbers up in a fixed table; padding and words without a vector are zeros.
-
-    Args:
-        table: Vectors by token number (V + 1, D) float32; row 0 is padding's.
-        found: Words that have a vector.
-    """
+    """Looks token numbers up in a fixed table (V + 1, D) float32; `found` words have a vector, the others zeros."""
 
     def __init__(self, table: Tensor, found: int) -> None:
         self.table, self.found = table, found
@@ -98,17 +93,11 @@ def cooccurrence_vectors(
     a neighbour at distance d counts (window + 1 - d) / window, the distribution of contexts is raised to
     0.75, and the left singular vectors are scaled by the roots of the singular values. No class label
     is looked at. The singular vectors are found by a seeded randomised method: the same texts give
-    the same vectors, up to the last bits of another machine's linear algebra.
-
-    Args:
-        tokens: Token numbers of the texts, each at least 1 and below `vocab_size`.
-        vocab_size: Token numbers in use, 0 for padding included.
-        dimensions: Numbers of a vector; those beyond the rank of the matrix are zero.
-        window: Largest distance, in known words of the same text, of two words that are neighbours.
+    the same vectors, up to the last bits of another machine's linear algebra. `window` is in known words of a text.
 
     Returns:
-        Vectors by token number (vocab_size, dimensions) float32, with a standard deviation of 1 over
-        the words that have a neighbour; zeros for padding and for the others.
+        Vectors by token number (vocab_size, dimensions) float32, with a standard deviation of 1 over the words that
+        have a neighbour; zeros for padding, for the others, and beyond the rank of the matrix.
     """
     from sklearn.utils.extmath import randomized_svd
 
