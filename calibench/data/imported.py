@@ -4,6 +4,7 @@ import hashlib
 import inspect
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,7 +83,10 @@ class ImportedDataModule(ClassificationDataModule):
             class_names=_class_names(module, name, num_classes, class_names), split_seed=split_seed
         )
         self.name, self.module = name, module
-        self._made_of = repr((name, given, _text_of(make)))
+        source = ""
+        with suppress(OSError, TypeError):  # it may have no file
+            source = inspect.getsource(inspect.getmodule(make) or make)
+        self._made_of = repr((name, given, source))
         self._sources: dict[str, Any] = {}
 
     def prepare_data(self) -> None:
@@ -254,14 +258,6 @@ def _of_all(value: Any) -> list[Any]:
     if len(values) > 1:
         dist.all_gather_object(values, value)
     return values
-
-
-def _text_of(make: Any) -> str:
-    """The text of the file in which a class or function is, where there is one."""
-    try:
-        return inspect.getsource(inspect.getmodule(make) or make)
-    except (OSError, TypeError):
-        return ""
 
 
 def known_labels(dataset: Any) -> Tensor | None:

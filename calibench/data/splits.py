@@ -59,9 +59,7 @@ def choose_per_class(
 
 def complement(index: Tensor, n: int) -> Tensor:
     """The positions of 0..n-1 that are not in `index`, in order."""
-    left = torch.ones(n, dtype=torch.bool)
-    left[index] = False
-    return left.nonzero().squeeze(1)
+    return torch.from_numpy(np.setdiff1d(np.arange(n), index.numpy()))
 
 
 def shares(val_fraction: float, test_fraction: float) -> dict[str, float]:

@@ -68,8 +68,7 @@ class RandomCropFlip(Augmentation):
             raise ValueError(
                 f"`padding` must be below the side of the images {size} to reflect them, got {self.padding}."
             )
-        inside = torch.arange(-self.padding, size + self.padding).abs()
-        return size - 1 - (size - 1 - inside).abs()
+        return torch.from_numpy(np.pad(np.arange(size), self.padding, mode="reflect"))
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """Crop and flip padded images; the result is channels_last in memory."""
@@ -228,16 +227,8 @@ def ten_crops(images: Tensor, side: int) -> Tensor:
 
     Images (n, C, H, W) become (10 n, C, side, side): the ten crops of the first, then those of the second, ...
     """
-    height, width = images.shape[2:]
-    if min(height, width) < side:
-        raise ValueError(f"crops of {side} pixels need larger images than {height} x {width}.")
-    down, right = height - side, width - side
-    # as torchvision rounds, half to even
-    corners = [(0, 0), (0, right), (down, 0), (down, right), (round(down / 2), round(right / 2))]
-    pixels = images.permute(0, 2, 3, 1)  # stays the order in memory of normalised images
-    crops = [
-        whole[:, top : top + side, left : left + side]
-        for whole in (pixels, pixels.flip(2))
-        for top, left in corners
-    ]
+    from torchvision.transforms.functional import ten_crop
+
+    # with the channels last, which stays the order in memory of normalised images
+    crops = [crop.permute(0, 2, 3, 1) for crop in ten_crop(images, [side, side])]
     return torch.stack(crops, dim=1).flatten(0, 1).permute(0, 3, 1, 2)

@@ -2,6 +2,7 @@
 
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, Self
 
@@ -139,10 +140,8 @@ def read_ag_news(
         columns = ("label", *text) if official else None
         classes = [str(k + official) for k in range(len(TOPICS))]
         table = read_table(path, text, "label", classes=classes, columns=columns, encoding="utf-8")
-        articles, caveats = (
-            Corpus(table.texts, users_table.label_numbers(table.labels, classes)),
-            table.caveats,
-        )
+        articles = Corpus(table.texts, users_table.label_numbers(table.labels, classes))
+        caveats = table.caveats
     if (n := len(articles.texts)) != _ARTICLES[part]:
         caveats.append(f"ag_news: {n} {part} texts, the official set has {_ARTICLES[part]}")
     return articles, caveats
@@ -160,23 +159,14 @@ def read_newsgroups(
     headers, footers and quotes are removed already. Raises a DataError.
     """
     if corpus == "hub":
-        train, test = (
-            from_hub("SetFit/20_newsgroups", part, num_classes=len(GROUPS))
-            for part in ("train", "test")
-        )
-        return train, test
+        part_of = partial(from_hub, "SetFit/20_newsgroups", num_classes=len(GROUPS))
+        return part_of("train"), part_of("test")
     if corpus == "raw":
         archives = ("news20.tar.gz", "20_newsgroups.tar.gz")
         posts = _read(root, ("20_newsgroups", "20_newsgroup"), GROUPS[0], archives)
         return _corpus(posts, root), Corpus([], torch.empty(0).long())
     posts = _read(root, ("20news-bydate", "."), "20news-bydate-train", ("20news-bydate.tar.gz",))
-    train, test = (
-        _corpus(
-            {path: posts[path] for path in posts if f"20news-bydate-{part}" in path.parts}, root
-        )
-        for part in ("train", "test")
-    )
-    return train, test
+    return _corpus(posts, root, "20news-bydate-train"), _corpus(posts, root, "20news-bydate-test")
 
 
 def without_headers(post: str) -> str:
@@ -214,8 +204,10 @@ def _from_archive(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
         raise DataError(f"{archive} cannot be unpacked ({error}).") from None
 
 
-def _corpus(posts: Posts, root: Path) -> Corpus:
-    ordered = sorted(posts, key=lambda path: path.parts[-2:])
+def _corpus(posts: Posts, root: Path, folder: str | None = None) -> Corpus:
+    """The posts in a folder, or all of them."""
+    own = [path for path in posts if folder is None or folder in path.parts]
+    ordered = sorted(own, key=lambda path: path.parts[-2:])
     target = torch.tensor([GROUPS.index(path.parent.name) for path in ordered], dtype=torch.long)
     groups = len(set(target.tolist()))
     if groups < len(GROUPS):
