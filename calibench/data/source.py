@@ -188,9 +188,7 @@ def loaded_from_hub(name: str, *config: str | None, **options: str | None) -> An
         ) from None
     try:
         return load_dataset(name, *config, **options)
-    except (
-        Exception
-    ) as error:  # they differ by version and by what is missing: network, files, rights
+    except Exception as error:  # another by version and by what is missing: network, files, rights
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise DataError(f"`{name}` cannot be had from the Hugging Face hub: {reason}") from None
 

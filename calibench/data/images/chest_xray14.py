@@ -8,12 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.config import data_root
-from calibench.data.images.labelled import (
-    SPLITS,
-    LabelledFiles,
-    LabelledImageDataModule,
-    check_apart,
-)
+from calibench.data.batch import Splits
+from calibench.data.images.labelled import LabelledFiles, LabelledImageDataModule, check_apart
 from calibench.data.source import DataError, made_up
 from calibench.data.splits import hold_out_share_of_groups
 from calibench.ground.errors import errors_as, near_matches
@@ -165,7 +161,7 @@ class ChestXray14DataModule(LabelledImageDataModule):
         folders = [self.folder / "images", *sorted(self.folder.glob("images_*/images"))]
         images = {path.name: path for folder in folders for path in folder.glob("*.png")}
         if self.split == "chexnet":
-            lists = {name: self.folder / "labels" / f"{name}_list.txt" for name in SPLITS}
+            lists = {name: self.folder / "labels" / f"{name}_list.txt" for name in Splits._fields}
             parts = {name: of_reproduction(file, images) for name, file in lists.items()}
             patients = {name: part[1] for name, part in parts.items()}
             check_apart(patients, f"{self.folder / 'labels'}: the patient")

@@ -134,9 +134,6 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         return Examples(inputs, torch.from_numpy(part.target))
 
 
-SPLITS = ("train", "val", "test")
-
-
 class ImageLabelsDataModule(LabelledImageDataModule):
     """Your own images with several labels each, by a table `path,label1,label2,...` (this package).
 
@@ -205,7 +202,7 @@ class ImageLabelsDataModule(LabelledImageDataModule):
             train, val = hold_out_share_of_groups(groups[rest], share, seed)
             return {"train": rest[train], "val": rest[val], "test": test}
         said = self._table[self.split_column].to_numpy(str)
-        rows = {name: np.flatnonzero(said == name) for name in SPLITS}
+        rows = {name: np.flatnonzero(said == name) for name in Splits._fields}
         if self.group_column:
             of_splits = {name: groups[own] for name, own in rows.items()}
             check_apart(of_splits, f"{self.file}: {self.group_column}")
@@ -234,6 +231,7 @@ def _wrong_cells(table: Any, labels: Sequence[str], split: str | None) -> dict[i
         for row, cell in table[name][~table[name].isin([*_STATES])].items():
             wrong[row] = f"label `{name}` holds `{cell}`; {states}"
     if split is not None:
-        for row, cell in table[split][~table[split].isin(SPLITS)].items():
-            wrong[row] = f"column `{split}` must be one of {', '.join(SPLITS)}, got `{cell}`"
+        known = Splits._fields
+        for row, cell in table[split][~table[split].isin(known)].items():
+            wrong[row] = f"column `{split}` must be one of {', '.join(known)}, got `{cell}`"
     return wrong
