@@ -73,21 +73,16 @@ class DigitsDataModule(ClassificationDataModule):
         if name == "noise":
             noisy = gaussian_noise(test.inputs, severity=5, seed=0)
             return EvaluationSet(name, "shift", Examples(noisy, test.target))
+        from sklearn.datasets import load_sample_images
+
         n, generator, patches = len(test.target), np.random.default_rng(0), []
-        for photo in _photographs():
+        for photo in load_sample_images().images:
+            grey = photo @ (np.array([0.299, 0.587, 0.114]) / 255)  # ITU-R 601 luma
             for _ in range(n // 2 + 1):
-                top, left = (int(generator.integers(side - _SIDE + 1)) for side in photo.shape)
-                patches.append(photo[top : top + _SIDE, left : left + _SIDE])
+                top, left = (int(generator.integers(side - _SIDE + 1)) for side in grey.shape)
+                patches.append(grey[top : top + _SIDE, left : left + _SIDE])
         inputs = torch.from_numpy(np.stack(patches[:n])).float().unsqueeze(1)
         return EvaluationSet(name, "ood", Examples(inputs, torch.full((n,), -1)))
-
-
-def _photographs() -> list[np.ndarray]:
-    """The two sample photographs in grey (ITU-R 601 luma), values in [0, 1]."""
-    from sklearn.datasets import load_sample_images
-
-    luma = np.array([0.299, 0.587, 0.114]) / 255
-    return [photo @ luma for photo in load_sample_images().images]
 
 
 class SVHNDataModule(OfficialImageDataModule):
