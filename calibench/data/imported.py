@@ -96,34 +96,36 @@ class ImportedDataModule(ClassificationDataModule):
     def load_splits(self, seed: int) -> Splits:
         """Read each of the module's loaders once, or not at all; what is stored of an example is a digest of it.
 
-        Raises:
-            DataError: A loader gives something else than inputs and class numbers.
+        A loader that gives something else than inputs and class numbers is a DataError.
         """
         with isolate_rng(include_cuda=False):
             torch.default_generator.manual_seed(seed)
             for stage in ("fit", "test"):
                 self.module.setup(stage)
-            for split in ("train", "val", "test"):
+            for split in Splits._fields:
                 self._sources[split] = getattr(self.module, f"{split}_dataloader")()
         made = self._labels_alone() if self.digest == "off" else None
         return Splits(*(made or self._digested(seed)).values())
 
     def train_dataloader(self) -> StreamedLoader:  # type: ignore[override]
         """The module's batches, shuffled and changed as it says."""
-        return self._loader("train", run_seed())
+        return self._batches_of("train", seed=run_seed())
 
-    def _batches_of(self, name: str, transform: Any = None) -> StreamedLoader:  # type: ignore[override]
+    def _batches_of(  # type: ignore[override]
+        self, name: str, transform: Any = None, seed: int = 0
+    ) -> StreamedLoader:
         """The module's batches, in the same order each time; what is done to inputs is the module's own."""
-        return self._loader(name)
+        what = f"`{name}_dataloader` of `{self.name}`"
+        return StreamedLoader(self._sources[name], what, seed=seed, device=self._device())
 
     @property
     def training_batches(self) -> int:
         """Batches of a training epoch; `setup` must have run."""
-        return len(self._loader("train"))
+        return len(self._batches_of("train"))
 
     def training_inputs(self) -> Iterator[Tensor]:
         """The module's training inputs, in the same order each time; what is done to inputs is the module's own."""
-        for batch in self._loader("train").slices(whole=True):
+        for batch in self._batches_of("train").slices(whole=True):
             yield batch.inputs.to(self._device())
 
     def title(self) -> str:
@@ -133,21 +135,17 @@ class ImportedDataModule(ClassificationDataModule):
     def first_stored(self, rows: int) -> Tensor:
         """The first validation inputs, as the network takes them: what is done to inputs is the module's own."""
         index = torch.arange(min(rows, len(self.splits.val.target)))
-        return self._loader("val").take(index).to(self._device())
+        return self._batches_of("val").take(index).to(self._device())
 
     def stored_of_test(self, index: Tensor) -> Tensor:
         """The module's test inputs at the given positions."""
-        return self._loader("test").take(index)
-
-    def _loader(self, split: str, seed: int = 0) -> StreamedLoader:
-        what = f"`{split}_dataloader` of `{self.name}`"
-        return StreamedLoader(self._sources[split], what, seed=seed, device=self._device())
+        return self._batches_of("test").take(index)
 
     def _labels_alone(self) -> dict[str, Examples] | None:
         """The splits by their classes, without reading an example; None if a dataset does not say them."""
         made = {}
         for split, source in self._sources.items():
-            loader, labels = self._loader(split), known_labels(getattr(source, "dataset", None))
+            loader, labels = self._batches_of(split), known_labels(getattr(source, "dataset", None))
             if labels is None or loader.positions is None:
                 return None
             target = labels[torch.as_tensor(loader.positions)].long()
@@ -163,7 +161,7 @@ class ImportedDataModule(ClassificationDataModule):
         if earlier := _of_all(self._kept(cache, key) if keeps else None)[0]:
             return dict(earlier)
         began = time.monotonic()
-        made = {split: self._read(self._loader(split)) for split in self._sources}
+        made = {split: self._read(self._batches_of(split)) for split in self._sources}
         if keeps and time.monotonic() - began >= WORTH_KEEPING:
             arrays = {
                 f"{split} {field}": getattr(examples, field).numpy()
@@ -180,7 +178,7 @@ class ImportedDataModule(ClassificationDataModule):
             return None
         made = {}
         for split in self._sources:
-            loader = self._loader(split)
+            loader = self._batches_of(split)
             digests, target = (torch.from_numpy(arrays[f"{split} {field}"]) for field in _KEPT)
             if loader.positions is None or len(loader.positions) != len(target):
                 return None
