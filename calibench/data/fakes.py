@@ -203,9 +203,6 @@ def write_phrasebank(root: Path, *, texts: int = 600) -> None:
 
 SIDE = 64
 SQUARE = 7
-PATIENTS = 40
-TEST_PATIENTS = 12
-ABSENT = "Hernia"
 _LATER = "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]"
 
 
@@ -222,19 +219,19 @@ def corner(finding: int) -> tuple[int, int]:
     return 9 * (finding // 2) + 1, 16 * (finding % 2) + 4
 
 
-def write_chest_xrays(root: Path, *, patients: int = PATIENTS) -> Fake:
-    """Write `ChestX-ray14` below a folder: 1 to 3 images of each patient, the table, and all lists.
+def write_chest_xrays(root: Path) -> Fake:
+    """Write `ChestX-ray14` below a folder: 1 to 3 images of each of 40 patients, the table, and all lists.
 
-    One image is RGBA, and one finding is never there. The last patients are for testing; in the reproduction's lists,
-    the ones before are for validation.
+    One image is RGBA, and hernias are never there. The last 12 patients are for testing; in the reproduction's lists,
+    the 4 before are for validation.
     """
     random = np.random.default_rng(0)
     folder = root / FOLDER
     for part in ("images", "labels"):
         _made(folder / part)
-    patient = np.repeat(np.arange(1, patients + 1), random.integers(1, 4, size=patients))
+    patient = np.repeat(np.arange(1, 41), random.integers(1, 4, size=40))
     target = (random.random((len(patient), len(FINDINGS))) < 0.35).astype(np.int8)
-    target[:, FINDINGS.index(ABSENT)] = 0
+    target[:, FINDINGS.index("Hernia")] = 0
     visits = [int((patient[:i] == one).sum()) for i, one in enumerate(patient)]
     names = [f"{one:08d}_{visit:03d}.png" for one, visit in zip(patient, visits, strict=True)]
     for number, (name, findings) in enumerate(zip(names, target, strict=True)):
@@ -262,8 +259,7 @@ def _write_tables(folder: Path, fake: Fake) -> None:
         for name, findings, one in zip(names, found, patient, strict=True)
     ]
     (folder / TABLES[0]).write_text("\n".join([f"{','.join(COLUMNS)},{_LATER}", *rows]) + "\n")
-    first_test = patient.max() - TEST_PATIENTS + 1
-    splits = {"train": patient < first_test - 4, "test": patient >= first_test}
+    splits = {"train": patient <= 24, "test": patient > 28}
     splits["val"] = ~(splits["train"] | splits["test"])
     for file, own in zip(LISTS, (~splits["test"], splits["test"]), strict=True):
         (folder / file).write_text("".join(f"{names[i]}\n" for i in np.flatnonzero(own)))

@@ -32,7 +32,6 @@ WORTH_KEEPING = 1.0
 COMPARED = 32
 """Examples of a split that must be the same for what is kept of it to hold."""
 _KEPT = ("inputs", "target")  # fields of the examples; there are no distributions
-_HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
 class ImportedDataModule(ClassificationDataModule):
@@ -219,7 +218,7 @@ def _check_module(module: object, name: str) -> None:
         raise UsageError(
             f"`{name}` gives a {type(module).__name__}; a LightningDataModule is expected."
         )
-    for hook in _HOOKS:
+    for hook in ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer"):
         if getattr(type(module), hook) is not getattr(LightningDataModule, hook):
             raise UsageError(
                 f"`{name}` overrides `{hook}`, which is not called here: do it in the dataset or in `collate_fn`."

@@ -17,8 +17,6 @@ from calibench.ground.hub import forbidden
 
 Checksum = Literal["strict", "warn", "off"]
 
-_PACKED = (".tar", ".gz", ".zip")
-
 
 class DataError(ExpectedFailure, ValueError):
     """Data that is missing or damaged; the text is one line that names the file and what to do."""
@@ -146,7 +144,7 @@ class Source:
         for url, official in downloads.items():
             download_url(url, str(into), md5=official)
             file = into / url.rpartition("/")[2]
-            if file.suffix in _PACKED:
+            if file.suffix in (".tar", ".gz", ".zip"):
                 extract_archive(str(file), remove_finished=True)
 
     def _move_missing(self, unpacked: Path, root: Path) -> None:

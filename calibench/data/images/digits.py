@@ -16,7 +16,6 @@ from calibench.data.images.hub_files import HubName
 from calibench.data.images.sets import read_svhn
 from calibench.data.splits import LongTail, given_or_held_out, shares
 
-_MEAN, _STD = 0.305, 0.376  # of the 1,797 images on the [0, 1] scale
 _SIDE = 8
 
 
@@ -53,7 +52,7 @@ class DigitsDataModule(ClassificationDataModule):
         super().__init__(class_names=tuple("0123456789"), ood=ood, **common)
         self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed)
         self.held_out = shares(val_fraction, test_fraction)
-        self.transform = Normalize((_MEAN,), (_STD,), white=1.0)
+        self.transform = Normalize((0.305,), (0.376,), white=1.0)  # of the 1,797 images
 
     def load_splits(self, seed: int) -> Splits:
         """Hold out test and validation digits, then thin the rest."""

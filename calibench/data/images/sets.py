@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,10 +71,7 @@ def _read_batch(path: Path, labels: str) -> tuple[np.ndarray, np.ndarray]:
     return data, target
 
 
-Half = Literal["train", "test"]
-
-
-def read_svhn(root: Path, half: Half, checksum: Checksum) -> tuple[Examples, list[str]]:
+def read_svhn(root: Path, half: str, checksum: Checksum) -> tuple[Examples, list[str]]:
     """The cropped digits of a half, whose 10 means 0, and caveats; raises a DataError for a missing or damaged file."""
     source, file = sources()["svhn"], f"{half}_32x32.mat"
     caveats = source.require(root, checksum=checksum, files=[file])

@@ -32,8 +32,6 @@ from calibench.data.text.word_vectors import WordVectors
 from calibench.ground.arguments import integer_from, positive_integer
 from calibench.ground.tensors import TokenInputs
 
-COOCCURRENCE = "cooccurrence"
-
 
 class TextLoader(ResidentLoader):
     """Batches of a split from short to long texts; `Batch.index` says which row is whose.
@@ -221,7 +219,7 @@ class TextDataModule(ClassificationDataModule, ABC):
         words = self.tokenizer.words
         vectors = (
             WordVectors.fit(train, len(words), self.root / ".calibench")
-            if name == COOCCURRENCE
+            if name == "cooccurrence"
             else WordVectors.read(self.root / Path(name).expanduser(), words)
         )
         others = "zeros" if self.embedding == "frozen" else "a random start"
