@@ -118,31 +118,27 @@ class RandomResizedCrop(Augmentation):
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """The same of images in memory (N, C, H, W) uint8, to their own size; channels_last in memory."""
-        from torchvision.transforms.functional import resized_crop
-
-        height, width = stored.shape[2:]
-        parts = []
-        for image, draw in zip(stored[index], draws[:, 0].tolist(), strict=True):
-            box, flipped = self.part(width, height, draw)
-            part = resized_crop(image, *box, [height, width])
-            parts.append(part.flip(2) if flipped else part)
-        if not parts:
+        if not len(index):
             return stored[index]
+        pairs = zip(stored[index], draws[:, 0].tolist(), strict=True)
+        parts = [self._taken(image, *stored.shape[2:], draw=draw) for image, draw in pairs]
         return torch.stack(parts).contiguous(memory_format=torch.channels_last)
 
     def crops(self, draws: Tensor) -> list[Crop]:
         """What is read of each image."""
-        return [partial(self._read, draw=draw) for draw in draws[:, 0].tolist()]
+        return [partial(self._taken, draw=draw) for draw in draws[:, 0].tolist()]
 
     def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
         """The images as they are: all was done as they were read."""
         return images
 
-    def _read(self, image: Any, side: int, *, draw: int) -> Any:
-        from torchvision.transforms.functional import hflip, resized_crop
+    def _taken(self, image: Any, tall: int, wide: int | None = None, *, draw: int) -> Any:
+        """The part of an image of Pillow's or of a tensor, resized; a square without a width."""
+        from torchvision.transforms.functional import get_dimensions, hflip, resized_crop
 
-        box, flipped = self.part(image.width, image.height, draw)
-        part = resized_crop(image, *box, [side, side])
+        _, height, width = get_dimensions(image)
+        box, flipped = self.part(width, height, draw)
+        part = resized_crop(image, *box, [tall, tall if wide is None else wide])
         return hflip(part) if flipped else part
 
     def part(self, width: int, height: int, seed: int) -> tuple[tuple[int, int, int, int], bool]:

@@ -21,7 +21,7 @@ from calibench.ground.errors import in_one_line
 from calibench.ground.processes import cores
 
 Mode = Literal["RGB", "L"]
-MODES = {"RGB": ("red", "green", "blue"), "L": ("grey",)}
+CHANNELS: dict[Mode, int] = {"RGB": 3, "L": 1}
 
 
 Opener = Path | Callable[[], Any]
@@ -70,7 +70,7 @@ def _decoded(
     files: Sequence[Opener], side: int, mode: Mode, crops: Sequence[Crop | None]
 ) -> tuple[np.ndarray, dict[int, str]]:
     """The same of those that are images, and what is wrong with the others, by position."""
-    pixels = np.empty((len(files), side, side, len(MODES[mode])), dtype=np.uint8)
+    pixels = np.empty((len(files), side, side, CHANNELS[mode]), dtype=np.uint8)
 
     def fill(number: int) -> None:
         with _opened(files[number]) as image:
@@ -96,7 +96,7 @@ def _unreadable(read: Callable[[int], None], number_of_files: int) -> dict[int, 
 
 def too_large(pixels: int, memory_limit: float, mode: Mode = "RGB") -> bool:
     """Whether so many decoded pixels take more than `memory_limit` gibibytes."""
-    return pixels * len(MODES[mode]) > memory_limit * 2**30
+    return pixels * CHANNELS[mode] > memory_limit * 2**30
 
 
 class StreamedImages:
@@ -115,7 +115,7 @@ class StreamedImages:
         """The images (n, 3 or 1, side, side) uint8 of some numbers, all of one side, by other crops if given."""
         if not len(numbers):
             side = self._files[0][1]
-            return torch.empty(0, len(MODES[self.mode]), side, side, dtype=torch.uint8)
+            return torch.empty(0, CHANNELS[self.mode], side, side, dtype=torch.uint8)
         files, sides, own = zip(*(self._files[number] for number in numbers.tolist()), strict=True)
         pixels = decode_images(files, side=sides[0], mode=self.mode, crops=crops or own)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
