@@ -31,10 +31,9 @@ from equal_to_cpu import built
 from sitting import Sitting, parser, read
 
 from calibench import backbones, losses
-from calibench.data import ClassificationDataModule
+from calibench.data import CIFAR10DataModule, ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import Normalize, RandomCropFlip
-from calibench.data.images.base import CIFAR_MEAN, CIFAR_STD
 from calibench.tables.published import loss_names, model_names, published_number
 from calibench.training.callbacks import NaNGuard, Timing
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
@@ -56,7 +55,7 @@ class RandomImages(ClassificationDataModule):
             ood=(),
         )
         self.images = images
-        self.transform = Normalize(CIFAR_MEAN, CIFAR_STD)
+        self.transform = Normalize(CIFAR10DataModule.mean, CIFAR10DataModule.std)
         self.augmentation = RandomCropFlip(padding=4)
 
     def load_splits(self, seed: int) -> Splits:

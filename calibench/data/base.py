@@ -267,9 +267,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def plain_batches(self, name: str) -> ResidentLoader:
         """Batches of a split or an evaluation set in dataset order, one view of each example, not augmented."""
-        if name in self.evaluation_sets:
-            return self._ordered(self.evaluation_sets[name].examples, self.transform)
-        return self._ordered(getattr(self.splits, name), self.transform)
+        return self._batches_of(name, self.transform)
 
     @property
     def training_batches(self) -> int:
@@ -286,16 +284,20 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def val_dataloader(self) -> ResidentLoader:
         """Batches of the validation split in dataset order."""
-        return self._ordered(self.splits.val)
+        return self._batches_of("val")
 
     def test_dataloader(self) -> list[ResidentLoader]:
         """One loader per name of `test_names`."""
-        others = (self._ordered(part.examples) for part in self.evaluation_sets.values())
-        return [self._ordered(self.splits.test, self.test_transform), *others]
+        others = map(self._batches_of, self.evaluation_sets)
+        return [self._batches_of("test", self.test_transform), *others]
 
     def predict_dataloader(self) -> list[ResidentLoader]:
         """The validation loader, then the test loaders."""
         return [self.val_dataloader(), *self.test_dataloader()]
+
+    def _batches_of(self, name: str, transform: Transform | None = None) -> ResidentLoader:
+        known = self.evaluation_sets.get(name)
+        return self._ordered(known.examples if known else getattr(self.splits, name), transform)
 
     def _ordered(self, examples: Examples, transform: Transform | None = None) -> ResidentLoader:
         are_numbers = examples.inputs.dim() == 1  # of files; some evaluation sets are in memory

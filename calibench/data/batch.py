@@ -1,5 +1,6 @@
 """Batches, splits and evaluation sets."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
@@ -44,16 +45,15 @@ class Examples(NamedTuple):
 
     def take(self, index: Tensor) -> Self:
         """The examples at the given positions."""
-        known = self.distributions
-        return type(self)(
-            self.inputs[index], self.target[index], None if known is None else known[index]
-        )
+        return self._each(lambda part: part[index])
 
     def to(self, device: torch.device | str) -> Self:
         """The examples on a device."""
-        known = self.distributions
-        moved = None if known is None else known.to(device)
-        return type(self)(self.inputs.to(device), self.target.to(device), moved)
+        return self._each(lambda part: part.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        known = None if self.distributions is None else change(self.distributions)
+        return type(self)(change(self.inputs), change(self.target), known)
 
 
 class Splits(NamedTuple):

@@ -63,7 +63,8 @@ def _fake(names: Sequence[str]) -> int:
     if not made_up(source.path(root, "")) and source.path(root, "").exists():
         raise UsageError(f"{source.path(root, '')} is there already: name a new folder.")
     further = load(name)["data"].get("init_args", {}).get("ood", [])
-    others = (sources().get(_BESIDE.get(one, one)) for one in further)
+    of_set = {"tiny_imagenet": "tiny_imagenet_32"}  # as a further test set
+    others = (sources().get(of_set.get(one, one)) for one in further)
     beside = [one for one in others if one is not None and one.fake]
     for one in (source, *beside):
         if one is source or not one.path(root, "").exists():
@@ -85,9 +86,6 @@ def _data_of(benchmark: str) -> Source | None:
     of_file = (source for source in sources().values() if file.parts[:1] == (source.folder,))
     module = read_table()["modules"].get(data.get("class_path"), {})
     return next(of_file, sources().get(module.get("dataset", "")))
-
-
-_BESIDE = {"tiny_imagenet": "tiny_imagenet_32"}  # as a further test set
 
 
 def _list(source: Source, root: Path) -> int:

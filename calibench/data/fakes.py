@@ -139,9 +139,9 @@ def write_tiny_imagenet(root: Path, *, per_class: int = 52, classes: int = 200) 
 
 def write_tiny_imagenet_32(root: Path, *, n: int = 500) -> None:
     """Write `tiny-imagenet-32x32`: a folder per class of 32x32 JPEG files."""
+    folder = root / "tiny-imagenet-32x32"
     for i in range(n):
-        path = root / "tiny-imagenet-32x32" / f"n{i % 3}" / f"val_{i}.JPEG"
-        write_image(path, (40 * i % 256, 0, 0), 32)
+        write_image(folder / f"n{i % 3}" / f"val_{i}.JPEG", (40 * i % 256, 0, 0), 32)
 
 
 _COMMON = "the a of and to in year said about from with more people news this that was after"
@@ -173,11 +173,8 @@ def write_newsgroups(root: Path, *, train: int = 60, test: int = 30) -> None:
 
 
 _NEWS = (
-    "president minister troops",
-    "team season coach",
-    "shares profit oil",
-    "software internet space",
-)
+    "president minister troops", "team season coach", "shares profit oil", "software internet space",
+)  # fmt: skip
 
 
 def write_ag_news(root: Path, *, train: int = 1200, test: int = 400) -> None:
@@ -206,19 +203,15 @@ def write_phrasebank(root: Path, *, texts: int = 600) -> None:
 
 SIDE = 64
 SQUARE = 7
-PATIENTS = 40
-TEST_PATIENTS = 12
-ABSENT = "Hernia"
 _LATER = "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]"
 
 
 class Fake(NamedTuple):
-    """What was made: names of the images, their patients (N,), findings (N, 14), and the one without a file, if any."""
+    """What was made: names of the images, their patients (N,), and findings (N, 14)."""
 
     names: list[str]
     patients: npt.NDArray[np.int64]
     target: npt.NDArray[np.int8]
-    missing: str
 
 
 def corner(finding: int) -> tuple[int, int]:
@@ -226,27 +219,25 @@ def corner(finding: int) -> tuple[int, int]:
     return 9 * (finding // 2) + 1, 16 * (finding % 2) + 4
 
 
-def write_chest_xrays(root: Path, *, patients: int = PATIENTS, incomplete: bool = False) -> Fake:
-    """Write `ChestX-ray14` below a folder: 1 to 3 images of each patient, the table, and all lists.
+def write_chest_xrays(root: Path) -> Fake:
+    """Write `ChestX-ray14` below a folder: 1 to 3 images of each of 40 patients, the table, and all lists.
 
-    One image is RGBA, one finding is never there, and where it is to be `incomplete`, one image has no file. The last
-    patients are for testing; in the reproduction's lists, the ones before are for validation.
+    One image is RGBA, and hernias are never there. The last 12 patients are for testing; in the reproduction's lists,
+    the 4 before are for validation.
     """
     random = np.random.default_rng(0)
     folder = root / FOLDER
     for part in ("images", "labels"):
         _made(folder / part)
-    patient = np.repeat(np.arange(1, patients + 1), random.integers(1, 4, size=patients))
+    patient = np.repeat(np.arange(1, 41), random.integers(1, 4, size=40))
     target = (random.random((len(patient), len(FINDINGS))) < 0.35).astype(np.int8)
-    target[:, FINDINGS.index(ABSENT)] = 0
+    target[:, FINDINGS.index("Hernia")] = 0
     visits = [int((patient[:i] == one).sum()) for i, one in enumerate(patient)]
     names = [f"{one:08d}_{visit:03d}.png" for one, visit in zip(patient, visits, strict=True)]
-    missing = names[1] if incomplete else ""
     for number, (name, findings) in enumerate(zip(names, target, strict=True)):
-        if name != missing:
-            image = Image.fromarray(_pixels(findings, random))
-            (image.convert("RGBA") if number == 2 else image).save(folder / "images" / name)
-    fake = Fake(names, patient, target, missing)
+        image = Image.fromarray(_pixels(findings, random))
+        (image.convert("RGBA") if number == 2 else image).save(folder / "images" / name)
+    fake = Fake(names, patient, target)
     _write_tables(folder, fake)
     return fake
 
@@ -261,15 +252,14 @@ def _pixels(findings: npt.NDArray[np.int8], random: np.random.Generator) -> npt.
 
 
 def _write_tables(folder: Path, fake: Fake) -> None:
-    names, patient, target, _ = fake
+    names, patient, target = fake
     found = ["|".join(FINDINGS[i] for i in np.flatnonzero(one)) or NONE for one in target]
     rows = [
         f"{name},{findings},{int(name[9:12])},{one},{40 + one % 50},{'FM'[one % 2]},PA,{SIDE},{SIDE},0.143,0.143,"
         for name, findings, one in zip(names, found, patient, strict=True)
     ]
     (folder / TABLES[0]).write_text("\n".join([f"{','.join(COLUMNS)},{_LATER}", *rows]) + "\n")
-    first_test = patient.max() - TEST_PATIENTS + 1
-    splits = {"train": patient < first_test - 4, "test": patient >= first_test}
+    splits = {"train": patient <= 24, "test": patient > 28}
     splits["val"] = ~(splits["train"] | splits["test"])
     for file, own in zip(LISTS, (~splits["test"], splits["test"]), strict=True):
         (folder / file).write_text("".join(f"{names[i]}\n" for i in np.flatnonzero(own)))
@@ -342,9 +332,6 @@ def write_imagenet(root: Path, *, subset: bool = False, train: int = 2) -> None:
             write(root / f"imagenet-{letter}" / wnid / "0.jpg", number)
 
 
-SCANS_FILE = "av1451/av1451.csv"
-SUBJECTS, SCANS = 300, 1080
-DIAGNOSES = ("CN", "MCI", "AD")
 # Regions of Desikan and Killiany's atlas, as the archive writes them.
 _REGIONS = (
     "BANKSSTS", "CAUDALANTERIORCINGULATE", "CAUDALMIDDLEFRONTAL", "CUNEUS", "ENTORHINAL", "FRONTALPOLE",
@@ -358,13 +345,9 @@ _REGIONS = (
 REGION_COLUMNS = [f"CTX_{side}_{region}_SUVR" for side in ("LH", "RH") for region in _REGIONS]
 _UNKNOWN = ["CTX_LH_UNKNOWN_SUVR", "CTX_RH_UNKNOWN_SUVR"]  # in the archive, no region of the atlas
 
-_SUBJECTS_OF_EACH = (150, 105, 45)  # diagnosis
-_BASE, _STEP = 1.2, 0.02  # SUVR of the first class in every region, and from class to class
-_OF_SUBJECT, _OF_SCAN = 0.1, 0.1  # standard deviations
-
 
 class Scans(NamedTuple):
-    """Subjects (N,), diagnoses as numbers of `DIAGNOSES` (N,), and uptake ratios (N, 68)."""
+    """Subjects (N,), diagnoses as numbers of CN, MCI and AD (N,), and uptake ratios (N, 68)."""
 
     subjects: npt.NDArray[np.int64]
     target: npt.NDArray[np.int64]
@@ -372,17 +355,20 @@ class Scans(NamedTuple):
 
 
 def make_scans() -> Scans:
-    """1,080 scans of 300 subjects with 1 to 6 each: Gaussian about the class's mean, alike within a subject."""
+    """1,080 scans of 300 subjects with 1 to 6 each: Gaussian about the class's mean, alike within a subject.
+
+    In every region the mean is 1.2 of CN, 1.22 of MCI and 1.24 of AD; subjects and scans have a deviation of 0.1 each.
+    """
     random = np.random.default_rng(0)
-    diagnosis = random.permutation(np.repeat(range(3), _SUBJECTS_OF_EACH))
-    counts = np.ones(SUBJECTS, np.int64)
-    while counts.sum() < SCANS:
+    diagnosis = random.permutation(np.repeat(range(3), (150, 105, 45)))
+    counts = np.ones(300, np.int64)
+    while counts.sum() < 1080:
         counts[random.choice(np.flatnonzero(counts < 6))] += 1
-    subjects = np.repeat(np.arange(SUBJECTS), counts)
+    subjects = np.repeat(np.arange(300), counts)
     target = diagnosis[subjects]
-    own = random.normal(0, _OF_SUBJECT, (SUBJECTS, len(REGION_COLUMNS)))[subjects]
-    noise = random.normal(0, _OF_SCAN, own.shape)
-    return Scans(subjects, target, _BASE + _STEP * target[:, None] + own + noise)
+    own = random.normal(0, 0.1, (300, len(REGION_COLUMNS)))[subjects]
+    noise = random.normal(0, 0.1, own.shape)
+    return Scans(subjects, target, 1.2 + 0.02 * target[:, None] + own + noise)
 
 
 def write_scans(root: Path) -> Scans:
@@ -390,11 +376,10 @@ def write_scans(root: Path) -> Scans:
     import pandas
 
     scans = make_scans()
-    path = root / SCANS_FILE
-    _made(path.parent)
     frame = pandas.DataFrame(scans.uptake, columns=REGION_COLUMNS)
     frame[_UNKNOWN] = 1.0
     frame.insert(0, "RID", scans.subjects)
-    frame.insert(1, "DX", np.array(DIAGNOSES)[scans.target])
+    frame.insert(1, "DX", np.array(["CN", "MCI", "AD"])[scans.target])
+    path = _made(root / "av1451") / "av1451.csv"
     frame.to_csv(path, index=False, float_format="%.5f")
     return scans

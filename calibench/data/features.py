@@ -22,7 +22,6 @@ from calibench.data.splits import fingerprint
 from calibench.ground.errors import errors_as
 
 NOTES = "features.json"
-SPLITS = ("train", "val", "test")
 
 
 class FeatureSet(NamedTuple):
@@ -58,9 +57,8 @@ def read_set(folder: Path, name: str) -> FeatureSet:
         metadata, target = json.loads(str(arrays["metadata"])), arrays["target"]
         if features.dtype != np.float32 or features.shape[:1] != target.shape:
             raise ValueError(f"{features.dtype} {features.shape} for {len(target)} labels.")
-    return FeatureSet(
-        Examples(torch.from_numpy(features), torch.from_numpy(target).long()), metadata, arrays
-    )
+    examples = Examples(torch.from_numpy(features), torch.from_numpy(target).long())
+    return FeatureSet(examples, metadata, arrays)
 
 
 def digest_of(folder: Path, sets: Sequence[str]) -> str:
@@ -99,7 +97,7 @@ class FeaturesDataModule(ClassificationDataModule):
             raise DataError(
                 f"{self.folder} holds other features ({held}) than those that are meant ({digest})."
             )
-        self.known_sets = [name for name in self.notes["sets"] if name not in SPLITS]  # type: ignore[misc]
+        self.known_sets = [name for name in self.notes["sets"] if name not in Splits._fields]  # type: ignore[misc]
         self._metadata = read_set(self.folder, "train").metadata
         super().__init__(class_names=self._metadata["class_names"], **common)
         self.caveats += self._metadata.get("caveats", [])
@@ -108,7 +106,7 @@ class FeaturesDataModule(ClassificationDataModule):
         """Map the three splits into memory."""
         if digest_of(self.folder, self.notes["sets"]) != self.notes["digest"]:
             raise DataError(f"{self.folder} does not hold what was written: damaged, or edited.")
-        train, *others = (self._read(name) for name in SPLITS)
+        train, *others = (self._read(name) for name in Splits._fields)
         mean, std = (torch.from_numpy(train.arrays[name]) for name in ("mean", "std"))
         self.transform = partial(_standardised, mean=mean, std=std)
         return Splits(train.examples, *(one.examples for one in others))

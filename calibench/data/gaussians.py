@@ -11,8 +11,6 @@ from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
 from calibench.ground.arguments import integer_from
 
-_RING = (40.0, 50.0)  # radii; the class means lie within 10 * sqrt(2)
-
 
 class SyntheticGaussiansDataModule(ClassificationDataModule):
     """Gaussians in the plane with a known posterior (Lin et al. 2025, toy study of BSCE-GRA).
@@ -70,19 +68,18 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
     def load_splits(self, seed: int) -> Splits:
         """Draw the points."""
         generator = torch.Generator().manual_seed(seed)
-        return Splits(*(self._draw(size, generator) for size in self._sizes))
+        parts = []
+        for size in self._sizes:
+            target = torch.arange(self.num_classes).repeat_interleave(size)
+            noise = torch.randn(len(target), 2, generator=generator)
+            parts.append(Examples(self.means[target] + noise, target))
+        return Splits(*parts)
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """`ring`, as many points as the test split has."""
         n = len(test.target)
         generator = torch.Generator().manual_seed(0)
-        near, far = _RING
-        radius = near + (far - near) * torch.rand(n, generator=generator)
+        radius = 40 + 10 * torch.rand(n, generator=generator)  # class means lie within 10 sqrt(2)
         angle = 2 * math.pi * torch.rand(n, generator=generator)
         points = torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1)
         return EvaluationSet(name, "ood", Examples(points, torch.full((n,), -1)))
-
-    def _draw(self, per_class: int, generator: torch.Generator) -> Examples:
-        target = torch.arange(self.num_classes).repeat_interleave(per_class)
-        noise = torch.randn(len(target), 2, generator=generator)
-        return Examples(self.means[target] + noise, target)

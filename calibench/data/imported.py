@@ -4,6 +4,7 @@ import hashlib
 import inspect
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,6 @@ WORTH_KEEPING = 1.0
 COMPARED = 32
 """Examples of a split that must be the same for what is kept of it to hold."""
 _KEPT = ("inputs", "target")  # fields of the examples; there are no distributions
-_HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
 class ImportedDataModule(ClassificationDataModule):
@@ -82,7 +82,10 @@ class ImportedDataModule(ClassificationDataModule):
             class_names=_class_names(module, name, num_classes, class_names), split_seed=split_seed
         )
         self.name, self.module = name, module
-        self._made_of = repr((name, given, _text_of(make)))
+        source = ""
+        with suppress(OSError, TypeError):  # it may have no file
+            source = inspect.getsource(inspect.getmodule(make) or make)
+        self._made_of = repr((name, given, source))
         self._sources: dict[str, Any] = {}
 
     def prepare_data(self) -> None:
@@ -92,71 +95,56 @@ class ImportedDataModule(ClassificationDataModule):
     def load_splits(self, seed: int) -> Splits:
         """Read each of the module's loaders once, or not at all; what is stored of an example is a digest of it.
 
-        Raises:
-            DataError: A loader gives something else than inputs and class numbers.
+        A loader that gives something else than inputs and class numbers is a DataError.
         """
         with isolate_rng(include_cuda=False):
             torch.default_generator.manual_seed(seed)
             for stage in ("fit", "test"):
                 self.module.setup(stage)
-            for split in ("train", "val", "test"):
+            for split in Splits._fields:
                 self._sources[split] = getattr(self.module, f"{split}_dataloader")()
         made = self._labels_alone() if self.digest == "off" else None
         return Splits(*(made or self._digested(seed)).values())
 
     def train_dataloader(self) -> StreamedLoader:  # type: ignore[override]
         """The module's batches, shuffled and changed as it says."""
-        return self._loader("train", run_seed())
+        return self._batches_of("train", seed=run_seed())
 
-    def plain_batches(self, name: str) -> StreamedLoader:  # type: ignore[override]
+    def _batches_of(  # type: ignore[override]
+        self, name: str, transform: Any = None, seed: int = 0
+    ) -> StreamedLoader:
         """The module's batches, in the same order each time; what is done to inputs is the module's own."""
-        return self._loader(name)
+        what = f"`{name}_dataloader` of `{self.name}`"
+        return StreamedLoader(self._sources[name], what, seed=seed, device=self._device())
 
     @property
     def training_batches(self) -> int:
         """Batches of a training epoch; `setup` must have run."""
-        return len(self._loader("train"))
+        return len(self._batches_of("train"))
 
     def training_inputs(self) -> Iterator[Tensor]:
         """The module's training inputs, in the same order each time; what is done to inputs is the module's own."""
-        for batch in self._loader("train").slices(whole=True):
+        for batch in self._batches_of("train").slices(whole=True):
             yield batch.inputs.to(self._device())
-
-    def val_dataloader(self) -> StreamedLoader:  # type: ignore[override]
-        """The module's validation batches, in the same order each time."""
-        return self._loader("val")
-
-    def test_dataloader(self) -> list[StreamedLoader]:  # type: ignore[override]
-        """The module's test batches, in the same order each time."""
-        return [self._loader("test")]
 
     def title(self) -> str:
         """The import path."""
         return self.name
 
-    def first_inputs(self, rows: int) -> Tensor:
-        """The first validation inputs, as the network takes them."""
-        index = torch.arange(min(rows, len(self.splits.val.target)))
-        return self._loader("val").take(index).to(self._device())
-
     def first_stored(self, rows: int) -> Tensor:
-        """The same: what is done to inputs is the module's own."""
-        return self.first_inputs(rows)
+        """The first validation inputs, as the network takes them: what is done to inputs is the module's own."""
+        index = torch.arange(min(rows, len(self.splits.val.target)))
+        return self._batches_of("val").take(index).to(self._device())
 
     def stored_of_test(self, index: Tensor) -> Tensor:
         """The module's test inputs at the given positions."""
-        return self._loader("test").take(index)
-
-    def _loader(self, split: str, seed: int = 0) -> StreamedLoader:
-        what = f"`{split}_dataloader` of `{self.name}`"
-        return StreamedLoader(self._sources[split], what, seed=seed, device=self._device())
+        return self._batches_of("test").take(index)
 
     def _labels_alone(self) -> dict[str, Examples] | None:
         """The splits by their classes, without reading an example; None if a dataset does not say them."""
         made = {}
-        for split in self._sources:
-            loader = self._loader(split)
-            labels = known_labels(getattr(loader.source, "dataset", None))
+        for split, source in self._sources.items():
+            loader, labels = self._batches_of(split), known_labels(getattr(source, "dataset", None))
             if labels is None or loader.positions is None:
                 return None
             target = labels[torch.as_tensor(loader.positions)].long()
@@ -169,11 +157,10 @@ class ImportedDataModule(ClassificationDataModule):
         key = hashlib.sha256(f"{self._made_of} {seed}".encode()).hexdigest()
         cache = data_root() / ".calibench" / f"imported-{key[:16]}.npz"
         keeps = self.digest == "once" and world()[1] == 0
-        earlier: dict[str, Examples] | None = _of_all(self._kept(cache, key) if keeps else None)[0]
-        if earlier is not None:
-            return earlier
+        if earlier := _of_all(self._kept(cache, key) if keeps else None)[0]:
+            return dict(earlier)
         began = time.monotonic()
-        made = {split: self._read(self._loader(split)) for split in self._sources}
+        made = {split: self._read(self._batches_of(split)) for split in self._sources}
         if keeps and time.monotonic() - began >= WORTH_KEEPING:
             arrays = {
                 f"{split} {field}": getattr(examples, field).numpy()
@@ -190,7 +177,7 @@ class ImportedDataModule(ClassificationDataModule):
             return None
         made = {}
         for split in self._sources:
-            loader = self._loader(split)
+            loader = self._batches_of(split)
             digests, target = (torch.from_numpy(arrays[f"{split} {field}"]) for field in _KEPT)
             if loader.positions is None or len(loader.positions) != len(target):
                 return None
@@ -231,7 +218,7 @@ def _check_module(module: object, name: str) -> None:
         raise UsageError(
             f"`{name}` gives a {type(module).__name__}; a LightningDataModule is expected."
         )
-    for hook in _HOOKS:
+    for hook in ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer"):
         if getattr(type(module), hook) is not getattr(LightningDataModule, hook):
             raise UsageError(
                 f"`{name}` overrides `{hook}`, which is not called here: do it in the dataset or in `collate_fn`."
@@ -268,14 +255,6 @@ def _of_all(value: Any) -> list[Any]:
     if len(values) > 1:
         dist.all_gather_object(values, value)
     return values
-
-
-def _text_of(make: Any) -> str:
-    """The text of the file in which a class or function is, where there is one."""
-    try:
-        return inspect.getsource(inspect.getmodule(make) or make)
-    except (OSError, TypeError):
-        return ""
 
 
 def known_labels(dataset: Any) -> Tensor | None:

@@ -67,16 +67,15 @@ class AsymmetricNoise(LabelNoise):
         self, target: Tensor, class_names: Sequence[str], draws: np.random.Generator
     ) -> Tensor:
         """The class that is named, or the next one."""
+        if not self.confused_with:
+            return (target + 1) % len(class_names)
         number = {name: place for place, name in enumerate(class_names)}
-        pairs = self.confused_with or dict(
-            zip(class_names, [*class_names[1:], class_names[0]], strict=True)
-        )
-        unknown = [name for pair in pairs.items() for name in pair if name not in number]
-        if unknown:
+        pairs = self.confused_with.items()
+        if unknown := [name for pair in pairs for name in pair if name not in number]:
             raise ValueError(
                 f"`confused_with`: there is no class `{unknown[0]}` among {', '.join(class_names)}."
             )
         becomes = torch.arange(len(class_names))
-        for name, other in pairs.items():
+        for name, other in pairs:
             becomes[number[name]] = number[other]
         return becomes[target]

@@ -9,9 +9,9 @@ launches.
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from itertools import islice
 from typing import Any, Self, TypeVar
 
@@ -139,7 +139,8 @@ class ResidentLoader:
         if self.decode is None:
             yield from (self.batch_of(batches[step], step) for step in steps)
             return
-        with prefetched(lambda step: self.read(self.rows_of(batches[step])), steps) as images:
+        images = prefetched(lambda step: self.read(self.rows_of(batches[step])), steps)
+        with closing(images):
             for step, read in zip(steps, images, strict=True):
                 yield self.batch_of(batches[step], step, read)
 
@@ -266,20 +267,14 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         return self.augmentation.after_reading(super().stored(index, read), draws)
 
 
-@contextmanager
-def prefetched(make: Callable[[int], T], steps: range) -> Iterator[Iterator[T]]:
+def prefetched(make: Callable[[int], T], steps: range) -> Generator[T, None, None]:
     """What a function makes of numbers, in their order: while the caller uses one, threads make the next."""
-    with ThreadPoolExecutor(_MAKERS) as pool:
-        left = iter(steps)
-
-        def results() -> Iterator[T]:
-            ready = deque(pool.submit(make, step) for step in islice(left, _AHEAD))
-            while ready:
-                made = ready.popleft().result()
-                ready.extend(pool.submit(make, step) for step in islice(left, 1))
-                yield made
-
-        try:
-            yield results()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    pool, left = ThreadPoolExecutor(_MAKERS), iter(steps)
+    try:
+        ready = deque(pool.submit(make, step) for step in islice(left, _AHEAD))
+        while ready:
+            made = ready.popleft().result()
+            ready.extend(pool.submit(make, step) for step in islice(left, 1))
+            yield made
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -17,8 +17,6 @@ from calibench.ground.hub import forbidden
 
 Checksum = Literal["strict", "warn", "off"]
 
-_PACKED = (".tar", ".gz", ".zip")
-
 
 class DataError(ExpectedFailure, ValueError):
     """Data that is missing or damaged; the text is one line that names the file and what to do."""
@@ -45,10 +43,8 @@ def left_out(
 ) -> list[str]:
     """What results say of rows or images that cannot be used and are left out: one line, or none.
 
-    `problems` says what is wrong by place, and `other` another way out than to leave them out, for people.
-
-    Raises:
-        DataError: If they may not, or all of them are wrong; the text names the first five, and how many there are.
+    `problems` says what is wrong by place, and `other` another way out than to leave them out, for people. If they may
+    not be left out, or all are wrong, a DataError names the first five, and how many there are.
     """
     if not problems:
         return []
@@ -61,19 +57,7 @@ def left_out(
 
 @dataclass(frozen=True)
 class Source:
-    """The official files of a dataset.
-
-    Attributes:
-        name: Short name, as in `calibench data fetch NAME`.
-        about: One line: what it is and the paper it is from.
-        folder: Where the files lie, below the data root.
-        files: Path below the folder to the official md5; "" where none is published, as for any other path.
-        url: The official archive, or the page to get it from.
-        archive_md5: The archive's official md5; None where there is none to fetch.
-        parts: Instead of one archive: files below the URL to their official md5, for the folder.
-        fake: The function of `calibench.data.fakes` that makes a few such files up; "" where there is none.
-        trial: Options with which its benchmark runs on these, without a network.
-    """
+    """The official files of a dataset, by its name in `sources.yaml`, which says what the attributes are."""
 
     name: str
     about: str
@@ -99,10 +83,8 @@ class Source:
     ) -> list[str]:
         """Check that files (all by default) are there and are the official ones; returns caveats.
 
-        Of a file whose md5 differs, "warn" makes a caveat, and "off" does not look.
-
-        Raises:
-            DataError: A file is missing, unreadable, or differs under "strict".
+        A file that is missing or unreadable is a DataError; so is one whose md5 differs under "strict", of which "warn"
+        makes a caveat, while "off" does not look.
         """
         chosen = list(self.files if files is None else files)
         missing = self.missing(root, chosen)
@@ -113,11 +95,8 @@ class Source:
             return found
         if checksum == "off":
             return []
-        different = [
-            file
-            for file in chosen
-            if (official := self.files.get(file)) and official != md5(self.path(root, file))
-        ]
+        known = {file: self.files[file] for file in chosen if self.files.get(file)}
+        different = [file for file in known if known[file] != md5(self.path(root, file))]
         if not different:
             return []
         if checksum == "strict":
@@ -130,13 +109,10 @@ class Source:
         return [caveat]
 
     def fetch(self, root: Path) -> None:
-        """Download the official files and put what is missing in its place.
+        """Download the official files and put what is missing in its place; raises a DataError.
 
         They are unpacked in a temporary folder beside, so nothing half-written stays, and files
         that are there already are left alone.
-
-        Raises:
-            DataError: Offline, unreachable, damaged, or nothing that can be fetched.
         """
         expected = self._where((self.missing(root) or [root / self.folder])[0])
         if not self.fetchable:
@@ -149,8 +125,7 @@ class Source:
                 self._unpack(Path(unpacked))
                 self._move_missing(Path(unpacked), root)
         except (OSError, RuntimeError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
-            reason = one_line(error)
-            raise DataError(f"{expected} Download failed: {reason}") from None
+            raise DataError(f"{expected} Download failed: {one_line(error)}") from None
 
     @property
     def fetchable(self) -> bool:
@@ -169,7 +144,7 @@ class Source:
         for url, official in downloads.items():
             download_url(url, str(into), md5=official)
             file = into / url.rpartition("/")[2]
-            if file.suffix in _PACKED:
+            if file.suffix in (".tar", ".gz", ".zip"):
                 extract_archive(str(file), remove_finished=True)
 
     def _move_missing(self, unpacked: Path, root: Path) -> None:
@@ -189,17 +164,16 @@ class Source:
 def located(file: str, root: str | None = None) -> Path:
     """The path of a user's file: as it is written, or below the data root where it is only there.
 
-    Raises:
-        DataError: It is a dataset's file, such as `FinSen/news.csv`, and is in neither place.
+    A dataset's file, such as `FinSen/news.csv`, that is in neither place is a DataError.
     """
     path = Path(file).expanduser()
-    if path.exists():
-        return path
+    for place in (path, data_root(root) / path):
+        if place.exists():
+            return place
     for source in sources().values():
         if path.parent == Path(source.folder) and path.name in source.files:
             source.require(data_root(root), checksum="off", files=[path.name])
-    below = data_root(root) / path
-    return below if below.exists() else path
+    return path
 
 
 def loaded_from_hub(name: str, *config: str | None, **options: str | None) -> Any:
@@ -212,8 +186,7 @@ def loaded_from_hub(name: str, *config: str | None, **options: str | None) -> An
         ) from None
     try:
         return load_dataset(name, *config, **options)
-    except Exception as error:
-        # The hub client's errors differ by version and by what is missing: network, files, rights.
+    except Exception as error:  # another by version and by what is missing: network, files, rights
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise DataError(f"`{name}` cannot be had from the Hugging Face hub: {reason}") from None
 

@@ -39,37 +39,27 @@ def choose_per_class(
 ) -> Tensor:
     """Positions of `counts[k]` examples of each class k, uniform without replacement, in dataset order.
 
-    Args:
-        target: Class indices (N,).
-        counts: How many of each class (K,).
-        seed: What chooses.
-        candidates: Positions that may be chosen; all without it. The seed orders each class as a whole and the first
-            candidates are taken, so two sets of candidates that share most examples share most of what is chosen.
+    Only positions among `candidates` are chosen, where these are given: the seed orders each class as a whole and the
+    first candidates are taken, so two sets of candidates that share most examples share most of what is chosen.
 
     Raises:
         ValueError: A class has fewer examples than asked for.
     """
     generator = np.random.default_rng(seed)
     labels, chosen = target.numpy(), []
-    allowed = np.full(len(labels), candidates is None)
-    if candidates is not None:
-        allowed[candidates.numpy()] = True
-    for label, count in enumerate(counts):
+    for label, count in enumerate(torch.as_tensor(counts).tolist()):
         members = generator.permutation(np.flatnonzero(labels == label))
-        members = members[allowed[members]]
-        if len(members) < int(count):
-            raise ValueError(
-                f"class {label} has {len(members)} examples, {int(count)} were asked for."
-            )
-        chosen.append(members[: int(count)])
+        if candidates is not None:
+            members = members[np.isin(members, candidates.numpy())]
+        if len(members) < count:
+            raise ValueError(f"class {label} has {len(members)} examples, {count} were asked for.")
+        chosen.append(members[:count])
     return torch.from_numpy(np.sort(np.concatenate(chosen)).astype(np.int64))
 
 
 def complement(index: Tensor, n: int) -> Tensor:
     """The positions of 0..n-1 that are not in `index`, in order."""
-    left = torch.ones(n, dtype=torch.bool)
-    left[index] = False
-    return left.nonzero().squeeze(1)
+    return torch.from_numpy(np.setdiff1d(np.arange(n), index.numpy()))
 
 
 def shares(val_fraction: float, test_fraction: float) -> dict[str, float]:
@@ -165,19 +155,15 @@ def given_or_held_out(
 ) -> tuple[AnyPart, AnyPart, AnyPart]:
     """The splits (train, val, test) of what a user gives: some are given, the others are held out of the whole.
 
-    Args:
-        whole: What training and the splits that are not given are cut from.
-        parts: The splits `test` and `val`, or what is held out of the whole for them, stratified: a share, or as an
-            integer a number of examples.
-        seed: What chooses.
-        what: What messages call the whole: its file.
-        groups: The group of each example of the whole (N,); none then has examples in two splits.
+    The parts `test` and `val` are splits, or what is held out of the whole for them, stratified: a share, or as an
+    integer a number of examples. None of the `groups` (N,) of the whole has examples in two splits. Messages call the
+    whole `what`.
 
     Raises:
         DataError: There are too few examples, or groups, to hold any out.
     """
     rest, left = torch.arange(len(whole.target)), 1.0
-    made = {}
+    made = dict[str, AnyPart]()
     for name in ("test", "val"):
         part = parts[name]
         if not isinstance(part, float | int):
@@ -266,9 +252,6 @@ class LongTail:
         tail_seed: What chooses the tail; None for the split's seed where that is a number, else 1, so that the tail
             is the same for every run.
         rounding: How class sizes are rounded.
-
-    Raises:
-        ValueError: `imbalance_factor` is below 1.
     """
 
     imbalance_factor: float

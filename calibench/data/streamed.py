@@ -3,8 +3,9 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import chain, islice
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import chain, count, islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ from calibench.data.source import DataError
 from calibench.ground.distributed import world
 
 _STRIDE = 0x9E3779B1  # between the seeds of neighbouring examples
+Row = tuple[int, Any]
+"""The seed of an example's random changes, and its position in the dataset."""
 
 
 class StreamedLoader(ResumableLoader):
@@ -83,7 +86,7 @@ class StreamedLoader(ResumableLoader):
         """The dataset's positions of an epoch's examples, in order; None of a loader of whole batches."""
         if self._reader is None:
             return None
-        return [row.position for row in chain.from_iterable(self._order())]
+        return [position for _, position in chain.from_iterable(self._order())]
 
     def take(self, index: Tensor) -> Tensor:
         """The inputs (n, ...) at some positions of the epoch; of a loader of whole batches, all up to them are read."""
@@ -124,9 +127,9 @@ class StreamedLoader(ResumableLoader):
             return
         source = self.source
         if self._iterates:
-            source = _loader_like(
-                source, _Slices(source, processes, rank), batch_size=None, collate_fn=_Collate(source.collate_fn)
-            )  # fmt: skip
+            collate = partial(_collated, source.collate_fn)
+            slices = _Slices(source, processes, rank)
+            source = _loader_like(source, slices, batch_size=None, collate_fn=collate)
         with _seeded(self.seed, self.epoch):
             batches = iter(source)
         for step in range(len(self)):
@@ -142,20 +145,16 @@ class StreamedLoader(ResumableLoader):
             mine = _places(len(target), processes, rank)
             yield (inputs[mine], target[mine]), len(target)
 
-    def _order(self) -> list[list["_Row"]]:
-        """The examples of each batch of an epoch, with their seeds."""
+    def _order(self) -> list[list[Row]]:
+        """The examples of each batch of an epoch."""
         source = self.source
         with _seeded(self.seed, self.epoch, 0):
             for owner in (source, source.sampler, source.batch_sampler):
                 if isinstance(own := getattr(owner, "generator", None), torch.Generator):
                     own.manual_seed(torch.initial_seed())
             batches = [[*batch] for batch in source.batch_sampler]
-        seed, place = mixed(self.seed, self.epoch), -1
-        for batch in batches:
-            for number, position in enumerate(batch):
-                place += 1
-                batch[number] = _Row((seed + _STRIDE * place) % 2**32, position)
-        return batches
+        seeds = count(mixed(self.seed, self.epoch), _STRIDE)
+        return [[(next(seeds) % 2**32, position) for position in batch] for batch in batches]
 
     def _pair(self, batch: Any) -> tuple[Tensor, Tensor]:
         """A batch as inputs and classes; raises a DataError if it is something else."""
@@ -174,13 +173,6 @@ class StreamedLoader(ResumableLoader):
         return inputs, target.long()
 
 
-class _Row(NamedTuple):
-    """An example by its position in the dataset, and the seed of its random changes."""
-
-    seed: int
-    position: Any
-
-
 class _Seeded(Dataset[Any]):
     """A dataset whose examples are read after the generators were seeded with a number of their own."""
 
@@ -190,10 +182,11 @@ class _Seeded(Dataset[Any]):
             whole = whole.dataset
         self.draws = not isinstance(whole, TensorDataset)
 
-    def __getitem__(self, row: _Row) -> Any:
+    def __getitem__(self, row: Row) -> Any:
+        seed, position = row
         if self.draws:
-            _seed(row.seed)
-        return self.dataset[row.position]
+            _seed(seed)
+        return self.dataset[position]
 
 
 class _Reader:
@@ -212,7 +205,7 @@ class _Reader:
     def __len__(self) -> int:
         return len(self._batches)
 
-    def read(self, batches: list[list[_Row]]) -> Iterator[Any]:
+    def read(self, batches: list[list[Row]]) -> Iterator[Any]:
         """Each batch, collated."""
         self._batches = batches
         with isolate_rng(include_cuda=False):
@@ -237,15 +230,10 @@ class _Slices(IterableDataset[tuple[list[Any], int]]):
                 yield _own(batch, *self.part), len(batch)
 
 
-class _Collate:
-    """Collates examples, and passes a batch's size on; what it draws at random moves no other draws."""
-
-    def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
-        self.collate = collate
-
-    def __call__(self, batch: tuple[list[Any], int]) -> tuple[Any, int]:
-        with isolate_rng(include_cuda=False):
-            return self.collate(batch[0]), batch[1]
+def _collated(collate: Callable[[list[Any]], Any], batch: tuple[list[Any], int]) -> tuple[Any, int]:
+    """Examples collated, and the batch's size; what is drawn at random moves no other draws."""
+    with isolate_rng(include_cuda=False):
+        return collate(batch[0]), batch[1]
 
 
 def _loader_like(source: "DataLoader[Any]", dataset: Any, **options: Any) -> "DataLoader[Any]":

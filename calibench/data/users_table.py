@@ -1,5 +1,6 @@
 """A user's table, opened as data of a benchmark: what is wrong with it is an error of data."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.data.source import DataError, left_out, made_up
-from calibench.ground.errors import near_matches, of_rows
+from calibench.ground.errors import errors_as, near_matches, of_rows
 from calibench.ground.table_file import EXPECTED, KINDS, TableFile, kind_of, open_table
 
 
@@ -19,10 +20,8 @@ def opened(path: Path, expected: str, **options: Any) -> TableFile:
         raise DataError(f"{path} must end in one of {EXPECTED}.")
     if not path.is_file():
         raise DataError(f"{path} is missing: {expected} is expected there.")
-    try:
+    with errors_as(f"{path} cannot be read", ValueError, OSError, EOFError, kind=DataError):
         table = open_table(path, **options)
-    except (ValueError, OSError, EOFError) as error:
-        raise DataError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
     if not len(table.rows):
         left_out(path, of_rows(table.problems), table.total, skip=False)
         raise DataError(f"{path} has no rows.")
@@ -68,15 +67,13 @@ def unknown_labels(
 
 def check_labels(labels: np.ndarray, file: str, column: str) -> None:
     """Raise a DataError for a file of one label, or of fewer than two rows a label (N,)."""
-    import pandas
-
-    numbers, names = pandas.factorize(labels)
-    if len(names) < 2:
-        raise DataError(f"{file} has the label `{names[0]}` only; 2 are needed.")
-    if len(labels) < 2 * len(names):
-        once = int(np.argmin(np.bincount(numbers)))
+    counts = Counter(labels.tolist())
+    rarest = min(counts, key=counts.__getitem__)
+    if len(counts) < 2:
+        raise DataError(f"{file} has the label `{rarest}` only; 2 are needed.")
+    if len(labels) < 2 * len(counts):
         raise DataError(
-            f"{file}, row {np.argmax(numbers == once) + 1}: `{names[once]}` is one of {len(names)} labels in "
+            f"{file}, row {np.argmax(labels == rarest) + 1}: `{rarest}` is one of {len(counts)} labels in "
             f"{len(labels)} rows, fewer than 2 rows a class; is `{column}` the column of the labels?"
         )
 

@@ -29,12 +29,13 @@ from calibench.analyses.grad_cam import (
 from calibench.backbones import CIFARResNet8, DenseNet121, SmallCNN
 from calibench.cli import main
 from calibench.data import ChestXray14DataModule, ImportedDataModule
-from calibench.data.fakes import SQUARE, corner, write_chest_xrays
+from calibench.data.fakes import SQUARE, corner
 from calibench.data.images.chest_xray14 import FINDINGS
-from calibench.data.images.decode import decode_image, fitted
+from calibench.data.images.decode import decode_images, fitted
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.training.trained import trained_network
+from tests.data.fakes import incomplete_chest_xrays
 
 # Each network with its last feature map and its linear layer, as its own code has them.
 POOLED = {
@@ -155,7 +156,7 @@ def test_a_box_lies_in_the_decoded_square_where_its_pixels_are(tmp_path: Path) -
     pixels = np.zeros((40, 60), dtype=np.uint8)
     pixels[8:24, 20:36] = 255
     Image.fromarray(pixels).save(tmp_path / "x.png")
-    bright = decode_image(tmp_path / "x.png", 20, "L")[:, :, 0] > 127
+    bright = decode_images([tmp_path / "x.png"], side=20, mode="L")[0, :, :, 0] > 127
     ((left, top, right, bottom),) = fitted(np.array([[20, 8, 36, 24]]), (60, 40), 20)
     rows, columns = np.flatnonzero(bright.any(1)), np.flatnonzero(bright.any(0))
     assert (top, bottom, left, right) == (rows[0], rows[-1] + 1, columns[0], columns[-1] + 1)
@@ -183,7 +184,7 @@ class LinearOfCells(nn.Module):
 
 
 def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
-    fake = write_chest_xrays(tmp_path, incomplete=True)
+    fake = incomplete_chest_xrays(tmp_path)
     data = ChestXray14DataModule(root=str(tmp_path), side=32, ten_crops=None, skip_missing=True)
     data.setup()
     torch.manual_seed(1)

@@ -12,10 +12,9 @@ import pytest
 
 from calibench.data import fakes as of_the_package
 from calibench.data.fakes import (
-    python2_pickle as python2_pickle,
-)
-from calibench.data.fakes import (
+    Fake,
     write_batch,
+    write_chest_xrays,
     write_cifar10,
     write_cifar100,
     write_image,
@@ -24,7 +23,11 @@ from calibench.data.fakes import (
     write_tiny_imagenet,
     write_tiny_imagenet_32,
 )
+from calibench.data.fakes import (
+    python2_pickle as python2_pickle,
+)
 from calibench.data.images import imagenet
+from calibench.data.images.chest_xray14 import FOLDER
 
 
 def pixels(n: int, *, seed: int = 0, side: int = 32) -> np.ndarray:
@@ -87,3 +90,10 @@ def cifar10n(root: Path, clean: Sequence[int]) -> dict[str, np.ndarray]:
     (root / "cifar-n").mkdir(parents=True, exist_ok=True)
     np.savez(root / "cifar-n" / "cifar10n.npz", **labels)
     return labels
+
+
+def incomplete_chest_xrays(root: Path) -> Fake:
+    """ChestX-ray14 whose second image has no file."""
+    fake = write_chest_xrays(root)
+    (root / FOLDER / "images" / fake.names[1]).unlink()
+    return fake

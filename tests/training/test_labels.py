@@ -18,7 +18,6 @@ from calibench.backbones import MLP
 from calibench.calibrators import VectorScaling
 from calibench.cli import configuration_of, main
 from calibench.data import Batch
-from calibench.data.fakes import write_chest_xrays
 from calibench.data.task import Multilabel, Task
 from calibench.evaluation.fitting import PerLabel
 from calibench.losses.base import LabelLoss
@@ -26,6 +25,7 @@ from calibench.runs import Predictions, Run, read_json
 from calibench.training import fit as training
 from calibench.training.module import ClassificationModule
 from calibench.training.trained import trained_network
+from tests.data.fakes import incomplete_chest_xrays
 from tests.processes import run_processes
 
 LABELS, FEATURES = 3, 4
@@ -141,7 +141,7 @@ def test_n_processes_give_one_processs_gradient(processes: int) -> None:
 
 def fitted(tmp_path: Path, *options: str) -> Run:
     root = tmp_path / "data"
-    write_chest_xrays(root, incomplete=True)
+    incomplete_chest_xrays(root)
     arguments = [
         "--config=chestxray14", f"--data.root={root}", "--data.skip_missing=true", "--data.batch_size=8",
         f"--trainer.default_root_dir={tmp_path / 'results'}", "--trainer.accelerator=cpu",
@@ -154,7 +154,7 @@ def test_a_small_network_learns_the_squares_and_the_file_has_the_logged_numbers(
     tmp_path: Path,
 ) -> None:
     run = fitted(
-        tmp_path, "--data.side=32", "--data.ten_crops=null", "--data.augment=false", "--trainer.max_epochs=6",
+        tmp_path, "--data.side=32", "--data.ten_crops=null", "--data.augment=false", "--trainer.max_epochs=8",
         "--model.backbone=MLP", "--model.backbone.in_features=3072", "--model.backbone.hidden=[64]",
         "--model.optimizer.lr=0.004", "--evaluation.calibrators=[]",
         "--config=losses/class_balanced",

@@ -68,8 +68,7 @@ class RandomCropFlip(Augmentation):
             raise ValueError(
                 f"`padding` must be below the side of the images {size} to reflect them, got {self.padding}."
             )
-        inside = torch.arange(-self.padding, size + self.padding).abs()
-        return size - 1 - (size - 1 - inside).abs()
+        return torch.from_numpy(np.pad(np.arange(size), self.padding, mode="reflect"))
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """Crop and flip padded images; the result is channels_last in memory."""
@@ -119,31 +118,27 @@ class RandomResizedCrop(Augmentation):
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """The same of images in memory (N, C, H, W) uint8, to their own size; channels_last in memory."""
-        from torchvision.transforms.functional import resized_crop
-
-        height, width = stored.shape[2:]
-        parts = []
-        for image, draw in zip(stored[index], draws[:, 0].tolist(), strict=True):
-            box, flipped = self.part(width, height, draw)
-            part = resized_crop(image, *box, [height, width])
-            parts.append(part.flip(2) if flipped else part)
-        if not parts:
+        if not len(index):
             return stored[index]
+        pairs = zip(stored[index], draws[:, 0].tolist(), strict=True)
+        parts = [self._taken(image, *stored.shape[2:], draw=draw) for image, draw in pairs]
         return torch.stack(parts).contiguous(memory_format=torch.channels_last)
 
     def crops(self, draws: Tensor) -> list[Crop]:
         """What is read of each image."""
-        return [partial(self._read, draw=draw) for draw in draws[:, 0].tolist()]
+        return [partial(self._taken, draw=draw) for draw in draws[:, 0].tolist()]
 
     def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
         """The images as they are: all was done as they were read."""
         return images
 
-    def _read(self, image: Any, side: int, *, draw: int) -> Any:
-        from torchvision.transforms.functional import hflip, resized_crop
+    def _taken(self, image: Any, tall: int, wide: int | None = None, *, draw: int) -> Any:
+        """The part of an image of Pillow's or of a tensor, resized; a square without a width."""
+        from torchvision.transforms.functional import get_dimensions, hflip, resized_crop
 
-        box, flipped = self.part(image.width, image.height, draw)
-        part = resized_crop(image, *box, [side, side])
+        _, height, width = get_dimensions(image)
+        box, flipped = self.part(width, height, draw)
+        part = resized_crop(image, *box, [tall, tall if wide is None else wide])
         return hflip(part) if flipped else part
 
     def part(self, width: int, height: int, seed: int) -> tuple[tuple[int, int, int, int], bool]:
@@ -170,10 +165,7 @@ class RandomResizedCrop(Augmentation):
 def centre_crop(resize: int | None, side: int) -> Crop | None:
     """The middle of `side` pixels of images whose shorter side is resized, as torchvision's `Resize` and `CenterCrop`.
 
-    None where `resize` is None, which is as a whole image is read anyway.
-
-    Raises:
-        ValueError: `resize` is below `side`.
+    None where `resize` is None, which is as a whole image is read anyway; below `side` it is a ValueError.
     """
     if resize is None:
         return None
@@ -231,16 +223,8 @@ def ten_crops(images: Tensor, side: int) -> Tensor:
 
     Images (n, C, H, W) become (10 n, C, side, side): the ten crops of the first, then those of the second, ...
     """
-    height, width = images.shape[2:]
-    if min(height, width) < side:
-        raise ValueError(f"crops of {side} pixels need larger images than {height} x {width}.")
-    down, right = height - side, width - side
-    # as torchvision rounds, half to even
-    corners = [(0, 0), (0, right), (down, 0), (down, right), (round(down / 2), round(right / 2))]
-    pixels = images.permute(0, 2, 3, 1)  # stays the order in memory of normalised images
-    crops = [
-        whole[:, top : top + side, left : left + side]
-        for whole in (pixels, pixels.flip(2))
-        for top, left in corners
-    ]
+    from torchvision.transforms.functional import ten_crop
+
+    # with the channels last, which stays the order in memory of normalised images
+    crops = [crop.permute(0, 2, 3, 1) for crop in ten_crop(images, [side, side])]
     return torch.stack(crops, dim=1).flatten(0, 1).permute(0, 3, 1, 2)

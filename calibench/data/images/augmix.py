@@ -119,10 +119,8 @@ class ThreeViews(Augmentation):
 def mixture(images: Tensor, numbers: Tensor, severity: float) -> Tensor:
     """One mixture of images (n, C, H, W) of whole numbers to 255, by its numbers (n, 1 + 3 * 11) in [0, 1)."""
     share, chains = numbers[:, 0], numbers[:, 1:].reshape(len(numbers), WIDTH, 2 + 3 * DEPTH)
-    waiting = -torch.log1p(
-        -chains[:, :, 0]
-    )  # divided by their sum, these are from Dirichlet(1, 1, 1)
-    weights = waiting / waiting.sum(1, keepdim=True)
+    waiting = -torch.log1p(-chains[:, :, 0])
+    weights = waiting / waiting.sum(1, keepdim=True)  # from Dirichlet(1, 1, 1)
     total = torch.zeros_like(images)
     for weight, chain in zip(weights.T, chains.unbind(1), strict=True):
         image, steps = images, 1 + (chain[:, 1] * DEPTH).long()
@@ -162,13 +160,10 @@ def autocontrast(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
 
 def equalize(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Each channel's histogram made even."""
-    values = images.flatten(2).flatten(0, 1).long()
-    rows = torch.arange(len(values), device=values.device)[:, None] * 256
-    counts = torch.bincount((values + rows).flatten(), minlength=256 * len(values)).view(-1, 256)
-    step = (values.shape[1] - counts.gather(1, values.amax(1, keepdim=True))) // 255
-    table = (counts.cumsum(1) - counts + step // 2) // step.clamp(min=1)
-    even = torch.where(step > 0, table.clamp(max=255).gather(1, values), values)
-    return even.view(images.shape).float()
+    from torchvision.transforms.v2 import functional
+
+    even: Tensor = functional.equalize(images.to(torch.uint8))
+    return even.float()
 
 
 def posterize(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
@@ -195,28 +190,24 @@ def rotate(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
 
 def shear_x(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Rows shifted by up to .3 of their distance from the top."""
-    one, zero = torch.ones_like(level), torch.zeros_like(level)
-    return _moved(images, (one, sign * level * 0.03, zero), (zero, one, zero))
+    return _moved(images, (1, sign * level * 0.03, 0), (0, 1, 0))
 
 
 def shear_y(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Columns shifted by up to .3 of their distance from the left."""
-    one, zero = torch.ones_like(level), torch.zeros_like(level)
-    return _moved(images, (one, zero, zero), (sign * level * 0.03, one, zero))
+    return _moved(images, (1, 0, 0), (sign * level * 0.03, 1, 0))
 
 
 def translate_x(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Shifted by up to a third of the width."""
-    one, zero = torch.ones_like(level), torch.zeros_like(level)
     shift = sign * _whole(level, images.shape[3] / 3).flatten()
-    return _moved(images, (one, zero, shift), (zero, one, zero))
+    return _moved(images, (1, 0, shift), (0, 1, 0))
 
 
 def translate_y(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Shifted by up to a third of the height."""
-    one, zero = torch.ones_like(level), torch.zeros_like(level)
     shift = sign * _whole(level, images.shape[2] / 3).flatten()
-    return _moved(images, (one, zero, zero), (zero, one, shift))
+    return _moved(images, (1, 0, 0), (0, 1, shift))
 
 
 CHANGES: tuple[Change, ...] = (
@@ -229,7 +220,7 @@ def _whole(level: Tensor, most: float) -> Tensor:
     return (level * most / 10).floor()[:, None, None, None]
 
 
-Row = tuple[Tensor, Tensor, Tensor]
+Row = tuple[Tensor | float, Tensor | float, Tensor | float]
 
 
 def _moved(images: Tensor, across: Row, along: Row) -> Tensor:
@@ -238,9 +229,13 @@ def _moved(images: Tensor, across: Row, along: Row) -> Tensor:
     The numbers are (n,) each; the middle of the first pixel is at (1/2, 1/2).
     """
     height, width = images.shape[2:]
-    x = torch.arange(width, device=images.device) + 0.5
-    y = torch.arange(height, device=images.device)[:, None] + 0.5
-    (a, b, c), (d, e, f) = ([part[:, None, None] for part in row] for row in (across, along))
+    shape = len(images), height, width
+    x = (torch.arange(width, device=images.device) + 0.5).expand(shape)
+    y = (torch.arange(height, device=images.device)[:, None] + 0.5).expand(shape)
+    (a, b, c), (d, e, f) = (
+        [torch.as_tensor(part, device=x.device).reshape(-1, 1, 1) for part in row]
+        for row in (across, along)
+    )
     old_x, old_y = a * x + b * y + c, d * x + e * y + f
     inside = (old_x >= 0) & (old_x < width) & (old_y >= 0) & (old_y < height)
     places = torch.stack([2 * old_x / width - 1, 2 * old_y / height - 1], dim=3)

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from calibench.config import data_root
@@ -18,7 +19,6 @@ from calibench.ground.names import image_sets_named
 
 Channels = tuple[float, float, float]
 
-CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -125,10 +125,8 @@ class OfficialImageDataModule(ImageDataModule, ABC):
         images = HubImages(self.hub, self.num_classes)
         if images.described not in self.caveats:
             self.caveats.append(images.described)
-        train, test = (
-            images.examples(split, side=self.side, cache=self.root) for split in ("train", "test")
-        )
-        return train, test
+        examples = partial(images.examples, side=self.side, cache=self.root)
+        return examples("train"), examples("test")
 
     @abstractmethod
     def read(self) -> tuple[Examples, Examples]:

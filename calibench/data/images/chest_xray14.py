@@ -8,15 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.config import data_root
-from calibench.data.images.labelled import (
-    SPLITS,
-    LabelledFiles,
-    LabelledImageDataModule,
-    check_apart,
-)
+from calibench.data.batch import Splits
+from calibench.data.images.labelled import LabelledFiles, LabelledImageDataModule, check_apart
 from calibench.data.source import DataError, made_up
 from calibench.data.splits import hold_out_share_of_groups
-from calibench.ground.errors import near_matches
+from calibench.ground.errors import errors_as, near_matches
 
 FOLDER = "ChestX-ray14"
 TABLES = ("Data_Entry_2017.csv", "Data_Entry_2017_v2020.csv")
@@ -50,23 +46,17 @@ def read_entries(folder: Path) -> Entries:
         raise DataError(
             f"{path} is missing: ChestX-ray14 is expected in {folder}; get it from https://nihcc.app.box.com/v/ChestXray-NIHCC."
         )
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            header = tuple(
-                name.strip('" \n') for name in file.readline().split(",")[: len(COLUMNS)]
+    failed = errors_as(f"{path} cannot be read", ValueError, OSError, kind=DataError)
+    with failed, path.open(encoding="utf-8-sig") as file:
+        header = tuple(name.strip('" \n') for name in file.readline().split(",")[: len(COLUMNS)])
+        if header != COLUMNS:
+            raise DataError(
+                f"{path} must begin with the columns {','.join(COLUMNS)}, got {','.join(header)}."
             )
-            if header != COLUMNS:
-                raise DataError(
-                    f"{path} must begin with the columns {','.join(COLUMNS)}, got {','.join(header)}."
-                )
-            frame = pandas.read_csv(
-                file, names=COLUMNS, usecols=range(len(COLUMNS)), index_col=False, keep_default_na=False,
-                dtype={"Finding Labels": "category", "Patient ID": np.int64},
-            )  # fmt: skip
-    except (ValueError, OSError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
+        frame = pandas.read_csv(
+            file, names=COLUMNS, usecols=range(len(COLUMNS)), index_col=False, keep_default_na=False,
+            dtype={"Finding Labels": "category", "Patient ID": np.int64},
+        )  # fmt: skip
     findings = frame["Finding Labels"].cat
     number, texts = findings.codes.to_numpy(), list(findings.categories)
     rows = {text: int(np.flatnonzero(number == place)[0]) + 2 for place, text in enumerate(texts)}
@@ -171,7 +161,7 @@ class ChestXray14DataModule(LabelledImageDataModule):
         folders = [self.folder / "images", *sorted(self.folder.glob("images_*/images"))]
         images = {path.name: path for folder in folders for path in folder.glob("*.png")}
         if self.split == "chexnet":
-            lists = {name: self.folder / "labels" / f"{name}_list.txt" for name in SPLITS}
+            lists = {name: self.folder / "labels" / f"{name}_list.txt" for name in Splits._fields}
             parts = {name: of_reproduction(file, images) for name, file in lists.items()}
             patients = {name: part[1] for name, part in parts.items()}
             check_apart(patients, f"{self.folder / 'labels'}: the patient")

@@ -12,13 +12,7 @@ from torch import Tensor
 from calibench.config import Seed
 from calibench.data.batch import Examples, Posterior, Splits
 from calibench.data.images.augment import Normalize
-from calibench.data.images.base import (
-    CIFAR_MEAN,
-    CIFAR_STD,
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    OfficialImageDataModule,
-)
+from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, OfficialImageDataModule
 from calibench.data.images.hub_files import HubName
 from calibench.data.images.sets import read_array, read_batches
 from calibench.data.source import DataError, sources
@@ -128,7 +122,7 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
         label_key: What the labels are called in them.
     """
 
-    mean, std = CIFAR_MEAN, CIFAR_STD
+    mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
     near_ood = ("cifar10", "cifar100", "tiny_imagenet")
     train_files: ClassVar[tuple[str, ...]]
     test_file: ClassVar[str]
@@ -223,15 +217,14 @@ class CIFAR10DataModule(_CIFARDataModule):
         """The splits; with CIFAR-10H's labels, training images are test images."""
         if self.labels not in _OF_TEST_IMAGES:
             return super().cut(train, test, seed)
-        known = load_human_probabilities(self.root, len(test.target))
+        n = len(test.target)
+        known = load_human_probabilities(self.root, n)
         if known is None:
             source = sources()["cifar10h"]
             raise DataError(
                 f"{source.path(self.root, 'cifar10h-probs.npy')} is missing: get it from {source.url}."
             )
-        ours, tested = hold_out_reference(
-            test._replace(distributions=known), len(test.target) // 10, seed
-        )
+        ours, tested = hold_out_reference(test._replace(distributions=known), n // 10, seed)
         if self.labels == "same_images":
             ours = ours._replace(distributions=None)
         what = f"{len(ours.target)} of the test images, with {_OF_TEST_IMAGES[self.labels]}"

@@ -21,7 +21,7 @@ from calibench.ground.errors import in_one_line
 from calibench.ground.processes import cores
 
 Mode = Literal["RGB", "L"]
-MODES = {"RGB": ("red", "green", "blue"), "L": ("grey",)}
+CHANNELS: dict[Mode, int] = {"RGB": 3, "L": 1}
 
 
 Opener = Path | Callable[[], Any]
@@ -57,9 +57,7 @@ def decode_images(
     """Decode images to squares: pixels (N, side, side, 3) uint8, or (N, side, side, 1) of the mode `L`, grey.
 
     An image without a crop of its own is resized so that its shorter side fits (bilinear), and cropped in the middle.
-
-    Raises:
-        DataError: If some are none; the text names the first five.
+    If some are no images, a DataError names the first five.
     """
     pixels, wrong = _decoded(files, side, mode, crops)
     if wrong:
@@ -72,11 +70,11 @@ def _decoded(
     files: Sequence[Opener], side: int, mode: Mode, crops: Sequence[Crop | None]
 ) -> tuple[np.ndarray, dict[int, str]]:
     """The same of those that are images, and what is wrong with the others, by position."""
-    pixels = np.empty((len(files), side, side, len(MODES[mode])), dtype=np.uint8)
+    pixels = np.empty((len(files), side, side, CHANNELS[mode]), dtype=np.uint8)
 
     def fill(number: int) -> None:
-        crop = crops[number] if crops else None
-        pixels[number] = decode_image(files[number], side, mode, crop)
+        with _opened(files[number]) as image:
+            pixels[number] = squared(image, side, mode, crops[number] if crops else None)
 
     return pixels, _unreadable(fill, len(files))
 
@@ -98,7 +96,7 @@ def _unreadable(read: Callable[[int], None], number_of_files: int) -> dict[int, 
 
 def too_large(pixels: int, memory_limit: float, mode: Mode = "RGB") -> bool:
     """Whether so many decoded pixels take more than `memory_limit` gibibytes."""
-    return pixels * len(MODES[mode]) > memory_limit * 2**30
+    return pixels * CHANNELS[mode] > memory_limit * 2**30
 
 
 class StreamedImages:
@@ -117,7 +115,7 @@ class StreamedImages:
         """The images (n, 3 or 1, side, side) uint8 of some numbers, all of one side, by other crops if given."""
         if not len(numbers):
             side = self._files[0][1]
-            return torch.empty(0, len(MODES[self.mode]), side, side, dtype=torch.uint8)
+            return torch.empty(0, CHANNELS[self.mode], side, side, dtype=torch.uint8)
         files, sides, own = zip(*(self._files[number] for number in numbers.tolist()), strict=True)
         pixels = decode_images(files, side=sides[0], mode=self.mode, crops=crops or own)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
@@ -141,13 +139,8 @@ def readable_images(
 ) -> tuple[Tensor, np.ndarray, dict[int, str]]:
     """Stored inputs (n, ...) of a user's images that can be read, their positions (n,), and what is wrong with others.
 
-    Args:
-        cache: The file in which what was found is kept; of what streams, another one beside it.
-        files: The files.
-        side: Height and width in pixels.
-        decode: The `StreamedImages` that decode them as they are used: only the beginnings of the files are read here.
-        mode: `RGB` or `L`.
-        crop: What is taken of each image; None for its middle.
+    Where `StreamedImages` decode them as they are used, only the beginnings of the files are read here. What was found
+    is kept in a file beside `cache`.
     """
     stream = decode if isinstance(decode, StreamedImages) else None
 
@@ -191,14 +184,6 @@ def squared(image: Any, side: int, mode: Mode = "RGB", crop: Crop | None = None)
     elif colour.size != (side, side):
         colour = ImageOps.fit(colour, (side, side), Image.Resampling.BILINEAR)
     return np.asarray(colour).reshape(side, side, -1)
-
-
-def decode_image(
-    file: Opener, side: int, mode: Mode = "RGB", crop: Crop | None = None
-) -> np.ndarray:
-    """One image, (side, side, 3) uint8, or (side, side, 1); raises a DataError that says why the file is none."""
-    with _opened(file) as image:
-        return squared(image, side, mode, crop)
 
 
 @contextmanager

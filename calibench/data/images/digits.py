@@ -16,7 +16,6 @@ from calibench.data.images.hub_files import HubName
 from calibench.data.images.sets import read_svhn
 from calibench.data.splits import LongTail, given_or_held_out, shares
 
-_MEAN, _STD = 0.305, 0.376  # of the 1,797 images on the [0, 1] scale
 _SIDE = 8
 
 
@@ -53,11 +52,15 @@ class DigitsDataModule(ClassificationDataModule):
         super().__init__(class_names=tuple("0123456789"), ood=ood, **common)
         self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed)
         self.held_out = shares(val_fraction, test_fraction)
-        self.transform = Normalize((_MEAN,), (_STD,), white=1.0)
+        self.transform = Normalize((0.305,), (0.376,), white=1.0)  # of the 1,797 images
 
     def load_splits(self, seed: int) -> Splits:
         """Hold out test and validation digits, then thin the rest."""
-        digits = _digits()
+        from sklearn.datasets import load_digits
+
+        images, target = load_digits(return_X_y=True)
+        pixels = torch.from_numpy(images / 16).float().view(-1, 1, _SIDE, _SIDE)
+        digits = Examples(pixels, torch.from_numpy(target).long())
         # The digits by their positions, of which the long tail needs to know.
         numbered = Examples(torch.arange(len(digits.target)), digits.target)
         rest, val, test = given_or_held_out(numbered, self.held_out, seed=seed, what="the digits")
@@ -69,31 +72,16 @@ class DigitsDataModule(ClassificationDataModule):
         if name == "noise":
             noisy = gaussian_noise(test.inputs, severity=5, seed=0)
             return EvaluationSet(name, "shift", Examples(noisy, test.target))
-        n, generator = len(test.target), np.random.default_rng(0)
-        patches = [_patch(generator, photo) for photo in _photographs() for _ in range(n // 2 + 1)]
+        from sklearn.datasets import load_sample_images
+
+        n, generator, patches = len(test.target), np.random.default_rng(0), []
+        for photo in load_sample_images().images:
+            grey = photo @ (np.array([0.299, 0.587, 0.114]) / 255)  # ITU-R 601 luma
+            for _ in range(n // 2 + 1):
+                top, left = (int(generator.integers(side - _SIDE + 1)) for side in grey.shape)
+                patches.append(grey[top : top + _SIDE, left : left + _SIDE])
         inputs = torch.from_numpy(np.stack(patches[:n])).float().unsqueeze(1)
         return EvaluationSet(name, "ood", Examples(inputs, torch.full((n,), -1)))
-
-
-def _digits() -> Examples:
-    from sklearn.datasets import load_digits
-
-    images, target = load_digits(return_X_y=True)
-    pixels = torch.from_numpy(images / 16).float().view(-1, 1, _SIDE, _SIDE)
-    return Examples(pixels, torch.from_numpy(target).long())
-
-
-def _patch(generator: np.random.Generator, photo: np.ndarray) -> np.ndarray:
-    top, left = (int(generator.integers(side - _SIDE + 1)) for side in photo.shape)
-    return photo[top : top + _SIDE, left : left + _SIDE]
-
-
-def _photographs() -> list[np.ndarray]:
-    """The two sample photographs in grey (ITU-R 601 luma), values in [0, 1]."""
-    from sklearn.datasets import load_sample_images
-
-    luma = np.array([0.299, 0.587, 0.114]) / 255
-    return [photo @ luma for photo in load_sample_images().images]
 
 
 class SVHNDataModule(OfficialImageDataModule):

@@ -25,11 +25,7 @@ _AT_ONCE = 1000  # images in float64
 def gaussian_noise(
     images: Tensor, *, severity: int, seed: int, std: Sequence[float] = GAUSSIAN_NOISE_STD
 ) -> Tensor:
-    """Add clipped Gaussian noise to images in [0, 1], of any shape.
-
-    Its standard deviation is that of `std` for the severity, 1 to 5, by default CIFAR's; another severity is a
-    ValueError.
-    """
+    """Add clipped Gaussian noise to images in [0, 1], of any shape; its deviation is that of `std` for the severity."""
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(images.shape, generator=generator) * std[_place(severity)]
     return (images + noise).clamp(0, 1)
@@ -68,8 +64,7 @@ def disk(radius: float, edge: float) -> Tensor:
 def fog(images: Tensor, severity: int) -> Tensor:
     """Add a cloud to each image and scale it back to the image's own maximum; a severity's clouds are always the same.
 
-    Raises:
-        ValueError: The images are larger than 32 pixels, whose constants are others.
+    Images of more than 32 pixels, whose constants are others, are a ValueError.
     """
     density, decay = _FOG[_place(severity)]
     height, width = images.shape[-2:]
@@ -115,15 +110,12 @@ def _raised(sums: Tensor, amplitude: float, generator: torch.Generator) -> Tenso
 
 def jpeg_compression(images: Tensor, severity: int) -> Tensor:
     """Write each image as JPEG and read it back."""
-    quality = _JPEG_QUALITY[_place(severity)]
-    read_back = [_through_jpeg(image, quality) for image in images.permute(0, 2, 3, 1).numpy()]
+    quality, read_back = _JPEG_QUALITY[_place(severity)], []
+    for pixels in images.permute(0, 2, 3, 1).numpy():
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "JPEG", quality=quality)
+        read_back.append(np.asarray(Image.open(file)))
     return torch.from_numpy(np.stack(read_back)).permute(0, 3, 1, 2).contiguous()
-
-
-def _through_jpeg(pixels: np.ndarray, quality: int) -> np.ndarray:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file))
 
 
 def _place(severity: int) -> int:

@@ -2,9 +2,10 @@
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 
 from calibench.data.batch import Examples
-from calibench.data.cache import cached_by_key
+from calibench.data.cache import Arrays, cached_by_key
 from calibench.data.images.decode import squared
 from calibench.data.source import DataError, loaded_from_hub
 
@@ -31,37 +32,42 @@ class HubName:
 
 
 class HubImages:
-    """A data set of the hub, opened but not decoded; a DataError if it or a column is not there, or classes differ."""
+    """A data set of the hub, opened but not decoded; a DataError if it or a column is not there, or classes differ.
+
+    Attributes:
+        splits: Its splits by name, as `datasets` opens them.
+        classes: Names of the classes: those of the labels' type, or else the labels that occur, in order.
+    """
 
     def __init__(self, source: HubName, num_classes: int | None = None) -> None:
         self.source = source
-        self._splits: Mapping[str, Any] = loaded_from_hub(
+        self.splits: Mapping[str, Any] = loaded_from_hub(
             source.name, source.config, revision=source.revision
         )
-        for split, rows in self._splits.items():
+        for split, rows in self.splits.items():
             if missing := {source.image, source.label} - set(rows.column_names):
                 raise DataError(
                     f"`{source.name}`, {split}: there is no column {' and '.join(sorted(missing))}; "
                     f"it has {', '.join(rows.column_names)}."
                 )
+        kind = next(iter(self.splits.values())).features[source.label]
+        named = getattr(kind, "names", None)
+        labels = (rows[source.label] for rows in self.splits.values())
+        occurring = [] if named else sorted({*chain.from_iterable(labels)})
+        self._number_of = {label: number for number, label in enumerate(occurring)}
+        self.classes = [str(name) for name in named or occurring]
         if num_classes is not None and (found := len(self.classes)) != num_classes:
             raise DataError(f"`{source.name}` has {found} classes, {num_classes:,} are expected.")
 
     @property
-    def names(self) -> list[str]:
-        """Names of its splits."""
-        return list(self._splits)
-
-    @property
     def revision(self) -> str:
         """The commit of the files; the asked-for revision, or empty, where the library does not say one."""
-        rows = next(iter(self._splits.values()))
-        said = [
-            *(rows.info.download_checksums or {}),
-            *(file["filename"] for file in rows.cache_files),
-        ]
-        commits = [found[1] for text in said if (found := _COMMIT.search(str(text)))]
-        return commits[0] if commits else self.source.revision or ""
+        rows = next(iter(self.splits.values()))
+        files = [file["filename"] for file in rows.cache_files]
+        for text in [*(rows.info.download_checksums or {}), *files]:
+            if found := _COMMIT.search(str(text)):
+                return found[1]
+        return self.source.revision or ""
 
     @property
     def described(self) -> str:
@@ -69,35 +75,16 @@ class HubImages:
         revision = f"revision {self.revision}" if self.revision else "no revision is known"
         return f"{self.source.name} of the hub, {revision}"
 
-    @property
-    def classes(self) -> list[str]:
-        """Names of the classes: those of the labels' type, or else the labels that occur, in order."""
-        return [str(name) for name in self._named or self._occurring()]
-
-    @property
-    def _named(self) -> Any:
-        """The classes of the labels' type, if that names them."""
-        kind = next(iter(self._splits.values())).features[self.source.label]
-        return getattr(kind, "names", None)
-
-    def _occurring(self) -> list[Any]:
-        return sorted(
-            {value for rows in self._splits.values() for value in rows[self.source.label]}
-        )
-
     def examples(self, split: str, *, side: int, cache: Path) -> Examples:
         """The images of a split, squares (N, 3, side, side) uint8, and their classes; `cache` keeps known revisions."""
-        if split not in self._splits:
+        if split not in self.splits:
             raise DataError(
-                f"`{self.source.name}` has no split `{split}`; it has {', '.join(self.names)}."
+                f"`{self.source.name}` has no split `{split}`; it has {', '.join(self.splits)}."
             )
-
-        def decode() -> Mapping[str, np.ndarray]:
-            return {"pixels": self._pixels(split, side), "target": self._target(split)}
-
         name = f"hub-{self.source.name}-{self.source.config}-{split}-{side}.npz"
         file = cache / ".calibench" / re.sub(r"[^\w.-]", "_", name)
         key = f"{self.revision} {self.source.image} {self.source.label}"
+        decode = partial(self._decoded, split, side)
         arrays = cached_by_key(file, key, decode) if self.revision else decode()
         pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
         return Examples(pixels, torch.from_numpy(arrays["target"]))
@@ -107,12 +94,12 @@ class HubImages:
         from datasets import Image
 
         target = self._target(split).tolist()  # before the images are touched
-        rows = self._splits[split].cast_column(self.source.image, Image(decode=False))
+        rows = self.splits[split].cast_column(self.source.image, Image(decode=False))
         for number, label in enumerate(target):
             yield partial(_opened, rows, number, self.source.image), label
 
-    def _pixels(self, split: str, side: int) -> np.ndarray:
-        rows = self._splits[split]
+    def _decoded(self, split: str, side: int) -> Arrays:
+        rows = self.splits[split]
         pixels = np.empty((len(rows), side, side, 3), dtype=np.uint8)
         for number, image in enumerate(rows[self.source.image]):
             if not hasattr(image, "convert"):
@@ -121,15 +108,11 @@ class HubImages:
                     f"row {number} of {split} is a {type(image).__name__}."
                 )
             pixels[number] = squared(image, side)
-        return pixels
+        return {"pixels": pixels, "target": self._target(split)}
 
     def _target(self, split: str) -> np.ndarray:
-        values: Sequence[Any] = self._splits[split][self.source.label]
-        if self._named:
-            numbers = list(values)
-        else:
-            place = {value: number for number, value in enumerate(self._occurring())}
-            numbers = [place[value] for value in values]
+        labels = self.splits[split][self.source.label]
+        numbers = [self._number_of.get(label, label) for label in labels]
         if unlabelled := sum(number is None or number < 0 for number in numbers):
             raise DataError(
                 f"`{self.source.name}`: {unlabelled} rows of {split} have no label; name another split."

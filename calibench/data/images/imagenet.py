@@ -90,7 +90,6 @@ class ImageNetDataModule(ImageDataModule):
         self.corpus = corpus
         self.val_per_class = positive_integer("val_per_class", val_per_class)
         self.decode = self.images = StreamedImages()
-        self._tested: list[Labelled] = []
 
     def load_splits(self, seed: int) -> Splits:
         """List the images and cut the official validation images in two."""
@@ -103,8 +102,8 @@ class ImageNetDataModule(ImageDataModule):
         test = complement(val, len(target))
         if not len(test):
             raise DataError("`val_per_class` leaves no official validation images to test on.")
-        self._tested = [held[place] for place in test.tolist()]
-        self.test_files = [image for image, _ in self._tested if isinstance(image, Path)]
+        tested = (held[place][0] for place in test.tolist())
+        self.test_files = [image for image in tested if isinstance(image, Path)]
         whole = self._examples(held, self.crop)
         return Splits(self._examples(train, None), whole.take(val), whole.take(test))
 
@@ -112,7 +111,7 @@ class ImageNetDataModule(ImageDataModule):
         """A set of ImageNet's own as files, or one of `calibench.data.images.sets` in memory."""
         corruption, _, severity = name.rpartition("-")
         if corruption in CORRUPTIONS:
-            return self._shift(name, self._corrupted(corruption, severity), None)
+            return self._shift(name, self._corrupted(corruption, severity, test), None)
         if name in OWN_SETS:
             return self._shift(name, self._of_own_set(name), self.crop)
         return super().load_evaluation_set(name, test)
@@ -158,7 +157,7 @@ class ImageNetDataModule(ImageDataModule):
         places = [self.numbers.index(known[key]) for key in mine]
         return [(path, places[label]) for path, label in files_of_classes(folder, mine).items()]
 
-    def _corrupted(self, corruption: str, severity: str) -> list[Labelled]:
+    def _corrupted(self, corruption: str, severity: str, test: Examples) -> list[Labelled]:
         """The test images under a corruption, by their names: none that validates is among them."""
         if not self.test_files:
             raise DataError("ImageNet-C goes with ImageNet's files, by whose names it is chosen.")
@@ -169,7 +168,7 @@ class ImageNetDataModule(ImageDataModule):
             raise DataError(
                 f"{missing[0]} is missing ({len(missing)} of {len(files)} images): get ImageNet-C from {source.url}."
             )
-        return [(file, label) for file, (_, label) in zip(files, self._tested, strict=True)]
+        return [*zip(files, test.target.tolist(), strict=True)]
 
     def _shift(self, name: str, images: Sequence[Labelled], crop: Crop | None) -> EvaluationSet:
         examples = self._examples(images, crop)

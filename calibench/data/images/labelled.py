@@ -1,7 +1,7 @@
 """Images with several labels each, in memory or read as they are used; a user's own, by a table."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -110,15 +110,13 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         there = np.array([file.is_file() for file in part.files], dtype=bool)
         if there.all():
             return part
-        first = int(np.flatnonzero(~there)[0])
+        first, count = int(there.argmin()), f"{(~there).sum()} of {len(there)}"
         if not self.skip_missing:
             raise DataError(
-                f"{part.places[first]}: the image {part.files[first]} is missing, {(~there).sum()} of {len(there)} are "
+                f"{part.places[first]}: the image {part.files[first]} is missing, {count} are "
                 "(`--data.skip_missing true` goes on without, and results say so)."
             )
-        self.caveats.append(
-            f"{(~there).sum()} of {len(there)} images are missing, {part.files[first].name} the first"
-        )
+        self.caveats.append(f"{count} images are missing, {part.files[first].name} the first")
         return part.take(np.flatnonzero(there))
 
     def _examples(self, name: str, part: LabelledFiles, side: int) -> Examples:
@@ -134,9 +132,6 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         if name == "test":
             self.test_files = part.files
         return Examples(inputs, torch.from_numpy(part.target))
-
-
-SPLITS = ("train", "val", "test")
 
 
 class ImageLabelsDataModule(LabelledImageDataModule):
@@ -190,8 +185,7 @@ class ImageLabelsDataModule(LabelledImageDataModule):
     def read(self, seed: int) -> dict[str, LabelledFiles]:
         """The splits that the table names, or random ones."""
         table, names = self._table, self.task.names
-        states = [[_STATES[cell] for cell in table[name]] for name in names]
-        target = np.array(states, dtype=np.int8).T
+        target = table[names].apply(lambda cells: cells.map(_STATES)).to_numpy(np.int8)
         for number in np.flatnonzero((target == UNKNOWN).all(axis=0)):
             raise DataError(f"{self.file}: the label `{names[number]}` is known of no image.")
         paths = table[self.path_column]
@@ -208,7 +202,7 @@ class ImageLabelsDataModule(LabelledImageDataModule):
             train, val = hold_out_share_of_groups(groups[rest], share, seed)
             return {"train": rest[train], "val": rest[val], "test": test}
         said = self._table[self.split_column].to_numpy(str)
-        rows = {name: np.flatnonzero(said == name) for name in SPLITS}
+        rows = {name: np.flatnonzero(said == name) for name in Splits._fields}
         if self.group_column:
             of_splits = {name: groups[own] for name, own in rows.items()}
             check_apart(of_splits, f"{self.file}: {self.group_column}")
@@ -232,14 +226,12 @@ _STATES = {"1": 1, "0": 0, "-1": UNKNOWN, "": UNKNOWN, "1.0": 1, "0.0": 0, "-1.0
 def _wrong_cells(table: Any, labels: Sequence[str], split: str | None) -> dict[int, str]:
     """What is wrong with rows of which a label or the split is none."""
     states = "1 (present), 0 (absent), or -1 or nothing (unknown) are expected (`--data.labels` names the columns)"
-    columns: dict[str, tuple[Collection[str], str]] = {
-        name: (_STATES, f"label `{name}` holds `{{}}`; {states}") for name in reversed(labels)
-    }
-    if split is not None:
-        what = f"column `{split}` must be one of {', '.join(SPLITS)}, got `{{}}`"
-        columns[split] = SPLITS, what
     wrong = dict[int, str]()
-    for name, (known, what) in columns.items():
-        bad = table[name][~table[name].isin([*known])]
-        wrong |= {row: what.format(cell) for row, cell in bad.items()}
+    for name in reversed(labels):
+        for row, cell in table[name][~table[name].isin([*_STATES])].items():
+            wrong[row] = f"label `{name}` holds `{cell}`; {states}"
+    if split is not None:
+        known = Splits._fields
+        for row, cell in table[split][~table[split].isin(known)].items():
+            wrong[row] = f"column `{split}` must be one of {', '.join(known)}, got `{cell}`"
     return wrong

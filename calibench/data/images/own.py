@@ -175,7 +175,7 @@ class HubDataModule(_OwnImageDataModule):
         self._images = HubImages(HubName(name, config, revision, image, label))
         super().__init__(names=self._images.classes, **common)
         self.train_split = train_split
-        left = {*self._images.names} - {train_split}
+        left = {*self._images.splits} - {train_split}
         self.test_split = test_split or ("test" if "test" in left else None)
         left -= {self.test_split}
         self.val_split = val_split or next((name for name in _VALIDATION if name in left), None)

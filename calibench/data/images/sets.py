@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,10 +71,7 @@ def _read_batch(path: Path, labels: str) -> tuple[np.ndarray, np.ndarray]:
     return data, target
 
 
-Half = Literal["train", "test"]
-
-
-def read_svhn(root: Path, half: Half, checksum: Checksum) -> tuple[Examples, list[str]]:
+def read_svhn(root: Path, half: str, checksum: Checksum) -> tuple[Examples, list[str]]:
     """The cropped digits of a half, whose 10 means 0, and caveats; raises a DataError for a missing or damaged file."""
     source, file = sources()["svhn"], f"{half}_32x32.mat"
     caveats = source.require(root, checksum=checksum, files=[file])
@@ -111,43 +108,43 @@ class EvaluationContext:
     classes: Sequence[str]
 
 
-@dataclass(frozen=True)
-class CorruptionArchive:
-    """A dataset's test set under corruptions of five severities (Hendrycks and Dietterich 2019).
+_OF_32_PIXELS = {
+    "gaussian_noise": noisy,
+    "defocus_blur": defocus_blur,
+    "fog": fog,
+    "jpeg_compression": jpeg_compression,
+}
+GENERATORS: Mapping[str, Mapping[str, Callable[[Tensor, int], Tensor]]] = {
+    "cifar10": _OF_32_PIXELS,
+    "cifar100": _OF_32_PIXELS,
+    "tiny_imagenet": {"gaussian_noise": partial(noisy, std=(0.04, 0.08, 0.12, 0.15, 0.18))},
+}
+"""What makes a corruption of a severity (1 to 5) from clean uint8 images, for each image set that has an archive."""
 
-    Either arrays, one `<corruption>.npy` whose rows (s - 1) n to s n are severity s, in the order of the test set, and
-    `labels.npy`; or folders, `<corruption>/<severity>/<class>/<image>.JPEG`.
 
-    Attributes:
-        dataset: Its name in `sources.yaml`.
-        generators: What makes a corruption of a severity (1 to 5) from clean uint8 images, by its name.
-        in_folders: Whether it is of folders.
+def _corrupted(name: str, context: EvaluationContext) -> EvaluationSet:
+    """A test set under a corruption, `<corruption>-<severity>` (Hendrycks and Dietterich 2019).
+
+    Of CIFAR there are arrays, one `<corruption>.npy` whose rows (s - 1) n to s n are severity s, in the order of the
+    test set, and `labels.npy`; of Tiny-ImageNet folders, `<corruption>/<severity>/<class>/<image>.JPEG`. What has a
+    generator is generated where the archive is absent, and named `<corruption>-<severity>-generated`.
     """
-
-    dataset: str
-    generators: Mapping[str, Callable[[Tensor, int], Tensor]]
-    in_folders: bool = False
-
-    def load(self, name: str, context: EvaluationContext) -> EvaluationSet:
-        """A shifted test set `<corruption>-<severity>`; raises a DataError if a file is missing or damaged.
-
-        What has a generator is generated where the archive is absent, and named `<corruption>-<severity>-generated`.
-        """
-        corruption, _, last = name.rpartition("-")
-        severity, source, root = int(last), sources()[self.dataset], context.root
-        files = [corruption] if self.in_folders else [f"{corruption}.npy", "labels.npy"]
-        if corruption in self.generators and source.missing(root, files[:1]):
-            test = context.test
-            made = Examples(self.generators[corruption](test.inputs, severity), test.target)
-            return EvaluationSet(f"{name}-generated", "shift", made)
-        caveats = source.require(root, checksum=context.checksum, files=files)
-        paths = [source.path(root, file) for file in files]
-        if self.in_folders:
-            cache = root / ".calibench" / self.dataset / f"{corruption}-{severity}.npz"
-            examples = _of_folders(paths[0] / str(severity), context, cache)
-        else:
-            examples = _of_arrays(paths[0], paths[1], severity, context.test.target)
-        return EvaluationSet(name, "shift", examples, tuple(caveats))
+    corruption, _, last = name.rpartition("-")
+    severity, root, archive = int(last), context.root, f"{context.dataset}_c"
+    source, make = sources()[archive], GENERATORS[context.dataset].get(corruption)
+    in_folders = context.dataset == "tiny_imagenet"
+    files = [corruption] if in_folders else [f"{corruption}.npy", "labels.npy"]
+    if make is not None and source.missing(root, files[:1]):
+        made = Examples(make(context.test.inputs, severity), context.test.target)
+        return EvaluationSet(f"{name}-generated", "shift", made)
+    caveats = source.require(root, checksum=context.checksum, files=files)
+    paths = [source.path(root, file) for file in files]
+    if in_folders:
+        cache = root / ".calibench" / archive / f"{corruption}-{severity}.npz"
+        examples = _of_folders(paths[0] / last, context, cache)
+    else:
+        examples = _of_arrays(paths[0], paths[1], severity, context.test.target)
+    return EvaluationSet(name, "shift", examples, tuple(caveats))
 
 
 def _of_arrays(images: Path, labels: Path, severity: int, target: Tensor) -> Examples:
@@ -168,22 +165,6 @@ def _of_folders(folder: Path, context: EvaluationContext, cache: Path) -> Exampl
             f"{folder} holds {len(files)} images of the classes; {expected} are expected."
         )
     return cached_images(cache, files, side=context.test.inputs.shape[-1])
-
-
-_OF_32_PIXELS = {
-    "gaussian_noise": noisy,
-    "defocus_blur": defocus_blur,
-    "fog": fog,
-    "jpeg_compression": jpeg_compression,
-}
-_OF_64_PIXELS = {"gaussian_noise": partial(noisy, std=(0.04, 0.08, 0.12, 0.15, 0.18))}
-
-ARCHIVES = {
-    "cifar10": CorruptionArchive("cifar10_c", _OF_32_PIXELS),
-    "cifar100": CorruptionArchive("cifar100_c", _OF_32_PIXELS),
-    "tiny_imagenet": CorruptionArchive("tiny_imagenet_c", _OF_64_PIXELS, in_folders=True),
-}
-"""The archive of each image set that has one."""
 
 
 def read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
@@ -258,8 +239,7 @@ def load(name: str, context: EvaluationContext) -> EvaluationSet:
         stored = _resize(pixels, context.side).contiguous(memory_format=torch.channels_last)
         examples = Examples(stored, torch.full((len(stored),), -1))
         return EvaluationSet(name, "ood", examples, tuple(caveats))
-    # `evaluation_sets.of_images` offers corruptions only with an archive
-    return ARCHIVES[context.dataset].load(name, context)
+    return _corrupted(name, context)  # `names.of_images` offers corruptions only with an archive
 
 
 def _resize(pixels: Tensor, side: int) -> Tensor:

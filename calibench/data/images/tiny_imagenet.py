@@ -10,8 +10,6 @@ from calibench.data.images.decode import cached_images, files_of_classes
 from calibench.data.source import DataError
 from calibench.data.splits import choose_per_class, complement
 
-_SIDE, _CLASSES = 64, 200
-
 
 class TinyImageNetDataModule(ImageDataModule):
     """Tiny-ImageNet: 64x64 images in 200 classes (Le and Yang 2015).
@@ -31,7 +29,7 @@ class TinyImageNetDataModule(ImageDataModule):
     """
 
     dataset = "tiny_imagenet"
-    names, side = [f"class {number}" for number in range(_CLASSES)], _SIDE
+    names, side = [f"class {number}" for number in range(200)], 64
     near_ood = ("cifar10", "cifar100")
 
     def __init__(
@@ -67,16 +65,13 @@ class TinyImageNetDataModule(ImageDataModule):
         names = sorted((folder / "wnids.txt").read_text().split())
         if (n := len(set(names))) != self.num_classes:
             raise DataError(f"{folder / 'wnids.txt'} names {n} classes, not {self.num_classes}.")
-        halves = {
-            "train": files_of_classes(folder / "train", names),
-            "val": _validation_files(folder, names),
-        }
-        caches = self.root / ".calibench"
-        train, test = (
-            cached_images(caches / f"tiny-imagenet-200-{half}.npz", files, side=_SIDE)
-            for half, files in halves.items()
+        train, val = files_of_classes(folder / "train", names), _validation_files(folder, names)
+        cache = self.root / ".calibench"
+        return (
+            names,
+            cached_images(cache / "tiny-imagenet-200-train.npz", train, side=self.side),
+            cached_images(cache / "tiny-imagenet-200-val.npz", val, side=self.side),
         )
-        return names, train, test
 
 
 def _validation_files(folder: Path, names: Sequence[str]) -> dict[Path, int]:

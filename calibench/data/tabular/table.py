@@ -12,19 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.data import users_table
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
 from calibench.data.source import DataError, located
 from calibench.data.splits import given_or_held_out, shares
-from calibench.data.users_table import (
-    check_columns,
-    check_labels,
-    empty_cells,
-    label_numbers,
-    opened,
-    unknown_labels,
-    usable_rows,
-)
 from calibench.ground.arguments import positive_integer
 from calibench.ground.errors import near_matches
 from calibench.ground.features import Feature, features_of, in_words
@@ -33,13 +25,11 @@ from calibench.ground.table_file import NAMELESS
 
 
 class Columns(NamedTuple):
-    """Rows of a table.
+    """Rows of a table: labels as written (N,), and the group of each row (N,) where there is a column of them.
 
     Attributes:
         features: Names of the numbers: of a column, or `column=level` of a category.
         numbers: Their values (N, F) float32, NaN where a cell is empty.
-        labels: The labels as written (N,).
-        groups: The group of each row (N,), where there is a column of them.
         rows: Which rows of the file they are, counted from 1 below the header (N,).
         sources: The columns that the numbers are made of.
         problems: What is wrong with rows, by their numbers; those that cannot be read are not among `rows`.
@@ -57,11 +47,9 @@ class Columns(NamedTuple):
 
     def take(self, kept: np.ndarray) -> Self:
         """The rows of a mask (N,)."""
-        fields = ("numbers", "labels", "groups", "rows")
-        parts = {name: getattr(self, name) for name in fields}
-        return self._replace(
-            **{name: part[kept] for name, part in parts.items() if part is not None}
-        )
+        groups = None if self.groups is None else self.groups[kept]
+        numbers, labels, rows = (part[kept] for part in (self.numbers, self.labels, self.rows))
+        return self._replace(numbers=numbers, labels=labels, groups=groups, rows=rows)
 
 
 def read_columns(
@@ -72,23 +60,16 @@ def read_columns(
     separator: str | None = None,
     like: Sequence[Feature] | None = None,
 ) -> Columns:
-    """Read a table (`open_table`). What becomes of dates and categories is said in one line.
+    """Read a table by `open_table`: `features` by name or pattern, or the columns that are `like` a training file's.
 
-    Args:
-        path: The file.
-        features: Columns, by name or pattern (`suvr_*`); None for all but the label, the group, those without a name
-            and one like `id` that only counts the rows.
-        label: The column of the labels.
-        group: The column of the groups, if any.
-        separator: As in `open_table`.
-        like: The columns of the training file, in place of `features`.
+    What becomes of dates and categories is said in one line.
 
     Raises:
         DataError: No such file, another format, a missing column, or a column of text that is neither dates nor one of
             30 categories.
     """
     names = [label] if group is None else [label, group]
-    table = opened(path, "a table with a column of labels", separator=separator)
+    table = users_table.opened(path, "a table with a column of labels", separator=separator)
     if len(table.names) == 1:
         raise DataError(
             f"{path} has one column, `{table.names[0]}`: commas, semicolons, tabs or bars are expected between cells."
@@ -119,7 +100,7 @@ def read_columns(
         problems = {int(table.rows[at]): text for at, text in wrong.items()} | problems
     texts = [frame[name].to_numpy(object) for name in names]
     for name, cells in zip(names, texts, strict=True):
-        problems = empty_cells(table.rows, cells, f"column `{name}`") | problems
+        problems = users_table.empty_cells(table.rows, cells, f"column `{name}`") | problems
     labels, groups = texts if group else (*texts, None)
     made = [name for one in like for name in one.names]
     return Columns(
@@ -132,7 +113,7 @@ def _chosen(
 ) -> list[str]:
     """The columns of numbers, in the order of the file."""
     for name, option in zip(names, ("label_column", "group_column"), strict=False):
-        check_columns(path, there, [name], f"`--data.{option}` names it; ")
+        users_table.check_columns(path, there, [name], f"`--data.{option}` names it; ")
     others = [name for name in there if name not in names]
     for pattern in features or ():
         if not fnmatch.filter(others, pattern):
@@ -238,7 +219,7 @@ class TableDataModule(ClassificationDataModule):
                 self.held_out[name.removesuffix("_size")] = positive_integer(name, size)
         self.standardise = standardise
         train = self.read(train_file)
-        check_labels(train.labels, train_file, label_column)
+        users_table.check_labels(train.labels, train_file, label_column)
         if train.groups is not None and len({*train.groups}) == len(train.rows):
             raise DataError(
                 f"{train_file}, row 1: the group `{train.groups[0]}` has this row only, and so has every other group; "
@@ -259,11 +240,13 @@ class TableDataModule(ClassificationDataModule):
         table = read_columns(path, self.features, *names, self.separator, like)
         problems = dict(table.problems)
         if classes is not None:
-            problems = unknown_labels(table.rows, table.labels, classes) | problems
+            problems = users_table.unknown_labels(table.rows, table.labels, classes) | problems
         empty = _without_number(table) if self.missing == "refuse" else {}
         other = "`--data.missing mean` or `drop` allows empty cells" if empty else ""
         bad = empty | problems
-        good, caveats = usable_rows(file, table.rows, bad, skip=self.skip_bad, other=other)
+        good, caveats = users_table.usable_rows(
+            file, table.rows, bad, skip=self.skip_bad, other=other
+        )
         return table.take(good)._replace(caveats=[*table.caveats, *caveats])
 
     def load_splits(self, seed: int) -> Splits:
@@ -279,7 +262,7 @@ class TableDataModule(ClassificationDataModule):
         _check_groups(tables)
         groups = None
         if train.groups is not None:
-            groups = label_numbers(train.groups, [*dict.fromkeys(train.groups)])
+            groups = users_table.label_numbers(train.groups, [*dict.fromkeys(train.groups)])
         whole = self._examples(train)
         splits = given_or_held_out(whole, parts, seed=seed, what=self.train_file, groups=groups)
         self.transform = self._prepare(splits[0])
@@ -298,7 +281,8 @@ class TableDataModule(ClassificationDataModule):
 
     def _examples(self, table: Columns) -> Examples:
         return Examples(
-            torch.from_numpy(table.numbers), label_numbers(table.labels, self.class_names)
+            torch.from_numpy(table.numbers),
+            users_table.label_numbers(table.labels, self.class_names),
         )
 
     def _prepare(self, train: Examples) -> Prepare:

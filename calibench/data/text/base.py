@@ -10,12 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from calibench.config import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Batch, EvaluationSet, Examples, Splits
+from calibench.data.cache import Arrays, cached_by_key
 from calibench.data.resident import ResidentLoader, ShuffledLoader, mixed
 from calibench.data.text.corpus import TEST_TEXTS, CorpusSplits
 from calibench.data.text.tokens import (
@@ -24,24 +26,21 @@ from calibench.data.text.tokens import (
     Tokenizer,
     Tokens,
     WordTokenizer,
-    cached_tokens,
     content_key,
 )
 from calibench.data.text.word_vectors import WordVectors
 from calibench.ground.arguments import integer_from, positive_integer
 from calibench.ground.tensors import TokenInputs
 
-COOCCURRENCE = "cooccurrence"
-
 
 class TextLoader(ResidentLoader):
     """Batches of a split from short to long texts; `Batch.index` says which row is whose.
 
     The examples are token numbers (N, width) with the padding in front, of which `margin` columns are kept in front of
-    a batch's longest text, as far as the split has them; None keeps all of the split's.
+    a batch's longest text, as far as the split has them.
     """
 
-    def __init__(self, examples: Examples, *, margin: int | None, **options: Any) -> None:
+    def __init__(self, examples: Examples, *, margin: int, **options: Any) -> None:
         super().__init__(examples, **options)
         self.margin = margin
         self.lengths = (examples.inputs != PADDING).sum(1)
@@ -53,16 +52,9 @@ class TextLoader(ResidentLoader):
         """The part at the positions `mine` of the global batch of `rows`, as wide as this one's texts."""
         # The order stays on the host: a batch's width is then known without waiting for a GPU.
         mine = mine.to(self.device)
-        first = self.examples.inputs.shape[1] - self._width(rows)
-        inputs = self.transform(self.examples.inputs[:, first:][mine])
+        width = max(1, int(self.lengths[rows].max()) + self.margin)
+        inputs = self.transform(self.examples.inputs[:, -width:][mine])
         return Batch(inputs, self.examples.target[mine], mine, len(rows))
-
-    def _width(self, rows: Tensor) -> int:
-        """Columns of a global batch; at least 1."""
-        width = self.examples.inputs.shape[1]
-        if self.margin is None:
-            return width
-        return max(1, min(width, int(self.lengths[rows].max()) + self.margin))
 
 
 class ShuffledTextLoader(TextLoader, ShuffledLoader):
@@ -76,10 +68,8 @@ class ShuffledTextLoader(TextLoader, ShuffledLoader):
     # `TextLoader` orders by length; the order of an epoch, and where it starts, are ShuffledLoader's.
     __iter__ = ShuffledLoader.__iter__
 
-    def __init__(
-        self, examples: Examples, *, margin: int | None, pool: int, **options: Any
-    ) -> None:
-        super().__init__(examples, margin=margin, **options)
+    def __init__(self, examples: Examples, *, pool: int, **options: Any) -> None:
+        super().__init__(examples, **options)
         self.pool = pool
 
     def _start_epoch(self) -> Tensor:
@@ -154,7 +144,7 @@ class TextDataModule(ClassificationDataModule, ABC):
         self.root = data_root(root)
         self.vectors, self.embedding = vectors, embedding
         self.fit_on, self.max_length = fit_on, max_length
-        columns = margin if padding == "bucket" else None
+        columns = margin if padding == "bucket" else max_length
         self.loader = partial(TextLoader, margin=columns)
         self.shuffled_loader = partial(ShuffledTextLoader, margin=columns, pool=bucket_batches)
         self.tokenizer: Tokenizer = (
@@ -172,13 +162,11 @@ class TextDataModule(ClassificationDataModule, ABC):
         """Read the texts, fit the vocabulary, and turn texts into token matrices."""
         corpus = self.load_corpus(seed)
         tokens = self._tokenize(corpus)
-        for name, part in zip(("training", "validation", "test"), tokens, strict=True):
-            self._count_empty(part, name)
+        names = ("training", "validation", "test")
+        matrices = [self._padded(part, name) for part, name in zip(tokens, names, strict=True)]
         self._prepare_inputs(tokens[0])
-        pairs = zip(tokens, corpus, strict=True)
-        return Splits(
-            *(Examples(part.padded(self.max_length), texts.target) for part, texts in pairs)
-        )
+        targets = (part.target for part in corpus)
+        return Splits(*map(Examples, matrices, targets))
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """The texts of another corpus, in this one's vocabulary."""
@@ -187,33 +175,35 @@ class TextDataModule(ClassificationDataModule, ABC):
     def unlabelled_set(self, name: str, texts: Sequence[str]) -> EvaluationSet:
         """An out-of-distribution set of texts."""
         tokens = Tokens.of(self.tokenizer.encode(texts, self.max_length))
-        self._count_empty(tokens, f"`{name}`")
-        target = torch.full((len(texts),), -1)
-        return EvaluationSet(name, "ood", Examples(tokens.padded(self.max_length), target))
+        inputs = self._padded(tokens, f"`{name}`")
+        return EvaluationSet(name, "ood", Examples(inputs, torch.full((len(texts),), -1)))
 
     def _tokenize(self, corpus: CorpusSplits) -> list[Tokens]:
         texts = [text for part in corpus for text in part.texts]
         fitted_on = texts if self.fit_on == "all" else corpus.train.texts
+
+        def arrays() -> Arrays:
+            words = "\n".join(self.tokenizer.fit(fitted_on).words)  # no word has a newline
+            made = {"words": np.frombuffer(words.encode(), dtype=np.uint8)}
+            for i, part in enumerate(corpus):
+                tokens = Tokens.of(self.tokenizer.encode(part.texts, self.max_length))
+                made |= {f"flat{i}": tokens.flat, f"lengths{i}": tokens.lengths}
+            return made
+
         sizes = [len(part.texts) for part in corpus]
-
-        def make() -> tuple[list[Tokens], Sequence[str]]:
-            self.tokenizer.fit(fitted_on)
-            splits = [
-                Tokens.of(self.tokenizer.encode(part.texts, self.max_length)) for part in corpus
-            ]
-            return splits, self.tokenizer.words
-
         key = content_key(texts, sizes, len(fitted_on), self.tokenizer.settings, self.max_length)
-        tokens, words = cached_tokens(self.root / ".calibench", key, make)
-        self.tokenizer.use(words)
-        return tokens
+        cache = self.root / ".calibench" / f"tokens-{key[:16]}.npz"
+        found = cached_by_key(cache, key, arrays)
+        self.tokenizer.use(filter(None, found["words"].tobytes().decode().split("\n")))
+        return [Tokens(found[f"flat{i}"], found[f"lengths{i}"]) for i in range(len(corpus))]
 
-    def _count_empty(self, tokens: Tokens, where: str) -> None:
-        empty = int((tokens.lengths == 0).sum())
-        if empty:
+    def _padded(self, tokens: Tokens, where: str) -> Tensor:
+        """The matrix of a part's tokens; a caveat counts its texts without any."""
+        if empty := int((tokens.lengths == 0).sum()):
             self.caveats.append(
                 f"{empty} {where} texts hold no word of the vocabulary: all padding"
             )
+        return tokens.padded(self.max_length)
 
     def _prepare_inputs(self, train: Tokens) -> None:
         """Decide whether batches hold word vectors or token numbers, and describe the numbers to the backbone."""
@@ -229,12 +219,12 @@ class TextDataModule(ClassificationDataModule, ABC):
         words = self.tokenizer.words
         vectors = (
             WordVectors.fit(train, len(words), self.root / ".calibench")
-            if name == COOCCURRENCE
+            if name == "cooccurrence"
             else WordVectors.read(self.root / Path(name).expanduser(), words)
         )
         others = "zeros" if self.embedding == "frozen" else "a random start"
         self.caveats.append(
             f"word vectors {Path(name).name}: {vectors.found} of {len(words)} words "
-            f"({100 * vectors.coverage:.1f}%), {others} for the others; {self.embedding}"
+            f"({vectors.found / max(1, len(words)):.1%}), {others} for the others; {self.embedding}"
         )
         return vectors

@@ -2,6 +2,7 @@
 
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, Self
 
@@ -9,15 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.data import users_table
 from calibench.data.source import DataError, loaded_from_hub, sources
-from calibench.data.users_table import (
-    check_columns,
-    empty_cells,
-    label_numbers,
-    opened,
-    unknown_labels,
-    usable_rows,
-)
 
 
 class Corpus(NamedTuple):
@@ -48,9 +42,6 @@ def cut(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Co
 
     Each part is in the corpus' order; not stratified. The rule of the public code of MMCE and MbLS,
     whose shuffle is `np.random.seed(seed); np.random.shuffle`.
-
-    Raises:
-        ValueError: Nothing would be left to train on.
     """
     n = len(corpus.texts)
     rest = n - test_size - val_size
@@ -62,11 +53,7 @@ def cut(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Co
 
 
 def from_hub(name: str, split: str, *, num_classes: int) -> Corpus:
-    """A corpus of the Hugging Face hub with columns `text` and `label`; null is an empty text.
-
-    Raises:
-        DataError: The library or the corpus cannot be had, or a label is not in 0..num_classes-1.
-    """
+    """A corpus of the Hugging Face hub with columns `text` and `label`; null is an empty text. Raises a DataError."""
     rows = loaded_from_hub(name, split=split)
     labels = list(rows["label"])
     for row, label in enumerate(labels, start=1):
@@ -97,32 +84,23 @@ def read_table(
     encoding: str | None = None,
     separator: str | None = None,
 ) -> TextTable:
-    """Read a table of texts (`open_table`).
+    """Read a table of texts by `open_table`: the columns `text` of a row, joined by blanks where they are not empty.
 
-    Args:
-        path: The file.
-        text: The columns whose texts are joined, with a blank between those that are not empty.
-        label: The column of the labels; None for a table without labels.
-        classes: The labels that there may be; None for any.
-        skip: Whether rows that cannot be used may be left out, which a caveat then says.
-        columns: Names of the columns of a file without a header; None where its first row names them.
-        encoding: As in `open_table`.
-        separator: As in `open_table`.
-
-    Raises:
-        DataError: No such file, another format, a missing column, or a row that cannot be used.
+    Without `label` there are no labels; `classes` are those that there may be, and `columns` name the columns of a file
+    without a header. A missing column, or a row that cannot be used and may not be skipped, is a DataError.
     """
     what = "a table of texts and labels"
-    table = opened(path, what, separator=separator, encoding=encoding, names=columns)
+    table = users_table.opened(path, what, separator=separator, encoding=encoding, names=columns)
     names = [*text, *([] if label is None else [label])]
-    check_columns(path, table.names, names)
+    users_table.check_columns(path, table.names, names)
     frame, problems = table.frame(list(dict.fromkeys(names)), names), dict(table.problems)
-    labels = np.empty(0, object) if label is None else frame[label].to_numpy(object)
+    labels = np.empty(0, object)
     if label is not None:
-        problems |= empty_cells(table.rows, labels, "the label")
+        labels = frame[label].to_numpy(object)
+        problems |= users_table.empty_cells(table.rows, labels, "the label")
     if classes is not None:
-        problems = unknown_labels(table.rows, labels, classes) | problems
-    good, caveats = usable_rows(path, table.rows, problems, skip=skip)
+        problems = users_table.unknown_labels(table.rows, labels, classes) | problems
+    good, caveats = users_table.usable_rows(path, table.rows, problems, skip=skip)
     cells = zip(*(frame[name][good].tolist() for name in text), strict=True)
     texts = [" ".join(filter(None, row)) for row in cells]
     return TextTable(texts, labels if label is None else labels[good], table.caveats + caveats)
@@ -147,10 +125,7 @@ def read_ag_news(
     """The part `train` or `test` of AG News, title and description in one text, and caveats.
 
     The corpus "csv" is `ag_news_csv/<part>.csv` with class 1 to 4, title and description, without a header; "parquet"
-    is `ag_news/<part>.parquet` with `text` and `label` (0 to 3); "hub" is `fancyzhx/ag_news`.
-
-    Raises:
-        DataError: The file is missing or has a broken row.
+    is `ag_news/<part>.parquet` with `text` and `label` (0 to 3); "hub" is `fancyzhx/ag_news`. Raises a DataError.
     """
     caveats: list[str] = []
     if corpus == "hub":
@@ -165,7 +140,8 @@ def read_ag_news(
         columns = ("label", *text) if official else None
         classes = [str(k + official) for k in range(len(TOPICS))]
         table = read_table(path, text, "label", classes=classes, columns=columns, encoding="utf-8")
-        articles, caveats = Corpus(table.texts, label_numbers(table.labels, classes)), table.caveats
+        articles = Corpus(table.texts, users_table.label_numbers(table.labels, classes))
+        caveats = table.caveats
     if (n := len(articles.texts)) != _ARTICLES[part]:
         caveats.append(f"ag_news: {n} {part} texts, the official set has {_ARTICLES[part]}")
     return articles, caveats
@@ -180,29 +156,17 @@ def read_newsgroups(
     `20news-bydate-{train,test}/<group>/<number>`, below `20news-bydate` or not, or from `20news-bydate.tar.gz`; "raw"
     the 19,997 posts of Lang's original collection, none of them for testing, from `20_newsgroups/<group>/<number>` or
     `20_newsgroup/...`, `news20.tar.gz` or `20_newsgroups.tar.gz`; "hub" is the version by date of the hub, whose
-    headers, footers and quotes are removed already.
-
-    Raises:
-        DataError: None is there, or it holds something else.
+    headers, footers and quotes are removed already. Raises a DataError.
     """
     if corpus == "hub":
-        train, test = (
-            from_hub("SetFit/20_newsgroups", part, num_classes=len(GROUPS))
-            for part in ("train", "test")
-        )
-        return train, test
+        part_of = partial(from_hub, "SetFit/20_newsgroups", num_classes=len(GROUPS))
+        return part_of("train"), part_of("test")
     if corpus == "raw":
         archives = ("news20.tar.gz", "20_newsgroups.tar.gz")
         posts = _read(root, ("20_newsgroups", "20_newsgroup"), GROUPS[0], archives)
         return _corpus(posts, root), Corpus([], torch.empty(0).long())
     posts = _read(root, ("20news-bydate", "."), "20news-bydate-train", ("20news-bydate.tar.gz",))
-    train, test = (
-        _corpus(
-            {path: posts[path] for path in posts if f"20news-bydate-{part}" in path.parts}, root
-        )
-        for part in ("train", "test")
-    )
-    return train, test
+    return _corpus(posts, root, "20news-bydate-train"), _corpus(posts, root, "20news-bydate-test")
 
 
 def without_headers(post: str) -> str:
@@ -240,8 +204,10 @@ def _from_archive(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
         raise DataError(f"{archive} cannot be unpacked ({error}).") from None
 
 
-def _corpus(posts: Posts, root: Path) -> Corpus:
-    ordered = sorted(posts, key=lambda path: path.parts[-2:])
+def _corpus(posts: Posts, root: Path, folder: str | None = None) -> Corpus:
+    """The posts in a folder, or all of them."""
+    own = [path for path in posts if folder is None or folder in path.parts]
+    ordered = sorted(own, key=lambda path: path.parts[-2:])
     target = torch.tensor([GROUPS.index(path.parent.name) for path in ordered], dtype=torch.long)
     groups = len(set(target.tolist()))
     if groups < len(GROUPS):

@@ -39,8 +39,6 @@ class TextFileDataModule(TextDataModule):
         test_fraction: Share of the training file held out for testing, stratified.
         ood: Evaluation sets beside the test set.
         max_length: Tokens of a text that are kept, at its end (a tokenizer file: at its beginning).
-        root: Folder of the datasets and of the cache of tokens; by default the environment's CALIBENCH_DATA, else
-            ~/.cache/calibench.
         common: Those of all text sets, see `calibench fit --data.help TextFileDataModule`.
 
     Raises:
@@ -65,7 +63,6 @@ class TextFileDataModule(TextDataModule):
         test_fraction: float = 0.2,
         ood: Sequence[str] = (),
         max_length: int = 1000,
-        root: str | None = None,
         **common: Any,
     ) -> None:
         self.held_out = shares(val_fraction, test_fraction)
@@ -76,7 +73,7 @@ class TextFileDataModule(TextDataModule):
                 f"`encoding` must be one that Python knows, such as utf-8 or latin-1, got `{encoding}`."
             ) from None
         sets_named(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
-        self.label_column, self._given_root = label_column, root
+        self.label_column, self._given_root = label_column, common.get("root")
         self._read = partial(
             read_table, text=tuple(text_columns), skip=skip_bad, columns=column_names, encoding=encoding,
             separator=separator,
@@ -84,7 +81,7 @@ class TextFileDataModule(TextDataModule):
         self._train = self._table(train_file)
         check_labels(self._train.labels, train_file, label_column)
         names = sorted({*self._train.labels})
-        super().__init__(class_names=names, ood=ood, max_length=max_length, root=root, **common)
+        super().__init__(class_names=names, ood=ood, max_length=max_length, **common)
         self.near_duplicates, self.ood_file = near_duplicates, ood_file
         self.train_file, self.val_file, self.test_file = train_file, val_file, test_file
 
@@ -94,8 +91,7 @@ class TextFileDataModule(TextDataModule):
         for name, file in (("test", self.test_file), ("val", self.val_file)):
             if file is not None:
                 parts[name] = self._corpus(self._table(file, classes=self.class_names))
-        cut = given_or_held_out(whole, parts, seed=seed, what=self.train_file)
-        splits = CorpusSplits(*cut)
+        splits = CorpusSplits(*given_or_held_out(whole, parts, seed=seed, what=self.train_file))
         if self.near_duplicates:
             self.caveats += describe(splits, self.root / ".calibench")
         return splits

@@ -44,11 +44,10 @@ def near_duplicates(
 def describe(corpus: CorpusSplits, cache: Path) -> list[str]:
     """A line for validation and for test texts that nearly repeat a training text, with examples; cached."""
     parts = {"validation": corpus.val.texts, "test": corpus.test.texts}
-    others = corpus.train.texts
     key = content_key([text for part in corpus for text in part.texts], THRESHOLD)
 
     def find() -> dict[str, Positions]:
-        return {name: near_duplicates(texts, others) for name, texts in parts.items()}
+        return {name: near_duplicates(texts, corpus.train.texts) for name, texts in parts.items()}
 
     found = cached_by_key(cache / f"near-duplicates-{key[:16]}.npz", key, find)
     lines = []
@@ -89,14 +88,12 @@ def _rarest(triples: Any, threshold: float) -> Any:
     from scipy.sparse import csr_matrix
 
     counts = np.asarray(triples.sum(0)).ravel()
-    rank = np.argsort(np.argsort(counts, kind="stable"))
-    ranked = csr_matrix((triples.data, rank[triples.indices], triples.indptr), triples.shape)
+    ranked = triples[:, np.argsort(counts, kind="stable")]
     ranked.sort_indices()
     sizes = np.diff(ranked.indptr)
     kept = sizes - np.ceil(threshold * sizes - 1e-9).astype(np.int64) + 1
-    place = np.arange(ranked.nnz) - np.repeat(ranked.indptr[:-1], sizes)
     rows = np.repeat(np.arange(len(sizes)), sizes)
-    few = place < kept[rows]
+    few = np.arange(ranked.nnz) - ranked.indptr[rows] < kept[rows]
     return csr_matrix((ranked.data[few], (rows[few], ranked.indices[few])), ranked.shape)
 
 

@@ -165,8 +165,6 @@ class FinSenDataModule(TextDataModule):
         split_seed: What chooses the splits; "run" follows the run's seed.
         ood: Evaluation sets beside the test set, of `ag_news` and `newsgroups`.
         max_length: Tokens of a text that are kept, at its end.
-        root: Folder of the datasets and of the cache of tokens; by default the environment's CALIBENCH_DATA, else
-            ~/.cache/calibench.
         common: Those of all text sets, see `calibench fit --data.help FinSenDataModule`.
 
     Raises:
@@ -182,17 +180,16 @@ class FinSenDataModule(TextDataModule):
         split_seed: Seed = 42,
         ood: Sequence[str] = ("ag_news", "newsgroups"),
         max_length: int = 256,
-        root: str | None = None,
         **common: Any,
     ) -> None:
-        folder, source = data_root(root), sources()["finsen"]
+        folder, source = data_root(common.get("root")), sources()["finsen"]
         source.require(folder, checksum="off")
-        self._path = source.path(folder, FINSEN)
-        self._table = read_table(self._path, ["Content"], "Category", encoding="utf-8")
+        path = source.path(folder, FINSEN)
+        self._table = read_table(path, ["Content"], "Category", encoding="utf-8")
+        names = sorted(set(self._table.labels))
         super().__init__(
-            class_names=sorted(set(self._table.labels)), split_seed=split_seed, ood=ood, max_length=max_length,
-            root=root, **common,
-        )  # fmt: skip
+            class_names=names, split_seed=split_seed, ood=ood, max_length=max_length, **common
+        )
         if balanced_sampling:
             self.shuffled_loader = partial(self.shuffled_loader, balanced=True)
 

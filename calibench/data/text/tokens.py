@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.cache import Arrays, cached_by_key
 from calibench.data.source import DataError
 from calibench.ground.arguments import integer_from
 from calibench.ground.errors import pip_install
@@ -52,25 +51,6 @@ def content_key(texts: Sequence[str], *settings: object) -> str:
     return digest.hexdigest()
 
 
-def cached_tokens(
-    folder: Path, key: str, make: Callable[[], tuple[list[Tokens], Sequence[str]]]
-) -> tuple[list[Tokens], list[str]]:
-    """Tokens of several splits and the vocabulary's words, made unless the cache in `folder` has them by their key."""
-
-    def arrays() -> Arrays:
-        splits, words = make()
-        joined = np.frombuffer("\n".join(words).encode(), dtype=np.uint8)  # no word has a newline
-        parts = {f"flat{i}": split.flat for i, split in enumerate(splits)}
-        lengths = {f"lengths{i}": split.lengths for i, split in enumerate(splits)}
-        return {"words": joined, **parts, **lengths}
-
-    found = cached_by_key(folder / f"tokens-{key[:16]}.npz", key, arrays)
-    count = sum(name.startswith("flat") for name in found)
-    splits = [Tokens(found[f"flat{i}"], found[f"lengths{i}"]) for i in range(count)]
-    joined = found["words"].tobytes().decode()
-    return splits, joined.split("\n") if joined else []
-
-
 class Tokenizer(ABC):
     """Base class of tokenizers, which number the tokens of texts: 0 is padding, every token is at least 1.
 
@@ -105,11 +85,8 @@ class WordTokenizer(Tokenizer):
 
     Lower case, split at blanks and ASCII punctuation except the apostrophe (scikit-learn's analyser
     with Keras' filter as its pattern); words are numbered by falling frequency from 1, ties by
-    first appearance; words without a number are left out; of a long text the end is kept, as
-    Keras' `pad_sequences` does.
-
-    Args:
-        vocab_size: Numbers in use, with 0 for padding: the `vocab_size - 1` most frequent words.
+    first appearance, and the `vocab_size - 1` most frequent have one; others are left out; of a
+    long text the end is kept, as Keras' `pad_sequences` does.
     """
 
     def __init__(self, *, vocab_size: int) -> None:
@@ -140,12 +117,9 @@ class WordTokenizer(Tokenizer):
 class SubwordTokenizer(Tokenizer):
     """A ready tokenizer from its `tokenizer.json`, by Hugging Face's `tokenizers`.
 
-    Its special tokens are added; of a long text the beginning is kept. A token's number is one
-    more than the file's, because 0 is padding here whatever the model pads with:
+    The file may be `hf:NAME` for that of a model of the hub. Its special tokens are added; of a long text the beginning
+    is kept. A token's number is one more than the file's, because 0 is padding here whatever the model pads with:
     `HuggingFaceBackbone` takes the one off again.
-
-    Args:
-        file: The `tokenizer.json`, or `hf:NAME` for that of a model of the hub.
 
     Raises:
         DataError: The library is missing, or the file cannot be read.
@@ -163,10 +137,9 @@ class SubwordTokenizer(Tokenizer):
             file = file_of_the_hub(file.removeprefix("hf:"), "tokenizer.json")
         try:
             content = Path(file).expanduser().read_text(encoding="utf-8")
+            self._ready = Ready.from_str(content)
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{file} cannot be read: {error}.") from None
-        try:
-            self._ready = Ready.from_str(content)
         except Exception as error:  # the library raises Exception itself
             raise DataError(f"{file} is not a tokenizer.json ({error}).") from None
         self._ready.no_padding()

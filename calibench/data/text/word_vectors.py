@@ -21,20 +21,10 @@ _POWER_ITERATIONS = 2
 
 
 class WordVectors:
-    """Looks token numbers up in a fixed table; padding and words without a vector are zeros.
-
-    Args:
-        table: Vectors by token number (V + 1, D) float32; row 0 is padding's.
-        found: Words that have a vector.
-    """
+    """Looks token numbers up in a fixed table (V + 1, D) float32; `found` words have a vector, the others zeros."""
 
     def __init__(self, table: Tensor, found: int) -> None:
         self.table, self.found = table, found
-
-    @property
-    def coverage(self) -> float:
-        """Share of the vocabulary that has a vector, in [0, 1]."""
-        return self.found / max(1, len(self.table) - 1)
 
     def __call__(self, tokens: Tensor) -> Tensor:
         """Vectors (n, L, D) of token numbers (n, L), on their device."""
@@ -47,11 +37,10 @@ class WordVectors:
         digest = hashlib.sha256(repr((words + 1, DIMENSIONS, WINDOW)).encode())
         for part in texts:
             digest.update(np.ascontiguousarray(part).tobytes())
-        cache = folder / f"vectors-{digest.hexdigest()[:16]}.npz"
-        found = cached_by_key(
-            cache, digest.hexdigest(), lambda: {"table": cooccurrence_vectors(texts, words + 1)}
-        )
-        table = torch.from_numpy(found["table"])
+        key = digest.hexdigest()
+        cache = folder / f"vectors-{key[:16]}.npz"
+        made = cached_by_key(cache, key, lambda: {"table": cooccurrence_vectors(texts, words + 1)})
+        table = torch.from_numpy(made["table"])
         return cls(table, int(table.any(1).sum()))
 
     @classmethod
@@ -104,17 +93,11 @@ def cooccurrence_vectors(
     a neighbour at distance d counts (window + 1 - d) / window, the distribution of contexts is raised to
     0.75, and the left singular vectors are scaled by the roots of the singular values. No class label
     is looked at. The singular vectors are found by a seeded randomised method: the same texts give
-    the same vectors, up to the last bits of another machine's linear algebra.
-
-    Args:
-        tokens: Token numbers of the texts, each at least 1 and below `vocab_size`.
-        vocab_size: Token numbers in use, 0 for padding included.
-        dimensions: Numbers of a vector; those beyond the rank of the matrix are zero.
-        window: Largest distance, in known words of the same text, of two words that are neighbours.
+    the same vectors, up to the last bits of another machine's linear algebra. `window` is in known words of a text.
 
     Returns:
-        Vectors by token number (vocab_size, dimensions) float32, with a standard deviation of 1 over
-        the words that have a neighbour; zeros for padding and for the others.
+        Vectors by token number (vocab_size, dimensions) float32, with a standard deviation of 1 over the words that
+        have a neighbour; zeros for padding, for the others, and beyond the rank of the matrix.
     """
     from sklearn.utils.extmath import randomized_svd
 

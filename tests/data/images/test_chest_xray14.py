@@ -17,6 +17,7 @@ from calibench.data.fakes import SQUARE, Fake, corner, write_chest_xrays
 from calibench.data.images.augment import ten_crops
 from calibench.data.images.chest_xray14 import COLUMNS, FINDINGS, FOLDER, NONE, read_entries
 from calibench.data.splits import hold_out_share_of_groups
+from tests.data.fakes import incomplete_chest_xrays
 
 EXAMPLES = {
     "ChestXray14DataModule": (
@@ -29,7 +30,7 @@ EXAMPLES = {
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fake]:
     root = tmp_path_factory.mktemp("x-rays")
-    return root, write_chest_xrays(root, incomplete=True)
+    return root, incomplete_chest_xrays(root)
 
 
 def images(root: Path, **options: object) -> ChestXray14DataModule:
@@ -77,7 +78,7 @@ def test_labels_and_pixels_are_the_generators(
     assert int(data.class_counts[:, 1].sum()) == int((data.splits.train.target == 1).sum())
     assert data.num_outputs == 14
     assert data.caveats == [
-        f"1 of {len(data.splits.train.target) + 1} images are missing, {fake.missing} the first"
+        f"1 of {len(data.splits.train.target) + 1} images are missing, {fake.names[1]} the first"
     ]
 
 
@@ -149,14 +150,14 @@ def _changed(root: Path, file: str, old: str, new: str) -> None:
 def test_what_is_refused_names_its_place(
     tmp_path: Path, file: str, old: str, new: str, options: dict[str, object], message: str
 ) -> None:
-    write_chest_xrays(tmp_path, incomplete=True)
+    incomplete_chest_xrays(tmp_path)
     _changed(tmp_path, file, old, new)
     with pytest.raises(DataError, match=message):
         images(tmp_path, **options)
 
 
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    fake = write_chest_xrays(tmp_path, incomplete=True)
+    fake = incomplete_chest_xrays(tmp_path)
     (tmp_path / FOLDER / "images" / fake.names[0]).write_bytes(b"no image")
     with pytest.raises(DataError, match=r"00000001_000\.png \(.*, line 1\): not a readable image"):
         images(tmp_path)

@@ -103,7 +103,7 @@ def test_cifar_10_takes_the_hubs_copy(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_revision_is_that_of_the_files(tmp_path: Path) -> None:
     images = HubImages(HubName(str(written(tmp_path / "set", {"train": 4}))))
-    (rows,) = images._splits.values()
+    (rows,) = images.splits.values()
     assert images.revision == ""
     rows.info.download_checksums = {f"hf://datasets/uoft-cs/cifar10@{COMMIT}/a.parquet": {}}
     assert images.revision == COMMIT
@@ -118,7 +118,7 @@ def test_the_revision_is_that_of_the_files(tmp_path: Path) -> None:
         info=SimpleNamespace(download_checksums=None),
         cache_files=[{"filename": f"/cache/uoft-cs___cifar10/plain_text/0.0.0/{COMMIT}/x.arrow"}],
     )
-    images._splits = {"train": in_cache}
+    images.splits = {"train": in_cache}
     assert images.revision == COMMIT
 
 

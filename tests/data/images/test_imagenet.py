@@ -88,7 +88,7 @@ def test_evaluation_sets_have_the_classes_of_the_training(root: Path) -> None:
     assert data.evaluation_sets["imagenet_r"].classes is None
     clean, noisy = (list(data.test_dataloader()[place]) for place in (0, -1))
     assert torch.equal(clean[0].target, noisy[0].target)
-    _, label = data._tested[0]
+    label = int(data.splits.test.target[0])
     assert int(data.evaluation_sets["gaussian_noise-5"].examples.target[0]) == label
     # a class is a colour, which every set has alike
     colour = ready(root, ood=SETS).test_dataloader()

@@ -47,7 +47,7 @@ def test_a_batch_is_as_wide_as_its_longest_text_and_the_margin(margin: int) -> N
 
 
 def test_published_padding_is_the_full_width() -> None:
-    assert {batch.inputs.shape[1] for batch in shuffled(margin=None)} == {WIDTH}
+    assert {batch.inputs.shape[1] for batch in shuffled(margin=WIDTH)} == {WIDTH}
 
 
 def test_evaluation_goes_from_short_to_long_and_the_index_leads_back() -> None:

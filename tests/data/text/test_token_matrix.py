@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibench.data.text.tokens import Tokens, cached_tokens, content_key
+from calibench.data import TextFileDataModule
+from calibench.data.text.tokens import Tokens, content_key
 
 ROWS = [np.array(row, dtype=np.int32) for row in ([3, 1], [], [5, 6, 7])]
 
@@ -15,25 +16,13 @@ def test_texts_stand_at_the_right_end() -> None:
     assert Tokens.of([]).padded(4).shape == (0, 4)
 
 
-def test_tokens_are_made_once_for_a_key(tmp_path: Path) -> None:
-    calls = []
-
-    def make() -> tuple[list[Tokens], list[str]]:
-        calls.append(1)
-        return [Tokens.of(ROWS), Tokens.of([])], ["caf\xe9", "it's"]
-
-    for _ in range(2):
-        splits, words = cached_tokens(tmp_path, "0" * 64, make)
-        assert words == ["caf\xe9", "it's"]
-        assert splits[0].padded(3).tolist() == [[0, 3, 1], [0, 0, 0], [5, 6, 7]]
-        assert len(splits[1].lengths) == 0
-    assert len(calls) == 1
-    cached_tokens(tmp_path, "0" * 63 + "1", make)  # the same file's name, another key
-    assert len(calls) == 2
-
-
 def test_a_vocabulary_without_words_is_kept_as_such(tmp_path: Path) -> None:
-    assert cached_tokens(tmp_path, "a", lambda: ([Tokens.of(ROWS)], ()))[1] == []
+    (tmp_path / "texts.csv").write_text("text,label\n" + "...,a\n!,b\n" * 10)
+    for _ in range(2):  # made, and from the cache
+        file = str(tmp_path / "texts.csv")
+        data = TextFileDataModule(train_file=file, root=str(tmp_path), near_duplicates=False)
+        data.setup()
+        assert list(data.tokenizer.words) == []
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,14 @@ def test_rows_are_the_files_and_zeros_without_one(tmp_path: Path) -> None:
     vectors = WordVectors.read(path, ["caf\xe9", "unknown", "the"])
     expected = torch.tensor([[0, 0], [-0.5, 0.4], [0, 0], [1, 2]])
     assert torch.equal(vectors.table, expected)
-    assert (vectors.found, vectors.coverage) == (2, pytest.approx(2 / 3))
+    assert vectors.found == 2
     tokens = torch.tensor([[0, 3], [1, 2]], dtype=torch.int32)
     assert torch.equal(vectors(tokens), expected[tokens.long()])
 
 
 def test_no_word_of_the_vocabulary_in_the_file(tmp_path: Path) -> None:
     vectors = WordVectors.read(glove(tmp_path, "the 1 2 3\n"), ["cat"])
-    assert vectors.coverage == 0
+    assert vectors.found == 0
     assert torch.equal(vectors.table, torch.zeros(2, 3))
 
 
