@@ -33,7 +33,7 @@ _SMALLEST_BUFFER = 1 << 12
 _PIECE = 1 << 14  # pairs
 
 
-class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):
+class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells, ABC):
     """Calibration metric: the base class of all metrics here (this package).
 
     Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`, Lightning's
