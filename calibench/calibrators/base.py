@@ -175,7 +175,6 @@ class Calibrator(TakesSavedShapes, ABC):
         return {name: getattr(self, name).tolist() for name in self.reported if self.fitted}
 
     def extra_repr(self) -> str:
-        """What was fitted: numbers, and the shapes of longer lists."""
         names = (self.reported or self.fitted_buffers) if self.fitted else ()
         shown = {name: getattr(self, name) for name in names}
         return ", ".join(

@@ -122,12 +122,10 @@ class LabelShiftCorrection(Calibrator, ABC):
 
     @property
     def fitted(self) -> bool:
-        """Whether `fit` has been called, or a fitted state been loaded."""
         return super().fitted and self.calibrator.fitted
 
     @property
     def at_bound(self) -> bool:
-        """Whether the calibrator's fit ended at a bound."""
         return self.calibrator.at_bound
 
     def parameters_dict(self) -> dict[str, float | list[float]]:

@@ -108,7 +108,6 @@ class MMCELoss(CalibrationLoss):
         self.kernel_width = at_least("kernel_width", kernel_width, NARROWEST)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * MMCE^2."""
         penalty = mmce_penalty(logits, target, kernel_width=self.kernel_width)
         return cross_entropy_loss(logits, target).mean() + self.weight * penalty
 
@@ -143,7 +142,6 @@ class WeightedMMCELoss(CalibrationLoss):
         self.kernel_width = at_least("kernel_width", kernel_width, NARROWEST)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * weighted MMCE."""
         penalty = weighted_mmce_penalty(
             logits, target, kernel_width=self.kernel_width, norm=self.norm
         )
@@ -177,7 +175,6 @@ class MDCALoss(CompositeLoss):
         self.weight = non_negative("weight", weight)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return base loss + weight * MDCA."""
         (base,) = self.parts
         loss: Tensor = base(logits, target)
         return loss + self.weight * mdca_penalty(logits, target)
@@ -195,5 +192,4 @@ class DCALoss(CalibrationLoss):
         self.weight = non_negative("weight", weight)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * DCA."""
         return cross_entropy_loss(logits, target).mean() + self.weight * dca_penalty(logits, target)

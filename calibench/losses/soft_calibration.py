@@ -57,7 +57,6 @@ class SoftBinnedECELoss(CalibrationLoss):
         self.by_bin = one_of("binning", binning, {"bins": True, "labels": False})
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * SB-ECE."""
         confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
         numbers = torch.arange(self.n_bins, dtype=confidence.dtype, device=logits.device)
         distance = confidence.unsqueeze(1) - (numbers + 0.5) / self.n_bins
@@ -101,7 +100,6 @@ class UncertaintyAgreementLoss(CalibrationLoss):
         """What each example adds where it is certain, and where it is not, but for the factors of H."""
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * the logarithm."""
         confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
         nats = entropy(logits)
         uncertain = self.uncertain((nats / math.log(logits.shape[1])).clamp(_LEAST, 1 - _LEAST))
@@ -175,7 +173,6 @@ class AURCLoss(CalibrationLoss):
     """
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return mean_i -log(1 - r_i / (N + 1)) * -log p_iy."""
         confidence, _ = confidence_and_correctness(log_probabilities(logits.detach()), target)
         mine, others = confidence.unsqueeze(1), confidence.unsqueeze(0)
         below, equal = (others < mine).sum(1), (others == mine).sum(1)
@@ -242,7 +239,6 @@ class CorrectnessRankingLoss(CalibrationLoss):
         self.register_buffer("correctness", torch.zeros(0, dtype=torch.float64))  # of the batch
 
     def on_fit_start(self, class_counts: Tensor) -> None:
-        """Make room for the training examples."""
         examples = int(class_counts.sum())
         if len(self.hits) != examples:
             self.hits = self.hits.new_zeros(examples)
@@ -260,7 +256,6 @@ class CorrectnessRankingLoss(CalibrationLoss):
         self.hits.index_add_(0, index, (logits.argmax(1) == target).long())
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * correctness ranking."""
         plain = cross_entropy_loss(logits, target).mean()
         if len(self.correctness) != len(logits):
             return plain

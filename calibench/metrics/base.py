@@ -36,9 +36,10 @@ _PIECE = 1 << 14  # pairs
 class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells, ABC):
     """Calibration metric: the base class of all metrics here (this package).
 
-    Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`, Lightning's
-    `bf16-true`): states move between devices, nothing casts them. On a device without float64 (MPS)
-    the states, and so the arithmetic, stay on the CPU; the rows of each batch are moved there.
+    Where a class says nothing else, `update` adds a batch of probabilities (N, K) and class indices (N,), and `compute`
+    gives a float64 scalar. Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`,
+    Lightning's `bf16-true`): states move between devices, nothing casts them. On a device without float64 (MPS) the
+    states, and so the arithmetic, stay on the CPU; the rows of each batch are moved there.
 
     Args:
         validate_args: Check each batch (see `check_probabilities`). The checks read a few numbers
@@ -68,18 +69,12 @@ class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells, ABC):
         """Register a float64 state of zeros that is summed over processes."""
         self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
-    def writable(self, name: str) -> Tensor:
-        """Return a state that can be changed in place: a copy of one that was made under inference mode."""
-        state: Tensor = getattr(self, name)
-        if state.is_inference():
-            with torch.inference_mode(False):
-                state = state.clone()
-            setattr(self, name, state)
-        return state
-
     def accumulate(self, name: str, value: Tensor | float) -> None:
-        """Add to a state in place."""
-        self.writable(name).add_(value)
+        """Add to a state in place, or to a copy of one that was made under inference mode."""
+        if getattr(self, name).is_inference():
+            with torch.inference_mode(False):
+                setattr(self, name, getattr(self, name).clone())
+        getattr(self, name).add_(value)
 
     def receive(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Check a batch if `validate_args`; return it in at least float32 on the metric's device."""
@@ -88,11 +83,9 @@ class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells, ABC):
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
 
     def cells(self, preds: Tensor) -> Cells | None:
-        """Those of the formula."""
         return self.formula.cells(preds)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """That of the formula."""
         return self.formula.of_cells(count, total, hits)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
@@ -139,7 +132,6 @@ class MeanMetric(CalibrationMetric, ABC):
         self.accumulate("count", count)
 
     def compute(self) -> Tensor:
-        """The mean, a float64 scalar."""
         return self.total / self.count
 
 
@@ -231,11 +223,9 @@ class TopLabelMetric(PairMetric, PerExampleMetric, ABC):
         self.add_rows("packed", torch.int32)
 
     def compute(self) -> Any:
-        """The error of the formula, a float64 scalar, if it is one."""
         return self.formula.of_pairs(*self.pairs())
 
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
-        """Keep the pairs."""
         self.append("packed", pack(confidence, correct))
 
     def pairs(self) -> tuple[Tensor, Tensor]:

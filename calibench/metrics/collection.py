@@ -121,12 +121,10 @@ class CalibrationMetrics(MetricCollection):
     def items(  # type: ignore[override]
         self, keep_base: bool = False, copy_state: bool = True
     ) -> Iterable[tuple[str, Metric]]:
-        """Names and up-to-date metrics."""
         self.evaluate_waiting_rows()
         return super().items(keep_base, copy_state)
 
     def values(self, copy_state: bool = True) -> Iterable[Metric]:  # type: ignore[override]
-        """The metrics, up to date."""
         self.evaluate_waiting_rows()
         return super().values(copy_state)
 
@@ -135,7 +133,6 @@ class CalibrationMetrics(MetricCollection):
         return super().__getitem__(key, copy_state)
 
     def reset(self) -> None:
-        """Forget all rows."""
         self._waiting.clear()
         super().reset()
 

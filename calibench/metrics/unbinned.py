@@ -25,7 +25,6 @@ class UnbinnedError(DistinctCells, TopLabelMetric, ABC):
     """The base of top-label calibration errors without bins: each distinct confidence is a cell (this package)."""
 
     def compute(self) -> Tensor:
-        """The calibration error, a float64 scalar."""
         return self.of_pairs(*self.pairs())
 
 
@@ -41,7 +40,6 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
     """
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The largest cumulative |total - hits| over N; see `ErrorOfCells.of_cells`."""
         return running_sums(total - hits).abs().amax(-1) / count.sum()
 
 
@@ -69,7 +67,6 @@ class SmoothCalibrationError(TopLabelMetric):
         self.take_variant_name(kernel)
 
     def compute(self) -> Tensor:
-        """The smooth calibration error, a float64 scalar."""
         packed, kernel = self.rows("packed"), self.formula.kernel
         if len(packed) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
@@ -143,7 +140,6 @@ class LipschitzCalibrationError(UnbinnedError):
     draws = 39  # each takes some hundred times as long as of other metrics
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The largest correlation with each set's residuals; see `ErrorOfCells.of_cells`."""
         values, residuals = (total / count).cpu().numpy(), (hits - total) / count.sum()
         found = [largest_correlation(values, row) for row in residuals.cpu().numpy()]
         return torch.tensor(found, dtype=torch.float64, device=hits.device)
@@ -152,9 +148,7 @@ class LipschitzCalibrationError(UnbinnedError):
 class Sweep:
     """Equal-mass bins of distinct confidences, for one number of bins after the other.
 
-    Args:
-        count: Examples with each confidence, ascending, (M,).
-        total: What their confidences sum to.
+    From the number of examples with each confidence, ascending, and what these sum to, (M,) each.
     """
 
     def __init__(self, count: Tensor, total: Tensor) -> None:
@@ -203,7 +197,6 @@ class SweepCalibrationError(UnbinnedError):
     """
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The error of each set in the bins that its own hits allow; see `ErrorOfCells.of_cells`."""
         sweep = Sweep(count.cpu(), total.cpu())
         found = [sweep.error(row) for row in hits.cpu().numpy()]
         return torch.tensor(found, dtype=torch.float64, device=hits.device)
@@ -251,19 +244,6 @@ def block_estimate_and_p(probs: Tensor, residuals: Tensor, bandwidth: float, siz
     return torch.stack([mean, torch.where(mean == 0, 1.0, torch.erfc(z / 2**0.5) / 2)])
 
 
-def kernel_error(packed: Tensor, bandwidth: float, block_size: int | None) -> dict[str, Tensor]:
-    """Squared kernel calibration error of packed p_k (N, K); NaN below two examples."""
-    found = torch.full((2,), torch.nan, dtype=torch.float64, device=packed.device)
-    if len(packed) > 1:
-        probs, outcome = (part.double() for part in unpack(packed[_shuffled(packed)]))
-        size = block_size or (_BLOCK if len(packed) > _MOST else None)
-        if size is None:
-            found = estimate_and_p(probs, outcome - probs, bandwidth)
-        else:
-            found = block_estimate_and_p(probs, outcome - probs, bandwidth, size)
-    return dict(zip(("skce", "p"), found, strict=True))
-
-
 def _shuffled(packed: Tensor) -> Tensor:
     """A random order of the rows that does not depend on the one in which they came."""
     order = torch.arange(len(packed), device=packed.device)
@@ -301,8 +281,16 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
         )
 
     def compute(self) -> dict[str, Tensor]:
-        """The estimate and its p-value, see the class."""
-        return kernel_error(self.packed_columns(), self.bandwidth, self.block_size)
+        packed = self.packed_columns()
+        found = torch.full((2,), torch.nan, dtype=torch.float64, device=packed.device)
+        if len(packed) > 1:
+            probs, outcome = (part.double() for part in unpack(packed[_shuffled(packed)]))
+            size = self.block_size or (_BLOCK if len(packed) > _MOST else None)
+            if size is None:
+                found = estimate_and_p(probs, outcome - probs, self.bandwidth)
+            else:
+                found = block_estimate_and_p(probs, outcome - probs, self.bandwidth, size)
+        return dict(zip(("skce", "p"), found, strict=True))
 
 
 # The functions of the same names.
