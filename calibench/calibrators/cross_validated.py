@@ -68,11 +68,8 @@ def surely_best(losses: Tensor, calibrators: Sequence[Calibrator]) -> int:
 
     That is by two standard errors of their paired difference, for structured vector scaling by 1.5, as it is drawn to
     the temperature, and for the probabilities as they are by 600 / n: what a mixture costs is seen in each of n
-    examples, and what it saves only in errors, of which few examples have few.
-
-    Args:
-        losses: Loss of the probabilities as they are and of each calibrator on each example, (1 + C, N).
-        calibrators: The calibrators.
+    examples, and what it saves only in errors, of which few examples have few. The losses, (1 + C, N), are those of the
+    probabilities as they are and of each calibrator.
     """
     n, position = losses.shape[1], fallback(calibrators)
     gain = losses[position] - losses

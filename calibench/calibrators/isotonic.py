@@ -197,7 +197,9 @@ def with_a_hit(count: Floats, hits: Floats) -> Floats:
     start = (-1.0, -1.0)
     corners = [start]
     for point in sums:
-        _push(corners, point)
+        while len(corners) > 1 and _cross(corners[-2], corners[-1], point) <= 0:
+            corners.pop()
+        corners.append(point)
     corners.reverse()
     values = []
     for before, point in pairwise(sums):
@@ -210,12 +212,6 @@ def with_a_hit(count: Floats, hits: Floats) -> Floats:
                 corners.pop()
             corners.append(start)
     return np.array([*values, 1.0])
-
-
-def _push(corners: list[Point], point: Point) -> None:
-    while len(corners) > 1 and _cross(corners[-2], corners[-1], point) <= 0:
-        corners.pop()
-    corners.append(point)
 
 
 def _cross(a: Point, b: Point, c: Point) -> float:

@@ -6,7 +6,6 @@ Checking names imports no torch.
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -103,12 +102,8 @@ def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
     still agree on it. Those that it cannot tell apart get a number: `Name#2`.
     """
     names = [_name(calibrator) for calibrator in calibrators]
-    seen: Counter[str] = Counter()
-    for position, name in enumerate(names):
-        seen[name] += 1
-        if seen[name] > 1:
-            names[position] = f"{name}#{seen[name]}"
-    return names
+    numbered = ((name, names[: place + 1].count(name)) for place, name in enumerate(names))
+    return [f"{name}#{number}" if number > 1 else name for name, number in numbered]
 
 
 def _name(calibrator: Calibrator) -> str:

@@ -306,10 +306,6 @@ class TopConfidence:
     """Largest softmax probabilities of logits at one temperature after the other.
 
     What does not depend on the temperature is kept of sets that fit into the cache several times over.
-
-    Args:
-        logits: (N, K).
-        dtype: The precision that they are made in.
     """
 
     def __init__(self, logits: Tensor, dtype: torch.dtype = torch.float64) -> None:

@@ -114,11 +114,8 @@ class CalibrationLoss(TakesSavedShapes, ABC):
             ValueError: If a shape is wrong, the batch is empty, or (on the CPU) a value is.
         """
         check_scores(logits)
-        if (
-            isinstance(target, Tensor)
-            and target.is_floating_point()
-            and target.shape == logits.shape
-        ):
+        is_tensor = isinstance(target, Tensor)
+        if is_tensor and target.is_floating_point() and target.shape == logits.shape:
             return self.expected(logits, target)
         check_target(target, logits)
         if target.dtype != torch.int64:  # what torch's own losses take
@@ -271,9 +268,7 @@ class ImportedLoss(CalibrationLoss):
         """
         if target.device.type == "cpu" and not torch.compiler.is_compiling():
             with suppress(RuntimeError):  # torch.func.vmap stands for many: no value can be read
-                check_class_indices(
-                    target, logits.shape[1]
-                )  # torch's losses leave -100 out silently
+                check_class_indices(target, logits.shape[1])  # torch leaves -100 out silently
         batch = f"logits {tuple(logits.shape)} and classes {tuple(target.shape)}"
         what = f"`{self.name}` cannot take {batch} (--debug shows where)"
         with errors_as(what, ValueError, TypeError, IndexError, RuntimeError):

@@ -28,12 +28,8 @@ def laplacian_sums(position: Tensor, values: Tensor, *, width: float) -> Tensor:
     the sum over all j is two running sums over the sorted positions.
 
     At equal positions it is differentiated as on one side; in sums over all pairs, sum_ij v_i k_ij
-    v_j, the two sides cancel, and the kernel's derivative is 0 there as autograd has it for |0|.
-
-    Args:
-        position: s, shape (N,), in [0, 1].
-        values: v, shape (C, N), as the sums are.
-        width: Kernel width, at least 0.01.
+    v_j, the two sides cancel, and the kernel's derivative is 0 there as autograd has it for |0|. Positions s (N,) lie
+    in [0, 1]; values v and sums are (C, N).
     """
     ordered, order = (position - 0.5).sort()
     values = values[:, order]

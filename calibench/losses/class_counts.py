@@ -152,14 +152,9 @@ NEWTON_STEPS = 100
 def multipliers(features: Tensor, moments: Tensor) -> Tensor:
     """Lagrange multipliers l of each class, (K, M), with sum_k f_k exp(-1 - l f_k) = m.
 
-    They minimise the convex function sum_k exp(-l f_k) + e l m, here by Newton's method with halved steps.
-
-    Args:
-        features: f of each class number k, for each class, (K, K, M) float64.
-        moments: m of each class, (K, M), positive.
-
-    Raises:
-        ValueError: If there are none.
+    They minimise the convex function sum_k exp(-l f_k) + e l m, here by Newton's method with halved steps. From the
+    features f of each class number k, for each class, (K, K, M) float64, and positive moments m, (K, M). Raises a
+    ValueError if there are none.
     """
 
     def weights(of: Tensor) -> Tensor:

@@ -16,11 +16,8 @@ from calibench.losses.validation_steered import AdaFocalLoss, signed_focal_facto
 def within_classes(log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Batch-coupled: log p_ik and log sum_j p_jk, both less max_j log p_jk, so that nothing underflows or is rounded.
 
-    Their difference is log p(x_i | k) within the batch. A class that is masked in the whole batch, its logits being
-    -inf, has the sum 0, without gradient.
-
-    Returns:
-        The log-probabilities (N, K), the logarithms of their sums (K,), and which classes are masked (K,).
+    Their difference, of (N, K) and (K,), is log p(x_i | k) within the batch. Last comes which classes are masked in the
+    whole batch, their logits being -inf, (K,): these have the sum 0, without gradient.
     """
     largest = log_probs.detach().amax(dim=0)
     masked = largest == -torch.inf

@@ -90,20 +90,17 @@ class UncertaintyAgreementLoss(CalibrationLoss):
         self.threshold = positive("threshold", unit_interval("threshold", threshold))
 
     @abstractmethod
-    def uncertain(self, share: Tensor) -> Tensor:
-        """How uncertain each example is, in [0, 1], by its entropy as a share of log K."""
+    def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """What each example adds where it is certain, and where it is not, but for the factors of H.
 
-    @abstractmethod
-    def amounts(
-        self, confidence: Tensor, correct: Tensor, uncertain: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """What each example adds where it is certain, and where it is not, but for the factors of H."""
+        From the entropy as a share of log K as well, (N,) each.
+        """
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
         nats = entropy(logits)
-        uncertain = self.uncertain((nats / math.log(logits.shape[1])).clamp(_LEAST, 1 - _LEAST))
-        sure, unsure = self.amounts(confidence, correct, uncertain)
+        share = (nats / math.log(logits.shape[1])).clamp(_LEAST, 1 - _LEAST)
+        sure, unsure = self.amounts(confidence, correct, share)
         sure, unsure = sure * (1 - nats.tanh()), unsure * nats.tanh()
         right = correct.to(nats.dtype)
         wrongly = (right * unsure + (1 - right) * sure).sum()
@@ -120,15 +117,9 @@ class AvUCLoss(UncertaintyAgreementLoss):
     the middle of right and wrong examples' mean entropies after some epochs; Karandikar et al. 2021 fix it, as here.)
     """
 
-    def uncertain(self, share: Tensor) -> Tensor:
-        """1 from the threshold on."""
-        return (share >= self.threshold).to(share.dtype)
-
-    def amounts(
-        self, confidence: Tensor, correct: Tensor, uncertain: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Confidence of the right, what is left of it for the wrong, on one side of the threshold."""
+    def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         amount = torch.where(correct, confidence, 1 - confidence)
+        uncertain = (share >= self.threshold).to(share.dtype)
         return amount * (1 - uncertain), amount * uncertain
 
 
@@ -150,15 +141,9 @@ class SoftAvUCLoss(UncertaintyAgreementLoss):
         super().__init__(weight=weight, threshold=threshold)
         self.temperature = positive("temperature", temperature)
 
-    def uncertain(self, share: Tensor) -> Tensor:
-        """The sigmoid of the log-odds beyond the threshold's."""
+    def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         beyond = share.logit() - math.log(self.threshold / (1 - self.threshold))
-        return (beyond / self.temperature).sigmoid()
-
-    def amounts(
-        self, confidence: Tensor, correct: Tensor, uncertain: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """1 - q and q."""
+        uncertain = (beyond / self.temperature).sigmoid()
         return 1 - uncertain, uncertain
 
 
@@ -250,9 +235,8 @@ class CorrectnessRankingLoss(CalibrationLoss):
     def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
         """Look up how often the batch's examples were right, and then count whether they are now."""
         fewest = self.hits.min()
-        self.correctness = (self.hits[index] - fewest) / (self.epochs - fewest).clamp(
-            min=1
-        ).double()
+        most = (self.epochs - fewest).clamp(min=1).double()
+        self.correctness = (self.hits[index] - fewest) / most
         self.hits.index_add_(0, index, (logits.argmax(1) == target).long())
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
