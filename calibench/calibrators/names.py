@@ -75,11 +75,7 @@ CalibratorName = Annotated[
 
 
 def calibrator_named(name: str) -> Calibrator:
-    """A calibrator with its default arguments, unfitted.
-
-    Raises:
-        UsageError: If there is none of that name; the message lists near matches.
-    """
+    """A calibrator with its default arguments, unfitted; a UsageError with near matches if there is none."""
     from calibench import calibrators
 
     load(calibrators)

@@ -218,8 +218,7 @@ def ece_temperature(
 def brier_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float = 0.0) -> float:
     """Temperature of the smallest Brier score: logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4].
 
-    The score is not convex in T: the best of a logarithmic grid, refined to a root of the
-    derivative.
+    The score is not convex in T: the best of a logarithmic grid, refined to a root of the derivative.
     """
     # From 1 outwards, so that 1 wins where the score is flat.
     order = sorted(range(len(INVERSE_GRID)), key=lambda i: abs(math.log(INVERSE_GRID[i])))

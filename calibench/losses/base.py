@@ -261,11 +261,7 @@ class ImportedLoss(CalibrationLoss):
             )
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the mean over the batch.
-
-        Raises:
-            UsageError: The loss gives neither a scalar nor a value per example.
-        """
+        """Return the mean over the batch; a UsageError if the loss gives neither a scalar nor a value per example."""
         if target.device.type == "cpu" and not torch.compiler.is_compiling():
             with suppress(RuntimeError):  # torch.func.vmap stands for many: no value can be read
                 check_class_indices(target, logits.shape[1])  # torch leaves -100 out silently
@@ -319,14 +315,8 @@ class LabelLoss(nn.Module):
     """A loss of logits (N, L) and labels (N, L): the mean over the known ones of a loss of two classes.
 
     Most losses see the rows of all labels together, as one batch. One that knows class counts sees each label's rows
-    alone, with that label's counts: it is copied for each.
-
-    Args:
-        loss: The loss of two classes.
-        label_names: Names of the L labels.
-
-    Raises:
-        ValueError: If the loss remembers examples: here each has several labels.
+    alone, with that label's counts: it is copied for each. One that remembers examples is a ValueError: here each has
+    several labels.
     """
 
     remembers_examples = False
@@ -360,11 +350,7 @@ class LabelLoss(nn.Module):
         return total / (target != UNKNOWN).sum().clamp(min=1)
 
     def on_fit_start(self, class_counts: Tensor) -> None:
-        """Take how often each label is absent and present, (L, 2).
-
-        Raises:
-            ValueError: If a loss needs examples of both and a label lacks them; it is named.
-        """
+        """Take how often each label is absent and present, (L, 2); a label that lacks what a loss needs is named."""
         of_each = torch.split(class_counts, len(class_counts) // len(self.losses))
         for loss, counts, name in zip(self._each(), of_each, self.label_names, strict=False):
             try:

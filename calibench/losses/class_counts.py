@@ -44,11 +44,7 @@ class ClassCountLoss(PerExampleLoss):
         self.per_class = self.from_counts(counts)
 
     def for_classes(self, logits: Tensor) -> Tensor:
-        """The buffer in the logits' type.
-
-        Raises:
-            ValueError: If `on_fit_start` has not been called, or with another number of classes.
-        """
+        """The buffer in the logits' type; a ValueError if it is not of so many classes."""
         if len(self.per_class) != logits.shape[1]:
             known = f"knows {len(self.per_class)} classes" if len(self.per_class) else "knows none"
             raise ValueError(

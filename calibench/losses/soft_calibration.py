@@ -91,10 +91,7 @@ class UncertaintyAgreementLoss(CalibrationLoss):
 
     @abstractmethod
     def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        """What each example adds where it is certain, and where it is not, but for the factors of H.
-
-        From the entropy as a share of log K as well, (N,) each.
-        """
+        """What each example adds where it is certain, and where it is not, by its entropy as a share of log K."""
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         confidence, correct = confidence_and_correctness(log_probabilities(logits), target)

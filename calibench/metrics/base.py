@@ -197,10 +197,7 @@ class PairMetric(CalibrationMetric, ABC):
     def update(
         self, preds: Tensor, target: Tensor, top_label: tuple[Tensor, Tensor] | None = None
     ) -> None:
-        """Add a batch.
-
-        Where `top_label(preds, target)` is given, `preds` and `target` are not looked at.
-        """
+        """Add a batch; where `top_label(preds, target)` is given, `preds` and `target` are not looked at."""
         pair = top_label or top_label_of(*self.receive(preds, target))
         self.add_pairs(*(part.to(self.device) for part in pair))
 
@@ -259,11 +256,7 @@ KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class PackedColumnsMetric(PerExampleMetric, ABC):
-    """The base of metrics of each example's top label, or of each p_k with whether k is the target (this package).
-
-    Args:
-        kind: "top_label" or "marginal".
-    """
+    """The base of metrics of each example's top label, or of each p_k with whether k is the target (this package)."""
 
     packed: list[Tensor]
     columns: Tensor

@@ -68,12 +68,9 @@ class CalibrationMetrics(MetricCollection):
 
     @taking_any_arrays
     def update(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:  # type: ignore[override]
-        """Add a batch.
+        """Add a batch: probabilities (N, K), class indices (N,), and the logarithms of the former where they are known.
 
-        Args:
-            preds: Probabilities, shape (N, K).
-            target: Class indices, shape (N,).
-            log_probs: Their logarithms (N, K) where they are known, which are then used instead.
+        These are then used instead.
         """
         if self.validate_args:
             check_probabilities(preds, target)

@@ -40,9 +40,7 @@ def conformal_of_examples(
     """Split-conformal prediction sets, with thresholds from a validation set (Angelopoulos and Bates 2021).
 
     LAC (Sadinle et al. 2019): classes of high enough probability. APS (Romano et al. 2020): the most probable classes
-    up to a total, without randomisation. RAPS (Angelopoulos et al. 2021): APS with
-    0.01 for each rank above the fifth.
-
+    up to a total, without randomisation. RAPS (Angelopoulos et al. 2021): APS with 0.01 for each rank above the fifth.
     Both sets are probabilities (N, K) and targets (N,); a set misses the true class with probability `alpha` at most.
 
     Returns:

@@ -71,13 +71,9 @@ class NegativeLogLikelihood(MeanMetric):
         self.from_logits = from_logits
 
     def update(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:
-        """Add a batch.
+        """Add a batch: probabilities, or logits if `from_logits`, (N, K), and class indices (N,).
 
-        Args:
-            preds: Probabilities, or logits if `from_logits`, shape (N, K).
-            target: Class indices, shape (N,).
-            log_probs: Log-probabilities (N, K), or those of the true class alone (N,), used instead of
-                `preds` where given.
+        Log-probabilities (N, K), or those of the true class alone (N,), are used instead of `preds` where given.
         """
         if log_probs is not None:
             log_likelihood = true_class(log_probs, target) if log_probs.dim() > 1 else log_probs

@@ -87,7 +87,7 @@ class Named:
         title: What tables and plots call it.
         percent: Whether tables print it in percent; files hold fractions.
         value_names: What files call each value of the dict that `compute` returns, in its order.
-        of_labelled_sets: Whether it takes probabilities and targets and gives numbers, or one for each class.
+        of_labelled_sets: See `MetricEntry`.
     """
 
     name: str
