@@ -44,14 +44,14 @@ class ClassCountLoss(PerExampleLoss):
         self.per_class = self.from_counts(counts)
 
     def for_classes(self, logits: Tensor) -> Tensor:
-        """The buffer in the logits' type; a ValueError if it is not of so many classes."""
+        """The buffer in the logits' type, at least float32; a ValueError if it is not of so many classes."""
         if len(self.per_class) != logits.shape[1]:
             known = f"knows {len(self.per_class)} classes" if len(self.per_class) else "knows none"
             raise ValueError(
                 f"{type(self).__name__} needs the training class counts (`on_fit_start`) of "
                 f"{logits.shape[1]} classes, but {known}."
             )
-        return self.per_class.to(logits.dtype)
+        return self.per_class.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 class ClassBalancedLoss(ClassCountLoss):
@@ -71,7 +71,6 @@ class ClassBalancedLoss(ClassCountLoss):
         return 1 - counts / counts.sum()
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        logits = at_least_float32(logits)
         return self.for_classes(logits)[target] * cross_entropy_loss(logits, target)
 
 
@@ -98,7 +97,6 @@ class LogitAdjustedLoss(ClassCountLoss):
         return self.tau * (counts / counts.sum()).log()
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        logits = at_least_float32(logits)
         return logit_adjusted_loss(logits, target, adjustment=self.for_classes(logits))
 
 
@@ -138,7 +136,6 @@ class LDAMLoss(ClassCountLoss):
         return self.max_margin * (counts.min() / counts).pow(0.25)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        logits = at_least_float32(logits)
         return ldam_loss(logits, target, margins=self.for_classes(logits), scale=self.scale)
 
 

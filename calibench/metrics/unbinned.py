@@ -73,56 +73,36 @@ class SmoothCalibrationError(TopLabelMetric):
         return self_consistent(kernel, of_pairs(self.pieces, kernel)).error.squeeze(0)
 
 
-class ConcaveFunction:
-    """A concave, piecewise linear function on [-1, 1]: its maximum and the kinks on either side of it (this package).
-
-    f(u) = maximum - sum_left s max(p - u, 0) - sum_right s max(u - p, 0) over the kinks (p, s) of either side. Each
-    side is a heap of (position outwards, s): -p on the left and p on the right, less what all kinks have moved.
-    """
-
-    def __init__(self) -> None:
-        self.maximum = 0.0
-        self.left: list[tuple[float, float]] = []
-        self.right: list[tuple[float, float]] = []
-        self.moved = 0.0
-
-    def widen(self, step: float) -> None:
-        """Make it the function whose value at u is its maximum over [u - step, u + step]."""
-        self.moved += step
-
-    def add_linear(self, slope: float) -> None:
-        """Add slope * u, which is |slope| - |slope| max(1 - u, 0) or its mirror image: a kink at the far end.
-
-        Two kinks of one size that overlap, left p > right q, are worth size * (p - q) less and change places; what
-        then lies at or beyond the end of [-1, 1] is no kink any more.
-        """
-        size = abs(slope)
-        self.maximum += size
-        gaining, losing = (self.left, self.right) if slope > 0 else (self.right, self.left)
-        while size > 0 and losing and losing[0][0] + self.moved < 1:
-            position, its_size = heappop(losing)
-            position += self.moved
-            taken = min(size, its_size)
-            self.maximum -= taken * (1 - position)
-            heappush(gaining, (-position - self.moved, taken))
-            if its_size > taken:
-                heappush(losing, (position - self.moved, its_size - taken))
-            size -= taken
-        if size > 0:
-            heappush(gaining, (-1 - self.moved, size))
-
-
 def largest_correlation(values: np.ndarray, residuals: np.ndarray) -> float:
     """Max of sum_j w_j r_j over |w_j| <= 1, |w_{j+1} - w_j| <= v_{j+1} - v_j.
 
     A linear program whose constraints form a chain: dynamic programming over the sorted values v, on the best sum so
-    far as a function of the last w, solves it exactly in about n log n steps.
+    far as a function of the last w, solves it exactly in about n log n steps. That function is concave and piecewise
+    linear, f(w) = best - sum_left s max(p - w, 0) - sum_right s max(w - p, 0) over the kinks (p, s) on either side of
+    its maximum. Each side is a heap of (position outwards, s): -p on the left and p on the right, less what all moved.
     """
-    best = ConcaveFunction()
+    best, moved = 0.0, 0.0
+    left: list[tuple[float, float]] = []
+    right: list[tuple[float, float]] = []
     for step, residual in zip(np.diff(values, prepend=values[0]), residuals, strict=True):
-        best.widen(float(step))
-        best.add_linear(float(residual))
-    return best.maximum
+        moved += float(step)  # the value at w becomes the maximum over [w - step, w + step]
+        # r w is |r| - |r| max(1 - w, 0) or its mirror image: a kink at the far end. Two kinks of one size that overlap,
+        # left p > right q, are worth size * (p - q) less and change places; at or beyond the end there is none.
+        size = abs(float(residual))
+        best += size
+        gaining, losing = (right, left) if residual > 0 else (left, right)
+        while size > 0 and losing and losing[0][0] + moved < 1:
+            position, its_size = heappop(losing)
+            position += moved
+            taken = min(size, its_size)
+            best -= taken * (1 - position)
+            heappush(gaining, (-position - moved, taken))
+            if its_size > taken:
+                heappush(losing, (position - moved, its_size - taken))
+            size -= taken
+        if size > 0:
+            heappush(gaining, (-1 - moved, size))
+    return best
 
 
 class LipschitzCalibrationError(UnbinnedError):
