@@ -80,7 +80,6 @@ class AdaptiveTemperatureScaling(Calibrator):
             ECE of .97 %, `"clamped"` from 1 .359 (higher in 11 of 14) and 1.02 %: by `"clamped"` a bin
             whose validation examples are all right sinks as long as rounds last. `"linear"` is still on
             its way at round 200 from 1.
-
         shrinkage: As for `Calibrator`: the mixture, and the round is kept that has the smallest sum of ECE and the
             prior, the mean over examples of (ln T)^2 / (2 0.5^2 n).
 

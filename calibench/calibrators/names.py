@@ -6,7 +6,7 @@ Checking names imports no torch.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,16 +30,12 @@ DEFAULT = (
     "SplineCalibration",
     "StructuredVectorScaling",
 )
-_GROUPS: dict[Any, Callable[[], Iterable[str]]] = {
-    "default": lambda: DEFAULT,
-    "all": lambda: CALIBRATORS.lines,
-    "none": tuple,
-}
+_GROUPS: dict[Any, Iterable[str]] = {"default": DEFAULT, "all": CALIBRATORS.lines, "none": ()}
 
 
 def unfolded(calibrators: Iterable[Any]) -> list[Any]:
     """Calibrators and names, in which `default`, `all` and `none` stand for several names; each once."""
-    parts = (_GROUPS[one]() if one in _GROUPS else [_class_of(one)] for one in calibrators)
+    parts = (_GROUPS[one] if one in _GROUPS else [_class_of(one)] for one in calibrators)
     return list(dict.fromkeys(chain.from_iterable(parts)))
 
 

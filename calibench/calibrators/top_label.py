@@ -119,7 +119,6 @@ class SplineCalibration(ConfidenceMap):
         return knots, values
 
     def calibrated(self, confidence: Tensor) -> Tensor:
-        """The corrected confidence at confidences of any shape, in [0, 1]."""
         return INTERPOLATIONS[self.variant](confidence, self.knots, self.values).clamp(0, 1)
 
 

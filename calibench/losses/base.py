@@ -359,7 +359,6 @@ class LabelLoss(nn.Module):
                 raise ValueError(f"the label `{name}`: {error}") from error
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
-        """Tell the loss the epoch."""
         for loss in self._each():
             loss.on_train_epoch_start(epoch, total_epochs)
 

@@ -67,7 +67,6 @@ class ClassBalancedLoss(ClassCountLoss):
     fewest = 0
 
     def from_counts(self, counts: Tensor) -> Tensor:
-        """1 - N_k / N, (K,)."""
         return 1 - counts / counts.sum()
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:

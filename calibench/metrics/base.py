@@ -164,7 +164,6 @@ class PerExampleMetric(CalibrationMetric, ABC):
         return torch.cat([self._empty[name].to(self.device), *state])
 
     def append(self, name: str, rows: Tensor) -> None:
-        """Add rows to a state."""
         filled = self.rows(name)
         end = len(filled) + len(rows)
         buffer = self._reserved.get(name)
@@ -186,7 +185,6 @@ class PerExampleMetric(CalibrationMetric, ABC):
         super().sync(*args, **kwargs)
 
     def reset(self) -> None:
-        """Forget all rows and free their memory."""
         super().reset()
         self._reserved.clear()
 
@@ -270,7 +268,6 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
         self.add_state("columns", torch.ones((), dtype=torch.int64), dist_reduce_fx="max")
 
     def update(self, preds: Tensor, target: Tensor) -> None:
-        """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         if self.num_classes:
             check_columns(preds, self.num_classes)

@@ -52,7 +52,6 @@ class Cells:
 
     @property
     def size(self) -> int:
-        """The number of cells."""
         return torch.Size(self.shape).numel()
 
     def sums(self, hit: Tensor) -> Sums:
@@ -139,7 +138,6 @@ class TopLabelError(ErrorOfCells):
         raise NotImplementedError
 
     def cells(self, preds: Tensor) -> Cells:
-        """The cells of the largest probabilities."""
         return self.cells_of(preds.amax(1))
 
     def of_pairs(self, confidence: Tensor, correct: Tensor) -> Tensor:

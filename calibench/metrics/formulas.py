@@ -89,7 +89,6 @@ class MassBins(NamedTuple):
         return cls(ordered[[end for end in ends if end < len(ordered)]], len(ends))
 
     def cells(self, values: Tensor) -> Cells:
-        """The bins of values."""
         index = torch.searchsorted(self.lower, values.contiguous(), right=True)
         return Cells(values, index, (self.size,))
 

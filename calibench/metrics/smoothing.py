@@ -140,11 +140,9 @@ class ReflectedKernel:
     falls: ClassVar[bool] = True
 
     def coordinate(self, confidence: Tensor) -> Tensor:
-        """The confidence itself."""
         return confidence.double()
 
     def error(self, residuals: Residuals, width: float) -> Tensor:
-        """See `SmoothingKernel`."""
         if residuals.many and width <= _WIDEST and _grid_points(width) == COARSEST:
             return _error_of_many(residuals, width)
         at_points = self.smoothed(residuals, width)
@@ -167,7 +165,6 @@ class LogitKernel:
     falls: ClassVar[bool] = False
 
     def coordinate(self, confidence: Tensor) -> Tensor:
-        """The logit of the clipped confidence, mapped to [0, 1]."""
         return confidence.double().clamp(_CLIP, 1 - _CLIP).logit() / (2 * _REACH) + 0.5
 
     def error(self, residuals: Residuals, width: float) -> Tensor:

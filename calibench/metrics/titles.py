@@ -27,7 +27,6 @@ class Title:
 
     @property
     def label(self) -> str:
-        """The title with its unit."""
         return f"{self.title} %" if self.percent else self.title
 
     @property
