@@ -249,12 +249,9 @@ class ImportedLoss(CalibrationLoss):
         self.name = name
         found = imported(name)
         given = _with_tensors(found, arguments or {})
-        if isinstance(found, type):
-            check_arguments(name, found, given)
-            self.loss = found(**given)
-        else:
-            check_arguments(name, found, given, before=2)
-            self.loss = _Function(found, given)
+        is_class = isinstance(found, type)
+        check_arguments(name, found, given, before=0 if is_class else 2)
+        self.loss = found(**given) if is_class else _Function(found, given)
         if "sum" in (getattr(self.loss, "reduction", None), given.get("reduction")):
             raise UsageError(
                 f"`{name}`: `reduction: sum` is `--model.loss_scale sum` here; a loss gives the mean over the batch."

@@ -164,6 +164,7 @@ class PerExampleMetric(CalibrationMetric, ABC):
         return torch.cat([self._empty[name].to(self.device), *state])
 
     def append(self, name: str, rows: Tensor) -> None:
+        """Add rows to a state."""
         filled = self.rows(name)
         end = len(filled) + len(rows)
         buffer = self._reserved.get(name)
