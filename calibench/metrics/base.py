@@ -18,13 +18,7 @@ from calibench.ground.arguments import one_of
 from calibench.ground.arrays import taking_any_arrays
 from calibench.ground.tensors import MovedNotCast, at_least_float32
 from calibench.metrics.cells import Cells, ErrorOfCells, TopLabelError
-from calibench.metrics.labelled import (
-    check_columns,
-    check_probabilities,
-    pack,
-    unpack,
-    unpack_confidence,
-)
+from calibench.metrics.labelled import check_columns, check_probabilities, pack, unpack
 from calibench.metrics.labelled import top_label as top_label_of
 from calibench.metrics.titles import Named
 
@@ -231,10 +225,6 @@ class TopLabelMetric(PairMetric, PerExampleMetric, ABC):
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
         """`pairs`, some at a time, so that what is computed of them takes little memory; once at least."""
         yield from map(unpack, torch.split(self.rows("packed"), _PIECE))
-
-    def confidence(self) -> Tensor:
-        """All confidences (N,) float32, as a copy."""
-        return unpack_confidence(self.rows("packed"))
 
 
 def pack_top_label(preds: Tensor, target: Tensor) -> Tensor:

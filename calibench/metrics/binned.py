@@ -29,7 +29,7 @@ from calibench.metrics.formulas import (
     MassBins,
     absolute_residuals,
 )
-from calibench.metrics.labelled import check_columns, unpack
+from calibench.metrics.labelled import check_columns, unpack, unpack_confidence
 
 
 class SummedCellsMetric(CalibrationMetric, ABC):
@@ -144,7 +144,7 @@ class AdaptiveCalibrationError(TopLabelMetric):
         self.take_variant_name(variant)
 
     def compute(self) -> Tensor:
-        bins = self.formula.bins(self.confidence())
+        bins = self.formula.bins(unpack_confidence(self.rows("packed")))
         parts = (bins.cells(confidence).sums(correct) for confidence, correct in self.pieces())
         return self.formula.of_sums(added(parts))
 
@@ -303,7 +303,7 @@ class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
         return absolute_residuals(count, total, hits).mean(-1)
 
     def compute(self) -> Tensor:
-        return self.mean_over_columns(lambda p, hit: self.of_set(self.cells(p), hit))
+        return self.mean_over_columns(lambda p, hit: self.of_sums(self.cells(p).sums(hit)))
 
 
 class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):

@@ -3,8 +3,6 @@
 A resample of the examples re-weights the cells.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -117,10 +115,6 @@ class ErrorOfCells:
         """
         raise NotImplementedError
 
-    def of_set(self, cells: Cells, hit: Tensor) -> Tensor:
-        """The error of one set, a float64 scalar, given whether each of the cells' probabilities is a hit."""
-        return self.of_sums(cells.sums(hit))
-
     def of_sums(self, sums: Sums) -> Tensor:
         """The error of one set, a float64 scalar, given what its cells hold."""
         return self.of_cells(sums.counts, sums.totals, sums.hits.unsqueeze(0)).squeeze(0)
@@ -144,7 +138,7 @@ class TopLabelError(ErrorOfCells):
         """The error of confidences (N,) and whether each was right (N,), a float64 scalar; NaN without examples."""
         if len(confidence) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=confidence.device)
-        return self.of_set(self.cells_of(confidence.detach()), correct)
+        return self.of_sums(self.cells_of(confidence.detach()).sums(correct))
 
 
 class Part(NamedTuple):

@@ -1,7 +1,5 @@
 """The benchmark's metrics as one torchmetrics collection."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from inspect import signature
 

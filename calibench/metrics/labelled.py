@@ -92,7 +92,7 @@ def unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def unpack_confidence(packed: Tensor) -> Tensor:
-    """Confidence (float32) of packed examples."""
+    """Confidence (float32) of packed examples, as a copy."""
     return packed.bitwise_right_shift(1).view(torch.float32)
 
 

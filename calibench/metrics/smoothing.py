@@ -1,14 +1,12 @@
 """Smooth calibration error: residuals under a kernel whose width is chosen from the data, by convolution on a grid."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -65,7 +63,7 @@ class Residuals:
         self._coarsest: list[Tensor] = []  # the spectrum of every weight, and its cosines
 
     @classmethod
-    def at(cls, position: Tensor, weight: Tensor, masses: int = 1) -> Residuals:
+    def at(cls, position: Tensor, weight: Tensor, masses: int = 1) -> Self:
         """Those of coordinates (N,) and weights (sets + masses, N), both float64."""
         return cls(lambda: in_pieces(position, weight), masses)
 
@@ -87,7 +85,7 @@ class Residuals:
             high = max(high, float(position.where(filled, 0.0).max()))
         return low, high
 
-    def of(self, sets: Tensor) -> Residuals:
+    def of(self, sets: Tensor) -> Self:
         """The residuals of some of the sets, which share their masses, given their numbers, each once."""
         if len(sets) == len(self):
             return self
