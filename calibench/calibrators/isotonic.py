@@ -71,9 +71,8 @@ class Smoothed(Calibrator, ABC):
 class IsotonicCalibration(Smoothed, OneVsRest):
     """Isotonic regression of each class against the rest (Zadrozny & Elkan 2002).
 
-    Isotonic regression on p_k, linear between its knots, constant outside; rows are
-    normalised. Without `shrinkage` an exact 0 stays (log-probability -inf, an infinite NLL if that class is the
-    target) unless `smoothing` is positive.
+    Isotonic regression on p_k, linear between its knots, constant outside; rows are normalised. Without `shrinkage` an
+    exact 0 stays (log-probability -inf, an infinite NLL if that class is the target) unless `smoothing` is positive.
 
     Public code that differs: Mix-n-Match's IROvA adds 1e-9 p and leaves the rows unnormalised.
     """

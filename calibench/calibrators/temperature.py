@@ -60,10 +60,8 @@ class TemperatureScaling(Calibrator):
         temperature: T, a float64 scalar.
     """
 
-    preserves_accuracy = True
-    widens_blocks = True
-    fitted_buffers: tuple[str, ...] = ("temperature",)
-    reported: tuple[str, ...] = ("temperature",)
+    preserves_accuracy = widens_blocks = True
+    fitted_buffers = reported = ("temperature",)
     temperature: Tensor
 
     def __init__(
