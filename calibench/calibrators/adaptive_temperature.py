@@ -35,8 +35,7 @@ Rule = Callable[[Floats, Floats, float], Floats]
 
 
 def _share(gap: Floats) -> Floats:
-    shares: Floats = np.sign(gap) * np.clip(np.abs(gap) / FULL_GAP, SMALLEST_SHARE, 1)
-    return shares
+    return np.sign(gap) * np.clip(np.abs(gap) / FULL_GAP, SMALLEST_SHARE, 1)
 
 
 # (temperatures, gaps, step) -> temperatures
