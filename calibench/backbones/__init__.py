@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from calibench.ground.family import Family
-from calibench.ground.lazily import lazy, lines_on_classes
+from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.backbones.base import Backbone as Backbone
@@ -25,7 +25,30 @@ if TYPE_CHECKING:
     from calibench.backbones.text_cnn import GlobalPoolingCNN as GlobalPoolingCNN
 
 
-BACKBONES = Family("backbones", "Backbone", lines_on_classes(__name__))
+# What each is, and where it is from: the first line of its docstring.
+BACKBONES = Family(
+    "backbones",
+    "Backbone",
+    dict(
+        CIFARDenseNet121="DenseNet-121 with a plain 3x3 stem for 32x32 images (Huang et al. 2017; Mukhoti et al. "
+        "2020).",
+        CIFARResNet110="The calibration papers' ResNet-110: bottlenecks [3, 4, 26, 3] (Mukhoti et al. 2020).",
+        CIFARResNet20="The CIFAR ResNet-20: 6n + 2 layers with n = 3 (He et al. 2016, section 4.2).",
+        CIFARResNet50="ResNet-50 with a 3x3 stem for 32x32 images (He et al. 2016; Mukhoti et al. 2020).",
+        CIFARResNet8="The smallest CIFAR ResNet, 6n + 2 layers with n = 1, for CPUs (He et al. 2016, section 4.2).",
+        DenseNet121="DenseNet-121 of torchvision for images of about 224 pixels, as in CheXNet (Huang et al. 2017).",
+        GlobalPoolingCNN="Global-pooling CNN for texts (Lin et al. 2014; as in Kumar et al. 2018, MMCE).",
+        HuggingFaceBackbone="Any sequence classifier of transformers, by its name or folder (Wolf et al. 2020).",
+        ImportedBackbone="Any network: a class of `torch.nn.Module`, or a function that returns one (this package).",
+        MLP="Multi-layer perceptron: linear layers with ReLU on flattened inputs (this package).",
+        SmallCNN="Three convolutions with batch normalisation, then global average pooling (this package).",
+        SpeedNet="Whitening convolution and three blocks of two convolutions (Jordan 2024, airbench).",
+        TimmBackbone="Any image model of timm, by its name (Wightman 2019, timm).",
+        TinyImageNetResNet110="ResNet-110 [3, 4, 26, 3] for 64x64 images, 2x2 pooling (Mukhoti et al. 2020).",
+        TinyImageNetResNet50="ResNet-50 for 64x64 images: 3x3 stem, 2x2 pooling, 8192 features (Mukhoti et al. 2020).",
+        WideResNet26x10='Wide-ResNet-26-10, post-activation: the papers\' "28-10" (Mukhoti et al. 2020).',
+    ),
+)
 
 
 lazy(__name__)

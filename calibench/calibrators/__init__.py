@@ -4,7 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from calibench.ground.family import Family, initials
-from calibench.ground.lazily import lazy, lines_on_classes
+from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.calibrators.adaptive_temperature import (
@@ -51,7 +51,37 @@ if TYPE_CHECKING:
     from calibench.calibrators.top_label import SplineCalibration as SplineCalibration
 
 
-_LINES = lines_on_classes(__name__)
+# What each is, and where it is from: the first line of its docstring.
+_LINES = dict(
+    AdaptiveTemperatureScaling="Adaptive temperature scaling, one T per confidence bin (Zhan et al. 2026, section "
+    "4.4).",
+    BBQ="Bayesian binning into quantiles, class against rest (Naeini et al. 2015).",
+    BetaCalibration="Beta calibration of each class against the rest (Kull et al. 2017).",
+    BiasCorrectedTemperatureScaling="Bias-corrected temperature scaling (BCTS), softmax(z / T + b) (Alexandari et "
+    "al. 2020).",
+    CentredIsotonicCalibration="Centred isotonic regression of each class against the rest (Oron & Flournoy 2017).",
+    CrossValidatedCalibration="Temperature scaling, or what cross-validation says is surely better (Stone 1974).",
+    DirichletCalibration="Dirichlet calibration, softmax(W ln p + b) with ODIR or L2 (Kull et al. 2019).",
+    EnsembleTemperatureScaling="Ensemble temperature scaling, w1 softmax(z / T) + w2 softmax(z) + w3 / K (Zhang et "
+    "al. 2020).",
+    EntropyTemperatureScaling="Entropy-based temperature scaling, T = softplus(w ln H + b) (Balanya et al. 2022).",
+    HistogramBinning="Histogram binning of each class against the rest (Zadrozny & Elkan 2001).",
+    IRM="Multi-class isotonic regression, one map for all N x K pairs (Zhang et al. 2020).",
+    IsotonicCalibration="Isotonic regression of each class against the rest (Zadrozny & Elkan 2002).",
+    IsotonicTopLabel="Isotonic regression of the top-label confidence (Zadrozny & Elkan 2002).",
+    MatrixScaling="Matrix scaling, softmax(W z + b) (Guo et al. 2017, section 4.2; ODIR: Kull et al. 2019).",
+    MeanReplacement="Every confidence becomes the validation accuracy, whatever the input (Chidambaram & Ge 2024).",
+    ParameterizedTemperatureScaling="Parameterized temperature scaling, T from a small network (Tomani et al. "
+    "2022).",
+    PlattScaling="Platt scaling of each class's log-odds against the rest (Platt 1999).",
+    QuadraticScaling="Quadratic scaling, sigmoid(a l^2 + b l + c) of the log-odds l (Berta et al. 2026).",
+    SplineCalibration="Spline calibration of the top-label confidence (Gupta et al. 2021).",
+    StructuredMatrixScaling="Structured matrix scaling (SMS), softmax((I + diag v + M) x + b) (Berta et al. 2026).",
+    StructuredVectorScaling="Structured vector scaling (SVS), softmax((1 + v) x + b) (Berta et al. 2026).",
+    TemperatureScaling="Temperature scaling, softmax(z / T) (Guo et al. 2017, eq. 9).",
+    VectorScaling="Vector scaling, softmax(w * z + b) with one w and b a class (Guo et al. 2017, section 4.2).",
+    VennAbers="Inductive Venn-Abers prediction of each class against the rest (Vovk et al. 2015).",
+)
 # What tables print, `TS`; what two of them share stands for neither.
 _NAMES = [*_LINES, "LabelShiftCorrection", "SklearnCalibrator"]
 _INITIALS = Counter(map(initials, _NAMES))

@@ -4,7 +4,6 @@ So a command line that is wrong, or a file that is missing, is refused before to
 """
 
 import ast
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -94,18 +93,6 @@ def lazy(
     vars(module)["_called"], vars(module)["_any_arrays"] = called, any_arrays
     vars(module)["__all__"] = exported
     module.__class__ = _LazyFunction if called else _LazyPackage
-
-
-_CLASS = re.compile(r'^class (\w+)\((.*)\):.*\n    """(.+?)(?:"""|$)', re.MULTILINE)
-
-
-def lines_on_classes(package: str) -> dict[str, str]:
-    """One line on each class that a package exports and that is no `ABC` itself: the first of its docstring."""
-    init = Path(str(sys.modules[package].__file__))
-    exported = {alias.name for alias, _ in _imports(init) if alias.asname}
-    texts = (file.read_text(encoding="utf-8") for file in init.parent.glob("*.py"))
-    classes = sorted(found for text in texts for found in _CLASS.findall(text))
-    return {name: line for name, bases, line in classes if name in exported and "ABC" not in bases}
 
 
 def load(package: ModuleType) -> None:

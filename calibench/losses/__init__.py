@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from calibench.ground.family import Family
-from calibench.ground.lazily import lazy, lines_on_classes
+from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.losses.base import CalibrationLoss as CalibrationLoss
@@ -73,7 +73,54 @@ if TYPE_CHECKING:
     from calibench.losses.validation_steered import signed_focal_loss as signed_focal_loss
 
 
-LOSSES = Family("losses", "CalibrationLoss", lines_on_classes(__name__))
+# What each is, and where it is from: the first line of its docstring.
+LOSSES = Family(
+    "losses",
+    "CalibrationLoss",
+    dict(
+        ACLSLoss="Adaptive and conditional label smoothing, ACLS (Park et al. 2023).",
+        AURCLoss="Batch-coupled: cross-entropy weighted by the rank of confidence, AURC (Zhou et al. 2025).",
+        AdaFocalLoss="AdaFocal: focal loss whose gamma follows each bin's calibration (Ghosh et al. 2022).",
+        AvUCLoss="Batch-coupled: cross-entropy + weight * AvUC, hard threshold (Krishnan and Tickoo 2020).",
+        BSCEGRALoss="BSCE-GRA: cross-entropy's gradient weighted by a constant Brier norm (Lin et al. 2025).",
+        BalancedSoftmaxLoss="Balanced softmax cross-entropy, logit adjustment with tau = 1 (Ren et al. 2020, eq. 3).",
+        BrierLoss="Brier score, sum_k (p_k - Y_k)^2, in [0, 2]; strictly proper (Brier 1950).",
+        BrierWeightedLoss="Brier-score-weighted cross-entropy, BSCE (Lin et al. 2025).",
+        ClassBalancedLoss="Class-balanced cross-entropy, -w_y log p_y (Rajpurkar et al. 2017, CheXNet, section 2.1).",
+        ConfidencePenaltyLoss="Confidence penalty, cross-entropy - weight * entropy (Pereyra et al. 2017).",
+        CorrectnessRankingLoss="Batch-coupled: cross-entropy + weight * correctness ranking, CRL (Moon et al. 2020, "
+        "eq. 2).",
+        CrossEntropyLoss="Cross-entropy, -log p_y (torch.nn.functional.cross_entropy).",
+        DCALoss="Batch-coupled: cross-entropy + weight * |mean confidence - accuracy| (Liang et al. 2020).",
+        DualFocalGRALoss="DFL-GRA: dual focal loss with a constant factor (Lin et al. 2025).",
+        DualFocalLoss="Dual focal loss, -(1 - p_y + p_j)^gamma log p_y (Tao et al. 2023).",
+        ECEWeightedLoss="Batch-coupled: ECE-CE, cross-entropy weighted by calibration error (Lin et al. 2025).",
+        FLSDGRALoss="FLSD-GRA: sample-dependent focal loss with a constant factor (Lin et al. 2025).",
+        FLSDLoss="Sample-dependent focal loss, FLSD-53 (Mukhoti et al. 2020).",
+        FocalCalibrationLoss="Focal calibration loss, focal + weight * ||p - Y||^2 (Liang et al. 2024, eq. 10-12).",
+        FocalGRALoss="FL-GRA: focal loss with a constant factor (Lin et al. 2025).",
+        FocalLoss="Focal loss, -(1 - p_y)^gamma log p_y (Lin et al. 2017; Mukhoti et al. 2020).",
+        GenerativeCrossEntropy="Batch-coupled: generative cross-entropy, -log p(x | y) (Zhan, Zhou and Shen 2026, eq. "
+        "4-7).",
+        GenerativeFocalLoss="Batch-coupled: GCE with focal modulation, AFL+GCE (Zhan, Zhou and Shen 2026, eq. 9 and "
+        "16).",
+        ImportedLoss="Any loss by import path: a function of (logits, target), or a class of such (this package).",
+        InverseFocalLoss="Inverse focal loss, -(1 + p_y)^gamma log p_y (Wang, Feng and Zhang 2021).",
+        LDAMLoss="Label-distribution-aware margin loss, LDAM (Cao et al. 2019, eq. 12-13).",
+        LabelSmoothingLoss="Label smoothing (Szegedy et al. 2016; Mueller et al. 2019).",
+        LogitAdjustedLoss="Logit-adjusted cross-entropy for long-tailed data (Menon et al. 2021, eq. 10).",
+        LogitNormLoss="Logit normalisation, LogitNorm (Wei et al. 2022, eq. 5).",
+        MDCALoss="Batch-coupled: any loss + MDCA, class by class (Hebbalaguppe et al. 2022).",
+        MMCELoss="Batch-coupled: cross-entropy + weight * MMCE squared (Kumar et al. 2018).",
+        MarginLoss="Margin-based label smoothing, MbLS (Liu et al. 2022).",
+        MaxEntLoss="Focal loss + maximum-entropy constraints, MaxEnt loss (Neo, Winkler and Chen 2024).",
+        PolyLoss="Poly-1, -log p_y + epsilon (1 - p_y) (Leng et al. 2022, eq. 5).",
+        SoftAvUCLoss="Batch-coupled: cross-entropy + weight * S-AvUC, soft AvUC (Karandikar et al. 2021).",
+        SoftBinnedECELoss="Batch-coupled: cross-entropy + weight * SB-ECE, soft-binned ECE (Karandikar et al. 2021).",
+        WeightedMMCELoss="Batch-coupled: cross-entropy + weight * weighted MMCE (Kumar et al. 2018).",
+        WeightedSum="Weighted sum of losses, sum_l weight_l loss_l (this package).",
+    ),
+)
 
 
 lazy(__name__, any_arrays=True)

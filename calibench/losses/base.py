@@ -134,7 +134,7 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         return loss
 
 
-class PerExampleLoss(CalibrationLoss, ABC):
+class PerExampleLoss(CalibrationLoss):
     """A loss that is the mean of one value per example (this package).
 
     Of an example whose target is a distribution over the classes it is the expectation, sum_k q_k l(z, k).

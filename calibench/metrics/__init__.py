@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from calibench.ground.family import Family
-from calibench.ground.lazily import lazy, lines_on_classes
+from calibench.ground.lazily import lazy
 from calibench.metrics.titles import MORE, NEITHER, MetricEntry, Title, rate, signed, signed_rate
 
 if TYPE_CHECKING:
@@ -83,18 +83,22 @@ if TYPE_CHECKING:
     from calibench.metrics.unbinned import sweep_calibration_error as sweep_calibration_error
 
 
-# The metric classes and their values. Those of whole sets, which have a line here, are defined by the evaluation.
+# The metric classes and their values. Those of whole sets, which take a recalibration or a validation set, are
+# defined by the evaluation.
 TABLE = dict(
     AdaptiveCalibrationError=MetricEntry(
+        "Adaptive calibration error, AdaECE (Nguyen and O'Connor 2015; Mukhoti et al. 2020).",
         {"adaptive_ece": rate("AdaECE")},
         {"reference": {"adaptive_ece_reference": rate("AdaECE as coded")}},
         formula="calibench.metrics.formulas.EqualMassError",
     ),
     AdaptiveClasswiseCalibrationError=MetricEntry(
+        "Adaptive classwise calibration error, ACE (Nixon et al. 2019).",
         {"adaptive_classwise_ece": rate("ACE")},
         {"reference": {"adaptive_classwise_ece_reference": rate("ACE as coded")}},
     ),
     BrierDecomposition=MetricEntry(
+        "Brier score = calibration + refinement + within-bin remainder (Murphy 1973).",
         {
             "brier_calibration": Title("Brier calibration"),
             "brier_refinement": Title("Brier refinement"),
@@ -102,28 +106,38 @@ TABLE = dict(
         },
         name="brier_decomposition",
     ),
-    BrierScore=MetricEntry({"brier": Title("Brier", largest=2.0)}),
+    BrierScore=MetricEntry(
+        "Brier score, summed over classes (Brier 1950).",
+        {"brier": Title("Brier", largest=2.0)},
+    ),
     CalibrationError=MetricEntry(
+        "Expected (ECE), RMS or maximum calibration error (Naeini et al. 2015; Guo et al. 2017).",
         {"ece": rate("ECE")},
         {"l2": {"rmsce": rate("RMSCE")}, "max": {"mce": rate("MCE")}},
         formula="calibench.metrics.formulas.EqualWidthError",
     ),
     ClasswiseCalibrationError=MetricEntry(
+        "Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).",
         {"classwise_ece": rate("ClasswiseECE")},
         {"reference": {"classwise_ece_reference": rate("ClasswiseECE as coded")}},
         formula="calibench.metrics.formulas.ClasswiseError",
     ),
     ConformalSets=MetricEntry(
+        "Coverage and size of split-conformal prediction sets: LAC, APS, RAPS (Angelopoulos and Bates 2021).",
         {
             f"{kind}_{what}": signed(f"{kind.upper()} {what.replace('_', ' ')}", NEITHER)
             for kind in ("lac", "aps", "raps")
             for what in ("coverage", "size", "worst_class")
         },
         name="conformal",
-        line="Coverage and size of split-conformal prediction sets: LAC, APS, RAPS (Angelopoulos and Bates 2021).",
     ),
-    ConfusionMatrix=MetricEntry({"confusion": Title("confusion", NEITHER)}, of_labelled_sets=False),
+    ConfusionMatrix=MetricEntry(
+        "Confusion matrix: examples by target (row) and prediction (column) (this package).",
+        {"confusion": Title("confusion", NEITHER)},
+        of_labelled_sets=False,
+    ),
     CorpDecomposition=MetricEntry(
+        "CORP decomposition of the Brier score, S = MCB - DSC + UNC (Dimitriadis et al. 2021).",
         {
             "corp_mcb": Title("CORP MCB"),
             "corp_dsc": Title("CORP DSC", MORE),
@@ -138,6 +152,7 @@ TABLE = dict(
         name="corp",
     ),
     DebiasedCalibrationError=MetricEntry(
+        "Debiased calibration error over bins of equal mass (Kumar et al. 2019).",
         {"debiased_ece": rate("debiased CE")},
         {
             "top_label 1": {"debiased_ece_l1": rate("debiased CE, p = 1")},
@@ -145,22 +160,37 @@ TABLE = dict(
             "marginal 1": {"debiased_ece_marginal_l1": rate("debiased marginal CE, p = 1")},
         },
     ),
-    ErrorRate=MetricEntry({"error": rate("Error")}),
+    ErrorRate=MetricEntry(
+        "Classification error: the share of wrong predictions, 1 - accuracy (this package).",
+        {"error": rate("Error")},
+    ),
     GroupError=MetricEntry(
+        "Errors of many-, medium- and few-shot classes and of head, middle and tail (Liu et al. 2019).",
         {
             f"error_{group.replace('-', '_')}": rate(f"Error {group}")
             for group in ("many-shot", "medium-shot", "few-shot", "head", "middle", "tail")
         },
         name="group_error",
     ),
-    KolmogorovSmirnovCalibrationError=MetricEntry({"ks": rate("KS")}),
+    KolmogorovSmirnovCalibrationError=MetricEntry(
+        "Kolmogorov-Smirnov calibration error, KS (Gupta et al. 2021).",
+        {"ks": rate("KS")},
+    ),
     KuiperCalibrationError=MetricEntry(
+        "Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).",
         {"kuiper": rate("Kuiper")},
         formula="calibench.metrics.formulas.KuiperCalibrationError",
     ),
-    LipschitzCalibrationError=MetricEntry({"lipschitz_ce": rate("smCE")}),
-    NegativeLogLikelihood=MetricEntry({"nll": Title("NLL")}),
+    LipschitzCalibrationError=MetricEntry(
+        'Lipschitz ("smooth") calibration error, smCE (Kakade and Foster 2008; Błasiok et al. 2023).',
+        {"lipschitz_ce": rate("smCE")},
+    ),
+    NegativeLogLikelihood=MetricEntry(
+        "Negative log-likelihood in nats (Good 1952).",
+        {"nll": Title("NLL")},
+    ),
     OutOfDistribution=MetricEntry(
+        "Out-of-distribution detection: AUROC, AUPR and FPR@95TPR (Hendrycks and Gimpel 2017).",
         {
             "ood_auroc": rate("OOD AUROC", MORE),
             "ood_aupr_in": rate("OOD AUPR in", MORE),
@@ -170,9 +200,16 @@ TABLE = dict(
         of_labelled_sets=False,
         name="ood",
     ),
-    OverconfidenceError=MetricEntry({"overconfidence_error": rate("OE")}),
-    PerClassError=MetricEntry({"class_error": rate("class error")}),
+    OverconfidenceError=MetricEntry(
+        "Overconfidence error, OE (Thulasidasan et al. 2019).",
+        {"overconfidence_error": rate("OE")},
+    ),
+    PerClassError=MetricEntry(
+        "Error among the examples of each class (this package).",
+        {"class_error": rate("class error")},
+    ),
     Refinement=MetricEntry(
+        "Refinement after a temperature, and calibration part, of NLL and Brier score (Berta et al. 2025).",
         {
             "nll_refinement": signed("NLL refinement"),
             "nll_calibration": signed("NLL calibration"),
@@ -180,9 +217,9 @@ TABLE = dict(
             "brier_calibration_crossfit": signed("Brier calibration, cross-fitted"),
         },
         name="refinement",
-        line="Refinement after a temperature, and calibration part, of NLL and Brier score (Berta et al. 2025).",
     ),
     RiskCoverage=MetricEntry(
+        "Area under the risk-coverage curve, AURC (Geifman and El-Yaniv 2017; Geifman et al. 2019).",
         {
             "aurc": rate("AURC"),
             "excess_aurc": rate("excess AURC"),
@@ -191,11 +228,13 @@ TABLE = dict(
         },
     ),
     SmoothCalibrationError=MetricEntry(
+        "Smooth calibration error, smECE (Błasiok and Nakkiran 2024).",
         {"smooth_ece": rate("smECE")},
         {"logit": {"smooth_ece_logit": rate("smECE of logits")}},
         formula="calibench.metrics.smoothing.SmoothError",
     ),
     SpiegelhalterZ=MetricEntry(
+        "Spiegelhalter's Z statistic of the top-label Brier score (Spiegelhalter 1986).",
         {
             "spiegelhalter_z": Title("Spiegelhalter Z", NEITHER),
             "spiegelhalter_p": Title("Spiegelhalter p", NEITHER),
@@ -203,22 +242,30 @@ TABLE = dict(
         name="spiegelhalter",
     ),
     SquaredKernelCalibrationError=MetricEntry(
-        {"skce": Title("SKCE"), "skce_p": Title("SKCE p", NEITHER)}
+        "Squared kernel calibration error, SKCE, unbiased (Widmann et al. 2019, table 1).",
+        {"skce": Title("SKCE"), "skce_p": Title("SKCE p", NEITHER)},
     ),
-    SweepCalibrationError=MetricEntry({"ece_sweep": rate("ECE sweep")}),
+    SweepCalibrationError=MetricEntry(
+        "Calibration error with monotonic sweep, ECE_sweep (Roelofs et al. 2022, eq. 8).",
+        {"ece_sweep": rate("ECE sweep")},
+    ),
     ThresholdedAdaptiveCalibrationError=MetricEntry(
+        "Thresholded adaptive calibration error, TACE (Nixon et al. 2019).",
         {"tace": rate("TACE")},
         {"reference": {"tace_reference": rate("TACE as coded")}},
     ),
-    UnderconfidenceError=MetricEntry({"underconfidence_error": rate("UE")}),
+    UnderconfidenceError=MetricEntry(
+        "Underconfidence error, the mirror image of Thulasidasan et al. 2019's OE (this package).",
+        {"underconfidence_error": rate("UE")},
+    ),
     VariationalCalibrationError=MetricEntry(
+        "Variational L1 calibration error of the whole distribution, a lower bound (Berta et al. 2026).",
         {
             "variational_error": signed_rate("variational L1"),
             "variational_overconfidence": signed_rate("variational over"),
             "variational_underconfidence": signed_rate("variational under"),
         },
         {"2": {"variational_error_l2": signed_rate("variational L2")}},
-        line="Variational L1 calibration error of the whole distribution, a lower bound (Berta et al. 2026).",
     ),
 )
 
@@ -233,11 +280,10 @@ PANEL = (
     "SmoothCalibrationError",
 )
 
-_LINES = lines_on_classes(__name__)
 METRIC_CLASSES = Family(
     "metrics",
     "CalibrationMetric",
-    {name: entry.line or _LINES[name] for name, entry in TABLE.items()},
+    {name: entry.line for name, entry in TABLE.items()},
     values={value: name for name, entry in TABLE.items() for value in entry.names},
 )
 

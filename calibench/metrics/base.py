@@ -27,7 +27,7 @@ _SMALLEST_BUFFER = 1 << 12
 _PIECE = 1 << 14  # pairs
 
 
-class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells, ABC):
+class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):
     """Calibration metric: the base class of all metrics here (this package).
 
     Where a class says nothing else, `update` adds a batch of probabilities (N, K) and class indices (N,), and `compute`

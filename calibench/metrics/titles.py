@@ -49,21 +49,21 @@ class MetricEntry:
     """A metric class in the table of the family.
 
     Attributes:
+        line: What it is, and where it is from: the first line of its docstring.
         values: What files call its value, or each of its values in the order of `compute`, with their titles.
         variants: The same for other arguments, by these: MCE is ECE with the norm `max`.
         of_labelled_sets: Whether it takes probabilities and targets and gives numbers, or one for each class.
         name: What a command line may call all of its values.
         formula: Path of the formula that it is, in a module without torchmetrics. Of a class of the panel floor,
             p-value and interval follow from it, and a class that nobody writes is made of it.
-        line: The first line of its docstring, where the class is of another package.
     """
 
+    line: str
     values: Mapping[str, Title]
     variants: Mapping[str, Mapping[str, Title]] = field(default_factory=dict)
     of_labelled_sets: bool = True
     name: str = ""
     formula: str = ""
-    line: str = ""
 
     @property
     def names(self) -> list[str]:

@@ -22,7 +22,7 @@ class RootOfSquares(EqualWidthError):
 
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> str:
-    entry = MetricEntry({"root": rate("root")}, formula=f"{__name__}.RootOfSquares")
+    entry = MetricEntry("RMS.", {"root": rate("root")}, formula=f"{__name__}.RootOfSquares")
     monkeypatch.setitem(M.TABLE, "RootOfSquares", entry)
     for name in ("RootOfSquares", "root_of_squares"):  # what was made is kept
         monkeypatch.setattr(of_formula, name, None, raising=False)
