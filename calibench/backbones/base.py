@@ -30,9 +30,13 @@ class Backbone(nn.Module, ABC):
 
     Every subclass takes `num_classes` as a keyword; the data module says the number once and the
     command line links it here. Its subclasses are known by their short names in a YAML.
+
+    Attributes:
+        is_trained: Whether its weights, last layer included, are those of a training on so many classes that is over.
     """
 
     num_classes: int
+    is_trained: bool = False
 
     @abstractmethod
     def forward(self, inputs: Tensor) -> Tensor:
@@ -46,11 +50,6 @@ class Backbone(nn.Module, ABC):
         otherwise overrides it.
         """
         return any(rate > 0 for module in self.modules() for rate in _drop_rates(module))
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether its weights, last layer included, are those of a training on so many classes that is over."""
-        return False
 
     def title(self) -> str:
         """What messages call the network."""

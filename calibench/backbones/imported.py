@@ -43,7 +43,8 @@ class ImportedBackbone(Backbone):
             given = {"num_classes": num_classes, **given}
         check_arguments(name, make, given)
         self._argument_names = parameters_of(make)
-        self._is_trained = given.get("weights") is not None and not replace_head
+        # torchvision's networks take trained weights so
+        self.is_trained = given.get("weights") is not None and not replace_head
         with one_line_of(f"`{name}` cannot be made", Exception):
             self.network = make(**given)
         if not isinstance(self.network, nn.Module):
@@ -52,11 +53,6 @@ class ImportedBackbone(Backbone):
             )
         if replace_head:
             _replace_last_linear(self.network, num_classes, name)
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether it was given `weights` as torchvision's networks take them, and kept its last layer."""
-        return self._is_trained
 
     def title(self) -> str:
         """The import path."""
@@ -67,11 +63,7 @@ class ImportedBackbone(Backbone):
         return self._argument_names
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (N, num_classes) of a batch of whatever the network takes.
-
-        Raises:
-            UsageError: The network gives something else than one tensor.
-        """
+        """Logits (N, num_classes) of a batch of whatever the network takes; a UsageError if it gives something else."""
         if inputs.shape[0] == 0:  # one of several processes; networks reshape by the number of rows
             return sum(
                 (parameter.sum() * 0 for parameter in self.network.parameters()),

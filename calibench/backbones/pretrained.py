@@ -163,13 +163,8 @@ class TimmBackbone(Backbone):
         if cifar_stem:
             _use_cifar_stem(self.network, name)
         self._warn_if_small = _has_imagenet_stem(self.network)
-        self.pretrained = pretrained
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether timm's weights are of so many classes, so that none of them was replaced."""
         config: Any = getattr(self.network, "pretrained_cfg", {})
-        return self.pretrained and config.get("num_classes") == self.num_classes
+        self.is_trained = pretrained and config.get("num_classes") == num_classes
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (N, num_classes) of images (N, in_channels, H, W)."""

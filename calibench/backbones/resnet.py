@@ -51,7 +51,7 @@ class _ResNet(Backbone, ABC):
         bottlenecks: Whether a block is a bottleneck or has two 3x3 convolutions.
         padded: Whether shortcuts are without parameters.
         pool: Side of what is left of an image.
-        he: Whether convolutions are initialised as by He et al., not as by PyTorch.
+        he: Whether convolutions are initialised as by He et al. 2015 (fan-out), not as by PyTorch.
     """
 
     depths: ClassVar[tuple[int, ...]]
@@ -70,8 +70,9 @@ class _ResNet(Backbone, ABC):
         block = Bottleneck if self.bottlenecks else BasicBlock
         self.features = self._layers(block, in_channels)
         self.fc = nn.Linear(self.planes[-1] * block.expansion * self.pool**2, num_classes)
-        if self.he:
-            _initialise_he(self)
+        for module in self.modules():
+            if self.he and isinstance(module, nn.Conv2d):  # N(0, 2 / (k * k * out_channels))
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (N, num_classes) of images (N, in_channels, H, W)."""
@@ -181,10 +182,3 @@ def average_pool(maps: Tensor, side: int) -> Tensor:
     ]
     means = [maps[:, :, rows, columns].mean((2, 3)) for rows, columns in product(*windows)]
     return torch.stack(means, dim=2).flatten(1)
-
-
-def _initialise_he(network: nn.Module) -> None:
-    """Draw convolutions from N(0, 2 / (k * k * out_channels)) (He et al. 2015, fan-out)."""
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

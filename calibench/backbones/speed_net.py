@@ -43,10 +43,8 @@ class SpeedNet(Backbone):
         self.whiten = nn.Conv2d(in_channels, whitened, 2)
         self.whiten.weight.requires_grad_(False)
         self.whiten.bias = nn.Parameter(torch.zeros(whitened))
-        channels = [whitened, *widths]
-        blocks = map(_Block, channels, widths)
-        self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(channels[-1], num_classes, bias=False)
+        self.blocks = nn.Sequential(*map(_Block, (whitened, *widths), widths))
+        self.head = nn.Linear(widths[-1], num_classes, bias=False)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (N, num_classes) of images (N, in_channels, H, W)."""

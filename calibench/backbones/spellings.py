@@ -22,13 +22,8 @@ def spelled_out_network(given: Any) -> Any:
     """A network named by a short spelling, by itself or as a block, as the block it stands for; all else as it is.
 
     A name without a library is a class of ours or a plug-in, else timm's, else torchvision's. `pretrained: true` of a
-    network of torchvision is its best weights with another last layer.
-
-    Args:
-        given: The name of a class or a block `{class_path, init_args}`.
-
-    Raises:
-        UsageError: There is no such library, or it has no such network.
+    network of torchvision is its best weights with another last layer. A library or a network that there is not is a
+    UsageError.
     """
     path = given.get("class_path") if isinstance(given, Mapping) else given
     if not isinstance(path, str):

@@ -54,9 +54,10 @@ class GlobalPoolingCNN(Backbone):
         super().__init__()
         self.word_dropout = unit_interval("word_dropout", word_dropout)
         self.num_classes, self.embedding_dim = num_classes, embedding_dim
-        self.embedding = (
-            None if vocab_size is None else _embedding(vocab_size, embedding_dim, embedding_std)
-        )
+        self.embedding = None
+        if vocab_size is not None:
+            self.embedding = nn.Embedding(vocab_size, embedding_dim, padding_idx=0)
+            nn.init.normal_(self.embedding.weight[1:], std=embedding_std)
         # Layers of images of height 1: word vectors (N, L, D) are such images with their channels last,
         # which a CPU pools several times faster than it does rows (N, D, L).
         self.features = nn.Sequential(
@@ -124,13 +125,6 @@ class GlobalPoolingCNN(Backbone):
             )
         vectors: Tensor = self.embedding(inputs)
         return vectors
-
-
-def _embedding(vocab_size: int, dim: int, std: float) -> nn.Embedding:
-    embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
-    with torch.no_grad():
-        embedding.weight[1:].normal_(std=std)
-    return embedding
 
 
 @torch.no_grad()

@@ -35,8 +35,7 @@ Rule = Callable[[Floats, Floats, float], Floats]
 
 
 def _share(gap: Floats) -> Floats:
-    shares: Floats = np.sign(gap) * np.clip(np.abs(gap) / FULL_GAP, SMALLEST_SHARE, 1)
-    return shares
+    return np.sign(gap) * np.clip(np.abs(gap) / FULL_GAP, SMALLEST_SHARE, 1)
 
 
 # (temperatures, gaps, step) -> temperatures
@@ -80,7 +79,6 @@ class AdaptiveTemperatureScaling(Calibrator):
             ECE of .97 %, `"clamped"` from 1 .359 (higher in 11 of 14) and 1.02 %: by `"clamped"` a bin
             whose validation examples are all right sinks as long as rounds last. `"linear"` is still on
             its way at round 200 from 1.
-
         shrinkage: As for `Calibrator`: the mixture, and the round is kept that has the smallest sum of ECE and the
             prior, the mean over examples of (ln T)^2 / (2 0.5^2 n).
 
@@ -138,7 +136,6 @@ class AdaptiveTemperatureScaling(Calibrator):
 
     @property
     def at_bound(self) -> bool:
-        """Whether the temperature of a bin is the smallest or the largest that is allowed."""
         bounds = (self.min_temperature, self.max_temperature)
         return self.fitted and is_bound(self.temperatures, bounds)
 

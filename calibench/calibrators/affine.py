@@ -9,14 +9,7 @@ from torch import Tensor
 
 from calibench.calibrators import likelihood
 from calibench.calibrators.base import Calibrator
-from calibench.calibrators.likelihood import (
-    Blocks,
-    Hessian,
-    Penalty,
-    ValueAndGradient,
-    lbfgs_minimum,
-    newton_minimum,
-)
+from calibench.calibrators.likelihood import Penalty, ValueAndGradient, lbfgs_minimum
 from calibench.calibrators.temperature import (
     TemperatureWithMixture,
     in_blocks,
@@ -79,7 +72,7 @@ class DiagonalAffine(Affine):
         start = weight.new_tensor([[scale], [0.0]]).repeat(1, logits.shape[1])
         penalty = self._penalty(*logits.shape).to(weight)
 
-        def blocks() -> Blocks:
+        def blocks() -> likelihood.Blocks:
             parts = in_blocks(logits, target, weight)  # features of all rows would be another copy
             return ((self._features(rows), labels, shares) for rows, labels, shares in parts)
 
@@ -157,7 +150,7 @@ class FullAffine(Affine):
             more, more_gradient = penalty(matrix)
             return value + more, gradient + more_gradient
 
-        def hessian(matrix: Tensor) -> Hessian:
+        def hessian(matrix: Tensor) -> likelihood.Hessian:
             of_likelihood = likelihood.full_hessian(features, weight, matrix)
             return lambda direction: of_likelihood(direction) + penalty.hessian_product(direction)
 
@@ -165,7 +158,7 @@ class FullAffine(Affine):
             return likelihood.class_factors(features, weight, matrix, penalty)
 
         if penalty.factors.any():
-            fitted = newton_minimum(objective, hessian, factors, start)
+            fitted = likelihood.newton_minimum(objective, hessian, factors, start)
         else:
             fitted = self._stopped_early(objective, start, likelihood.shared_factor(features))
         self.weight, self.bias = fitted[:, :-1].clone(), fitted[:, -1].clone()
@@ -297,7 +290,6 @@ class Structured(Affine, ABC):
 
     @property
     def fitted(self) -> bool:
-        """Whether `fit` has been called, or a fitted state been loaded."""
         return super().fitted and self.first.fitted
 
     def parameters_dict(self) -> dict[str, float | list[float]]:

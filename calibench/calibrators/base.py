@@ -175,7 +175,6 @@ class Calibrator(TakesSavedShapes, ABC):
         return {name: getattr(self, name).tolist() for name in self.reported if self.fitted}
 
     def extra_repr(self) -> str:
-        """What was fitted: numbers, and the shapes of longer lists."""
         names = (self.reported or self.fitted_buffers) if self.fitted else ()
         shown = {name: getattr(self, name) for name in names}
         return ", ".join(
@@ -280,10 +279,8 @@ def _with_mean_one(weight: Tensor, target: Tensor) -> Tensor:
 def keep_argmax(values: Tensor, logits: Tensor) -> Tensor:
     """Give the entries of `values` (N, K) the maxima of `logits` (N, K), ties included.
 
-    For maps that are increasing in exact arithmetic: two logits one rounding apart may come out
-    equal, and two equal ones apart, because a vectorised `exp` differs from the scalar one in the
-    last bit. Entries of the largest logit get its value, the others stay at least one rounding
-    below.
+    For maps that are increasing in exact arithmetic: two logits one rounding apart may come out equal, and two equal
+    ones apart, because a vectorised `exp` differs from the scalar one in the last bit.
     """
     top_logit, index = logits.max(dim=1, keepdim=True)
     top = values.gather(1, index)
@@ -314,11 +311,7 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
 
 
 class LabelProbabilities(nn.Module):
-    """Calibrated probabilities of several labels: a sigmoid and a calibrator of each (this package).
-
-    Args:
-        calibrators: The fitted calibrator of each label, the same for all or others; None for the sigmoid alone.
-    """
+    """Calibrated probabilities of several labels: a sigmoid and a fitted calibrator, if any, of each (this package)."""
 
     def __init__(self, calibrators: Sequence[Calibrator | None]) -> None:
         super().__init__()

@@ -68,11 +68,8 @@ def surely_best(losses: Tensor, calibrators: Sequence[Calibrator]) -> int:
 
     That is by two standard errors of their paired difference, for structured vector scaling by 1.5, as it is drawn to
     the temperature, and for the probabilities as they are by 600 / n: what a mixture costs is seen in each of n
-    examples, and what it saves only in errors, of which few examples have few.
-
-    Args:
-        losses: Loss of the probabilities as they are and of each calibrator on each example, (1 + C, N).
-        calibrators: The calibrators.
+    examples, and what it saves only in errors, of which few examples have few. The losses, (1 + C, N), are those of the
+    probabilities as they are and of each calibrator.
     """
     n, position = losses.shape[1], fallback(calibrators)
     gain = losses[position] - losses
@@ -99,8 +96,7 @@ class CrossValidatedCalibration(Calibrator):
 
     Each candidate, and the probabilities as they are, is fitted on all folds but one and scored on that one.
     Temperature scaling is taken, without it nothing, unless another's NLL is surely lower, see `surely_best`: then the
-    lowest of those. The choice is fitted on all
-    examples. Fewer than 20 are not cut into folds.
+    lowest of those. The choice is fitted on all examples. Fewer than 20 are not cut into folds.
 
     Args:
         calibrators: What there is to choose from; None for seven that were the best of some real set: temperature
@@ -144,7 +140,6 @@ class CrossValidatedCalibration(Calibrator):
 
     @property
     def at_bound(self) -> bool:
-        """Whether the fit of the choice ended at a bound."""
         return self.fitted and self.choice.at_bound
 
     @property
@@ -260,15 +255,12 @@ class SklearnCalibrator(Calibrator, ABC):
 
     @property
     def fitted(self) -> bool:
-        """Whether `fit` has been called, or a fitted state been loaded."""
         return self.estimator_ is not None
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What a state holds: the fitted estimator and the number of classes."""
         return {"estimator": self.estimator_, "num_classes": self.num_classes}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Take over what `get_extra_state` gave."""
         self.estimator_, self.num_classes = state["estimator"], state["num_classes"]
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:

@@ -71,9 +71,8 @@ class Smoothed(Calibrator, ABC):
 class IsotonicCalibration(Smoothed, OneVsRest):
     """Isotonic regression of each class against the rest (Zadrozny & Elkan 2002).
 
-    Isotonic regression on p_k, linear between its knots, constant outside; rows are
-    normalised. Without `shrinkage` an exact 0 stays (log-probability -inf, an infinite NLL if that class is the
-    target) unless `smoothing` is positive.
+    Isotonic regression on p_k, linear between its knots, constant outside; rows are normalised. Without `shrinkage` an
+    exact 0 stays (log-probability -inf, an infinite NLL if that class is the target) unless `smoothing` is positive.
 
     Public code that differs: Mix-n-Match's IROvA adds 1e-9 p and leaves the rows unnormalised.
     """
@@ -100,7 +99,6 @@ class IsotonicTopLabel(Smoothed, ConfidenceMap):
         return knots, smoothed(values, len(confidence), self.smoothing)
 
     def calibrated(self, confidence: Tensor) -> Tensor:
-        """The isotonic map at confidences of any shape."""
         return interpolate(confidence, self.knots, self.values)
 
 
@@ -198,7 +196,9 @@ def with_a_hit(count: Floats, hits: Floats) -> Floats:
     start = (-1.0, -1.0)
     corners = [start]
     for point in sums:
-        _push(corners, point)
+        while len(corners) > 1 and _cross(corners[-2], corners[-1], point) <= 0:
+            corners.pop()
+        corners.append(point)
     corners.reverse()
     values = []
     for before, point in pairwise(sums):
@@ -211,12 +211,6 @@ def with_a_hit(count: Floats, hits: Floats) -> Floats:
                 corners.pop()
             corners.append(start)
     return np.array([*values, 1.0])
-
-
-def _push(corners: list[Point], point: Point) -> None:
-    while len(corners) > 1 and _cross(corners[-2], corners[-1], point) <= 0:
-        corners.pop()
-    corners.append(point)
 
 
 def _cross(a: Point, b: Point, c: Point) -> float:

@@ -46,23 +46,20 @@ class BiasCorrectedTemperatureScaling(Calibrator):
         scaled, k = logits / start, logits.shape[1]
 
         def objective(parameters: Tensor) -> tuple[float, Tensor]:
-            slope, bias = parameters[:1], parameters[1:]
+            """With the prior of T at the logarithm of the slope, so that T is positive."""
+            slope = parameters[:1].exp() if self.shrinkage else parameters[:1]
             blocks = in_blocks(scaled, target, weight)
-            value, (by_slope, by_bias) = diagonal_nll(blocks, slope.expand(k), bias)
-            return value, torch.cat([by_slope.sum(dim=0, keepdim=True), by_bias])
-
-        def with_prior(parameters: Tensor) -> tuple[float, Tensor]:
-            """The objective with the prior of T, at the logarithm of the slope, so that T is positive."""
-            slope = parameters[:1].exp()
-            value, gradient = objective(torch.cat([slope, parameters[1:]]))
-            log_inverse = parameters[:1] - math.log(start)
-            gradient[:1] = gradient[:1] * slope + prior * log_inverse
-            return value + prior * float(log_inverse) ** 2 / 2, gradient
+            value, (by_slope, by_bias) = diagonal_nll(blocks, slope.expand(k), parameters[1:])
+            by_first = by_slope.sum(dim=0, keepdim=True)
+            if self.shrinkage:
+                log_inverse = parameters[:1] - math.log(start)
+                by_first = by_first * slope + prior * log_inverse
+                value += prior * float(log_inverse) ** 2 / 2
+            return value, torch.cat([by_first, by_bias])
 
         first = logits.new_zeros(k + 1)
         first[0] = 0 if self.shrinkage else 1
-        minimised = with_prior if self.shrinkage else objective
-        found = lbfgs_minimum(minimised, first, max_iter=VECTOR_ITERATIONS)
+        found = lbfgs_minimum(objective, first, max_iter=VECTOR_ITERATIONS)
         slope = found[0].exp() if self.shrinkage else found[0]
         self.temperature, self.bias = start / slope, found[1:].clone()
 
@@ -122,12 +119,10 @@ class LabelShiftCorrection(Calibrator, ABC):
 
     @property
     def fitted(self) -> bool:
-        """Whether `fit` has been called, or a fitted state been loaded."""
         return super().fitted and self.calibrator.fitted
 
     @property
     def at_bound(self) -> bool:
-        """Whether the calibrator's fit ended at a bound."""
         return self.calibrator.at_bound
 
     def parameters_dict(self) -> dict[str, float | list[float]]:

@@ -228,13 +228,8 @@ def newton_minimum(
     """The minimum of a convex function, up to a preconditioned gradient below 1e-7: conjugate gradients, trust region.
 
     Every ten iterations the search goes on in other coordinates, in which the Hessian at that point is about the unit
-    matrix.
-
-    Args:
-        objective: Value and gradient at parameters of the shape of `start`.
-        hessian: The Hessian at parameters, as the function that multiplies it with a direction.
-        factors: F at parameters, (B, S, S), for which F F^T is about the inverse of the Hessian's B diagonal blocks.
-        start: Initial parameters, float64; B S of them, or a multiple if blocks share a factor.
+    matrix: `factors` gives F (B, S, S) for which F F^T is about the inverse of the Hessian's B diagonal blocks. There
+    are B S parameters, or a multiple if blocks share a factor.
     """
     point = start
     for _ in range(0, NEWTON_ITERATIONS, STAGE):

@@ -6,8 +6,7 @@ Checking names imports no torch.
 from __future__ import annotations
 
 import inspect
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,16 +30,12 @@ DEFAULT = (
     "SplineCalibration",
     "StructuredVectorScaling",
 )
-_GROUPS: dict[Any, Callable[[], Iterable[str]]] = {
-    "default": lambda: DEFAULT,
-    "all": lambda: CALIBRATORS.lines,
-    "none": tuple,
-}
+_GROUPS: dict[Any, Iterable[str]] = {"default": DEFAULT, "all": CALIBRATORS.lines, "none": ()}
 
 
 def unfolded(calibrators: Iterable[Any]) -> list[Any]:
     """Calibrators and names, in which `default`, `all` and `none` stand for several names; each once."""
-    parts = (_GROUPS[one]() if one in _GROUPS else [_class_of(one)] for one in calibrators)
+    parts = (_GROUPS[one] if one in _GROUPS else [_class_of(one)] for one in calibrators)
     return list(dict.fromkeys(chain.from_iterable(parts)))
 
 
@@ -76,11 +71,7 @@ CalibratorName = Annotated[
 
 
 def calibrator_named(name: str) -> Calibrator:
-    """A calibrator with its default arguments, unfitted.
-
-    Raises:
-        UsageError: If there is none of that name; the message lists near matches.
-    """
+    """A calibrator with its default arguments, unfitted; a UsageError with near matches if there is none."""
     from calibench import calibrators
 
     load(calibrators)
@@ -103,12 +94,8 @@ def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
     still agree on it. Those that it cannot tell apart get a number: `Name#2`.
     """
     names = [_name(calibrator) for calibrator in calibrators]
-    seen: Counter[str] = Counter()
-    for position, name in enumerate(names):
-        seen[name] += 1
-        if seen[name] > 1:
-            names[position] = f"{name}#{seen[name]}"
-    return names
+    numbered = ((name, names[: place + 1].count(name)) for place, name in enumerate(names))
+    return [f"{name}#{number}" if number > 1 else name for name, number in numbered]
 
 
 def _name(calibrator: Calibrator) -> str:

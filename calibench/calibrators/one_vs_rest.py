@@ -196,7 +196,11 @@ class BBQ(OneVsRest):
         scores, hits = score[order].numpy(), hit[order].double().numpy()
         smallest = max(1, int(len(scores) ** (1 / 3) / 10))
         largest = min(math.ceil(len(scores) / 5), math.ceil(10 * len(scores) ** (1 / 3)))
-        sums, numbers = _sums(scores, hits), range(smallest, max(largest, smallest) + 1)
+        running = np.cumsum([np.ones_like(hits), hits, hits * scores], axis=1)
+        sums, numbers = (
+            np.pad(running, ((0, 0), (1, 0))),
+            range(smallest, max(largest, smallest) + 1),
+        )
         binnings = [_binning(scores, sums, _ends(scores, n)) for n in numbers]
         cuts, values = _average(_before_elbow(binnings))
         return torch.from_numpy(cuts), torch.from_numpy(values)
@@ -224,12 +228,8 @@ def _ends(scores: Floats, n_bins: int) -> Integers:
     return merged
 
 
-def _sums(scores: Floats, hits: Floats) -> Floats:
-    """Running sums over the sorted examples, (3, N + 1): their number, hits and scores of hits."""
-    return np.pad(np.cumsum([np.ones_like(hits), hits, hits * scores], axis=1), ((0, 0), (1, 0)))
-
-
 def _binning(scores: Floats, sums: Floats, ends: Integers) -> _Binning:
+    """From running sums over the sorted examples, (3, N + 1): of their number, of hits and of scores of hits."""
     from scipy.special import gammaln  # scipy: half a second, which only a fit needs
 
     cuts = (scores[ends[:-1] - 1] + scores[ends[:-1]]) / 2

@@ -24,16 +24,10 @@ BLOCK = 1 << 23
 def logistic_regression(
     features: list[Tensor], target: Tensor, share: Tensor, active: Tensor | None = None
 ) -> Tensor:
-    """Coefficients of the K regressions of `target` on `features`, by damped Newton iterations.
+    """Coefficients (F, K) of the K regressions of `target` on `features`, by damped Newton iterations.
 
-    Args:
-        features: F features, (N, K) each; column k belongs to regression k.
-        target: Targets in [0, 1], (N, K).
-        share: How much each example counts, (N,), 1 on the average.
-        active: Which coefficients are fitted, (F, K) bool; the others are 0. All by default.
-
-    Returns:
-        Coefficients, (F, K), float64.
+    From F features, (N, K) each, of which column k belongs to regression k, targets in [0, 1], (N, K), and how much
+    each example counts, (N,), 1 on the average. Coefficients that are not `active`, (F, K) bool, are 0.
     """
     n, k = target.shape
     if active is None:

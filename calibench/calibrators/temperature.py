@@ -60,10 +60,8 @@ class TemperatureScaling(Calibrator):
         temperature: T, a float64 scalar.
     """
 
-    preserves_accuracy = True
-    widens_blocks = True
-    fitted_buffers: tuple[str, ...] = ("temperature",)
-    reported: tuple[str, ...] = ("temperature",)
+    preserves_accuracy = widens_blocks = True
+    fitted_buffers = reported = ("temperature",)
     temperature: Tensor
 
     def __init__(
@@ -85,7 +83,6 @@ class TemperatureScaling(Calibrator):
 
     @property
     def at_bound(self) -> bool:
-        """Whether T is the smallest or the largest that is tried."""
         bounds = (GRID[0], GRID[-1]) if self.objective == "ece" else BOUNDS
         return self.fitted and is_bound(self.temperature, bounds)
 
@@ -219,8 +216,7 @@ def ece_temperature(
 def brier_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float = 0.0) -> float:
     """Temperature of the smallest Brier score: logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4].
 
-    The score is not convex in T: the best of a logarithmic grid, refined to a root of the
-    derivative.
+    The score is not convex in T: the best of a logarithmic grid, refined to a root of the derivative.
     """
     # From 1 outwards, so that 1 wins where the score is flat.
     order = sorted(range(len(INVERSE_GRID)), key=lambda i: abs(math.log(INVERSE_GRID[i])))
@@ -307,10 +303,6 @@ class TopConfidence:
     """Largest softmax probabilities of logits at one temperature after the other.
 
     What does not depend on the temperature is kept of sets that fit into the cache several times over.
-
-    Args:
-        logits: (N, K).
-        dtype: The precision that they are made in.
     """
 
     def __init__(self, logits: Tensor, dtype: torch.dtype = torch.float64) -> None:

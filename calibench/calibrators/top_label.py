@@ -49,9 +49,6 @@ class ConfidenceMap(Calibrator):
         return with_top(log_probs, self.calibrated(log_probs.amax(dim=1).exp()))
 
 
-Interpolation = Callable[[Tensor, Tensor, Tensor], Tensor]
-
-
 def swapped_interpolation(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     """The authors' interpolation, each neighbour weighted by the distance to *itself*.
 
@@ -64,7 +61,7 @@ def swapped_interpolation(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     return torch.where(x <= knots[0], values[0], value)
 
 
-INTERPOLATIONS: dict[str, Interpolation] = {
+INTERPOLATIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "published": interpolate,
     "reference": swapped_interpolation,
 }
@@ -122,7 +119,6 @@ class SplineCalibration(ConfidenceMap):
         return knots, values
 
     def calibrated(self, confidence: Tensor) -> Tensor:
-        """The corrected confidence at confidences of any shape, in [0, 1]."""
         return INTERPOLATIONS[self.variant](confidence, self.knots, self.values).clamp(0, 1)
 
 

@@ -114,11 +114,8 @@ class CalibrationLoss(TakesSavedShapes, ABC):
             ValueError: If a shape is wrong, the batch is empty, or (on the CPU) a value is.
         """
         check_scores(logits)
-        if (
-            isinstance(target, Tensor)
-            and target.is_floating_point()
-            and target.shape == logits.shape
-        ):
+        is_tensor = isinstance(target, Tensor)
+        if is_tensor and target.is_floating_point() and target.shape == logits.shape:
             return self.expected(logits, target)
         check_target(target, logits)
         if target.dtype != torch.int64:  # what torch's own losses take
@@ -150,7 +147,6 @@ class PerExampleLoss(CalibrationLoss):
         """Return each example's loss: (N, K) and (N,) -> (N,)."""
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the mean over the batch."""
         return self.per_example(logits, target).mean()
 
     def expected(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -177,34 +173,28 @@ class CompositeLoss(CalibrationLoss, ABC):
 
     @property
     def per_label(self) -> bool:  # type: ignore[override]
-        """Whether one of them sees each label alone."""
         return any(part.per_label for part in self._losses())
 
     @property
     def remembers_examples(self) -> bool:
-        """Whether one of them must be told which examples a batch holds."""
         return any(part.remembers_examples for part in self._losses())
 
     def _losses(self) -> list[CalibrationLoss]:
         return [part for part in self.parts if isinstance(part, CalibrationLoss)]
 
     def on_fit_start(self, class_counts: Tensor) -> None:
-        """Pass on the class counts."""
         for part in self._losses():
             part.on_fit_start(class_counts)
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
-        """Pass on the epoch."""
         for part in self._losses():
             part.on_train_epoch_start(epoch, total_epochs)
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
-        """Pass on the validation set."""
         for part in self._losses():
             part.on_validation_epoch_end(logits, target)
 
     def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
-        """Pass on the batch."""
         for part in self._losses():
             part.on_train_batch(logits, target, index)
 
@@ -228,11 +218,9 @@ class WeightedSum(CompositeLoss):
 
     @property
     def accepts_soft_targets(self) -> bool:  # type: ignore[override]
-        """Whether all of them do."""
         return all(part.accepts_soft_targets for part in self._losses())
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return sum_l weight_l loss_l."""
         terms = zip(self.weights, self._losses(), strict=True)
         values = [weight * loss(logits, target) for weight, loss in terms]
         return sum(values[1:], start=values[0])
@@ -261,28 +249,19 @@ class ImportedLoss(CalibrationLoss):
         self.name = name
         found = imported(name)
         given = _with_tensors(found, arguments or {})
-        if isinstance(found, type):
-            check_arguments(name, found, given)
-            self.loss = found(**given)
-        else:
-            check_arguments(name, found, given, before=2)
-            self.loss = _Function(found, given)
+        is_class = isinstance(found, type)
+        check_arguments(name, found, given, before=0 if is_class else 2)
+        self.loss = found(**given) if is_class else _Function(found, given)
         if "sum" in (getattr(self.loss, "reduction", None), given.get("reduction")):
             raise UsageError(
                 f"`{name}`: `reduction: sum` is `--model.loss_scale sum` here; a loss gives the mean over the batch."
             )
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the mean over the batch.
-
-        Raises:
-            UsageError: The loss gives neither a scalar nor a value per example.
-        """
+        """Return the mean over the batch; a UsageError if the loss gives neither a scalar nor a value per example."""
         if target.device.type == "cpu" and not torch.compiler.is_compiling():
             with suppress(RuntimeError):  # torch.func.vmap stands for many: no value can be read
-                check_class_indices(
-                    target, logits.shape[1]
-                )  # torch's losses leave -100 out silently
+                check_class_indices(target, logits.shape[1])  # torch leaves -100 out silently
         batch = f"logits {tuple(logits.shape)} and classes {tuple(target.shape)}"
         what = f"`{self.name}` cannot take {batch} (--debug shows where)"
         with errors_as(what, ValueError, TypeError, IndexError, RuntimeError):
@@ -333,14 +312,8 @@ class LabelLoss(nn.Module):
     """A loss of logits (N, L) and labels (N, L): the mean over the known ones of a loss of two classes.
 
     Most losses see the rows of all labels together, as one batch. One that knows class counts sees each label's rows
-    alone, with that label's counts: it is copied for each.
-
-    Args:
-        loss: The loss of two classes.
-        label_names: Names of the L labels.
-
-    Raises:
-        ValueError: If the loss remembers examples: here each has several labels.
+    alone, with that label's counts: it is copied for each. One that remembers examples is a ValueError: here each has
+    several labels.
     """
 
     remembers_examples = False
@@ -374,11 +347,7 @@ class LabelLoss(nn.Module):
         return total / (target != UNKNOWN).sum().clamp(min=1)
 
     def on_fit_start(self, class_counts: Tensor) -> None:
-        """Take how often each label is absent and present, (L, 2).
-
-        Raises:
-            ValueError: If a loss needs examples of both and a label lacks them; it is named.
-        """
+        """Take how often each label is absent and present, (L, 2); a label that lacks what a loss needs is named."""
         of_each = torch.split(class_counts, len(class_counts) // len(self.losses))
         for loss, counts, name in zip(self._each(), of_each, self.label_names, strict=False):
             try:
@@ -387,7 +356,6 @@ class LabelLoss(nn.Module):
                 raise ValueError(f"the label `{name}`: {error}") from error
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
-        """Tell the loss the epoch."""
         for loss in self._each():
             loss.on_train_epoch_start(epoch, total_epochs)
 

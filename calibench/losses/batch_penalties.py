@@ -28,12 +28,8 @@ def laplacian_sums(position: Tensor, values: Tensor, *, width: float) -> Tensor:
     the sum over all j is two running sums over the sorted positions.
 
     At equal positions it is differentiated as on one side; in sums over all pairs, sum_ij v_i k_ij
-    v_j, the two sides cancel, and the kernel's derivative is 0 there as autograd has it for |0|.
-
-    Args:
-        position: s, shape (N,), in [0, 1].
-        values: v, shape (C, N), as the sums are.
-        width: Kernel width, at least 0.01.
+    v_j, the two sides cancel, and the kernel's derivative is 0 there as autograd has it for |0|. Positions s (N,) lie
+    in [0, 1]; values v and sums are (C, N).
     """
     ordered, order = (position - 0.5).sort()
     values = values[:, order]
@@ -108,7 +104,6 @@ class MMCELoss(CalibrationLoss):
         self.kernel_width = at_least("kernel_width", kernel_width, NARROWEST)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * MMCE^2."""
         penalty = mmce_penalty(logits, target, kernel_width=self.kernel_width)
         return cross_entropy_loss(logits, target).mean() + self.weight * penalty
 
@@ -143,7 +138,6 @@ class WeightedMMCELoss(CalibrationLoss):
         self.kernel_width = at_least("kernel_width", kernel_width, NARROWEST)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * weighted MMCE."""
         penalty = weighted_mmce_penalty(
             logits, target, kernel_width=self.kernel_width, norm=self.norm
         )
@@ -177,7 +171,6 @@ class MDCALoss(CompositeLoss):
         self.weight = non_negative("weight", weight)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return base loss + weight * MDCA."""
         (base,) = self.parts
         loss: Tensor = base(logits, target)
         return loss + self.weight * mdca_penalty(logits, target)
@@ -195,5 +188,4 @@ class DCALoss(CalibrationLoss):
         self.weight = non_negative("weight", weight)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * DCA."""
         return cross_entropy_loss(logits, target).mean() + self.weight * dca_penalty(logits, target)

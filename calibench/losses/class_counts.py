@@ -44,18 +44,14 @@ class ClassCountLoss(PerExampleLoss):
         self.per_class = self.from_counts(counts)
 
     def for_classes(self, logits: Tensor) -> Tensor:
-        """The buffer in the logits' type.
-
-        Raises:
-            ValueError: If `on_fit_start` has not been called, or with another number of classes.
-        """
+        """The buffer in the logits' type, at least float32; a ValueError if it is not of so many classes."""
         if len(self.per_class) != logits.shape[1]:
             known = f"knows {len(self.per_class)} classes" if len(self.per_class) else "knows none"
             raise ValueError(
                 f"{type(self).__name__} needs the training class counts (`on_fit_start`) of "
                 f"{logits.shape[1]} classes, but {known}."
             )
-        return self.per_class.to(logits.dtype)
+        return self.per_class.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 class ClassBalancedLoss(ClassCountLoss):
@@ -71,12 +67,9 @@ class ClassBalancedLoss(ClassCountLoss):
     fewest = 0
 
     def from_counts(self, counts: Tensor) -> Tensor:
-        """1 - N_k / N, (K,)."""
         return 1 - counts / counts.sum()
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
-        logits = at_least_float32(logits)
         return self.for_classes(logits)[target] * cross_entropy_loss(logits, target)
 
 
@@ -100,12 +93,9 @@ class LogitAdjustedLoss(ClassCountLoss):
         self.tau = finite("tau", tau)
 
     def from_counts(self, counts: Tensor) -> Tensor:
-        """Return tau log(prior), (K,)."""
         return self.tau * (counts / counts.sum()).log()
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
-        logits = at_least_float32(logits)
         return logit_adjusted_loss(logits, target, adjustment=self.for_classes(logits))
 
 
@@ -142,12 +132,9 @@ class LDAMLoss(ClassCountLoss):
         self.scale = positive("scale", scale)
 
     def from_counts(self, counts: Tensor) -> Tensor:
-        """Return the margins, (K,)."""
         return self.max_margin * (counts.min() / counts).pow(0.25)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
-        logits = at_least_float32(logits)
         return ldam_loss(logits, target, margins=self.for_classes(logits), scale=self.scale)
 
 
@@ -157,14 +144,9 @@ NEWTON_STEPS = 100
 def multipliers(features: Tensor, moments: Tensor) -> Tensor:
     """Lagrange multipliers l of each class, (K, M), with sum_k f_k exp(-1 - l f_k) = m.
 
-    They minimise the convex function sum_k exp(-l f_k) + e l m, here by Newton's method with halved steps.
-
-    Args:
-        features: f of each class number k, for each class, (K, K, M) float64.
-        moments: m of each class, (K, M), positive.
-
-    Raises:
-        ValueError: If there are none.
+    They minimise the convex function sum_k exp(-l f_k) + e l m, here by Newton's method with halved steps. From the
+    features f of each class number k, for each class, (K, K, M) float64, and positive moments m, (K, M). Raises a
+    ValueError if there are none.
     """
 
     def weights(of: Tensor) -> Tensor:
@@ -231,7 +213,6 @@ class MaxEntLoss(ClassCountLoss):
         return torch.cat([share.unsqueeze(1), found], 1)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
         log_probs = log_probabilities(logits)
         share, weight, *weight_of_variance = self.for_classes(log_probs).unbind(1)
         ce, probs = surprisal(log_probs, target), log_probs.exp()

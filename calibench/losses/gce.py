@@ -16,11 +16,8 @@ from calibench.losses.validation_steered import AdaFocalLoss, signed_focal_facto
 def within_classes(log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Batch-coupled: log p_ik and log sum_j p_jk, both less max_j log p_jk, so that nothing underflows or is rounded.
 
-    Their difference is log p(x_i | k) within the batch. A class that is masked in the whole batch, its logits being
-    -inf, has the sum 0, without gradient.
-
-    Returns:
-        The log-probabilities (N, K), the logarithms of their sums (K,), and which classes are masked (K,).
+    Their difference, of (N, K) and (K,), is log p(x_i | k) within the batch. Last comes which classes are masked in the
+    whole batch, their logits being -inf, (K,): these have the sum 0, without gradient.
     """
     largest = log_probs.detach().amax(dim=0)
     masked = largest == -torch.inf
@@ -78,7 +75,6 @@ class GenerativeCrossEntropy(CalibrationLoss):
         self.smoothing = unit_interval("smoothing", smoothing)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of the batch."""
         return generative_cross_entropy(logits, target, smoothing=self.smoothing)
 
     expected = forward
@@ -118,7 +114,6 @@ class FixedGamma(nn.Module):
         self.register_buffer("gamma", torch.tensor(gamma, dtype=torch.float64))
 
     def forward(self, probability: Tensor) -> Tensor:
-        """Return the exponent, ()."""
         return self.gamma
 
     def update(self, logits: Tensor, target: Tensor) -> None:
@@ -165,9 +160,7 @@ class GenerativeFocalLoss(CalibrationLoss):
         self.modulation = one_of("focal_on", focal_on, MODULATIONS)
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
-        """Update the exponents."""
         self.focus.update(logits, target)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of the batch."""
         return generative_focal_loss(logits, target, focus=self.focus, modulation=self.modulation)

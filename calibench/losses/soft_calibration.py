@@ -57,7 +57,6 @@ class SoftBinnedECELoss(CalibrationLoss):
         self.by_bin = one_of("binning", binning, {"bins": True, "labels": False})
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * SB-ECE."""
         confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
         numbers = torch.arange(self.n_bins, dtype=confidence.dtype, device=logits.device)
         distance = confidence.unsqueeze(1) - (numbers + 0.5) / self.n_bins
@@ -91,21 +90,14 @@ class UncertaintyAgreementLoss(CalibrationLoss):
         self.threshold = positive("threshold", unit_interval("threshold", threshold))
 
     @abstractmethod
-    def uncertain(self, share: Tensor) -> Tensor:
-        """How uncertain each example is, in [0, 1], by its entropy as a share of log K."""
-
-    @abstractmethod
-    def amounts(
-        self, confidence: Tensor, correct: Tensor, uncertain: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """What each example adds where it is certain, and where it is not, but for the factors of H."""
+    def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """What each example adds where it is certain, and where it is not, by its entropy as a share of log K."""
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * the logarithm."""
         confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
         nats = entropy(logits)
-        uncertain = self.uncertain((nats / math.log(logits.shape[1])).clamp(_LEAST, 1 - _LEAST))
-        sure, unsure = self.amounts(confidence, correct, uncertain)
+        share = (nats / math.log(logits.shape[1])).clamp(_LEAST, 1 - _LEAST)
+        sure, unsure = self.amounts(confidence, correct, share)
         sure, unsure = sure * (1 - nats.tanh()), unsure * nats.tanh()
         right = correct.to(nats.dtype)
         wrongly = (right * unsure + (1 - right) * sure).sum()
@@ -122,15 +114,9 @@ class AvUCLoss(UncertaintyAgreementLoss):
     the middle of right and wrong examples' mean entropies after some epochs; Karandikar et al. 2021 fix it, as here.)
     """
 
-    def uncertain(self, share: Tensor) -> Tensor:
-        """1 from the threshold on."""
-        return (share >= self.threshold).to(share.dtype)
-
-    def amounts(
-        self, confidence: Tensor, correct: Tensor, uncertain: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Confidence of the right, what is left of it for the wrong, on one side of the threshold."""
+    def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         amount = torch.where(correct, confidence, 1 - confidence)
+        uncertain = (share >= self.threshold).to(share.dtype)
         return amount * (1 - uncertain), amount * uncertain
 
 
@@ -152,15 +138,9 @@ class SoftAvUCLoss(UncertaintyAgreementLoss):
         super().__init__(weight=weight, threshold=threshold)
         self.temperature = positive("temperature", temperature)
 
-    def uncertain(self, share: Tensor) -> Tensor:
-        """The sigmoid of the log-odds beyond the threshold's."""
+    def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         beyond = share.logit() - math.log(self.threshold / (1 - self.threshold))
-        return (beyond / self.temperature).sigmoid()
-
-    def amounts(
-        self, confidence: Tensor, correct: Tensor, uncertain: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """1 - q and q."""
+        uncertain = (beyond / self.temperature).sigmoid()
         return 1 - uncertain, uncertain
 
 
@@ -175,7 +155,6 @@ class AURCLoss(CalibrationLoss):
     """
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return mean_i -log(1 - r_i / (N + 1)) * -log p_iy."""
         confidence, _ = confidence_and_correctness(log_probabilities(logits.detach()), target)
         mine, others = confidence.unsqueeze(1), confidence.unsqueeze(0)
         below, equal = (others < mine).sum(1), (others == mine).sum(1)
@@ -242,7 +221,6 @@ class CorrectnessRankingLoss(CalibrationLoss):
         self.register_buffer("correctness", torch.zeros(0, dtype=torch.float64))  # of the batch
 
     def on_fit_start(self, class_counts: Tensor) -> None:
-        """Make room for the training examples."""
         examples = int(class_counts.sum())
         if len(self.hits) != examples:
             self.hits = self.hits.new_zeros(examples)
@@ -254,13 +232,11 @@ class CorrectnessRankingLoss(CalibrationLoss):
     def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
         """Look up how often the batch's examples were right, and then count whether they are now."""
         fewest = self.hits.min()
-        self.correctness = (self.hits[index] - fewest) / (self.epochs - fewest).clamp(
-            min=1
-        ).double()
+        most = (self.epochs - fewest).clamp(min=1).double()
+        self.correctness = (self.hits[index] - fewest) / most
         self.hits.index_add_(0, index, (logits.argmax(1) == target).long())
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropy + weight * correctness ranking."""
         plain = cross_entropy_loss(logits, target).mean()
         if len(self.correctness) != len(logits):
             return plain

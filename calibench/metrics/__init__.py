@@ -25,9 +25,7 @@ if TYPE_CHECKING:
         adaptive_classwise_calibration_error as adaptive_classwise_calibration_error,
     )
     from calibench.metrics.binned import calibration_error as calibration_error
-    from calibench.metrics.binned import (
-        classwise_calibration_error as classwise_calibration_error,
-    )
+    from calibench.metrics.binned import classwise_calibration_error as classwise_calibration_error
     from calibench.metrics.binned import debiased_calibration_error as debiased_calibration_error
     from calibench.metrics.binned import overconfidence_error as overconfidence_error
     from calibench.metrics.binned import (

@@ -18,13 +18,7 @@ from calibench.ground.arguments import one_of
 from calibench.ground.arrays import taking_any_arrays
 from calibench.ground.tensors import MovedNotCast, at_least_float32
 from calibench.metrics.cells import Cells, ErrorOfCells, TopLabelError
-from calibench.metrics.labelled import (
-    check_columns,
-    check_probabilities,
-    pack,
-    unpack,
-    unpack_confidence,
-)
+from calibench.metrics.labelled import check_columns, check_probabilities, pack, unpack
 from calibench.metrics.labelled import top_label as top_label_of
 from calibench.metrics.titles import Named
 
@@ -36,9 +30,10 @@ _PIECE = 1 << 14  # pairs
 class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):
     """Calibration metric: the base class of all metrics here (this package).
 
-    Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`, Lightning's
-    `bf16-true`): states move between devices, nothing casts them. On a device without float64 (MPS)
-    the states, and so the arithmetic, stay on the CPU; the rows of each batch are moved there.
+    Where a class says nothing else, `update` adds a batch of probabilities (N, K) and class indices (N,), and `compute`
+    gives a float64 scalar. Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`,
+    Lightning's `bf16-true`): states move between devices, nothing casts them. On a device without float64 (MPS) the
+    states, and so the arithmetic, stay on the CPU; the rows of each batch are moved there.
 
     Args:
         validate_args: Check each batch (see `check_probabilities`). The checks read a few numbers
@@ -68,18 +63,12 @@ class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):
         """Register a float64 state of zeros that is summed over processes."""
         self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
-    def writable(self, name: str) -> Tensor:
-        """Return a state that can be changed in place: a copy of one that was made under inference mode."""
-        state: Tensor = getattr(self, name)
-        if state.is_inference():
-            with torch.inference_mode(False):
-                state = state.clone()
-            setattr(self, name, state)
-        return state
-
     def accumulate(self, name: str, value: Tensor | float) -> None:
-        """Add to a state in place."""
-        self.writable(name).add_(value)
+        """Add to a state in place, or to a copy of one that was made under inference mode."""
+        if getattr(self, name).is_inference():
+            with torch.inference_mode(False):
+                setattr(self, name, getattr(self, name).clone())
+        getattr(self, name).add_(value)
 
     def receive(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Check a batch if `validate_args`; return it in at least float32 on the metric's device."""
@@ -88,11 +77,9 @@ class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
 
     def cells(self, preds: Tensor) -> Cells | None:
-        """Those of the formula."""
         return self.formula.cells(preds)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """That of the formula."""
         return self.formula.of_cells(count, total, hits)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
@@ -139,7 +126,6 @@ class MeanMetric(CalibrationMetric, ABC):
         self.accumulate("count", count)
 
     def compute(self) -> Tensor:
-        """The mean, a float64 scalar."""
         return self.total / self.count
 
 
@@ -194,7 +180,6 @@ class PerExampleMetric(CalibrationMetric, ABC):
         super().sync(*args, **kwargs)
 
     def reset(self) -> None:
-        """Forget all rows and free their memory."""
         super().reset()
         self._reserved.clear()
 
@@ -205,10 +190,7 @@ class PairMetric(CalibrationMetric, ABC):
     def update(
         self, preds: Tensor, target: Tensor, top_label: tuple[Tensor, Tensor] | None = None
     ) -> None:
-        """Add a batch.
-
-        Where `top_label(preds, target)` is given, `preds` and `target` are not looked at.
-        """
+        """Add a batch; where `top_label(preds, target)` is given, `preds` and `target` are not looked at."""
         pair = top_label or top_label_of(*self.receive(preds, target))
         self.add_pairs(*(part.to(self.device) for part in pair))
 
@@ -231,11 +213,9 @@ class TopLabelMetric(PairMetric, PerExampleMetric, ABC):
         self.add_rows("packed", torch.int32)
 
     def compute(self) -> Any:
-        """The error of the formula, a float64 scalar, if it is one."""
         return self.formula.of_pairs(*self.pairs())
 
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
-        """Keep the pairs."""
         self.append("packed", pack(confidence, correct))
 
     def pairs(self) -> tuple[Tensor, Tensor]:
@@ -245,10 +225,6 @@ class TopLabelMetric(PairMetric, PerExampleMetric, ABC):
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
         """`pairs`, some at a time, so that what is computed of them takes little memory; once at least."""
         yield from map(unpack, torch.split(self.rows("packed"), _PIECE))
-
-    def confidence(self) -> Tensor:
-        """All confidences (N,) float32, as a copy."""
-        return unpack_confidence(self.rows("packed"))
 
 
 def pack_top_label(preds: Tensor, target: Tensor) -> Tensor:
@@ -269,11 +245,7 @@ KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class PackedColumnsMetric(PerExampleMetric, ABC):
-    """The base of metrics of each example's top label, or of each p_k with whether k is the target (this package).
-
-    Args:
-        kind: "top_label" or "marginal".
-    """
+    """The base of metrics of each example's top label, or of each p_k with whether k is the target (this package)."""
 
     packed: list[Tensor]
     columns: Tensor
@@ -287,7 +259,6 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
         self.add_state("columns", torch.ones((), dtype=torch.int64), dist_reduce_fx="max")
 
     def update(self, preds: Tensor, target: Tensor) -> None:
-        """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         if self.num_classes:
             check_columns(preds, self.num_classes)

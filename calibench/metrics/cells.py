@@ -3,8 +3,6 @@
 A resample of the examples re-weights the cells.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,10 +23,7 @@ _LOOKED_UP = 1 << 16  # labels at a time, so that they stay in the cache
 class Sums(NamedTuple):
     """What the cells of a set hold, float64 and of the cells' shape; of several sets, with the sets in front.
 
-    Attributes:
-        counts: Probabilities in each cell.
-        totals: What they sum to: the hits that a calibrated model expects.
-        hits: Hits among them.
+    The totals are what the probabilities sum to: the hits that a calibrated model expects.
     """
 
     counts: Tensor
@@ -55,26 +50,12 @@ class Cells:
 
     @property
     def size(self) -> int:
-        """The number of cells."""
         return torch.Size(self.shape).numel()
 
-    @property
-    def count(self) -> Tensor:
-        """How many probabilities lie in each cell, `shape` float64."""
-        return self._summed(torch.ones_like(self.index, dtype=torch.bool))
-
-    @property
-    def total(self) -> Tensor:
-        """What they sum to, `shape` float64: the hits that a calibrated model expects."""
-        return self._summed(self.value)
-
-    def hits(self, hit: Tensor) -> Tensor:
-        """How many of them are hits, `shape` float64, given whether each one is (bool, the shape of `value`)."""
-        return self._summed(hit)
-
     def sums(self, hit: Tensor) -> Sums:
-        """What they hold, given whether each probability is a hit."""
-        return Sums(self.count, self.total, self.hits(hit))
+        """What they hold, given whether each probability is a hit (bool, the shape of `value`)."""
+        every = torch.ones_like(self.index, dtype=torch.bool)
+        return Sums(self._summed(every), self._summed(self.value), self._summed(hit))
 
     def _summed(self, values: Tensor) -> Tensor:
         sums = torch.zeros(self.size, dtype=torch.float64, device=values.device)
@@ -128,33 +109,18 @@ class ErrorOfCells:
         return None
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The error, given what `Cells` sum to.
+        """The error of each set, (R,) float64, given what `Cells` sum to; what the sets share may lack them.
 
-        Args:
-            count: Probabilities in each cell, of the cells' shape, or with the sets in front.
-            total: What they sum to, of the same shape.
-            hits: Hits in each cell, with the sets in front: (R, cells) or (R, K, cells).
-
-        Returns:
-            The error of each set, (R,) float64.
+        From the probabilities in each cell, what they sum to, and the hits: (R, cells) or (R, K, cells).
         """
         raise NotImplementedError
-
-    def of_set(self, cells: Cells, hit: Tensor) -> Tensor:
-        """The error of one set, a float64 scalar, given whether each of the cells' probabilities is a hit."""
-        return self.of_sums(cells.sums(hit))
 
     def of_sums(self, sums: Sums) -> Tensor:
         """The error of one set, a float64 scalar, given what its cells hold."""
         return self.of_cells(sums.counts, sums.totals, sums.hits.unsqueeze(0)).squeeze(0)
 
     def of_resamples(self, resampled: Sums, whole: Sums) -> Tensor:
-        """The error of resampled sets, (R,) float64: the cells are those of the whole set, re-weighted.
-
-        Args:
-            resampled: What the cells hold in each resampled set.
-            whole: What they hold in the set itself.
-        """
+        """The error of resampled sets, (R,) float64: the cells are those of the whole set, re-weighted."""
         return self.of_cells(*resampled)
 
 
@@ -166,24 +132,17 @@ class TopLabelError(ErrorOfCells):
         raise NotImplementedError
 
     def cells(self, preds: Tensor) -> Cells:
-        """The cells of the largest probabilities."""
         return self.cells_of(preds.amax(1))
 
     def of_pairs(self, confidence: Tensor, correct: Tensor) -> Tensor:
         """The error of confidences (N,) and whether each was right (N,), a float64 scalar; NaN without examples."""
         if len(confidence) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=confidence.device)
-        return self.of_set(self.cells_of(confidence.detach()), correct)
+        return self.of_sums(self.cells_of(confidence.detach()).sums(correct))
 
 
 class Part(NamedTuple):
-    """Cells of some rows of a set.
-
-    Attributes:
-        rows: Which rows these are.
-        cells: The cells of their probabilities.
-        hit: Whether each of these is a hit, bool, of the shape of `cells.value`.
-    """
+    """Cells of some rows of a set, and whether each of their probabilities is a hit, bool, like `cells.value`."""
 
     rows: slice
     cells: Cells

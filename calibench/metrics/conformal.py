@@ -12,10 +12,6 @@ from calibench.ground.tensors import running_sums
 from calibench.metrics.labelled import true_class
 
 
-def _least_ambiguous(probs: Tensor) -> Tensor:
-    return 1 - probs
-
-
 def _adaptive(probs: Tensor, penalty: float = 0.0) -> Tensor:
     """Up to which total each class is reached; ranks above the fifth pay a penalty each."""
     ordered, order = probs.sort(dim=1, descending=True)
@@ -26,7 +22,7 @@ def _adaptive(probs: Tensor, penalty: float = 0.0) -> Tensor:
 
 # Scores of every class, (N, K) -> (N, K): a class is in the set if its score is low enough.
 _CONFORMAL_SCORES: dict[str, Callable[[Tensor], Tensor]] = {
-    "lac": _least_ambiguous,
+    "lac": lambda probs: 1 - probs,
     "aps": _adaptive,
     "raps": partial(_adaptive, penalty=0.01),  # as Angelopoulos and Bates 2021 have it
 }
@@ -44,9 +40,7 @@ def conformal_of_examples(
     """Split-conformal prediction sets, with thresholds from a validation set (Angelopoulos and Bates 2021).
 
     LAC (Sadinle et al. 2019): classes of high enough probability. APS (Romano et al. 2020): the most probable classes
-    up to a total, without randomisation. RAPS (Angelopoulos et al. 2021): APS with
-    0.01 for each rank above the fifth.
-
+    up to a total, without randomisation. RAPS (Angelopoulos et al. 2021): APS with 0.01 for each rank above the fifth.
     Both sets are probabilities (N, K) and targets (N,); a set misses the true class with probability `alpha` at most.
 
     Returns:

@@ -1,7 +1,5 @@
 """Convolution with a Gaussian on a grid of [0, 1], open or reflected at its ends, of weights that lie anywhere."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache

@@ -118,12 +118,7 @@ def resampled_auroc(
 
 
 class RankedRows:
-    """Rows of absent or present, sorted once by their scores for all resamples.
-
-    Args:
-        scores: Of presence, (M,).
-        present: 1 where present, (M,).
-    """
+    """Rows of absent or present, 0 or 1 (M,), sorted once by their scores (M,) for all resamples."""
 
     def __init__(self, scores: Floats, present: Integers) -> None:
         self._order = np.argsort(scores, kind="stable")

@@ -49,7 +49,6 @@ class EqualWidthCells(TopLabelError):
     n_bins: int
 
     def cells_of(self, confidence: Tensor) -> Cells:
-        """The bins."""
         return Cells(confidence, equal_width_bin(confidence, self.n_bins), (self.n_bins,))
 
 
@@ -90,7 +89,6 @@ class MassBins(NamedTuple):
         return cls(ordered[[end for end in ends if end < len(ordered)]], len(ends))
 
     def cells(self, values: Tensor) -> Cells:
-        """The bins of values."""
         index = torch.searchsorted(self.lower, values.contiguous(), right=True)
         return Cells(values, index, (self.size,))
 
@@ -155,7 +153,6 @@ class DistinctCells(TopLabelError):
     """A top-label error without bins: each distinct confidence is a cell."""
 
     def cells_of(self, confidence: Tensor) -> Cells:
-        """Distinct confidences."""
         return distinct_cells(confidence.float())
 
 
@@ -169,7 +166,6 @@ class KuiperCalibrationError(DistinctCells):
     """
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The largest less the smallest of the cumulative gaps, 0 among them."""
         gaps = running_sums(total - hits) / count.sum()
         return gaps.amax(-1).clamp(min=0) - gaps.amin(-1).clamp(max=0)
 

@@ -17,24 +17,12 @@ _SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on 
 
 
 def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidence and correctness of each example.
+    """Confidence of each example, (N,), and whether its class, the first among ties, is the target, (N,) bool.
 
-    Args:
-        preds: Probabilities, shape (N, K).
-        target: Class indices, shape (N,).
-
-    Returns:
-        The largest probability (N,) and whether its class (the first one among ties) is the target,
-        (N,) bool.
+    From probabilities (N, K) and class indices (N,).
     """
     predicted = first_largest(preds)
     return preds.gather(1, predicted.unsqueeze(1)).squeeze(1), predicted == target
-
-
-def checked_top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """`top_label` of a checked batch, the confidence in at least float32."""
-    check_probabilities(preds, target)
-    return top_label(at_least_float32(preds), target.long())
 
 
 def first_largest(preds: Tensor) -> Tensor:
@@ -104,7 +92,7 @@ def unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def unpack_confidence(packed: Tensor) -> Tensor:
-    """Confidence (float32) of packed examples."""
+    """Confidence (float32) of packed examples, as a copy."""
     return packed.bitwise_right_shift(1).view(torch.float32)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 from torch import Tensor
 
 from calibench.ground.arrays import Floats
-from calibench.metrics.labelled import checked_top_label
+from calibench.ground.tensors import at_least_float32
+from calibench.metrics.labelled import check_probabilities, top_label
 
 _MOST_VALUES = 10_000  # distinct confidences; more are rounded to a grid of this many
 
@@ -25,7 +26,8 @@ def post_processing_gap(preds: Tensor, target: Tensor) -> float:
         to 10,000 distinct confidences; more are rounded to a grid of 10,000, which changes it by at most 2e-4. NaN
         without examples.
     """
-    top = checked_top_label(preds, target)
+    check_probabilities(preds, target)
+    top = top_label(at_least_float32(preds), target.long())
     confidence, correct = (part.cpu().numpy().astype(np.float64) for part in top)
     if len(confidence) == 0:
         return float("nan")
@@ -46,13 +48,7 @@ def best_lipschitz_map(values: Floats, accuracy: Floats, weight: Floats) -> Floa
     constraint, as the accuracies do. Dynamic programming over the sorted values on the derivative of the smallest
     loss so far as a function of the last kappa, which is increasing and piecewise linear.
 
-    Args:
-        values: Distinct and sorted, (n,).
-        accuracy: In [0, 1], (n,).
-        weight: Positive, (n,).
-
-    Returns:
-        kappa at the values, (n,).
+    From distinct, sorted values, accuracies in [0, 1] and positive weights to kappa at the values, (n,) each.
     """
     reach = 2 * np.diff(values)
     at = np.array([0.0, 1.0])

@@ -78,7 +78,6 @@ class OutOfDistribution(PerExampleMetric):
             self.append("outside" if is_ood else "inside", scores)
 
     def compute(self) -> dict[str, Tensor]:
-        """The four rates, see the class."""
         return detection_rates(self.rows("inside"), self.rows("outside"))
 
 
@@ -93,25 +92,6 @@ def expected_errors(packed: Tensor) -> Tensor:
     wrong.index_add_(0, run, correct.logical_not().double())
     per_example: Tensor = (wrong / length)[run]
     return running_sums(per_example)
-
-
-def risk_coverage_rates(packed: Tensor, risk: float) -> dict[str, Tensor]:
-    """AURC, excess AURC, coverage at a risk and AUGRC of packed examples; NaN without examples."""
-    n = len(packed)
-    if n == 0:
-        nothing = torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-        return dict.fromkeys(("aurc", "excess_aurc", "coverage_at_risk", "augrc"), nothing)
-    k = torch.arange(1, n + 1, dtype=torch.float64, device=packed.device)
-    errors = expected_errors(packed)
-    aurc = (errors / k).mean()
-    best = ((k - (n - errors[-1])).clamp(min=0) / k).mean()
-    accepted = torch.where(errors <= risk * k * (1 + 1e-12), k, 0)
-    return {
-        "aurc": aurc,
-        "excess_aurc": aurc - best,
-        "coverage_at_risk": accepted.max() / n,
-        "augrc": (errors.sum() - errors[-1] / 2) / n**2,  # by trapezia, from no coverage on
-    }
 
 
 class RiskCoverage(TopLabelMetric):
@@ -136,8 +116,22 @@ class RiskCoverage(TopLabelMetric):
         self.risk = risk
 
     def compute(self) -> dict[str, Tensor]:
-        """The rates, see the class."""
-        return risk_coverage_rates(self.rows("packed"), self.risk)
+        packed = self.rows("packed")
+        n = len(packed)
+        if n == 0:
+            nothing = torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
+            return dict.fromkeys(("aurc", "excess_aurc", "coverage_at_risk", "augrc"), nothing)
+        k = torch.arange(1, n + 1, dtype=torch.float64, device=packed.device)
+        errors = expected_errors(packed)
+        aurc = (errors / k).mean()
+        best = ((k - (n - errors[-1])).clamp(min=0) / k).mean()
+        accepted = torch.where(errors <= self.risk * k * (1 + 1e-12), k, 0)
+        return {
+            "aurc": aurc,
+            "excess_aurc": aurc - best,
+            "coverage_at_risk": accepted.max() / n,
+            "augrc": (errors.sum() - errors[-1] / 2) / n**2,  # by trapezia, from no coverage on
+        }
 
 
 risk_coverage = function_of(RiskCoverage)

@@ -1,14 +1,12 @@
 """Smooth calibration error: residuals under a kernel whose width is chosen from the data, by convolution on a grid."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -28,6 +26,7 @@ from calibench.metrics.convolution import (
 )
 
 _CLIP = 1e-3  # of the confidence before its logit, as in relplot
+_REACH = float(torch.tensor(1 - _CLIP, dtype=torch.float64).logit())
 SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
 COARSEST = 1001  # points of the grid of all kernels wider than 0.01
 _SMALLEST_WIDTH = 1e-3
@@ -64,7 +63,7 @@ class Residuals:
         self._coarsest: list[Tensor] = []  # the spectrum of every weight, and its cosines
 
     @classmethod
-    def at(cls, position: Tensor, weight: Tensor, masses: int = 1) -> Residuals:
+    def at(cls, position: Tensor, weight: Tensor, masses: int = 1) -> Self:
         """Those of coordinates (N,) and weights (sets + masses, N), both float64."""
         return cls(lambda: in_pieces(position, weight), masses)
 
@@ -86,7 +85,7 @@ class Residuals:
             high = max(high, float(position.where(filled, 0.0).max()))
         return low, high
 
-    def of(self, sets: Tensor) -> Residuals:
+    def of(self, sets: Tensor) -> Self:
         """The residuals of some of the sets, which share their masses, given their numbers, each once."""
         if len(sets) == len(self):
             return self
@@ -139,11 +138,9 @@ class ReflectedKernel:
     falls: ClassVar[bool] = True
 
     def coordinate(self, confidence: Tensor) -> Tensor:
-        """The confidence itself."""
         return confidence.double()
 
     def error(self, residuals: Residuals, width: float) -> Tensor:
-        """See `SmoothingKernel`."""
         if residuals.many and width <= _WIDEST and _grid_points(width) == COARSEST:
             return _error_of_many(residuals, width)
         at_points = self.smoothed(residuals, width)
@@ -166,13 +163,12 @@ class LogitKernel:
     falls: ClassVar[bool] = False
 
     def coordinate(self, confidence: Tensor) -> Tensor:
-        """The logit of the clipped confidence, mapped to [0, 1]."""
-        return confidence.double().clamp(_CLIP, 1 - _CLIP).logit() / (2 * self._reach()) + 0.5
+        return confidence.double().clamp(_CLIP, 1 - _CLIP).logit() / (2 * _REACH) + 0.5
 
     def error(self, residuals: Residuals, width: float) -> Tensor:
         """See `SmoothingKernel`; the mass is that of the logits, divided by t (1 - t)."""
         inner = _evaluation_points(width, residuals.device)[1:-1]
-        sets, reach = len(residuals), 2 * self._reach()
+        sets, reach = len(residuals), 2 * _REACH
         lowest, highest = ((end - 0.5) * reach for end in residuals.span)
         low, high = min(lowest, float(inner[0].logit())), max(highest, float(inner[-1].logit()))
         scaled_width = width * 4 / (high - low)
@@ -189,10 +185,6 @@ class LogitKernel:
         mass = ((at_points[sets:] + SOFTENING) * ends).sum(1)
         return (at_points[:sets].abs() * ends).sum(1) / mass
 
-    @staticmethod
-    def _reach() -> float:
-        return float(torch.tensor(1 - _CLIP, dtype=torch.float64).logit())
-
 
 REFLECTED = ReflectedKernel()
 KERNELS: dict[str, SmoothingKernel] = {"reflected": REFLECTED, "logit": LogitKernel()}
@@ -206,27 +198,16 @@ def _evaluation_points(width: float, device: torch.device) -> Tensor:
     return torch.linspace(0, 1, max(round(10 / width), 200), dtype=torch.float64, device=device)
 
 
-class _Waves(NamedTuple):
-    """The cosines that a kernel leaves over, smoothed, at the points where the error is evaluated.
-
-    The points lie symmetrically, where even cosines are equal and odd ones opposite: half of them are enough.
-
-    Attributes:
-        even: Cosines of even frequency, (E, points / 2).
-        odd: Those of odd frequency, (O, points / 2).
-        share: By how much each of these points counts: 2, or 1 in the middle, (points / 2,).
-        points: Their number.
-    """
-
-    even: Tensor
-    odd: Tensor
-    share: Tensor
-    points: int
-
-
 @lru_cache(maxsize=64)  # all widths of a search: 1 MB at 0.01, 10 MB together
-def _waves(width: float, device: torch.device) -> _Waves:
-    """The waves of a kernel on the coarsest grid."""
+def _waves(width: float, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """The cosines that a kernel on the coarsest grid leaves over, smoothed, where the error is evaluated.
+
+    These points lie symmetrically: even cosines are equal, odd ones opposite, and half of the points are enough.
+
+    Returns:
+        The cosines of even and of odd frequency, (E, points / 2) and (O, points / 2), and by how much each of these
+        points counts: 2, or 1 in the middle.
+    """
     with torch.inference_mode(False):
         period = 2 * (COARSEST - 1)
         kernel = kernel_spectrum(COARSEST, period, COARSEST // 2, width, device).real
@@ -242,17 +223,17 @@ def _waves(width: float, device: torch.device) -> _Waves:
         share = torch.full_like(scaled, 2.0)
         if len(every) % 2:
             share[-1] = 1.0
-        return _Waves(waves[::2].contiguous(), waves[1::2].contiguous(), share, len(every))
+        return waves[::2].contiguous(), waves[1::2].contiguous(), share
 
 
 def _error_of_many(residuals: Residuals, width: float) -> Tensor:
     """The error of many sets under a kernel of the coarsest grid: two matrix products in place of transforms."""
-    sets, waves = len(residuals), _waves(width, residuals.device)
-    even = residuals.cosines(0, len(waves.even)) @ waves.even
-    odd = residuals.cosines(1, len(waves.odd)) @ waves.odd
-    mass = even[sets:] @ waves.share + SOFTENING * waves.points
+    sets, (even_waves, odd_waves, share) = len(residuals), _waves(width, residuals.device)
+    even = residuals.cosines(0, len(even_waves)) @ even_waves
+    odd = residuals.cosines(1, len(odd_waves)) @ odd_waves
+    mass = even[sets:] @ share + SOFTENING * share.sum()
     # |a + b| + |a - b| is twice the larger of |a| and |b|
-    return torch.maximum(even[:sets].abs_(), odd[:sets].abs_()) @ waves.share / mass
+    return torch.maximum(even[:sets].abs_(), odd[:sets].abs_()) @ share / mass
 
 
 class SelfConsistent(NamedTuple):
@@ -264,10 +245,6 @@ class SelfConsistent(NamedTuple):
 
 class _Search:
     """Of each set the smallest place, of `_WIDTHS`, whose width is not below its error there: found between two ends.
-
-    Args:
-        sets: Their number.
-        falls: Whether the errors fall with the width.
 
     Attributes:
         high: That place, or one above it, (sets,) int64.
@@ -374,7 +351,6 @@ class SmoothError(TopLabelError):
         return replace(distinct_cells(equal_width_bin(values, _FINEST)), value=values)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The smoothed residuals of each set; see `ErrorOfCells.of_cells`."""
         position = self.kernel.coordinate(total / count)
         weight = torch.cat([total - hits, count.unsqueeze(0)])
         return self_consistent(self.kernel, Residuals.at(position, weight)).error

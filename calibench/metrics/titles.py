@@ -27,7 +27,6 @@ class Title:
 
     @property
     def label(self) -> str:
-        """The title with its unit."""
         return f"{self.title} %" if self.percent else self.title
 
     @property
@@ -87,7 +86,7 @@ class Named:
         title: What tables and plots call it.
         percent: Whether tables print it in percent; files hold fractions.
         value_names: What files call each value of the dict that `compute` returns, in its order.
-        of_labelled_sets: Whether it takes probabilities and targets and gives numbers, or one for each class.
+        of_labelled_sets: See `MetricEntry`.
     """
 
     name: str

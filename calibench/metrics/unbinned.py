@@ -25,7 +25,6 @@ class UnbinnedError(DistinctCells, TopLabelMetric, ABC):
     """The base of top-label calibration errors without bins: each distinct confidence is a cell (this package)."""
 
     def compute(self) -> Tensor:
-        """The calibration error, a float64 scalar."""
         return self.of_pairs(*self.pairs())
 
 
@@ -41,7 +40,6 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
     """
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The largest cumulative |total - hits| over N; see `ErrorOfCells.of_cells`."""
         return running_sums(total - hits).abs().amax(-1) / count.sum()
 
 
@@ -69,63 +67,42 @@ class SmoothCalibrationError(TopLabelMetric):
         self.take_variant_name(kernel)
 
     def compute(self) -> Tensor:
-        """The smooth calibration error, a float64 scalar."""
         packed, kernel = self.rows("packed"), self.formula.kernel
         if len(packed) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
         return self_consistent(kernel, of_pairs(self.pieces, kernel)).error.squeeze(0)
 
 
-class ConcaveFunction:
-    """A concave, piecewise linear function on [-1, 1]: its maximum and the kinks on either side of it (this package).
-
-    f(u) = maximum - sum_left s max(p - u, 0) - sum_right s max(u - p, 0) over the kinks (p, s) of either side. Each
-    side is a heap of (position outwards, s): -p on the left and p on the right, less what all kinks have moved.
-    """
-
-    def __init__(self) -> None:
-        self.maximum = 0.0
-        self.left: list[tuple[float, float]] = []
-        self.right: list[tuple[float, float]] = []
-        self.moved = 0.0
-
-    def widen(self, step: float) -> None:
-        """Make it the function whose value at u is its maximum over [u - step, u + step]."""
-        self.moved += step
-
-    def add_linear(self, slope: float) -> None:
-        """Add slope * u, which is |slope| - |slope| max(1 - u, 0) or its mirror image: a kink at the far end.
-
-        Two kinks of one size that overlap, left p > right q, are worth size * (p - q) less and change places; what
-        then lies at or beyond the end of [-1, 1] is no kink any more.
-        """
-        size = abs(slope)
-        self.maximum += size
-        gaining, losing = (self.left, self.right) if slope > 0 else (self.right, self.left)
-        while size > 0 and losing and losing[0][0] + self.moved < 1:
-            position, its_size = heappop(losing)
-            position += self.moved
-            taken = min(size, its_size)
-            self.maximum -= taken * (1 - position)
-            heappush(gaining, (-position - self.moved, taken))
-            if its_size > taken:
-                heappush(losing, (position - self.moved, its_size - taken))
-            size -= taken
-        if size > 0:
-            heappush(gaining, (-1 - self.moved, size))
-
-
 def largest_correlation(values: np.ndarray, residuals: np.ndarray) -> float:
     """Max of sum_j w_j r_j over |w_j| <= 1, |w_{j+1} - w_j| <= v_{j+1} - v_j.
 
     A linear program whose constraints form a chain: dynamic programming over the sorted values v, on the best sum so
-    far as a function of the last w, solves it exactly in about n log n steps.
+    far as a function of the last w, solves it exactly in about n log n steps. That function is concave and piecewise
+    linear, f(w) = best - sum_left s max(p - w, 0) - sum_right s max(w - p, 0) over the kinks (p, s) on either side of
+    its maximum. Each side is a heap of (position outwards, s): -p on the left and p on the right, less what all moved.
     """
-    best = ConcaveFunction()
+    best, moved = 0.0, 0.0
+    left: list[tuple[float, float]] = []
+    right: list[tuple[float, float]] = []
     for step, residual in zip(np.diff(values, prepend=values[0]), residuals, strict=True):
-        best.widen(float(step))
-        best.add_linear(float(residual))
-    return best.maximum
+        moved += float(step)  # the value at w becomes the maximum over [w - step, w + step]
+        # r w is |r| - |r| max(1 - w, 0) or its mirror image: a kink at the far end. Two kinks of one size that overlap,
+        # left p > right q, are worth size * (p - q) less and change places; at or beyond the end there is none.
+        size = abs(float(residual))
+        best += size
+        gaining, losing = (right, left) if residual > 0 else (left, right)
+        while size > 0 and losing and losing[0][0] + moved < 1:
+            position, its_size = heappop(losing)
+            position += moved
+            taken = min(size, its_size)
+            best -= taken * (1 - position)
+            heappush(gaining, (-position - moved, taken))
+            if its_size > taken:
+                heappush(losing, (position - moved, its_size - taken))
+            size -= taken
+        if size > 0:
+            heappush(gaining, (-1 - moved, size))
+    return best
 
 
 class LipschitzCalibrationError(UnbinnedError):
@@ -143,7 +120,6 @@ class LipschitzCalibrationError(UnbinnedError):
     draws = 39  # each takes some hundred times as long as of other metrics
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The largest correlation with each set's residuals; see `ErrorOfCells.of_cells`."""
         values, residuals = (total / count).cpu().numpy(), (hits - total) / count.sum()
         found = [largest_correlation(values, row) for row in residuals.cpu().numpy()]
         return torch.tensor(found, dtype=torch.float64, device=hits.device)
@@ -152,9 +128,7 @@ class LipschitzCalibrationError(UnbinnedError):
 class Sweep:
     """Equal-mass bins of distinct confidences, for one number of bins after the other.
 
-    Args:
-        count: Examples with each confidence, ascending, (M,).
-        total: What their confidences sum to.
+    From the number of examples with each confidence, ascending, and what these sum to, (M,) each.
     """
 
     def __init__(self, count: Tensor, total: Tensor) -> None:
@@ -203,7 +177,6 @@ class SweepCalibrationError(UnbinnedError):
     """
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The error of each set in the bins that its own hits allow; see `ErrorOfCells.of_cells`."""
         sweep = Sweep(count.cpu(), total.cpu())
         found = [sweep.error(row) for row in hits.cpu().numpy()]
         return torch.tensor(found, dtype=torch.float64, device=hits.device)
@@ -251,19 +224,6 @@ def block_estimate_and_p(probs: Tensor, residuals: Tensor, bandwidth: float, siz
     return torch.stack([mean, torch.where(mean == 0, 1.0, torch.erfc(z / 2**0.5) / 2)])
 
 
-def kernel_error(packed: Tensor, bandwidth: float, block_size: int | None) -> dict[str, Tensor]:
-    """Squared kernel calibration error of packed p_k (N, K); NaN below two examples."""
-    found = torch.full((2,), torch.nan, dtype=torch.float64, device=packed.device)
-    if len(packed) > 1:
-        probs, outcome = (part.double() for part in unpack(packed[_shuffled(packed)]))
-        size = block_size or (_BLOCK if len(packed) > _MOST else None)
-        if size is None:
-            found = estimate_and_p(probs, outcome - probs, bandwidth)
-        else:
-            found = block_estimate_and_p(probs, outcome - probs, bandwidth, size)
-    return dict(zip(("skce", "p"), found, strict=True))
-
-
 def _shuffled(packed: Tensor) -> Tensor:
     """A random order of the rows that does not depend on the one in which they came."""
     order = torch.arange(len(packed), device=packed.device)
@@ -301,8 +261,16 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
         )
 
     def compute(self) -> dict[str, Tensor]:
-        """The estimate and its p-value, see the class."""
-        return kernel_error(self.packed_columns(), self.bandwidth, self.block_size)
+        packed = self.packed_columns()
+        found = torch.full((2,), torch.nan, dtype=torch.float64, device=packed.device)
+        if len(packed) > 1:
+            probs, outcome = (part.double() for part in unpack(packed[_shuffled(packed)]))
+            size = self.block_size or (_BLOCK if len(packed) > _MOST else None)
+            if size is None:
+                found = estimate_and_p(probs, outcome - probs, self.bandwidth)
+            else:
+                found = block_estimate_and_p(probs, outcome - probs, self.bandwidth, size)
+        return dict(zip(("skce", "p"), found, strict=True))
 
 
 # The functions of the same names.

@@ -32,7 +32,7 @@ from calibench.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibench.calibrators.one_vs_rest import _binning, _ends, _sums
+from calibench.calibrators.one_vs_rest import _binning, _ends
 
 pytestmark = pytest.mark.committed
 
@@ -257,7 +257,8 @@ def test_bbq_is_the_authors_code(top_label: TopLabelData, ph10: dict[str, Tensor
 def test_bbq_evidence_is_the_product_of_beta_binomials() -> None:
     scores = np.array([0.1, 0.2, 0.3, 0.6, 0.7, 0.9])
     hits = np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])
-    found = _binning(scores, _sums(scores, hits), np.array([3, 6]))
+    running = np.cumsum([np.ones(len(hits)), hits, hits * scores], axis=1)
+    found = _binning(scores, np.pad(running, ((0, 0), (1, 0))), np.array([3, 6]))
     assert found.cuts.tolist() == pytest.approx([0.45])
     expected = 0.0
     for n1, n0, prior in ((1, 2, 0.225), (2, 1, 0.725)):

@@ -36,8 +36,8 @@ def errors_of_cells(metric: CalibrationMetric, preds: Tensor, *targets: Tensor) 
         else target.unsqueeze(1) == torch.arange(preds.shape[1])
         for target in targets
     ]
-    stacked = torch.stack([cells.hits(hit) for hit in hits])
-    return metric.of_cells(cells.count, cells.total, stacked)
+    sums = [cells.sums(hit) for hit in hits]
+    return metric.of_cells(sums[0].counts, sums[0].totals, torch.stack([one.hits for one in sums]))
 
 
 @for_each(CASES)
