@@ -171,11 +171,7 @@ class _Argument:
         return f"{self.help} (default: {f'{shown:g}' if isinstance(shown, float) else shown})"
 
     def value(self, options: argparse.Namespace) -> Any:
-        """Its value; the default where it is not given.
-
-        Raises:
-            ValueError: If the text is of no such value.
-        """
+        """Its value; the default where it is not given."""
         text = getattr(options, self.attribute)
         if text in (None, []):
             return self.default
@@ -365,11 +361,7 @@ class VerbParser(argparse.ArgumentParser):
         return f"{spelled}{equals}{value}" if spelled in self.known else word
 
     def run(self, words: Sequence[str]) -> int | list[str]:
-        """Do what a command line says.
-
-        Raises:
-            ValueError: For a mistake in it.
-        """
+        """Do what a command line says; raises a ValueError for a mistake in it."""
         values = self.arguments.values(self.parse_args(words))
         done = self.arguments.make(**values)
         if isinstance(done, int | list):

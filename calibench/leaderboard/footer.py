@@ -12,6 +12,7 @@ _PROPER = {
     "brier": "a proper score: only the true probabilities minimise it",
     "ece": "not a proper score: a useless classifier can have 0",
 }
+_REFINEMENT = "NLL refinement: what a temperature leaves, cross-fitted on the set; a richer calibrator may leave less"
 
 
 READ = "https://calibench.github.io/calibench/howto/read-a-table.html"
@@ -31,9 +32,12 @@ def short(table: Table, notes: Sequence[str]) -> list[str]:
 
 def footer(table: Table) -> list[str]:
     """All notes under a table, then its missing runs, one line each."""
+    metric = table.sort.metric
+    why = f" ({_PROPER[metric]})" if metric in _PROPER else ""
+    refined = any(column.metric == "nll_refinement" for column in table.columns)
     return [
-        *_reading(table),
-        *_refinement(table),
+        f"ranked by {table.sort.title}{why}; mean ± standard deviation over seeds",
+        *([_REFINEMENT] if refined else []),
         *_bins(table),
         *_sets(table),
         *_calibrators(table),
@@ -42,17 +46,6 @@ def footer(table: Table) -> list[str]:
         *table.notes,
         *_holes(table),
     ]
-
-
-def _reading(table: Table) -> Iterator[str]:
-    metric = table.sort.metric
-    why = f" ({_PROPER[metric]})" if metric in _PROPER else ""
-    yield f"ranked by {table.sort.title}{why}; mean ± standard deviation over seeds"
-
-
-def _refinement(table: Table) -> Iterator[str]:
-    if any(column.metric == "nll_refinement" for column in table.columns):
-        yield "NLL refinement: what a temperature leaves, cross-fitted on the set; a richer calibrator may leave less"
 
 
 def _bins(table: Table) -> Iterator[str]:
@@ -93,6 +86,5 @@ def _marks(table: Table) -> Iterator[str]:
     )
 
 
-def _holes(table: Table) -> Iterator[str]:
-    for line in table.holes():
-        yield f"missing: {line}"
+def _holes(table: Table) -> list[str]:
+    return [f"missing: {line}" for line in table.holes()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,13 +73,6 @@ class _OfRun(Mapping[Key, T]):
     def __len__(self) -> int:
         return len(self.layout.places)
 
-    def __getitem__(self, key: Key) -> T:
-        return self.at(self.layout.places[key])
-
-    @abstractmethod
-    def at(self, place: int) -> T:
-        """What a key with this place in the layout has."""
-
     def __contains__(self, key: object) -> bool:
         return key in self.layout.places
 
@@ -97,9 +89,8 @@ class Numbers(_OfRun[float]):
 
     __slots__ = ()
 
-    def at(self, place: int) -> float:
-        """The number with this place."""
-        return self.row[place]
+    def __getitem__(self, key: Key) -> float:
+        return self.row[self.layout.places[key]]
 
 
 class StackedNumbers:
@@ -131,6 +122,6 @@ class Verdicts(_OfRun[Verdict]):
     __slots__ = ()
     _EACH = 2
 
-    def at(self, place: int) -> Verdict:
-        """The verdict with this place."""
-        return Verdict(self.row[2 * place], self.row[2 * place + 1])
+    def __getitem__(self, key: Key) -> Verdict:
+        place = 2 * self.layout.places[key]
+        return Verdict(*self.row[place : place + 2])

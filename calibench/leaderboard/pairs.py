@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,11 +86,7 @@ def _shown(column: Column, value: float) -> str:
 
 
 def margins(texts: Sequence[str]) -> dict[str, float]:
-    """The region of practical equivalence with what a command line says of it, `METRIC=VALUE` each.
-
-    Raises:
-        ValueError: If a text is not of this form, or a value is negative.
-    """
+    """The region of practical equivalence with what a command line says of it, `METRIC=VALUE` each."""
     found = dict(EQUIVALENT)
     for text in texts:
         metric, _, value = text.partition("=")
@@ -108,12 +105,9 @@ def compare_pairs(
     examples: TestExamples | None = None,
     equivalent: Mapping[str, float] = EQUIVALENT,
 ) -> Pairs:
-    """Compare every two methods over the tables that hold both.
+    """Compare every two methods over the tables that hold both; a ValueError if none does, or by no quality.
 
     With the runs' test examples the intervals are of these beside seeds.
-
-    Raises:
-        ValueError: If the metric is no quality, or no table holds two methods.
     """
     if not column.info.direction:
         raise ValueError(f"`--pairs` needs a metric that is a quality, got {column}.")
@@ -125,11 +119,10 @@ def compare_pairs(
         both = [runs for runs in known.values() if first in runs and second in runs]
         if both:
             sides = ([runs[label] for runs in both] for label in (first, second))
-            found = beats(*sides, margin=margin)
-            pairs.append(Pair(first, second, found, len(both)))
+            pairs.append(Pair(first, second, beats(*sides, margin=margin), len(both)))
     if not pairs:
         raise ValueError(f"`--pairs` needs two methods with {column} in one table.")
-    all_runs = [one for runs in known.values() for one in runs.values()]
+    all_runs = (one for runs in known.values() for one in runs.values())
     over_examples = all(one.replicates is not None for one in all_runs)
     titles = [title for title, runs in known.items() if runs]
     return Pairs(column, margin, titles, over_examples, pairs)
@@ -162,14 +155,8 @@ def _replicates(
     return found
 
 
-@dataclass(frozen=True)
-class PValues:
-    """The tests of one loss against the baselines by one column of one table.
-
-    Attributes:
-        p_values: After Holm's correction, by the label of the baseline; those that share a seed with it.
-        seeds: The fewest seeds that it shares with one of them.
-    """
+class PValues(NamedTuple):
+    """The tests of one loss by one column, and the fewest seeds that it shares with one of the baselines."""
 
     p_values: dict[str, float]
     seeds: int
@@ -182,7 +169,7 @@ def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
     the baselines of the cell, not for the columns.
 
     Returns:
-        None if the row has no value or no other row shares a seed with it.
+        The p-values by the label of the baseline; None if the row has no value or shares a seed with no other one.
     """
     own = row_of(table, loss)
     ours = own.values[column].seeds
@@ -201,11 +188,7 @@ def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
 
 
 def row_of(table: Table, loss: str) -> Row:
-    """The row of a loss.
-
-    Raises:
-        ValueError: If the table has no such row, or several; the message names them.
-    """
+    """The row of a loss; raises a ValueError if the table has none, or several."""
     of_loss = [row for row in table.rows if loss == row.loss]
     found = [row for row in table.rows if loss == row.label] or of_loss
     labels = [row.label for row in table.rows]
@@ -218,11 +201,7 @@ def row_of(table: Table, loss: str) -> Row:
 
 
 def p_value_grids(tables: Sequence[Table], loss: str) -> Iterator[Grid]:
-    """A table of p-values for each table that has the loss: baselines down, its columns of a quality across.
-
-    Raises:
-        ValueError: If no table has the loss with another one.
-    """
+    """A table of p-values for each table that has the loss: baselines down, its columns of a quality across."""
     held = [t for t in tables if any(loss in (row.loss, row.label) for row in t.rows)]
     if not held:
         labels = dict.fromkeys(row.label for table in tables for row in table.rows)

@@ -5,7 +5,7 @@ import json
 import math
 import os
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -173,12 +173,13 @@ class _RunReader:
         values, verdicts = self._values(content["rows"])
         environment = self._environment(folder)
         versions = package_versions(environment)
-        further = _costs(environment)
-        for calibrator, parameters in (content.get("calibrators") or {}).items():
+        costs = {name: environment.get(name) for name in COSTS}
+        further = {RAW: costs | {"seconds": environment.get("wall_seconds")}}
+        for calibrator, parameters in (further | (content.get("calibrators") or {})).items():
             for name, value in parameters.items():
-                if isinstance(value, int | float):
-                    further[Key(name, calibrator=calibrator)] = float(value)
-        values |= {key: value for key, value in further.items() if self._wanted(key)}
+                key = Key(name, calibrator=calibrator)
+                if isinstance(value, int | float) and self._wanted(key):
+                    values[key] = float(value)
         return Record(
             cell,
             folder,
@@ -245,13 +246,6 @@ class _RunReader:
         return self._settings.setdefault(cell.key, present)
 
 
-def _costs(environment: Mapping[str, Any]) -> dict[Key, float]:
-    named = {name: environment.get(name) for name in COSTS}
-    named["seconds"] = environment.get("wall_seconds")
-    known = {name: value for name, value in named.items() if isinstance(value, int | float)}
-    return {Key(name, calibrator=RAW): float(value) for name, value in known.items()}
-
-
 def _read_file(folder: str, name: str) -> Mapping[str, Any]:
     return read_json(f"{folder}/{name}", called=name)
 
@@ -269,23 +263,22 @@ def without_other_data(results: Results) -> Results:
     Runs of one benchmark with the same `data.*` settings and the same seed have used the same
     examples, so their fingerprints agree; the ones that differ from the most frequent are left out.
     """
-    comparable: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
-    data: dict[int, str] = {}
+    data: dict[int, str] = {}  # by the settings, of which runs of a key share one object
+    prints: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+    comparable = []
     for record in results.records:
         settings = record.settings
         if id(settings) not in data:
             chosen = {key: value for key, value in settings.items() if key.startswith("data.")}
             data[id(settings)] = json.dumps(chosen, sort_keys=True)
-        comparable[record.cell.benchmark, record.cell.seed, data[id(settings)]].append(record)
-    reasons: dict[int, str] = {}
-    for runs in comparable.values():
-        prints = [run.fingerprint for run in runs]
-        usual = max(prints, key=prints.count)
-        for run in runs:
-            if run.fingerprint != usual:
-                why = f"its data {run.fingerprint} are not those of comparable runs ({usual})"
-                reasons[id(run)] = why
-    odd = [record for record in results.records if id(record) in reasons]
-    problems = [Problem(record.cell, record.folder, reasons[id(record)]) for record in odd]
-    kept = [record for record in results.records if id(record) not in reasons]
-    return replace(results, records=kept, problems=results.problems + problems)
+        comparable.append(prints[record.cell.benchmark, record.cell.seed, data[id(settings)]])
+        comparable[-1][record.fingerprint] += 1
+    kept, problems = [], list(results.problems)
+    for record, counts in zip(results.records, comparable, strict=True):
+        usual = max(counts, key=counts.__getitem__)
+        if record.fingerprint == usual:
+            kept.append(record)
+        else:
+            why = f"its data {record.fingerprint} are not those of comparable runs ({usual})"
+            problems.append(Problem(record.cell, record.folder, why))
+    return replace(results, records=kept, problems=problems)

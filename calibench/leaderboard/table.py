@@ -177,15 +177,14 @@ class Table:
 
     def holes(self) -> list[str]:
         """One line for each row and reason: which seeds are missing, and why."""
-        lines = []
+        missing: dict[tuple[str, str], list[str]] = {}
         for row in self.rows:
-            reasons: dict[str, list[int]] = defaultdict(list)
             for seed, reason in row.missing.items():
-                reasons[reason].append(seed)
-            for reason, seeds in reasons.items():
-                word = "seed" if len(seeds) == 1 else "seeds"
-                lines.append(f"{row.label}, {word} {', '.join(map(str, seeds))}: {reason}")
-        return lines
+                missing.setdefault((row.label, reason), []).append(str(seed))
+        return [
+            f"{label}, {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(seeds)}: {reason}"
+            for (label, reason), seeds in missing.items()
+        ]
 
 
 def build_tables(
@@ -289,19 +288,13 @@ def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
         for key in measured:
             if key.score:
                 scores.setdefault(key.metric, key.score)
-    most = {metric: max(count, key=count.__getitem__) for metric, count in bins.items()}
-    binned = {metric: Implied(n_bins) for metric, n_bins in most.items()}
-    return binned | {
-        metric: _over_sets(
-            scores[metric], [s for s, n in of.items() if n == max(of.values())], kinds
-        )
-        for metric, of in sets.items()
-    }
-
-
-def _over_sets(score: str, splits: Iterable[str], kinds: Mapping[str, str]) -> Implied:
-    groups = {kind: sorted(s for s in splits if kinds[s] == kind) for kind in GROUPS}
-    return Implied(None, score, sorted([*groups[NEAR], *groups[FAR]]), groups)
+    implied = {m: Implied(max(count, key=count.__getitem__)) for m, count in bins.items()}
+    for metric, of in sets.items():
+        shared = sorted(split for split, runs in of.items() if runs == max(of.values()))
+        groups = {kind: [split for split in shared if kinds[split] == kind] for kind in GROUPS}
+        ood = sorted([*groups[NEAR], *groups[FAR]])
+        implied[metric] = Implied(None, scores[metric], ood, groups)
+    return implied
 
 
 def _values(rows: Sequence[Row], numbers: StackedNumbers, keys: Sequence[Key]) -> Iterator[Value]:

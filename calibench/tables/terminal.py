@@ -136,7 +136,8 @@ class _Drawing(NamedTuple):
         """A column of a grid, narrow or wide; where one number has a star or a mark, the others have a space."""
         numbers = [entry for entry in entries if isinstance(entry, PrintedNumber)]
         marks = max((len(number.mark) for number in numbers), default=0)
-        drawn = [_plain(_title(column, narrow), "bold")]
+        words = column.title if column.narrow is None else column.narrow
+        drawn = [_plain(stacked(words) if narrow else column.title.split("\n"), "bold")]
         for entry in entries:
             if isinstance(entry, str):
                 whole = "\n" in entry or not (narrow and column.left)
@@ -144,12 +145,11 @@ class _Drawing(NamedTuple):
             else:
                 star = "*" if entry.best else " "
                 drawn.append(_number(entry, star * starred + entry.mark.ljust(marks), narrow))
-        lengths = [[sum(cell_len(piece.text) for piece in line) for line in of] for of in drawn]
-        width = max((length for of in lengths for length in of), default=0)
-        for lines, those in zip(drawn, lengths, strict=True):
-            for line, length in zip(lines, those, strict=True):
-                if length < width:
-                    line.insert(len(line) if column.left else 0, Piece(" " * (width - length)))
+        lines = [(line, sum(cell_len(piece.text) for piece in line)) for of in drawn for line in of]
+        width = max((length for _, length in lines), default=0)
+        for line, length in lines:
+            if length < width:
+                line.insert(len(line) if column.left else 0, Piece(" " * (width - length)))
         heading, *padded = drawn
         return cls(heading, padded, width)
 
@@ -185,12 +185,6 @@ def _lines_of(columns: Sequence[_Drawing], row: Sequence[list[_Line]]) -> Iterat
             for column, part in zip(columns, parts, strict=True)
         )
         yield [*chain.from_iterable(joined)][:-1]
-
-
-def _title(column: Heading, narrow: bool) -> list[str]:
-    if narrow:
-        return stacked(column.title if column.narrow is None else column.narrow)
-    return column.title.split("\n")
 
 
 def _number(number: PrintedNumber, end: str, narrow: bool) -> list[_Line]:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import numpy as np
 
-from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.errors import UsageError, errors_as, near_matches
 from calibench.ground.features import features_of, in_words
 from calibench.ground.output import say
 from calibench.ground.table_file import NAMELESS, TableFile, open_table
@@ -39,11 +39,7 @@ def image_folder(path: Path) -> tuple[Words, str]:
 
 
 def text_columns(path: Path) -> tuple[Words, str]:
-    """The columns of texts and of labels in a table, by their names.
-
-    Raises:
-        UsageError: If the file is missing, or has one column only.
-    """
+    """The columns of texts and of labels in a table, by their names."""
     names = _table(path).names
     label = _named(names, _LABELS, names[-1])
     text = _named([name for name in names if name != label], _TEXTS, "")
@@ -54,11 +50,7 @@ def text_columns(path: Path) -> tuple[Words, str]:
 
 
 def number_columns(path: Path) -> tuple[Words, str]:
-    """The columns of labels and of features in a table: numbers, dates and categories.
-
-    Raises:
-        UsageError: If the file is missing, or has one column only, or no features.
-    """
+    """The columns of labels and of features in a table: numbers, dates and categories; a UsageError without any."""
     table = _table(path)
     label = _named(table.names, _LABELS, table.names[-1])
     frame = table.frame()
@@ -85,12 +77,8 @@ def number_columns(path: Path) -> tuple[Words, str]:
 def _table(path: Path) -> TableFile:
     if not path.is_file():
         raise UsageError(f"`--data {path}`: no such file.")
-    try:
+    with errors_as(f"`--data {path}` is no table", ValueError, OSError):
         table = open_table(path)
-    except (ValueError, OSError) as error:
-        raise UsageError(
-            f"`--data {path}` is no table: {' '.join(str(error).split())[:100]}"
-        ) from error
     if len(table.names) < 2 or not len(table.rows):
         raise UsageError(f"`--data {path}`: a header and at least two columns are expected.")
     return table
@@ -177,7 +165,9 @@ def new(
             f"there is no start `{kind}`{near_matches(kind, KINDS)} (there are: {', '.join(KINDS)})"
         )
     start, target = KINDS[kind], folder.expanduser()
-    _check_folder(target)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        what = "not empty" if target.is_dir() else "a file"
+        raise UsageError(f"`{target}` is {what}: name a new folder.")
     facts, seen = _facts(kind, start, data)
     title = target.absolute().name
     then = Template(start.then).substitute(file=shlex.quote(f"{title}.yaml"))
@@ -190,13 +180,6 @@ def new(
     say(*([seen] if seen else []))
     say(f"next: cd {shlex.quote(str(folder))} && {then}")
     return 0
-
-
-def _check_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"`{folder}` is a file: name a new folder.")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(f"`{folder}` is not empty: name a new folder.")
 
 
 def _facts(name: str, kind: Kind, data: Path | None) -> tuple[Words, str]:
