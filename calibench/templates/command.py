@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import Annotated
@@ -105,28 +105,27 @@ class Kind:
         then: The command that ends in a table, run in the folder.
         data: What its example script writes; empty where the kind is of no data.
         look: Reads the user's data and says what a template needs to know of them, and the user.
+        example: What it would say of what the example script writes.
     """
 
     then: str
     data: str = ""
     look: Callable[[Path], tuple[Words, str]] | None = None
+    example: Words = field(default_factory=dict)
 
 
+_FIT = "calibench fit --config $file"
 _OVERLAY = "calibench fit --config digits_lt --config"
+_TEXTS_CSV = {"text": '"text"', "label": '"label"'}
+_TABLE_CSV = {"label": '"label"', "features": "null", "count": "30"}
 KINDS = {
-    "images": Kind("calibench fit --config $file", "photos", image_folder),
-    "texts": Kind("calibench fit --config $file", "texts.csv", text_columns),
-    "table": Kind("calibench fit --config $file", "table.csv", number_columns),
+    "images": Kind(_FIT, "photos", image_folder),
+    "texts": Kind(_FIT, "texts.csv", text_columns, _TEXTS_CSV),
+    "table": Kind(_FIT, "table.csv", number_columns, _TABLE_CSV),
     "logits": Kind("python save_logits.py && calibench evaluate --val val.npz --test test.npz"),
     "loss": Kind("calibench sweep digits_lt --losses cross_entropy my_loss.yaml --seeds 1..3"),
     "backbone": Kind(f"{_OVERLAY} my_network.yaml"),
     "metric": Kind(f"{_OVERLAY} my_metric.yaml"),
-}
-# What the example scripts write, as `look` would say of it.
-_EXAMPLES: Mapping[str, Words] = {
-    "images": {},
-    "texts": {"text": '"text"', "label": '"label"'},
-    "table": {"label": '"label"', "features": "null", "count": "30"},
 }
 
 
@@ -168,29 +167,22 @@ def new(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         what = "not empty" if target.is_dir() else "a file"
         raise UsageError(f"`{target}` is {what}: name a new folder.")
-    facts, seen = _facts(kind, start, data)
+    if data and not start.look:
+        raise UsageError(f"`--data` is not for `calibench new {kind}`.")
+    place = str(data.expanduser().absolute()) if data else start.data
+    facts, seen = start.look(Path(place)) if data and start.look else (start.example, "")
     title = target.absolute().name
     then = Template(start.then).substitute(file=shlex.quote(f"{title}.yaml"))
     makes_data = bool(start.data) and data is None
     if makes_data:
         then = f"python {_EXAMPLE} && {then}"
-    written = _write(kind, target, {"name": title, "then": then, **facts}, makes_data=makes_data)
+    known = {"name": title, "then": then, "data": json.dumps(place), **facts}
+    written = _write(kind, target, known, makes_data=makes_data)
     for name, first in written.items():
         say(f"{target / name}  {first}".rstrip())
     say(*([seen] if seen else []))
     say(f"next: cd {shlex.quote(str(folder))} && {then}")
     return 0
-
-
-def _facts(name: str, kind: Kind, data: Path | None) -> tuple[Words, str]:
-    """What the template needs to know of the data, and a line about what was seen in them."""
-    if data is None:
-        return {"data": json.dumps(kind.data), **_EXAMPLES.get(name, {})}, ""
-    if kind.look is None:
-        raise UsageError(f"`--data` is not for `calibench new {name}`.")
-    path = data.expanduser().absolute()
-    facts, seen = kind.look(path)
-    return {"data": json.dumps(str(path)), **facts}, seen
 
 
 def _write(kind: str, folder: Path, facts: Words, *, makes_data: bool) -> dict[str, str]:
