@@ -81,7 +81,9 @@ def _read_folders(folders: Sequence[str], wanted: Wanted, processes: int) -> Res
     done = spread(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
     read = Results()
     for part in with_progress(done, len(parts), "reading runs"):
-        read.add(part)
+        read.records += part.records
+        read.problems += part.problems
+        read.warnings += part.warnings
     return read
 
 

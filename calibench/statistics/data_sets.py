@@ -185,6 +185,8 @@ def compare_ranks(table: Sequence[Sequence[float]]) -> RankComparison:
 
     Raises a ValueError unless the table is dense, a row a data set with a value for each of two methods or more.
     """
+    from scipy.stats import friedmanchisquare, studentized_range
+
     values = np.asarray(table, dtype=float)
     if values.ndim != 2 or values.shape[1] < 2 or np.isnan(values).any():
         raise ValueError("`table` must be dense: data sets x methods (at least 2), without NaN.")
@@ -192,25 +194,11 @@ def compare_ranks(table: Sequence[Sequence[float]]) -> RankComparison:
     ranks = np.array([average_ranks(row) for row in values.tolist()])
     means = [mean_over_sets(of_method).within(1, k) for of_method in ranks.T]
     intervals = [(of.low, of.high) for of in means]
-    critical = critical_difference(k, n)
-    return RankComparison([of.value for of in means], intervals, _friedman(values), critical)
-
-
-def _friedman(values: Floats) -> float:
-    n, k = values.shape
-    if k < 3 or n < 2 or bool((values == values[:, :1]).all()):
-        return math.nan
-    from scipy.stats import friedmanchisquare
-
-    return float(friedmanchisquare(*values.T).pvalue)
-
-
-def critical_difference(n_methods: int, n_sets: int) -> float:
-    """Nemenyi's critical difference of mean ranks, q sqrt(k (k + 1) / (6 n))."""
-    from scipy.stats import studentized_range
-
-    q = studentized_range.ppf(1 - LEVEL, n_methods, math.inf) / math.sqrt(2)
-    return float(q * math.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
+    tested = k > 2 and n > 1 and not (values == values[:, :1]).all()
+    friedman = float(friedmanchisquare(*values.T).pvalue) if tested else math.nan
+    q = studentized_range.ppf(1 - LEVEL, k, math.inf) / math.sqrt(2)
+    critical = float(q * math.sqrt(k * (k + 1) / (6 * n)))
+    return RankComparison([of.value for of in means], intervals, friedman, critical)
 
 
 def cliques(mean_ranks: Sequence[float], difference: float) -> list[list[int]]:

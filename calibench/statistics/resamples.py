@@ -158,13 +158,8 @@ def verdict_of(value: float, of_calibrated: Floats) -> Verdict | None:
     if not (np.isfinite(value) and np.isfinite(of_calibrated).all()):
         return None
     mean, p = float(of_calibrated.mean()), p_value(value, of_calibrated)
-    return Verdict(mean, p, limit=limit_of(of_calibrated))
-
-
-def limit_of(of_calibrated: Floats) -> float:
-    """The value above which the p-value is at most 5 %, given those of calibrated models, (draws,)."""
-    as_large = int(LEVEL * (len(of_calibrated) + 1))  # with the value itself
-    return float(np.sort(of_calibrated)[-max(1, as_large)])
+    as_large = int(LEVEL * (len(of_calibrated) + 1))  # above the limit p is at most 5 %
+    return Verdict(mean, p, limit=float(np.sort(of_calibrated)[-max(1, as_large)]))
 
 
 def affordable(draws: int, examples: int) -> int:

@@ -1,6 +1,7 @@
 """2,089 published numbers of three papers, transcribed into published.csv, and what the papers call things."""
 
 import csv
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,8 +10,6 @@ from typing import Any
 
 # published.csv has these in percent, as the papers print them; what is read from it is a fraction.
 _IN_PERCENT = {"error", "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "ood_auroc"}
-
-_CALIBRATOR_BINS = "ats_bins="
 
 # Of several labels an example, a calibration error may be of the top label, of all labels pooled, or their mean.
 _READINGS = {
@@ -111,9 +110,8 @@ class Published:
     @property
     def calibrator_bins(self) -> int | None:
         """Bins of adaptive temperature scaling, in a table that varies them."""
-        if not self.note.startswith(_CALIBRATOR_BINS):
-            return None
-        return int(self.note.removeprefix(_CALIBRATOR_BINS).partition(";")[0])
+        found = re.match(r"ats_bins=(\d+)", self.note)
+        return int(found[1]) if found else None
 
 
 def load(paper: str | None = None, *, table: str | None = None) -> list[Published]:
