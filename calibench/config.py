@@ -306,13 +306,7 @@ def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
 
 
 class Given(NamedTuple):
-    """A command line after the verb, split into its parts.
-
-    Attributes:
-        files: Configuration files.
-        options: Dotted keys and their values.
-        questions: What the parser of configurations answers: `--print_config`, `--model.loss.help FocalLoss`.
-    """
+    """Files, dotted keys with their values, and questions: `--print_config`, `--model.loss.help FocalLoss`."""
 
     files: list[str]
     options: list[tuple[str, Any]]

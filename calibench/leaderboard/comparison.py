@@ -33,11 +33,9 @@ NO_PRIMARY = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """The mean ranks of losses over several tables, and which of them differ significantly.
+    """The mean ranks of losses over several tables, best first, and which of them differ significantly.
 
     Attributes:
-        methods: Labels of the losses, best mean rank first.
-        ranks: Their mean ranks, in that order.
         beaten: How likely a run of the first beats one of each of the others.
         p_values: Of "each of the others is worse than the first": signed-rank test over the tables, Holm.
     """
@@ -154,12 +152,7 @@ class Primary:
 
 @dataclass(frozen=True)
 class OverSets:
-    """Losses against a baseline, over the data sets that each shares with it.
-
-    Attributes:
-        primary: The comparisons that were fixed in advance, by loss.
-        exploratory: All others, lowest first.
-    """
+    """Losses against a baseline, over the data sets that each shares with it: fixed in advance or not, lowest first."""
 
     column: Column
     baseline: str

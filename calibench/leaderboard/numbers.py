@@ -20,18 +20,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which numbers of a run to keep: with fewer, reading takes less time and memory.
-
-    Attributes:
-        metrics: The metrics, costs and parameters of calibrators; every one if None.
-        no_splits: Splits whose numbers are dropped, but for those that an answer is made of.
-    """
+    """Which numbers of a run to keep: with fewer metrics (None: all) and splits, reading takes less time and memory."""
 
     metrics: frozenset[str] | None = None
     no_splits: frozenset[str] = frozenset()
 
     def __call__(self, key: Key) -> bool:
-        """Whether to keep the number with this key."""
+        """Whether to keep the number with this key; what an answer is made of is kept of every split."""
         wanted = self.metrics is None or key.metric in self.metrics
         return wanted and (key.split not in self.no_splits or key.metric == CROSS_FITTED)
 

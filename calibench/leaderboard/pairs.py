@@ -29,7 +29,7 @@ EQUIVALENT = {
 
 @dataclass(frozen=True)
 class Pair:
-    """Two methods, how likely a run of the first beats one of the second, and over which tables."""
+    """Two methods, how likely a run of the first beats one of the second, and over how many tables."""
 
     first: str
     second: str
@@ -39,12 +39,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of methods that some table holds.
+    """All pairs of methods that some table holds, better methods first.
 
     Attributes:
         margin: What makes no difference in practice; 0 if nothing is said of the metric.
         over_examples: Whether the intervals are of test examples beside seeds.
-        pairs: The pairs, better methods first.
     """
 
     column: Column
@@ -55,22 +54,17 @@ class Pairs:
 
     def grid(self) -> Grid:
         """The pairs as a table."""
-        margin = f"within {_shown(self.column, self.margin)}"
-        titles = ["P(A beats B)", "95 % interval", *([margin] if self.margin else [])]
-        several = len(self.tables) > 1
-        columns = [*headings("A"), *headings("B", *titles, *(["tables"] if several else []))]
-        rows: list[list[TableEntry]] = [
-            [of.first, of.second, *self._numbers(of), *([str(of.tables)] if several else [])]
-            for of in self.pairs
-        ]
+        titles = ["P(A beats B)", "95 % interval"]
+        titles += [f"within {_shown(self.column, self.margin)}"] if self.margin else []
+        titles += ["tables"] if len(self.tables) > 1 else []
+        rows: list[list[TableEntry]] = [[pair.first, pair.second] for pair in self.pairs]
+        for row, pair in zip(rows, self.pairs, strict=True):
+            of = pair.beats
+            shown = [f"{of.probability:.2f}", f"{of.low:.2f} to {of.high:.2f}"]
+            row += map(PrintedNumber, [*shown, *([f"{of.equivalent:.2f}"] if self.margin else [])])
+            row += [str(pair.tables)] if len(self.tables) > 1 else []
+        columns = [*headings("A"), *headings("B", *titles)]
         return Grid(f"{self.column.title}: pairs of methods", columns, rows, list(self._lines()))
-
-    def _numbers(self, pair: Pair) -> Iterator[PrintedNumber]:
-        of = pair.beats
-        yield PrintedNumber(f"{of.probability:.2f}")
-        yield PrintedNumber(f"{of.low:.2f} to {of.high:.2f}")
-        if self.margin:
-            yield PrintedNumber(f"{of.equivalent:.2f}")
 
     def _lines(self) -> Iterator[str]:
         of = "seeds and test examples" if self.over_examples else "seeds"
@@ -82,7 +76,7 @@ class Pairs:
 
 
 def _shown(column: Column, value: float) -> str:
-    return f"{100 * value:g} %" if column.info.percent else f"{value:g}"
+    return f"{column.info.scale * value:g}{' %' * column.info.percent}"
 
 
 def margins(texts: Sequence[str]) -> dict[str, float]:

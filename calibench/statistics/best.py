@@ -191,11 +191,7 @@ def _behind(means: Floats) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class TwoWay:
-    """Rows x seeds, in which a seed moves all rows alike (it is the block of a two-way layout).
-
-    Attributes:
-        values: Finite values (K, S) with S >= 2.
-    """
+    """Rows x seeds, finite (K, S) with S >= 2, in which a seed moves all rows alike: the block of a two-way layout."""
 
     values: Floats
 
@@ -234,12 +230,7 @@ class TwoWay:
 
 @dataclass(frozen=True)
 class OneWay:
-    """Deviations of rows whose seeds are not known one by one: nothing is shared between rows.
-
-    Attributes:
-        deviations: Standard deviation of each row's values, (K,).
-        counts: Number of values of each row, at least 2, (K,).
-    """
+    """Deviations (K,) of rows of at least two values, whose seeds are not known one by one: rows share nothing."""
 
     deviations: Floats
     counts: Floats
@@ -260,13 +251,7 @@ class OneWay:
 
 @dataclass(frozen=True)
 class Spread:
-    """Variances of one value of each row, with their degrees of freedom.
-
-    Attributes:
-        variances: (K,); the pooled one but for the rows apart.
-        degrees: Degrees of freedom of each, (K,); those of the pooled one are of all pooled rows together.
-        apart: The rows with a variance of their own.
-    """
+    """Variances of one value of each row, (K,), pooled but for the rows apart, with their degrees of freedom."""
 
     variances: Floats
     degrees: Floats

@@ -54,10 +54,7 @@ def wrapped(label: str, width: int) -> list[str]:
 def show(grid: Grid, console: Console | None = None, *, pipe_width: int | None = None) -> None:
     """Print a grid; bold becomes a star where the output is no terminal and the footer explains bold.
 
-    Args:
-        grid: The table.
-        console: Where it goes; to stdout if None.
-        pipe_width: Characters in a line where that is no terminal; as many as it takes if None.
+    Where the console is no terminal, a line has at most `pipe_width` characters; as many as it takes if None.
     """
     console = console or Terminal()
     width = console.width if console.is_terminal else pipe_width
