@@ -68,7 +68,6 @@ def merge(old: Any, new: Any) -> Any:
 
 
 def _is_another_class(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether both blocks name a class, and not the same one."""
     classes = [block["class_path"] for block in (old, new) if "class_path" in block]
     return len(classes) == 2 and not same_class(*classes)
 
@@ -262,7 +261,6 @@ def with_options(config: Config, options: Options) -> Config:
 
 
 def _with_option(old: Any, keys: Sequence[str], value: Any) -> Any:
-    """Set the value at the keys in a part of a configuration."""
     if not keys:
         return _in_place_of(old, value)
     if isinstance(old, list) and old:

@@ -115,7 +115,6 @@ def _as_numbers(column: Any) -> Any:
 
 
 def _cells(column: Any) -> Any:
-    """The cells as text, missing where they hold none."""
     text = column.astype(str).str.strip()
     return text.where(column.notna() & ~text.isin(MISSING))
 

@@ -15,8 +15,6 @@ from calibench.ground.errors import near_matches
 
 
 class _LazyPackage(ModuleType):
-    """A package that imports a name when it is asked for."""
-
     _modules: Mapping[str, str]
     _aliases: Mapping[str, str]
     _any_arrays: bool
@@ -57,8 +55,6 @@ class _NoSuchName(AttributeError):
 
 
 class _LazyFunction(_LazyPackage):
-    """A package that can be called, as one of its functions."""
-
     _called: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -126,7 +126,6 @@ _KINDS = {int: "an integer", float: "a number", Path: "a path"}
 
 
 def _optional(hint: Any) -> Any:
-    """The type of `T | None`; None for another."""
     if get_origin(hint) not in (Union, UnionType) or NoneType not in get_args(hint):
         return None
     return Union[tuple(one for one in get_args(hint) if one is not NoneType)]  # noqa: UP007
@@ -191,8 +190,6 @@ class _Argument:
 
 
 class _Arguments:
-    """The arguments of a function or a dataclass, those of the dataclasses among them too."""
-
     def __init__(
         self, make: Callable[..., Any], given: Any = None, *, as_options: bool = False
     ) -> None:

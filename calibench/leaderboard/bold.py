@@ -97,7 +97,6 @@ def _lines(table: Table, said: _Said) -> Iterator[str]:
 
 
 def _too_few(said: _Said) -> Iterator[str]:
-    """The columns without bold for want of seeds; they are named if others have some."""
     if said.too_few:
         others = said.compared or said.by_examples
         where = f" in {', '.join(column.title for column in said.too_few)}" if others else ""

@@ -190,7 +190,6 @@ def _row(loss: str, kind: str, of: SetComparison) -> list[TableEntry]:
 
 
 def _power(sets: int, deviation: float) -> str:
-    """How often a primary comparison finds a difference of 2, 5 and 10 %."""
     found = [power(sets, deviation, -effect) for effect in EFFECTS]
     effects, shares = (", ".join(f"{100 * one:.0f}" for one in of) for of in (EFFECTS, found))
     return (

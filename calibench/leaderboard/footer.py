@@ -23,10 +23,10 @@ def short(table: Table, notes: Sequence[str]) -> list[str]:
 
     They are what its marks mean, what its seeds cannot show, the caveat that matters most, and where the rest is read.
     """
-    circle = "° cannot be told from perfect calibration"
-    marks = [*table.bold[:1], *([circle] if any(_marks(table)) else [])]
+    circle = ["° cannot be told from perfect calibration"] if any(_marks(table)) else []
+    marks = "; ".join([*table.bold[:1], *circle])
     unseen = table.bold[1:2] if table.detectable else []
-    shown = [*(["; ".join(marks)] if marks else []), *unseen, *[*_holes(table), *table.notes][:1]]
+    shown = [*([marks] if marks else []), *unseen, *[*_holes(table), *table.notes][:1]]
     return [*shown, f"{len(notes)} notes: --notes; how to read it: {READ}"]
 
 
@@ -71,18 +71,20 @@ def _sets(table: Table) -> Iterator[str]:
 
 
 def _calibrators(table: Table) -> Iterator[str]:
-    names = dict.fromkeys(c.calibrator for c in table.columns if c.calibrator != RAW)
-    short = [f"{initials(name)} = {name}" for name in names if initials(name) != name]
+    names = dict.fromkeys(column.calibrator for column in table.columns)
+    short = [f"{initials(name)} = {name}" for name in names if name not in (RAW, initials(name))]
     if short:
         yield f"after calibration on the validation split: {', '.join(short)}"
 
 
 def _marks(table: Table) -> Iterator[str]:
-    values = [(column, row.values[column]) for column in table.columns for row in table.rows]
+    verdicts = [
+        (column, row.values[column].verdict) for column in table.columns for row in table.rows
+    ]
     return note(
-        (column.title.replace(" %", ""), value.verdict.floor, column.info.percent)
-        for column, value in values
-        if value.verdict and value.marked
+        (column.title.replace(" %", ""), verdict.floor, column.info.percent)
+        for column, verdict in verdicts
+        if verdict and verdict.marked
     )
 
 

@@ -131,43 +131,39 @@ class _RunReader:
         except ValueError:
             return  # its path is not that of a run folder
         try:
-            self._add(cell, folder)
+            found = self._read(cell, folder)
         except CorruptRun as why:
-            self.results.problems.append(Problem(cell, folder, str(why)))
+            found = Problem(cell, folder, str(why))
+        if isinstance(found, Record):
+            self.results.records.append(found)
+        elif found is not None:
+            self.results.problems.append(found)
 
-    def _add(self, cell: Cell, folder: str) -> None:
+    def _read(self, cell: Cell, folder: str) -> Record | Problem | None:
         try:
             status = _read_file(folder, "status.json")
         except CorruptRun:
             if holds_run(folder):
                 raise
-            return  # a process holds or held the folder, and has not begun to train
+            return None  # a process holds or held the folder, and has not begun to train
         check_format(status, "status.json")
-        state = status.get("status")
+        state, why = status.get("status"), status.get("reason")
         if state == "trial" or status.get("imported"):
-            self._leave_out(cell, folder, TRIAL if state == "trial" else IMPORTED)
-            return
+            reason = TRIAL if state == "trial" else IMPORTED
+            return Problem(cell, folder, reason, warn=False, expected=False)
         if state != "done":
-            why = status.get("reason")
             reason = f"{state or 'unknown state'}: {why}" if why else str(state)
-            problem = Problem(cell, folder, reason, warn=state != "running")
-            self.results.problems.append(problem)
-            return
+            return Problem(cell, folder, reason, warn=state != "running")
         content = _read_file(folder, "metrics.json")
         if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
-            self._leave_out(cell, folder, TRIAL)
-            return
+            return Problem(cell, folder, TRIAL, warn=False, expected=False)
         _check_cell(cell, content)
         try:
             present = with_present_calibrators(content)
-            record = self._record(cell, folder, present, status.get("claimed") or ())
+            return self._record(cell, folder, present, status.get("claimed") or ())
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
             raise CorruptRun(text) from error
-        self.results.records.append(record)
-
-    def _leave_out(self, cell: Cell, folder: str, reason: str) -> None:
-        self.results.problems.append(Problem(cell, folder, reason, warn=False, expected=False))
 
     def _record(
         self, cell: Cell, folder: str, content: Mapping[str, Any], claimed: Sequence[str]

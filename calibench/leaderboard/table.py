@@ -265,7 +265,6 @@ def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[
 
 
 def _layouts(records: Iterable[Record]) -> dict[Layout, list[Record]]:
-    """Runs by the keys of their numbers, of which few differ."""
     alike: dict[Layout, list[Record]] = {}
     for record in records:
         alike.setdefault(record.values.layout, []).append(record)

@@ -80,13 +80,13 @@ def beats(
         of_examples.append(float(share_ahead(ahead_by(mine.resampled, other.resampled)).var()))
     sets = len(found)
     counts = [(len(m.values), len(o.values)) for m, o in zip(ours, theirs, strict=True)]
+    share, deviations = math.fsum(found) / sets, NormalDist().inv_cdf(1 - level / 2)
 
-    def variance(probability: float) -> float:
+    def reach(probability: float) -> float:
         of_seeds = (_variance_of_share(probability, *count) for count in counts)
-        return math.fsum([*of_seeds, *of_examples]) / sets**2
+        return deviations * math.sqrt(math.fsum([*of_seeds, *of_examples]) / sets**2)
 
-    share, reach = math.fsum(found) / sets, NormalDist().inv_cdf(1 - level / 2)
-    low, high = (_end(share, end, lambda p: reach * math.sqrt(variance(p))) for end in (0.0, 1.0))
+    low, high = _end(share, 0.0, reach), _end(share, 1.0, reach)
     return Beats(share, low, high, math.fsum(close) / sets)
 
 

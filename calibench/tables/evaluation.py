@@ -86,14 +86,12 @@ def _in_every_row(split: str, numbers: Sequence[Number]) -> set[str]:
 
 
 def _labels(split: str, numbers: Sequence[Number]) -> list[str]:
-    """The labels of a set that metrics are of."""
     keys = (number.key for number in numbers)
     own = (key.label for key in keys if (key.split, key.metric) == (split, "auroc"))
     return list(dict.fromkeys(label for label in own if label))
 
 
 def _sheet_of_labels(split: str, numbers: Sequence[Number]) -> Grid:
-    """A row for each model and label, before any calibrator."""
     labels = _labels(split, numbers)
     keys = [number.key for number in numbers]
     of_one = [key.metric for key in keys if (key.split, key.label) == (split, labels[0])]
@@ -116,7 +114,6 @@ _MICRO_AND_MACRO = (
 def _sheet(
     title: str, numbers: Sequence[Number], columns: Sequence[Key], more: Sequence[str] = ()
 ) -> Grid:
-    """A row for each model and calibrator."""
     lines = {
         (key.model, key.calibrator): [
             column._replace(calibrator=key.calibrator, model=key.model) for column in columns

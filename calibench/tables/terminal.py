@@ -160,7 +160,6 @@ def _drawn(grid: Grid, starred: bool, *, narrow: bool) -> list[_Drawing]:
 
 
 def _width(columns: Sequence[_Drawing]) -> int:
-    """Characters in a line, with a gap beside each column."""
     return sum(column.width + 1 for column in columns)
 
 
