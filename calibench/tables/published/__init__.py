@@ -23,13 +23,11 @@ class Paper:
     """A paper whose numbers are here.
 
     Attributes:
-        name: Short name, as in `--against`.
         n_bins: Bins of its calibration errors; where a table does not state them, those of the
             evaluation code its authors point to.
         tables: Other names of its tables, each with the one in `Published.table`.
     """
 
-    name: str
     title: str
     source: str
     n_bins: int
@@ -53,9 +51,9 @@ _FCL = "Towards Trustworthy Deep Neural Network through Euclidean Distance"
 _BSCE_GRA = "Uncertainty Weighted Gradients for Model Calibration"
 
 PAPERS = {
-    "gce": Paper("gce", _GCE, "2026", 20),
-    "fcl": Paper("fcl", _FCL, "Liang et al. 2024", 15, _FCL_TABLES),
-    "bsce_gra": Paper("bsce_gra", _BSCE_GRA, "Lin et al. 2025", 15),
+    "gce": Paper(_GCE, "2026", 20),
+    "fcl": Paper(_FCL, "Liang et al. 2024", 15, _FCL_TABLES),
+    "bsce_gra": Paper(_BSCE_GRA, "Lin et al. 2025", 15),
 }
 
 
