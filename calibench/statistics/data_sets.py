@@ -69,6 +69,9 @@ def mean_over_sets(values: Sequence[float] | Floats, of: Sequence[Hashable] = ()
     return SetMean(mean, mean - reach, mean + reach, median, least, most, n)
 
 
+AHEAD, BEHIND, ALIKE, UNKNOWN = "lower", "higher", "no difference beyond 5 %", "cannot be told"
+
+
 @dataclass(frozen=True)
 class SetComparison:
     """A method's score against another's with data sets as the sample; less is better.
@@ -94,8 +97,8 @@ class SetComparison:
     def verdict(self) -> str:
         """`lower` or `higher` by the sign-flip test, else `no difference beyond 5 %` by TOST, else `cannot be told`."""
         if self.p <= LEVEL and self.effect.sets >= self.needed:
-            return "lower" if self.effect.value < 0 else "higher"
-        return "no difference beyond 5 %" if self.p_equivalent <= LEVEL else "cannot be told"
+            return AHEAD if self.effect.value < 0 else BEHIND
+        return ALIKE if self.p_equivalent <= LEVEL else UNKNOWN
 
 
 def compared_over_sets(families: Sequence[Sequence[float]]) -> list[SetComparison]:

@@ -13,6 +13,9 @@ import pytest
 import scipy.stats
 
 from calibench.statistics.data_sets import (
+    ALIKE,
+    BEHIND,
+    UNKNOWN,
     compared_over_sets,
     mean_over_sets,
     power,
@@ -76,12 +79,12 @@ def test_the_sign_flip_test_is_the_share_of_all_signs() -> None:
 def test_nine_comparisons_need_nine_sets() -> None:
     """On eight sets nothing can be told of nine losses, however clear; the primary comparison alone can be."""
     logs = [[0.3 + 0.01 * n for n in range(8)]] * 9
-    assert {of.verdict for of in compared_over_sets(logs)} == {"cannot be told"}
+    assert {of.verdict for of in compared_over_sets(logs)} == {UNKNOWN}
     assert compared_over_sets(logs)[0].needed == 9
     (alone,) = compared_over_sets(logs[:1])
-    assert (alone.verdict, alone.needed, alone.lower) == ("higher", 6, 0)
+    assert (alone.verdict, alone.needed, alone.lower) == (BEHIND, 6, 0)
     assert alone.effect.value == pytest.approx(math.expm1(0.335))
-    assert {of.verdict for of in compared_over_sets([[0.3, *of] for of in logs])} == {"higher"}
+    assert {of.verdict for of in compared_over_sets([[0.3, *of] for of in logs])} == {BEHIND}
 
 
 def test_no_difference_beyond_five_percent_is_two_one_sided_t_tests() -> None:
@@ -93,11 +96,11 @@ def test_no_difference_beyond_five_percent_is_two_one_sided_t_tests() -> None:
         for end, side in ((-math.log(1.05), "greater"), (math.log(1.05), "less"))
     ]
     assert found.p_equivalent == pytest.approx(max(sides))
-    assert found.verdict == "no difference beyond 5 %"
+    assert found.verdict == ALIKE
     (wide,) = compared_over_sets([4 * values])
-    assert wide.verdict == "cannot be told"
+    assert wide.verdict == UNKNOWN
     (same,) = compared_over_sets([np.zeros(6)])
-    assert same.verdict == "no difference beyond 5 %"
+    assert same.verdict == ALIKE
 
 
 def test_power_at_ten_sets() -> None:
