@@ -330,10 +330,9 @@ def _rank(rows: list[Row], sort: Column) -> None:
     # rounded, as means of equal values may differ in the last bit
     badness = {id(row): float(f"{sign * row.values[sort].mean:.12g}") for row in ranked}
     rows.sort(key=lambda row: (id(row) not in badness, badness.get(id(row), 0.0), row.label))
-    for position, row in enumerate(rows[: len(ranked)], start=1):
-        above = rows[position - 2] if position > 1 else None
-        tie = above is not None and badness[id(above)] == badness[id(row)]
-        row.rank = above.rank if above and tie else position
+    ordered = [badness[id(row)] for row in rows[: len(ranked)]]
+    for row, value in zip(rows, ordered, strict=False):
+        row.rank = 1 + ordered.index(value)
 
 
 def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
