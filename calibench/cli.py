@@ -190,7 +190,6 @@ def configuration_of(arguments: Sequence[str]) -> Config:
 
 
 def _training(verb: str, arguments: list[str]) -> int:
-    """Run fit, validate, test or predict; they import Lightning."""
     if any(argument in ("-h", "--help") for argument in arguments):
         say(*wrapped(TRAINING_HELP[verb]).splitlines())
         return 0

@@ -55,9 +55,7 @@ def merge(old: Any, new: Any) -> Any:
     """
     if any(isinstance(value, dict) and "class_path" in value for value in (old, new)):
         old, new = as_block(old), as_block(new)
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        return new
-    if _is_another_class(old, new):
+    if not (isinstance(old, dict) and isinstance(new, dict)) or _is_another_class(old, new):
         return new
     merged = dict(old)
     for key, value in new.items():
@@ -70,7 +68,6 @@ def merge(old: Any, new: Any) -> Any:
 
 
 def _is_another_class(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether both blocks name a class, and not the same one."""
     classes = [block["class_path"] for block in (old, new) if "class_path" in block]
     return len(classes) == 2 and not same_class(*classes)
 
@@ -96,7 +93,6 @@ def flatten(config: Any, prefix: str = "") -> Config:
 # --- files ---
 
 _PACKAGE = Path(__file__).parent
-
 _FOLDERS = ("", "losses", "protocols", "suites")
 
 # libyaml's where it is there: ten times as fast
@@ -131,11 +127,7 @@ def benchmarks_folder() -> Path:
 
 
 def data_root(root: str | None = None) -> Path:
-    """The folder that holds the datasets.
-
-    Args:
-        root: The folder; None for the environment's CALIBENCH_DATA, else ~/.cache/calibench.
-    """
+    """The folder that holds the datasets: by default the environment's CALIBENCH_DATA, else ~/.cache/calibench."""
     chosen = root or os.environ.get("CALIBENCH_DATA") or "~/.cache/calibench"
     return Path(chosen).expanduser()
 
@@ -151,11 +143,7 @@ def available() -> dict[str, Path]:
 
 
 def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
-    """The file behind a path or a short name (`digits_lt`, `focal`, `protocols/gce`).
-
-    Raises:
-        UsageError: If there is none; the message lists near matches.
-    """
+    """The file behind a path or a short name (`digits_lt`, `focal`, `protocols/gce`); a UsageError if there is none."""
     path = Path(name)
     if path.is_file():
         return path
@@ -179,10 +167,7 @@ def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
     """Read one configuration file, given by path or short name.
 
     A loss file may list published hyper-parameters under `published`; `dual_focal@cifar10/resnet50` is that
-    file with the entry's arguments. A file of comments only is an empty configuration.
-
-    Raises:
-        UsageError: If the file is missing, is not YAML, or is not a mapping.
+    file with the entry's arguments. A file of comments only is an empty configuration. Raises a UsageError.
     """
     name, _, entry = name.partition("@")
     path = find(name, folders=folders)
@@ -217,12 +202,7 @@ SUITE_KEYS = frozenset(("parts", "losses", "same_cells_as"))
 
 
 def configuration(files: Sequence[str], options: Options = ()) -> Config:
-    """The configuration of a run: files, merged in order, with options on top of them.
-
-    Args:
-        files: By path or short name.
-        options: As for `with_options`.
-    """
+    """The configuration of a run: files by path or short name, merged in order, with options on top of them."""
     return with_options(merge_files(files), options)
 
 
@@ -262,14 +242,7 @@ def with_options(config: Config, options: Options) -> Config:
     A key is dotted (`trainer.max_epochs`); within a class it names an argument (`model.loss.gamma`), with or without
     `init_args` before it. A class, by name or as a block, replaces another one with all its arguments. `key+` adds to
     a list, and a key that goes on behind a list is about what was added last. A value that is text is read as the type
-    of its argument wants it.
-
-    Args:
-        config: Merged files.
-        options: Dotted keys and values, as pairs or a mapping.
-
-    Raises:
-        UsageError: If an argument of a class stands before the class.
+    of its argument wants it. Raises a UsageError if an argument of a class stands before the class.
     """
     pairs = list(options.items()) if isinstance(options, Mapping) else list(options)
     files = config
@@ -288,7 +261,6 @@ def with_options(config: Config, options: Options) -> Config:
 
 
 def _with_option(old: Any, keys: Sequence[str], value: Any) -> Any:
-    """Set the value at the keys in a part of a configuration."""
     if not keys:
         return _in_place_of(old, value)
     if isinstance(old, list) and old:
@@ -323,10 +295,6 @@ def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
 
     So the tail is one for all runs, as in the papers, and what the seed of the split drew before tails had a seed of
     their own stays as it was.
-
-    Args:
-        tail_seed: The seed of the tail, "run" for the run's, or None.
-        split_seed: The seed of the split, or "run" for the run's.
     """
     by_default = 1 if split_seed == "run" else split_seed
     return by_default if tail_seed is None else tail_seed
@@ -336,13 +304,7 @@ def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
 
 
 class Given(NamedTuple):
-    """A command line after the verb, split into its parts.
-
-    Attributes:
-        files: Configuration files.
-        options: Dotted keys and their values.
-        questions: What the parser of configurations answers: `--print_config`, `--model.loss.help FocalLoss`.
-    """
+    """Files, dotted keys with their values, and questions: `--print_config`, `--model.loss.help FocalLoss`."""
 
     files: list[str]
     options: list[tuple[str, Any]]
@@ -356,10 +318,7 @@ _ALIASES = {"seed": "seed_everything"}
 def read_arguments(arguments: Sequence[str]) -> Given:
     """Read `--config FILE`, `--KEY VALUE` and `--KEY=VALUE`; `--seed` is `--seed_everything`, a hyphen an underscore.
 
-    `--data imagenet`, the name of a benchmark, is its file before all others.
-
-    Raises:
-        UsageError: If there is something else, or a value is missing.
+    `--data imagenet`, the name of a benchmark, is its file before all others. All else is a UsageError.
     """
     given = Given([], [], [])
     left = deque(arguments)

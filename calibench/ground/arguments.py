@@ -48,25 +48,24 @@ def is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _is_finite(name: str, value: float) -> bool:
+def _number(name: str, value: float, holds: Callable[[float], bool], rule: str) -> float:
     try:
-        return math.isfinite(value)
+        good = math.isfinite(value) and holds(value)
     except TypeError:
         raise TypeError(f"`{name}` must be a number, got {value!r}.") from None
+    if not good:
+        raise ValueError(f"`{name}` must {rule}, got {value!r}.")
+    return float(value)
 
 
 def finite(name: str, value: float) -> float:
     """Return `value` as a float if it is finite."""
-    if not _is_finite(name, value):
-        raise ValueError(f"`{name}` must be finite, got {value!r}.")
-    return float(value)
+    return _number(name, value, lambda _: True, "be finite")
 
 
 def positive(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and > 0."""
-    if not (_is_finite(name, value) and value > 0):
-        raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
-    return float(value)
+    return _number(name, value, lambda number: number > 0, "be a finite number > 0")
 
 
 def non_negative(name: str, value: float) -> float:
@@ -76,16 +75,12 @@ def non_negative(name: str, value: float) -> float:
 
 def at_least(name: str, value: float, low: float) -> float:
     """Return `value` as a float if it is finite and >= `low`."""
-    if not (_is_finite(name, value) and value >= low):
-        raise ValueError(f"`{name}` must be a finite number >= {low:g}, got {value!r}.")
-    return float(value)
+    return _number(name, value, lambda number: number >= low, f"be a finite number >= {low:g}")
 
 
 def unit_interval(name: str, value: float) -> float:
     """Return `value` as a float if it lies in [0, 1)."""
-    if not (_is_finite(name, value) and 0 <= value < 1):
-        raise ValueError(f"`{name}` must lie in [0, 1), got {value!r}.")
-    return float(value)
+    return _number(name, value, lambda number: 0 <= number < 1, "lie in [0, 1)")
 
 
 def ends_in(*suffixes: str) -> Callable[[str, Path], Path]:

@@ -77,10 +77,6 @@ def equal_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:
     A cut of `equal_mass_ends` that falls between equal values moves up to the last of them (so do
     the bins of Kumar et al. 2019's code).
 
-    Args:
-        ordered: The values, ascending.
-        n_bins: The largest number of pieces.
-
     Returns:
         Positions 0 = c_0 <= c_1 <= ... = N; bin b holds `ordered[c_b:c_{b+1}]`, perhaps nothing.
     """

@@ -66,8 +66,7 @@ def gather_batch(
     Args:
         logits: This process's rows, shape (n_r, ...); gradients flow back to them exactly.
         target: This process's targets, shape (n_r,).
-        sizes: The number of rows on each process where it is known; otherwise the processes exchange
-            it, which costs one synchronisation.
+        sizes: The number of rows on each process; exchanged, with one synchronisation, where it is not known.
 
     Returns:
         The global batch (n, ...) and (n,), the same on every process.

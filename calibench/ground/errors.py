@@ -26,8 +26,7 @@ def errors_as(
     except (UsageError, ExpectedFailure):
         raise
     except errors as error:
-        reason = one_line(error, 300)
-        raise kind(f"{what}: {reason}") from error
+        raise kind(f"{what}: {one_line(error, 300)}") from error
 
 
 def one_line(error: object, most: int | None = None) -> str:

@@ -41,12 +41,9 @@ class Family:
         return name if name in self.lines else self.values.get(spelled, name)
 
     def check(self, name: str) -> None:
-        """Check a name that a command line gives, without importing its class.
+        """Raise a UsageError if no class has the name that a command line gives, without importing it.
 
         An import path, and any name where a plug-in is installed, are left to those who import.
-
-        Raises:
-            UsageError: If there is no class of this name.
         """
         if "." not in name and self.class_of(name) not in self.lines and not plugins(self.kind):
             raise UsageError(self.no_such(name))

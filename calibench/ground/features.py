@@ -13,12 +13,7 @@ _COUNTERS = ("id", "index", "row", "no", "nr", "number", "#")
 
 
 class Feature(NamedTuple):
-    """A column and what becomes of it.
-
-    Attributes:
-        column: Its name.
-        levels: The categories of the training file, sorted.
-    """
+    """A column, by its name, and what becomes of it; `levels` are the categories of the training file, sorted."""
 
     column: str
     kind: Literal["number", "category", "date"]
@@ -120,7 +115,6 @@ def _as_numbers(column: Any) -> Any:
 
 
 def _cells(column: Any) -> Any:
-    """The cells as text, missing where they hold none."""
     text = column.astype(str).str.strip()
     return text.where(column.notna() & ~text.isin(MISSING))
 

@@ -78,8 +78,6 @@ def file_of_the_hub(model: str, name: str) -> str:
     """The path of a file of a model, in the hub's cache or downloaded into it."""
     from huggingface_hub import hf_hub_download
 
-    with (
-        one_line_of(f"`{name}` of `{model}` cannot be had", OSError, ValueError),
-        without_retries(),
-    ):
+    what = f"`{name}` of `{model}` cannot be had"
+    with one_line_of(what, OSError, ValueError), without_retries():
         return str(hf_hub_download(model, name))

@@ -15,8 +15,6 @@ from calibench.ground.errors import near_matches
 
 
 class _LazyPackage(ModuleType):
-    """A package that imports a name when it is asked for."""
-
     _modules: Mapping[str, str]
     _aliases: Mapping[str, str]
     _any_arrays: bool
@@ -36,11 +34,9 @@ class _LazyPackage(ModuleType):
         setattr(self, name, value)
         return value
 
-    def _public(self) -> set[str]:
-        return {*self.__all__, *self._aliases}
-
     def __dir__(self) -> list[str]:
-        return sorted({name for name in vars(self) if name.startswith("__")} | self._public())
+        own = {name for name in vars(self) if name.startswith("__")}
+        return sorted(own.union(self.__all__, self._aliases))
 
     def __setattr__(self, name: str, value: Any) -> None:
         # A function's name may be its module's, too, which the import of the module would put in its place.
@@ -53,13 +49,12 @@ class _NoSuchName(AttributeError):
 
     def __str__(self) -> str:
         package, name = self.args
-        near = "" if name.startswith("_") else near_matches(name, package._public())
+        public = [] if name.startswith("_") else [*package.__all__, *package._aliases]
+        near = near_matches(name, public)
         return f"module {package.__name__!r} has no attribute {name!r}{near}"
 
 
 class _LazyFunction(_LazyPackage):
-    """A package that can be called, as one of its functions."""
-
     _called: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -39,8 +39,7 @@ def of_images(dataset: str) -> list[str]:
 def sets_named(patterns: Sequence[str], known: Sequence[str] | None) -> list[str]:
     """The names that patterns such as `noise` or `*-5` mean, in order and once; the patterns if any name may be one.
 
-    Raises:
-        ValueError: A pattern means none.
+    Raises a ValueError for a pattern that means none.
     """
     if known is None:
         return [*patterns]
@@ -54,8 +53,3 @@ def sets_named(patterns: Sequence[str], known: Sequence[str] | None) -> list[str
             raise ValueError(f"there is no evaluation set `{pattern}` here{near} ({there}).")
         chosen |= dict.fromkeys(found)
     return [*chosen]
-
-
-def image_sets_named(patterns: Sequence[str], dataset: str) -> list[str]:
-    """The same for images of a set by its name in `sources.yaml`."""
-    return sets_named(patterns, of_images(dataset))

@@ -24,12 +24,7 @@ _FOLDERS = re.compile(r"(?<![\w/:.~])/(?:[^\s/:;,]+/)+")
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""Make control characters of a text visible, so that `\x1b[2J` does not clear the screen.
-
-    Args:
-        text: A text from outside: the name of a file or folder, or what a file holds.
-        keep: Characters to leave as they are, a line break for instance.
-    """
+    r"""Make control characters of a text from outside visible, but for some: `\x1b[2J` does not clear the screen."""
     if text.isprintable():  # most texts are: a million rows of `store list` have sixteen million
         return text
     return _CONTROL.sub(lambda one: one[0] if one[0] in keep else ascii(one[0])[1:-1], text)
@@ -242,11 +237,9 @@ def _wrapped_line(line: str, width: int) -> list[str]:
         return [line]
     indent, table = _indent(line), _TABLE.match(line)
     if table and table.end() - 1 > width // 2:  # no room beside it
-        inside = " " * (indent + 6)
-        behind = wrap(
-            line[table.end() - 1 :], width, initial_indent=inside, subsequent_indent=inside
-        )
-        return [*_wrapped_line(table[1].rstrip(), width), *behind]
+        inside, behind = " " * (indent + 6), line[table.end() - 1 :]
+        lines = wrap(behind, width, initial_indent=inside, subsequent_indent=inside)
+        return [*_wrapped_line(table[1].rstrip(), width), *lines]
     hanging = " " * (table.end() - 1 if table else indent + 4 * bool(indent))
     fill = partial(
         wrap, initial_indent=" " * indent, subsequent_indent=hanging,

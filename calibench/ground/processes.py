@@ -44,17 +44,11 @@ def spread(
     imports: Sequence[str] = (),
     start: Callable[[], None] | None = None,
 ) -> Iterator[R]:
-    """Call a function for each item, in several processes; yields the results in the order of the items.
+    """Call an importable function for each item, in several processes; yields the results in the order of the items.
 
-    With more than one process, a script that calls this needs the guard of every script that uses
-    `multiprocessing`: `if __name__ == "__main__":`.
-
-    Args:
-        function: Importable, like its argument and its result; nothing it does to its arguments comes back.
-        items: Its arguments.
-        processes: How many work at a time; with one, or one item, it is this one.
-        imports: Modules that all processes need and take long to import: it is done once.
-        start: Called first in every process but this one.
+    With one process, or one item, it is this one; with more, a script that calls this needs the guard of every script
+    that uses `multiprocessing`: `if __name__ == "__main__":`. Modules that take long to import are imported once, and
+    `start` is called first in every process but this one.
     """
     with workers(min(processes, len(items)), imports=imports, start=start) as mapped:
         yield from mapped(function, items)

@@ -69,11 +69,9 @@ class TableFile:
         return len(self.rows) + len(self.problems)
 
     def frame(self, columns: Sequence[str] | None = None, text: Sequence[str] = ()) -> Any:
-        """The rows as a data frame (N, columns).
+        """The rows as a data frame (N, columns): all of them by default, else in the order that is asked for.
 
-        Args:
-            columns: Which, in the order that is wanted; all of them by default.
-            text: Those whose cells are texts, stripped, empty where there is none. In others what is `MISSING` is NaN.
+        Cells of `text` columns are stripped, and empty where there is none; in others what is `MISSING` is NaN.
         """
         frame = self.read(columns, text)
         return frame if columns is None else frame[list(columns)]
@@ -175,8 +173,7 @@ def encoding_of(raw: bytes) -> str:
 
 def separator_of(header: str, usual: str = ",") -> str:
     """What is between the cells of a header: the most frequent of comma, semicolon, tab and bar outside of quotes."""
-    counted = {sign: re.sub('"[^"]*"', "", header).count(sign) for sign in (usual, *_SEPARATORS)}
-    return max(counted, key=lambda sign: counted[sign])
+    return max((usual, *_SEPARATORS), key=re.sub('"[^"]*"', "", header).count)
 
 
 def _separated(
@@ -185,9 +182,8 @@ def _separated(
     import pandas
 
     content, header = text.content, given is None
-    sign = separator or (
-        separator_of(content.partition(b"\n")[0].decode(), usual) if header else usual
-    )
+    first = content.partition(b"\n")[0].decode() if header else ""
+    sign = separator or separator_of(first, usual)
     comma = sign == ";" and _DECIMAL_COMMA.search(content[:_BLOCK])
     if separator is None and sign != usual:
         said = f"with {_SEPARATORS[sign]} between cells"
@@ -331,9 +327,8 @@ def _rows_of(parsed: Any) -> list[Any]:
     if isinstance(parsed, list):
         return parsed
     columns = list(parsed.values()) if isinstance(parsed, dict) else []
-    if not columns or not all(
-        isinstance(one, list) and len(one) == len(columns[0]) for one in columns
-    ):
+    lengths = {len(one) if isinstance(one, list) else None for one in columns}
+    if len(lengths) != 1 or None in lengths:
         raise ValueError(
             "a list of objects is expected, or an object of lists of one length, a column each"
         )

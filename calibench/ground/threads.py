@@ -54,9 +54,5 @@ def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterato
     if jobs == 1:
         yield from map(work, items)
         return
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        with one_thread():
-            yield from pool.map(work, items)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(jobs) as pool, one_thread():
+        yield from pool.map(work, items)

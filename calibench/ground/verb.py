@@ -126,7 +126,6 @@ _KINDS = {int: "an integer", float: "a number", Path: "a path"}
 
 
 def _optional(hint: Any) -> Any:
-    """The type of `T | None`; None for another."""
     if get_origin(hint) not in (Union, UnionType) or NoneType not in get_args(hint):
         return None
     return Union[tuple(one for one in get_args(hint) if one is not NoneType)]  # noqa: UP007
@@ -171,11 +170,7 @@ class _Argument:
         return f"{self.help} (default: {f'{shown:g}' if isinstance(shown, float) else shown})"
 
     def value(self, options: argparse.Namespace) -> Any:
-        """Its value; the default where it is not given.
-
-        Raises:
-            ValueError: If the text is of no such value.
-        """
+        """Its value; the default where it is not given."""
         text = getattr(options, self.attribute)
         if text in (None, []):
             return self.default
@@ -195,8 +190,6 @@ class _Argument:
 
 
 class _Arguments:
-    """The arguments of a function or a dataclass, those of the dataclasses among them too."""
-
     def __init__(
         self, make: Callable[..., Any], given: Any = None, *, as_options: bool = False
     ) -> None:
@@ -365,11 +358,7 @@ class VerbParser(argparse.ArgumentParser):
         return f"{spelled}{equals}{value}" if spelled in self.known else word
 
     def run(self, words: Sequence[str]) -> int | list[str]:
-        """Do what a command line says.
-
-        Raises:
-            ValueError: For a mistake in it.
-        """
+        """Do what a command line says; raises a ValueError for a mistake in it."""
         values = self.arguments.values(self.parse_args(words))
         done = self.arguments.make(**values)
         if isinstance(done, int | list):

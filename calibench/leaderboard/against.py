@@ -20,11 +20,7 @@ _BINNED = ("ece", "adaptive_ece", "classwise_ece")
 
 
 def paper_columns(paper: str) -> list[Column]:
-    """The columns that a paper measures, with its number of bins and its post-hoc methods.
-
-    Raises:
-        ValueError: If there is no such paper.
-    """
+    """The columns that a paper measures, with its number of bins and its post-hoc methods."""
     if paper not in PAPERS:
         raise ValueError(f"`against` must be one of {', '.join(PAPERS)}, got {paper!r}.")
     n_bins = PAPERS[paper].n_bins

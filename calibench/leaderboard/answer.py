@@ -31,11 +31,9 @@ _WORDS: dict[Told, str] = {
 
 @dataclass(frozen=True)
 class LossAndCalibrator:
-    """A loss and a calibrator.
+    """A loss, by the label of its row, and a calibrator or `raw`.
 
     Attributes:
-        loss: The label of its row.
-        calibrator: The name of the calibrator, or `raw`.
         name: Both as a sentence has them: `BrierLoss + TS`.
         val: Cross-fitted NLL of validation, the mean over seeds.
         seeds: NLL of test of each seed.
@@ -87,15 +85,14 @@ class Answer:
 
     def _said(self) -> Iterator[str]:
         """`3 seeds tell it from A, cannot tell it from B`."""
-        names: dict[Told, list[str]] = {}
-        for rival in self.rivals:
-            names.setdefault(rival.told, []).append(rival.name)
+        names = {
+            words: [rival.name for rival in self.rivals if rival.told == told]
+            for told, words in _WORDS.items()
+        }
         number = len(self.of_losses[0].seeds)
         seeds = f"{number} seed{'s' if number > 1 else ''}"
-        if [*names] == [""]:
+        if self.rivals and not any(rival.told for rival in self.rivals):
             yield f"{seeds} cannot tell them apart"
-        elif names:
-            said = (
-                f"{words} {' and '.join(names[of])}" for of, words in _WORDS.items() if of in names
-            )
+        elif self.rivals:
+            said = (f"{words} {' and '.join(of)}" for words, of in names.items() if of)
             yield f"{seeds} {', '.join(said)}"

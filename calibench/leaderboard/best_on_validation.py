@@ -38,11 +38,9 @@ def answer_of(table: Table) -> Answer:
         if (row.loss, pair.calibrator.partition("(")[0]) == REFERENCE
     ]
     reference = [min(of_reference, key=val)] if of_reference else []
-    shown = list(dict.fromkeys([*of_losses, *reference]))
-    rivals = _told(
-        shown, [pair for pair in dict.fromkeys([*others[:1], *reference]) if pair != best]
-    )
-    return Answer(best, rivals, of_losses, len(rows) - len(compared))
+    rivals = [pair for pair in dict.fromkeys([*others[:1], *reference]) if pair != best]
+    told = _told(list(dict.fromkeys([*of_losses, *reference])), rivals)
+    return Answer(best, told, of_losses, len(rows) - len(compared))
 
 
 def _pairs(row: Row, seeds: Sequence[int]) -> list[LossAndCalibrator]:
@@ -50,9 +48,8 @@ def _pairs(row: Row, seeds: Sequence[int]) -> list[LossAndCalibrator]:
     records = [row.records[seed] for seed in seeds]
     short = row.label.replace(row.loss, row.loss.removesuffix("Loss"), 1)
     found = []
-    for name in dict.fromkeys(
-        key.calibrator for key in records[0].values if key.metric == CROSS_FITTED
-    ):
+    keys = records[0].values
+    for name in dict.fromkeys(key.calibrator for key in keys if key.metric == CROSS_FITTED):
         val = [record.values.get(Key(CROSS_FITTED, VAL, name), math.nan) for record in records]
         test = tuple(record.values.get(Key("nll", calibrator=name), math.nan) for record in records)
         if not any(map(math.isnan, [*val, *test])):

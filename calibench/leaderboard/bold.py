@@ -97,10 +97,9 @@ def _lines(table: Table, said: _Said) -> Iterator[str]:
 
 
 def _too_few(said: _Said) -> Iterator[str]:
-    """The columns without bold for want of seeds; they are named if others have some."""
-    others = said.compared or said.by_examples
-    where = f" in {', '.join(column.title for column in said.too_few)}" if others else ""
     if said.too_few:
+        others = said.compared or said.by_examples
+        where = f" in {', '.join(column.title for column in said.too_few)}" if others else ""
         most = max(said.too_few.values())
         few = f"rows share {most} seed{'' if most == 1 else 's'}"
         yield f"no bold{where}: {few}, and fewer than {FEWEST_SEEDS} tell no method from another"
@@ -116,8 +115,7 @@ def _unseen(table: Table, said: _Said) -> Iterator[str]:
 
 def _amount(column: Column, value: float) -> str:
     unit = " %" if column.info.percent else ""
-    number = f"{value * (100 if column.info.percent else 1):.2g}{unit}"
-    return f"{number} of {column.title.replace(' %', '')}"
+    return f"{value * column.info.scale:.2g}{unit} of {column.title.replace(' %', '')}"
 
 
 def _seeds(table: Table, said: _Said) -> Iterator[str]:
@@ -141,10 +139,8 @@ def _seeds(table: Table, said: _Said) -> Iterator[str]:
 
 def apart_lines(compared: Sequence[BestComparison]) -> Iterator[str]:
     """How many values have Welch's test, and what the mark of noisy ones means, if there are any."""
-    apart, values = (
-        sum(map(len, of)) for of in zip(*((c.apart, c.bold) for c in compared), strict=True)
-    )
+    apart = sum(len(found.apart) for found in compared)
     if apart:
-        yield f"{WELCH}: {apart} of {values} values"
+        yield f"{WELCH}: {apart} of {sum(len(found.bold) for found in compared)} values"
     if any(found.noisy for found in compared):
         yield NOISY

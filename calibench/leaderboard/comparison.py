@@ -6,6 +6,7 @@ Against a baseline data sets are the sample: what a reader may expect on the nex
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 import numpy as np
 
@@ -32,11 +33,9 @@ NO_PRIMARY = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """The mean ranks of losses over several tables, and which of them differ significantly.
+    """The mean ranks of losses over several tables, best first, and which of them differ significantly.
 
     Attributes:
-        methods: Labels of the losses, best mean rank first.
-        ranks: Their mean ranks, in that order.
         beaten: How likely a run of the first beats one of each of the others.
         p_values: Of "each of the others is worse than the first": signed-rank test over the tables, Holm.
     """
@@ -61,9 +60,19 @@ class Comparison:
         for (method, rank, (low, high)), worse in zip(ranked, against, strict=True):
             interval = "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
             body.append(f"{method:<{width}}  {rank:9.2f}  {interval:>14}{worse}")
-        title = f"{self.column.title} over {len(self.tables)} tables: {', '.join(self.tables)}"
-        of_these = "P and its interval are of runs on these tables, not of the next data set"
-        return [title, heads, *body, *self._tests(), of_these, *self.left_out]
+        difference = self.ranks.critical_difference
+        groups = cliques(self.ranks.mean_ranks, difference)
+        named = ["{" + ", ".join(self.methods[i] for i in group) + "}" for group in groups]
+        return [
+            f"{self.column.title} over {len(self.tables)} tables: {', '.join(self.tables)}",
+            heads,
+            *body,
+            self.alike,
+            f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
+            f"no significant difference: {', '.join(named) or 'none'}",
+            "P and its interval are of runs on these tables, not of the next data set",
+            *self.left_out,
+        ]
 
     @property
     def alike(self) -> str:
@@ -71,25 +80,12 @@ class Comparison:
         p = self.ranks.friedman_p
         return f"all alike (Friedman): {'not tested' if math.isnan(p) else f'p = {p:.2g}'}"
 
-    def _tests(self) -> list[str]:
-        difference = self.ranks.critical_difference
-        groups = cliques(self.ranks.mean_ranks, difference)
-        named = ["{" + ", ".join(self.methods[i] for i in group) + "}" for group in groups]
-        return [
-            self.alike,
-            f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
-            f"no significant difference: {', '.join(named) or 'none'}",
-        ]
-
 
 def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = False) -> Comparison:
     """Compare the losses that tables have in common.
 
     With `allow_missing` also where runs are missing: means are over the seeds that finished, a table without some loss
-    is left out, and the result names both.
-
-    Raises:
-        ValueError: If runs are missing and this is not allowed, or fewer than two tables remain.
+    is left out, and the result names both. Raises a ValueError if fewer than two tables remain.
     """
     methods = list(dict.fromkeys(row.label for table in tables for row in table.rows))
     rows = {t.title: {row.label: row for row in t.rows} for t in tables}
@@ -156,12 +152,7 @@ class Primary:
 
 @dataclass(frozen=True)
 class OverSets:
-    """Losses against a baseline, over the data sets that each shares with it.
-
-    Attributes:
-        primary: The comparisons that were fixed in advance, by loss.
-        exploratory: All others, lowest first.
-    """
+    """Losses against a baseline, over the data sets that each shares with it: fixed in advance or not, lowest first."""
 
     column: Column
     baseline: str
@@ -171,11 +162,7 @@ class OverSets:
     def grid(self) -> Grid:
         """The comparisons as a table."""
         kinds = {"primary": self.primary, "exploratory": self.exploratory}
-        rows: list[list[TableEntry]] = [
-            [loss, kind, *map(PrintedNumber, _cells(of)), of.verdict]
-            for kind, found in kinds.items()
-            for loss, of in found.items()
-        ]
+        rows = [_row(loss, kind, of) for kind, found in kinds.items() for loss, of in found.items()]
         titles = ("comparison", "data sets", "lower on", "difference %", "95 % t interval", "p")
         title = f"{self.column.title} against {self.baseline}, data sets as the sample"
         return Grid(title, headings("loss", *titles, "verdict"), rows, list(self._lines()))
@@ -195,15 +182,14 @@ class OverSets:
             yield _power(first.effect.sets, first.deviation)
 
 
-def _cells(of: SetComparison) -> tuple[str, str, str, str, str]:
-    """Data sets, on how many it is lower, difference, interval and p-value of a comparison, as text."""
-    effect = of.effect
-    ends = "" if math.isnan(effect.low) else f"{100 * effect.low:.1f} to {100 * effect.high:.1f}"
-    return str(effect.sets), str(of.lower), f"{100 * effect.value:.1f}", ends, f"{of.p:.2g}"
+def _row(loss: str, kind: str, of: SetComparison) -> list[TableEntry]:
+    value, low, high = (100 * end for end in (of.effect.value, of.effect.low, of.effect.high))
+    ends = "" if math.isnan(low) else f"{low:.1f} to {high:.1f}"
+    cells = (f"{of.effect.sets}", f"{of.lower}", f"{value:.1f}", ends, f"{of.p:.2g}")
+    return [loss, kind, *map(PrintedNumber, cells), of.verdict]
 
 
 def _power(sets: int, deviation: float) -> str:
-    """How often a primary comparison finds a difference of 2, 5 and 10 %."""
     found = [power(sets, deviation, -effect) for effect in EFFECTS]
     effects, shares = (", ".join(f"{100 * one:.0f}" for one in of) for of in (EFFECTS, found))
     return (
@@ -217,10 +203,8 @@ def compare_over_sets(
 ) -> OverSets:
     """Compare every loss with a baseline, with data sets as the sample.
 
-    A data set's tables (networks) are averaged, so that each data set counts once.
-
-    Raises:
-        ValueError: If more of the metric is better, or the baseline or a primary loss shares no data set with others.
+    A data set's tables (networks) are averaged, so that each data set counts once. Raises a ValueError if more of the
+    metric is better, or the baseline or a primary loss shares no data set with others.
     """
     if column.info.direction >= 0:
         raise ValueError(
@@ -239,13 +223,9 @@ def compare_over_sets(
             raise ValueError(
                 f"no data set has {column} of {name} and of another loss{near_matches(name, known)}."
             )
-    of_sets = {
-        label: [math.fsum(of) / len(of) for of in sets.values()] for label, sets in logs.items()
-    }
-    others = sorted(
-        of_sets.keys() - set(primary),
-        key=lambda label: (sum(of_sets[label]) / len(of_sets[label]), label),
-    )
+    of_sets = {label: [fmean(of) for of in sets.values()] for label, sets in logs.items()}
+    ranked = {label: (sum(of) / len(of), label) for label, of in of_sets.items()}
+    others = sorted(of_sets.keys() - set(primary), key=ranked.__getitem__)
     first, rest = (
         dict(zip(names, compared_over_sets([of_sets[name] for name in names]), strict=True))
         for names in (primary, others)

@@ -62,9 +62,8 @@ class TestExamples:
 
     def replicates(self, column: Column, key: Key, runs: Sequence[Record]) -> list[Floats] | None:
         """A column's value of each run on the same resampled test sets, (R,) each; None without such logits."""
-        if column.calibrator != RAW or column.split not in (None, TEST):
-            return None
-        if column.metric not in RESAMPLED:
+        of_raw_test = column.calibrator == RAW and column.split in (None, TEST)
+        if not of_raw_test or column.metric not in RESAMPLED:
             return None
         tests = [self._test_set(run) for run in runs]
         known = [test for test in tests if test is not None]

@@ -12,6 +12,7 @@ _PROPER = {
     "brier": "a proper score: only the true probabilities minimise it",
     "ece": "not a proper score: a useless classifier can have 0",
 }
+_REFINEMENT = "NLL refinement: what a temperature leaves, cross-fitted on the set; a richer calibrator may leave less"
 
 
 READ = "https://calibench.github.io/calibench/howto/read-a-table.html"
@@ -22,18 +23,21 @@ def short(table: Table, notes: Sequence[str]) -> list[str]:
 
     They are what its marks mean, what its seeds cannot show, the caveat that matters most, and where the rest is read.
     """
-    circle = "° cannot be told from perfect calibration"
-    marks = [*table.bold[:1], *([circle] if any(_marks(table)) else [])]
+    circle = ["° cannot be told from perfect calibration"] if any(_marks(table)) else []
+    marks = "; ".join([*table.bold[:1], *circle])
     unseen = table.bold[1:2] if table.detectable else []
-    shown = [*(["; ".join(marks)] if marks else []), *unseen, *[*_holes(table), *table.notes][:1]]
+    shown = [*([marks] if marks else []), *unseen, *[*_holes(table), *table.notes][:1]]
     return [*shown, f"{len(notes)} notes: --notes; how to read it: {READ}"]
 
 
 def footer(table: Table) -> list[str]:
     """All notes under a table, then its missing runs, one line each."""
+    metric = table.sort.metric
+    why = f" ({_PROPER[metric]})" if metric in _PROPER else ""
+    refined = any(column.metric == "nll_refinement" for column in table.columns)
     return [
-        *_reading(table),
-        *_refinement(table),
+        f"ranked by {table.sort.title}{why}; mean ± standard deviation over seeds",
+        *([_REFINEMENT] if refined else []),
         *_bins(table),
         *_sets(table),
         *_calibrators(table),
@@ -42,17 +46,6 @@ def footer(table: Table) -> list[str]:
         *table.notes,
         *_holes(table),
     ]
-
-
-def _reading(table: Table) -> Iterator[str]:
-    metric = table.sort.metric
-    why = f" ({_PROPER[metric]})" if metric in _PROPER else ""
-    yield f"ranked by {table.sort.title}{why}; mean ± standard deviation over seeds"
-
-
-def _refinement(table: Table) -> Iterator[str]:
-    if any(column.metric == "nll_refinement" for column in table.columns):
-        yield "NLL refinement: what a temperature leaves, cross-fitted on the set; a richer calibrator may leave less"
 
 
 def _bins(table: Table) -> Iterator[str]:
@@ -78,21 +71,22 @@ def _sets(table: Table) -> Iterator[str]:
 
 
 def _calibrators(table: Table) -> Iterator[str]:
-    names = dict.fromkeys(c.calibrator for c in table.columns if c.calibrator != RAW)
-    short = [f"{initials(name)} = {name}" for name in names if initials(name) != name]
+    names = dict.fromkeys(column.calibrator for column in table.columns)
+    short = [f"{initials(name)} = {name}" for name in names if name not in (RAW, initials(name))]
     if short:
         yield f"after calibration on the validation split: {', '.join(short)}"
 
 
 def _marks(table: Table) -> Iterator[str]:
-    values = [(column, row.values[column]) for column in table.columns for row in table.rows]
+    verdicts = [
+        (column, row.values[column].verdict) for column in table.columns for row in table.rows
+    ]
     return note(
-        (column.title.replace(" %", ""), value.verdict.floor, column.info.percent)
-        for column, value in values
-        if value.verdict and value.marked
+        (column.title.replace(" %", ""), verdict.floor, column.info.percent)
+        for column, verdict in verdicts
+        if verdict and verdict.marked
     )
 
 
-def _holes(table: Table) -> Iterator[str]:
-    for line in table.holes():
-        yield f"missing: {line}"
+def _holes(table: Table) -> list[str]:
+    return [f"missing: {line}" for line in table.holes()]

@@ -27,16 +27,16 @@ _LABELS = (
 def grid(table: Table, lines: Sequence[str]) -> Grid:
     """The grid that every format prints: a table, and the lines under it."""
     headings = [*_LABELS, *(Heading(column.title) for column in table.columns)]
-    rows = [
-        [*_labels(row), *(_number(column, row.values[column]) for column in table.columns)]
+    rows: list[list[TableEntry]] = [
+        [
+            str(row.rank or HOLE),
+            row.label,
+            PrintedNumber(row.count, lacking=True) if row.missing else row.count,
+            *(_number(column, row.values[column]) for column in table.columns),
+        ]
         for row in table.rows
     ]
     return Grid(table.title, headings, rows, lines, lead=str(table.answer or ""))
-
-
-def _labels(row: Row) -> list[TableEntry]:
-    seeds = PrintedNumber(row.count, lacking=True) if row.missing else row.count
-    return [str(row.rank or HOLE), row.label, seeds]
 
 
 def _number(column: Column, value: Value) -> PrintedNumber:
@@ -134,26 +134,32 @@ TIDY = "tidy"  # the format of all numbers, whatever the columns
 def tables_tidy(tables: Sequence[Table]) -> str:
     """CSV with one line for each number of each run: seed, metric, set and calibrator; fractions, eight digits."""
     lines = (
-        {**_place(table), **_facts(row), "seed": seed, **number}
+        {
+            **_place(table),
+            "loss": row.loss,
+            "label": row.label,
+            "key": row.key,
+            "seed": seed,
+            **number,
+        }
         for table in tables
         for row in table.rows
         for seed, record in row.records.items()
         for number in _tidy(record)
     )
-    return csv_text(
-        _TIDY_COLUMNS, ({k: line[k] for k in _TIDY_COLUMNS if k in line} for line in lines)
-    )
+    return csv_text(_TIDY_COLUMNS, lines)
 
 
 def _tidy(record: Record) -> Iterator[Json]:
     for key, value in record.values.items():
-        if key.metric == CROSS_FITTED:
-            continue
-        place = {**key._asdict(), "class": key.label}
-        del place["label"]  # that of the row
-        verdict = record.verdicts.get(key)
-        numbers = {"value": value, **(verdict.floor_and_p() if verdict else {})}
-        yield place | {name: f"{number:.8g}" for name, number in numbers.items()}
+        if key.metric != CROSS_FITTED:
+            metric, split, calibrator, score, n_bins, label, _ = key
+            verdict = record.verdicts.get(key)
+            numbers = {"value": value, **(verdict.floor_and_p() if verdict else {})}
+            yield {
+                "split": split, "calibrator": calibrator, "metric": metric, "n_bins": n_bins, "score": score,
+                "class": label, **{name: f"{number:.8g}" for name, number in numbers.items()},
+            }  # fmt: skip
 
 
 _TEXTS: dict[str, Callable[[Sequence[Table], LinesBelow], str]] = {

@@ -125,7 +125,6 @@ def _records(
 def _rows(
     table: pa.Table, columns: Sequence[str], runs: npt.NDArray[np.intp]
 ) -> Iterator[array[float]]:
-    """The numbers of each of some runs in some columns."""
     rows = np.empty((len(runs), len(columns)))
     for place, name in enumerate(columns):
         rows[:, place] = _array(table[name])[runs]
@@ -199,7 +198,6 @@ def write_index(root: Path, stamps: Mapping[str, str], records: Sequence[Record]
 
 
 def _texts(records: Sequence[Record]) -> Iterator[str]:
-    """The facts of each run as JSON."""
     settings: dict[int, str] = {}  # by their id: runs of a key share them
     for record in records:
         if id(record.settings) not in settings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,18 +20,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which numbers of a run to keep: with fewer, reading takes less time and memory.
-
-    Attributes:
-        metrics: The metrics, costs and parameters of calibrators; every one if None.
-        no_splits: Splits whose numbers are dropped, but for those that an answer is made of.
-    """
+    """Which numbers of a run to keep: with fewer metrics (None: all) and splits, reading takes less time and memory."""
 
     metrics: frozenset[str] | None = None
     no_splits: frozenset[str] = frozenset()
 
     def __call__(self, key: Key) -> bool:
-        """Whether to keep the number with this key."""
+        """Whether to keep the number with this key; what an answer is made of is kept of every split."""
         wanted = self.metrics is None or key.metric in self.metrics
         return wanted and (key.split not in self.no_splits or key.metric == CROSS_FITTED)
 
@@ -74,13 +68,6 @@ class _OfRun(Mapping[Key, T]):
     def __len__(self) -> int:
         return len(self.layout.places)
 
-    def __getitem__(self, key: Key) -> T:
-        return self.at(self.layout.places[key])
-
-    @abstractmethod
-    def at(self, place: int) -> T:
-        """What a key with this place in the layout has."""
-
     def __contains__(self, key: object) -> bool:
         return key in self.layout.places
 
@@ -97,9 +84,8 @@ class Numbers(_OfRun[float]):
 
     __slots__ = ()
 
-    def at(self, place: int) -> float:
-        """The number with this place."""
-        return self.row[place]
+    def __getitem__(self, key: Key) -> float:
+        return self.row[self.layout.places[key]]
 
 
 class StackedNumbers:
@@ -131,6 +117,6 @@ class Verdicts(_OfRun[Verdict]):
     __slots__ = ()
     _EACH = 2
 
-    def at(self, place: int) -> Verdict:
-        """The verdict with this place."""
-        return Verdict(self.row[2 * place], self.row[2 * place + 1])
+    def __getitem__(self, key: Key) -> Verdict:
+        place = 2 * self.layout.places[key]
+        return Verdict(*self.row[place : place + 2])

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,7 @@ EQUIVALENT = {
 
 @dataclass(frozen=True)
 class Pair:
-    """Two methods, how likely a run of the first beats one of the second, and over which tables."""
+    """Two methods, how likely a run of the first beats one of the second, and over how many tables."""
 
     first: str
     second: str
@@ -38,12 +39,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of methods that some table holds.
+    """All pairs of methods that some table holds, better methods first.
 
     Attributes:
         margin: What makes no difference in practice; 0 if nothing is said of the metric.
         over_examples: Whether the intervals are of test examples beside seeds.
-        pairs: The pairs, better methods first.
     """
 
     column: Column
@@ -54,22 +54,17 @@ class Pairs:
 
     def grid(self) -> Grid:
         """The pairs as a table."""
-        margin = f"within {_shown(self.column, self.margin)}"
-        titles = ["P(A beats B)", "95 % interval", *([margin] if self.margin else [])]
-        several = len(self.tables) > 1
-        columns = [*headings("A"), *headings("B", *titles, *(["tables"] if several else []))]
-        rows: list[list[TableEntry]] = [
-            [of.first, of.second, *self._numbers(of), *([str(of.tables)] if several else [])]
-            for of in self.pairs
-        ]
+        titles = ["P(A beats B)", "95 % interval"]
+        titles += [f"within {_shown(self.column, self.margin)}"] if self.margin else []
+        titles += ["tables"] if len(self.tables) > 1 else []
+        rows: list[list[TableEntry]] = [[pair.first, pair.second] for pair in self.pairs]
+        for row, pair in zip(rows, self.pairs, strict=True):
+            of = pair.beats
+            shown = [f"{of.probability:.2f}", f"{of.low:.2f} to {of.high:.2f}"]
+            row += map(PrintedNumber, [*shown, *([f"{of.equivalent:.2f}"] if self.margin else [])])
+            row += [str(pair.tables)] if len(self.tables) > 1 else []
+        columns = [*headings("A"), *headings("B", *titles)]
         return Grid(f"{self.column.title}: pairs of methods", columns, rows, list(self._lines()))
-
-    def _numbers(self, pair: Pair) -> Iterator[PrintedNumber]:
-        of = pair.beats
-        yield PrintedNumber(f"{of.probability:.2f}")
-        yield PrintedNumber(f"{of.low:.2f} to {of.high:.2f}")
-        if self.margin:
-            yield PrintedNumber(f"{of.equivalent:.2f}")
 
     def _lines(self) -> Iterator[str]:
         of = "seeds and test examples" if self.over_examples else "seeds"
@@ -81,15 +76,11 @@ class Pairs:
 
 
 def _shown(column: Column, value: float) -> str:
-    return f"{100 * value:g} %" if column.info.percent else f"{value:g}"
+    return f"{column.info.scale * value:g}{' %' * column.info.percent}"
 
 
 def margins(texts: Sequence[str]) -> dict[str, float]:
-    """The region of practical equivalence with what a command line says of it, `METRIC=VALUE` each.
-
-    Raises:
-        ValueError: If a text is not of this form, or a value is negative.
-    """
+    """The region of practical equivalence with what a command line says of it, `METRIC=VALUE` each."""
     found = dict(EQUIVALENT)
     for text in texts:
         metric, _, value = text.partition("=")
@@ -108,12 +99,9 @@ def compare_pairs(
     examples: TestExamples | None = None,
     equivalent: Mapping[str, float] = EQUIVALENT,
 ) -> Pairs:
-    """Compare every two methods over the tables that hold both.
+    """Compare every two methods over the tables that hold both; a ValueError if none does, or by no quality.
 
     With the runs' test examples the intervals are of these beside seeds.
-
-    Raises:
-        ValueError: If the metric is no quality, or no table holds two methods.
     """
     if not column.info.direction:
         raise ValueError(f"`--pairs` needs a metric that is a quality, got {column}.")
@@ -125,11 +113,10 @@ def compare_pairs(
         both = [runs for runs in known.values() if first in runs and second in runs]
         if both:
             sides = ([runs[label] for runs in both] for label in (first, second))
-            found = beats(*sides, margin=margin)
-            pairs.append(Pair(first, second, found, len(both)))
+            pairs.append(Pair(first, second, beats(*sides, margin=margin), len(both)))
     if not pairs:
         raise ValueError(f"`--pairs` needs two methods with {column} in one table.")
-    all_runs = [one for runs in known.values() for one in runs.values()]
+    all_runs = (one for runs in known.values() for one in runs.values())
     over_examples = all(one.replicates is not None for one in all_runs)
     titles = [title for title, runs in known.items() if runs]
     return Pairs(column, margin, titles, over_examples, pairs)
@@ -162,14 +149,8 @@ def _replicates(
     return found
 
 
-@dataclass(frozen=True)
-class PValues:
-    """The tests of one loss against the baselines by one column of one table.
-
-    Attributes:
-        p_values: After Holm's correction, by the label of the baseline; those that share a seed with it.
-        seeds: The fewest seeds that it shares with one of them.
-    """
+class PValues(NamedTuple):
+    """The tests of one loss by one column, and the fewest seeds that it shares with one of the baselines."""
 
     p_values: dict[str, float]
     seeds: int
@@ -182,7 +163,7 @@ def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
     the baselines of the cell, not for the columns.
 
     Returns:
-        None if the row has no value or no other row shares a seed with it.
+        The p-values by the label of the baseline; None if the row has no value or shares a seed with no other one.
     """
     own = row_of(table, loss)
     ours = own.values[column].seeds
@@ -201,11 +182,7 @@ def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
 
 
 def row_of(table: Table, loss: str) -> Row:
-    """The row of a loss.
-
-    Raises:
-        ValueError: If the table has no such row, or several; the message names them.
-    """
+    """The row of a loss; raises a ValueError if the table has none, or several."""
     of_loss = [row for row in table.rows if loss == row.loss]
     found = [row for row in table.rows if loss == row.label] or of_loss
     labels = [row.label for row in table.rows]
@@ -218,11 +195,7 @@ def row_of(table: Table, loss: str) -> Row:
 
 
 def p_value_grids(tables: Sequence[Table], loss: str) -> Iterator[Grid]:
-    """A table of p-values for each table that has the loss: baselines down, its columns of a quality across.
-
-    Raises:
-        ValueError: If no table has the loss with another one.
-    """
+    """A table of p-values for each table that has the loss: baselines down, its columns of a quality across."""
     held = [t for t in tables if any(loss in (row.loss, row.label) for row in t.rows)]
     if not held:
         labels = dict.fromkeys(row.label for table in tables for row in table.rows)

@@ -5,7 +5,7 @@ import json
 import math
 import os
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -81,7 +81,9 @@ def _read_folders(folders: Sequence[str], wanted: Wanted, processes: int) -> Res
     done = spread(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
     read = Results()
     for part in with_progress(done, len(parts), "reading runs"):
-        read.add(part)
+        read.records += part.records
+        read.problems += part.problems
+        read.warnings += part.warnings
     return read
 
 
@@ -129,43 +131,39 @@ class _RunReader:
         except ValueError:
             return  # its path is not that of a run folder
         try:
-            self._add(cell, folder)
+            found = self._read(cell, folder)
         except CorruptRun as why:
-            self.results.problems.append(Problem(cell, folder, str(why)))
+            found = Problem(cell, folder, str(why))
+        if isinstance(found, Record):
+            self.results.records.append(found)
+        elif found is not None:
+            self.results.problems.append(found)
 
-    def _add(self, cell: Cell, folder: str) -> None:
+    def _read(self, cell: Cell, folder: str) -> Record | Problem | None:
         try:
             status = _read_file(folder, "status.json")
         except CorruptRun:
             if holds_run(folder):
                 raise
-            return  # a process holds or held the folder, and has not begun to train
+            return None  # a process holds or held the folder, and has not begun to train
         check_format(status, "status.json")
-        state = status.get("status")
+        state, why = status.get("status"), status.get("reason")
         if state == "trial" or status.get("imported"):
-            self._leave_out(cell, folder, TRIAL if state == "trial" else IMPORTED)
-            return
+            reason = TRIAL if state == "trial" else IMPORTED
+            return Problem(cell, folder, reason, warn=False, expected=False)
         if state != "done":
-            why = status.get("reason")
             reason = f"{state or 'unknown state'}: {why}" if why else str(state)
-            problem = Problem(cell, folder, reason, warn=state != "running")
-            self.results.problems.append(problem)
-            return
+            return Problem(cell, folder, reason, warn=state != "running")
         content = _read_file(folder, "metrics.json")
         if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
-            self._leave_out(cell, folder, TRIAL)
-            return
+            return Problem(cell, folder, TRIAL, warn=False, expected=False)
         _check_cell(cell, content)
         try:
             present = with_present_calibrators(content)
-            record = self._record(cell, folder, present, status.get("claimed") or ())
+            return self._record(cell, folder, present, status.get("claimed") or ())
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
             raise CorruptRun(text) from error
-        self.results.records.append(record)
-
-    def _leave_out(self, cell: Cell, folder: str, reason: str) -> None:
-        self.results.problems.append(Problem(cell, folder, reason, warn=False, expected=False))
 
     def _record(
         self, cell: Cell, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
@@ -173,12 +171,13 @@ class _RunReader:
         values, verdicts = self._values(content["rows"])
         environment = self._environment(folder)
         versions = package_versions(environment)
-        further = _costs(environment)
-        for calibrator, parameters in (content.get("calibrators") or {}).items():
+        costs = {name: environment.get(name) for name in COSTS}
+        further = {RAW: costs | {"seconds": environment.get("wall_seconds")}}
+        for calibrator, parameters in (further | (content.get("calibrators") or {})).items():
             for name, value in parameters.items():
-                if isinstance(value, int | float):
-                    further[Key(name, calibrator=calibrator)] = float(value)
-        values |= {key: value for key, value in further.items() if self._wanted(key)}
+                key = Key(name, calibrator=calibrator)
+                if isinstance(value, int | float) and self._wanted(key):
+                    values[key] = float(value)
         return Record(
             cell,
             folder,
@@ -245,13 +244,6 @@ class _RunReader:
         return self._settings.setdefault(cell.key, present)
 
 
-def _costs(environment: Mapping[str, Any]) -> dict[Key, float]:
-    named = {name: environment.get(name) for name in COSTS}
-    named["seconds"] = environment.get("wall_seconds")
-    known = {name: value for name, value in named.items() if isinstance(value, int | float)}
-    return {Key(name, calibrator=RAW): float(value) for name, value in known.items()}
-
-
 def _read_file(folder: str, name: str) -> Mapping[str, Any]:
     return read_json(f"{folder}/{name}", called=name)
 
@@ -269,23 +261,22 @@ def without_other_data(results: Results) -> Results:
     Runs of one benchmark with the same `data.*` settings and the same seed have used the same
     examples, so their fingerprints agree; the ones that differ from the most frequent are left out.
     """
-    comparable: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
-    data: dict[int, str] = {}
+    data: dict[int, str] = {}  # by the settings, of which runs of a key share one object
+    prints: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+    comparable = []
     for record in results.records:
         settings = record.settings
         if id(settings) not in data:
             chosen = {key: value for key, value in settings.items() if key.startswith("data.")}
             data[id(settings)] = json.dumps(chosen, sort_keys=True)
-        comparable[record.cell.benchmark, record.cell.seed, data[id(settings)]].append(record)
-    reasons: dict[int, str] = {}
-    for runs in comparable.values():
-        prints = [run.fingerprint for run in runs]
-        usual = max(prints, key=prints.count)
-        for run in runs:
-            if run.fingerprint != usual:
-                why = f"its data {run.fingerprint} are not those of comparable runs ({usual})"
-                reasons[id(run)] = why
-    odd = [record for record in results.records if id(record) in reasons]
-    problems = [Problem(record.cell, record.folder, reasons[id(record)]) for record in odd]
-    kept = [record for record in results.records if id(record) not in reasons]
-    return replace(results, records=kept, problems=results.problems + problems)
+        comparable.append(prints[record.cell.benchmark, record.cell.seed, data[id(settings)]])
+        comparable[-1][record.fingerprint] += 1
+    kept, problems = [], list(results.problems)
+    for record, counts in zip(results.records, comparable, strict=True):
+        usual = max(counts, key=counts.__getitem__)
+        if record.fingerprint == usual:
+            kept.append(record)
+        else:
+            why = f"its data {record.fingerprint} are not those of comparable runs ({usual})"
+            problems.append(Problem(record.cell, record.folder, why))
+    return replace(results, records=kept, problems=problems)

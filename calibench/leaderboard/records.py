@@ -109,12 +109,6 @@ class Results:
             *{record.values.layout: record.values for record in self.records}.values()
         )
 
-    def add(self, other: Results) -> None:
-        """Add the runs of other folders."""
-        self.records += other.records
-        self.problems += other.problems
-        self.warnings += other.warnings
-
 
 def package_versions(environment: Mapping[str, Any]) -> Versions:
     """The versions in a run's environment.json, without the build (`2.6.0+cu124` is 2.6.0)."""

@@ -177,15 +177,14 @@ class Table:
 
     def holes(self) -> list[str]:
         """One line for each row and reason: which seeds are missing, and why."""
-        lines = []
+        missing: dict[tuple[str, str], list[str]] = {}
         for row in self.rows:
-            reasons: dict[str, list[int]] = defaultdict(list)
             for seed, reason in row.missing.items():
-                reasons[reason].append(seed)
-            for reason, seeds in reasons.items():
-                word = "seed" if len(seeds) == 1 else "seeds"
-                lines.append(f"{row.label}, {word} {', '.join(map(str, seeds))}: {reason}")
-        return lines
+                missing.setdefault((row.label, reason), []).append(str(seed))
+        return [
+            f"{label}, {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(seeds)}: {reason}"
+            for (label, reason), seeds in missing.items()
+        ]
 
 
 def build_tables(
@@ -266,7 +265,6 @@ def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[
 
 
 def _layouts(records: Iterable[Record]) -> dict[Layout, list[Record]]:
-    """Runs by the keys of their numbers, of which few differ."""
     alike: dict[Layout, list[Record]] = {}
     for record in records:
         alike.setdefault(record.values.layout, []).append(record)
@@ -289,19 +287,13 @@ def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
         for key in measured:
             if key.score:
                 scores.setdefault(key.metric, key.score)
-    most = {metric: max(count, key=count.__getitem__) for metric, count in bins.items()}
-    binned = {metric: Implied(n_bins) for metric, n_bins in most.items()}
-    return binned | {
-        metric: _over_sets(
-            scores[metric], [s for s, n in of.items() if n == max(of.values())], kinds
-        )
-        for metric, of in sets.items()
-    }
-
-
-def _over_sets(score: str, splits: Iterable[str], kinds: Mapping[str, str]) -> Implied:
-    groups = {kind: sorted(s for s in splits if kinds[s] == kind) for kind in GROUPS}
-    return Implied(None, score, sorted([*groups[NEAR], *groups[FAR]]), groups)
+    implied = {m: Implied(max(count, key=count.__getitem__)) for m, count in bins.items()}
+    for metric, of in sets.items():
+        shared = sorted(split for split, runs in of.items() if runs == max(of.values()))
+        groups = {kind: [split for split in shared if kinds[split] == kind] for kind in GROUPS}
+        ood = sorted([*groups[NEAR], *groups[FAR]])
+        implied[metric] = Implied(None, scores[metric], ood, groups)
+    return implied
 
 
 def _values(rows: Sequence[Row], numbers: StackedNumbers, keys: Sequence[Key]) -> Iterator[Value]:
@@ -338,10 +330,9 @@ def _rank(rows: list[Row], sort: Column) -> None:
     # rounded, as means of equal values may differ in the last bit
     badness = {id(row): float(f"{sign * row.values[sort].mean:.12g}") for row in ranked}
     rows.sort(key=lambda row: (id(row) not in badness, badness.get(id(row), 0.0), row.label))
-    for position, row in enumerate(rows[: len(ranked)], start=1):
-        above = rows[position - 2] if position > 1 else None
-        tie = above is not None and badness[id(above)] == badness[id(row)]
-        row.rank = above.rank if above and tie else position
+    ordered = [badness[id(row)] for row in rows[: len(ranked)]]
+    for row, value in zip(rows, ordered, strict=False):
+        row.rank = 1 + ordered.index(value)
 
 
 def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:

@@ -109,31 +109,24 @@ def comparison_of_means(
     """
     if not len(means) == len(deviations) == len(seeds):
         raise ValueError("`means`, `deviations` and `seeds` must have an entry for each row.")
-    known = np.asarray(seeds) >= FEWEST_SEEDS
+    counts = np.asarray(seeds, dtype=np.float64)
+    known = counts >= FEWEST_SEEDS
     signed = (-1.0 if higher_is_better else 1.0) * np.asarray(means, dtype=np.float64)
     signed = np.where(known, signed, math.nan)
-    fewest = min((int(n) for n in np.asarray(seeds)[known]), default=0)
     rows = np.flatnonzero(np.isfinite(signed) & (np.count_nonzero(known) > 1))
-    counts = np.asarray(seeds, dtype=np.float64)[rows]
-    layout = OneWay(np.asarray(deviations, dtype=np.float64)[rows], counts)
-    return _compared(signed, fewest, layout, rows, level)
+    layout = OneWay(np.asarray(deviations, dtype=np.float64)[rows], counts[rows])
+    return _compared(signed, int(min(counts[known], default=0)), layout, rows, level)
 
 
 def _compared(
-    means: Floats,
-    seeds: int,
-    layout: TwoWay | OneWay,
-    rows: npt.NDArray[np.intp],
-    level: float,
+    means: Floats, seeds: int, layout: TwoWay | OneWay, rows: npt.NDArray[np.intp], level: float
 ) -> BestComparison:
     """The comparison of rows by means (less is better), given the places and the layout of those that are compared."""
     worse = np.zeros((len(means), len(means)), dtype=bool)
     worse[np.flatnonzero(means == math.inf)[:, None], rows] = True
     bold = np.zeros(len(means), dtype=bool)
     bold[rows] = True
-    detectable = math.nan
-    apart: tuple[int, ...] = ()
-    noisy: tuple[int, ...] = ()
+    detectable, apart, noisy = math.nan, list[int](), list[int]()
     if len(rows) > 1:
         found = spread(layout, len(rows))
         test = _Test.of(found, layout.counts, level)
@@ -141,13 +134,13 @@ def _compared(
         worse[rows[:, None], rows], bold[rows] = of_pairs, ~of_pairs.any(axis=1)
         detectable = test.detectable(int(means[rows].argmin()))
         if found.apart:
-            apart = tuple(int(rows[row]) for row in found.apart)
+            apart = rows[list(found.apart)].tolist()
             pooled = replace(found, variances=np.full(len(rows), found.pooled), apart=())
             steady = _Test.of(pooled, layout.counts, level).worse(means[rows])
-            noisy = tuple(int(rows[r]) for r in found.apart if bold[rows[r]] and steady[r].any())
+            noisy = [int(rows[row]) for row in found.apart if bold[rows[row]] and steady[row].any()]
     told = tuple(map(tuple, worse.tolist()))
     return BestComparison(
-        tuple(bold.tolist()), _behind(means), detectable, seeds, apart, noisy, told
+        tuple(bold.tolist()), _behind(means), detectable, seeds, tuple(apart), tuple(noisy), told
     )
 
 
@@ -169,10 +162,11 @@ class _Test:
         if found.apart:
             from scipy.special import stdtrit
 
-            own = found.own_degrees(total, parts)
-            apart = ~np.isnan(own)
-            degrees[apart] = own[apart]
-            limits[apart] = stdtrit(own[apart], 1 - level / others)
+            own = np.isin(np.arange(len(parts)), found.apart)
+            pairs = np.logical_or.outer(own, own) & (total > 0)
+            shares = np.square(parts) / found.degrees  # Welch's degrees (1947), by Satterthwaite
+            degrees[pairs] = np.square(total)[pairs] / np.add.outer(shares, shares)[pairs]
+            limits[pairs] = stdtrit(degrees[pairs], 1 - level / others)
         return cls(np.sqrt(total), degrees, limits)
 
     def worse(self, means: Floats) -> npt.NDArray[np.bool_]:
@@ -190,20 +184,14 @@ class _Test:
 
 def _behind(means: Floats) -> tuple[float, ...]:
     """How much worse each mean is than the best of the others; NaN where one of the two is missing."""
-    known = sorted(mean for mean in means.tolist() if not math.isnan(mean))
-    first, second, *_ = [*known, math.nan, math.nan]
-    others = [second if mean == first else first for mean in means.tolist()]
-    pairs = zip(means.tolist(), others, strict=True)
+    first, second, *_ = [*sorted(means[~np.isnan(means)].tolist()), math.nan, math.nan]
+    pairs = ((mean, second if mean == first else first) for mean in means.tolist())
     return tuple(0.0 if mean == other else mean - other for mean, other in pairs)
 
 
 @dataclass(frozen=True)
 class TwoWay:
-    """Rows x seeds, in which a seed moves all rows alike (it is the block of a two-way layout).
-
-    Attributes:
-        values: Finite values (K, S) with S >= 2.
-    """
+    """Rows x seeds, finite (K, S) with S >= 2, in which a seed moves all rows alike: the block of a two-way layout."""
 
     values: Floats
 
@@ -217,11 +205,6 @@ class TwoWay:
         centred: Floats = self.values - self.values.mean(1, keepdims=True)
         return centred
 
-    @cached_property
-    def _rounding(self) -> float:
-        """The sum of squares up to which a row's is rounding."""
-        return float(np.square(_ROUNDING * np.abs(self.values).max()))
-
     def squares(self, rows: list[int]) -> tuple[Floats, float]:
         """Sum of squares of the residuals of each of some rows on its own, and of all of them together.
 
@@ -231,7 +214,7 @@ class TwoWay:
         n, centred = len(rows), self._centred[rows]
         residuals = centred - centred.sum(0) / n
         sums = np.einsum("ks,ks->k", residuals, residuals)
-        sums[sums <= self._rounding] = 0.0
+        sums[sums <= np.square(_ROUNDING * np.abs(self.values).max())] = 0.0
         return sums * n / max(1, n - 1), float(sums.sum())
 
     def degrees(self, rows: list[int]) -> float:
@@ -247,12 +230,7 @@ class TwoWay:
 
 @dataclass(frozen=True)
 class OneWay:
-    """Deviations of rows whose seeds are not known one by one: nothing is shared between rows.
-
-    Attributes:
-        deviations: Standard deviation of each row's values, (K,).
-        counts: Number of values of each row, at least 2, (K,).
-    """
+    """Deviations (K,) of rows of at least two values, whose seeds are not known one by one: rows share nothing."""
 
     deviations: Floats
     counts: Floats
@@ -273,31 +251,13 @@ class OneWay:
 
 @dataclass(frozen=True)
 class Spread:
-    """Variances of one value of each row, with their degrees of freedom.
-
-    Attributes:
-        variances: (K,); the pooled one but for the rows apart.
-        degrees: Degrees of freedom of each, (K,); those of the pooled one are of all pooled rows together.
-        apart: The rows with a variance of their own.
-    """
+    """Variances of one value of each row, (K,), pooled but for the rows apart, with their degrees of freedom."""
 
     variances: Floats
     degrees: Floats
     pooled: float
     pooled_degrees: float
     apart: tuple[int, ...]
-
-    def own_degrees(self, total: Floats, parts: Floats) -> Floats:
-        """Degrees of freedom of the differences of rows' means that are not of two pooled rows, else NaN, (K, K).
-
-        Welch's (1947) by Satterthwaite, given the variances of the differences and of the means.
-        """
-        shares = np.square(parts) / self.degrees
-        with np.errstate(invalid="ignore", divide="ignore"):
-            degrees = np.square(total) / np.add.outer(shares, shares)
-        own = np.zeros(len(parts), dtype=bool)
-        own[list(self.apart)] = True
-        return np.where(np.logical_or.outer(own, own) & (total > 0), degrees, np.nan)
 
 
 def spread(layout: TwoWay | OneWay, n_rows: int) -> Spread:
@@ -316,12 +276,11 @@ def spread(layout: TwoWay | OneWay, n_rows: int) -> Spread:
         apart.append(rest.pop(place))
     degrees = layout.degrees(rest)
     together = layout.squares(rest)[1] / degrees
-    own_degrees = layout.counts - 1
     limit = layout.degrees(list(range(n_rows))) - degrees  # of the rows apart
     pooled = together * (degrees + TRIGGER**2 * limit) / (degrees + limit)
-    variances, of_rows = np.full(n_rows, pooled), np.full(n_rows, float(degrees))
+    variances, of_rows = np.full(n_rows, pooled), np.full(n_rows, degrees)
     variances[apart] = layout.own_variances(apart, rest, together)
-    of_rows[apart] = own_degrees[apart]
+    of_rows[apart] = layout.counts[apart] - 1
     return Spread(variances, of_rows, pooled, degrees, tuple(sorted(apart)))
 
 

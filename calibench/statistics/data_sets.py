@@ -48,37 +48,25 @@ class SetMean:
 
 
 def mean_over_sets(values: Sequence[float] | Floats, of: Sequence[Hashable] = ()) -> SetMean:
-    """The mean over data sets, with what so few can say of the next one.
+    """The mean over data sets, with what so few can say of the next one; a ValueError without any.
 
-    Args:
-        values: A value for each data set, or for each of several networks on them, (N,).
-        of: The data set of each, (N,), whose values are averaged first; each its own if empty.
-
-    Raises:
-        ValueError: If there are no values.
+    Of several networks' values on a data set, `of` names it for each, and they are averaged first.
     """
+    from scipy.stats import t
+
     given = np.asarray(values, dtype=np.float64)
     if not given.size:
         raise ValueError("`values` must have a value for each data set, got none.")
     if len(of):
         sets = [[one == name for one in of] for name in dict.fromkeys(of)]
         given = np.array([given[rows].mean() for rows in sets])
-    without = [
-        np.delete(given, place).mean() for place in range(len(given) if len(given) > 1 else 0)
-    ]
-    reach = _reach(given, LEVEL)
-    mean, median = float(given.mean()), float(np.median(given))
-    least, most = (float(of(without)) if without else math.nan for of in (np.min, np.max))
-    return SetMean(mean, mean - reach, mean + reach, median, least, most, len(given))
-
-
-def _reach(values: Floats, level: float) -> float:
-    """Half of a t interval's width; NaN where there is none."""
-    from scipy.stats import t
-
-    if len(values) < FEWEST_SETS or not np.isfinite(values).all():
-        return math.nan
-    return float(t.ppf(1 - level / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
+    n, mean, median = len(given), float(given.mean()), float(np.median(given))
+    reach = math.nan  # half of the interval's width
+    if n >= FEWEST_SETS and np.isfinite(given).all():
+        reach = float(t.ppf(1 - LEVEL / 2, n - 1) * given.std(ddof=1) / n**0.5)
+    without = [np.delete(given, place).mean() for place in range(n)] if n > 1 else [math.nan]
+    least, most = float(np.min(without)), float(np.max(without))
+    return SetMean(mean, mean - reach, mean + reach, median, least, most, n)
 
 
 AHEAD, BEHIND, ALIKE, UNKNOWN = "lower", "higher", "no difference beyond 5 %", "cannot be told"
@@ -110,23 +98,17 @@ class SetComparison:
         """`lower` or `higher` by the sign-flip test, else `no difference beyond 5 %` by TOST, else `cannot be told`."""
         if self.p <= LEVEL and self.effect.sets >= self.needed:
             return AHEAD if self.effect.value < 0 else BEHIND
-        if self.p_equivalent <= LEVEL:
-            return ALIKE
-        return UNKNOWN
+        return ALIKE if self.p_equivalent <= LEVEL else UNKNOWN
 
 
 def compared_over_sets(families: Sequence[Sequence[float]]) -> list[SetComparison]:
     """Compare several methods with one, each by the log ratios of its scores on the data sets that both ran on.
 
     The primary comparison, the one that was fixed before anything was seen, is a family of its own.
-
-    Raises:
-        ValueError: If a method has no data set.
     """
     logs = [np.asarray(of, dtype=np.float64) for of in families]
     needed = math.ceil(1 + math.log2(max(1, len(logs)) / LEVEL))
-    flips = holm([sign_flip_p(of) for of in logs])
-    equivalent = holm([_tost(of) for of in logs])
+    flips, equivalent = holm(list(map(sign_flip_p, logs))), holm(list(map(_tost, logs)))
     return [
         SetComparison(_relative(of), int((of < 0).sum()), p, alike, needed, _deviation(of))
         for of, p, alike in zip(logs, flips, equivalent, strict=True)
@@ -144,11 +126,7 @@ def sign_flip_p(values: Floats) -> float:
 
 
 def sign_flip_p_values(values: Floats) -> Floats:
-    """`sign_flip_p` of each row of finite values, (T, N) -> (T,).
-
-    Raises:
-        ValueError: Of more than 20 data sets, of which there are too many signs.
-    """
+    """`sign_flip_p` of each row of finite values, (T, N) -> (T,); a ValueError of too many data sets, more than 20."""
     from scipy.stats import permutation_test
 
     if values.shape[1] > _MOST_SETS:
@@ -206,50 +184,28 @@ class RankComparison:
 
 
 def compare_ranks(table: Sequence[Sequence[float]]) -> RankComparison:
-    """Rank methods on each data set and compare their mean ranks.
+    """Rank methods on each data set and compare their mean ranks; less is better.
 
-    The table has a row a data set and a value a method; less is better.
-
-    Raises:
-        ValueError: If the table is not dense and rectangular with at least two methods.
+    Raises a ValueError unless the table is dense, a row a data set with a value for each of two methods or more.
     """
+    from scipy.stats import friedmanchisquare, studentized_range
+
     values = np.asarray(table, dtype=float)
     if values.ndim != 2 or values.shape[1] < 2 or np.isnan(values).any():
         raise ValueError("`table` must be dense: data sets x methods (at least 2), without NaN.")
     n, k = values.shape
     ranks = np.array([average_ranks(row) for row in values.tolist()])
     means = [mean_over_sets(of_method).within(1, k) for of_method in ranks.T]
-    return RankComparison(
-        [of.value for of in means],
-        [(of.low, of.high) for of in means],
-        _friedman(values),
-        critical_difference(k, n),
-    )
-
-
-def _friedman(values: Floats) -> float:
-    n, k = values.shape
-    if k < 3 or n < 2 or bool((values == values[:, :1]).all()):
-        return math.nan
-    from scipy.stats import friedmanchisquare
-
-    return float(friedmanchisquare(*values.T).pvalue)
-
-
-def critical_difference(n_methods: int, n_sets: int) -> float:
-    """Nemenyi's critical difference of mean ranks, q sqrt(k (k + 1) / (6 n))."""
-    from scipy.stats import studentized_range
-
-    q = studentized_range.ppf(1 - LEVEL, n_methods, math.inf) / math.sqrt(2)
-    return float(q * math.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
+    intervals = [(of.low, of.high) for of in means]
+    tested = k > 2 and n > 1 and not (values == values[:, :1]).all()
+    friedman = float(friedmanchisquare(*values.T).pvalue) if tested else math.nan
+    q = studentized_range.ppf(1 - LEVEL, k, math.inf) / math.sqrt(2)
+    critical = float(q * math.sqrt(k * (k + 1) / (6 * n)))
+    return RankComparison([of.value for of in means], intervals, friedman, critical)
 
 
 def cliques(mean_ranks: Sequence[float], difference: float) -> list[list[int]]:
-    """Largest groups of methods whose mean ranks lie within a difference, best first.
-
-    Returns:
-        Integers of the methods; groups of one and groups within another are left out.
-    """
+    """Largest groups of methods, by place, whose mean ranks lie within a difference; none of one, none in another."""
     order = sorted(range(len(mean_ranks)), key=mean_ranks.__getitem__)
     groups: list[list[int]] = []
     for place, first in enumerate(order):

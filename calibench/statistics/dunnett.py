@@ -28,9 +28,6 @@ def probability_below(limit: float, comparisons: int, degrees: float) -> float:
     """Probability that no difference of equal means exceeds a limit, in standard errors of a difference.
 
     `degrees` of freedom are those of the standard error, inf if it is known.
-
-    Raises:
-        ValueError: If an argument is out of its range.
     """
     from scipy.special import ndtr
 
@@ -43,18 +40,9 @@ def probability_below(limit: float, comparisons: int, degrees: float) -> float:
 
 @lru_cache(maxsize=4096)
 def critical_value(comparisons: int, degrees: float, *, level: float = LEVEL) -> float:
-    """Dunnett's d: what the largest of `comparisons` differences exceeds with probability `level`.
+    """Dunnett's d: what the largest of `comparisons` differences from one mean exceeds with probability `level`.
 
-    Args:
-        comparisons: Number of means that are compared with one more mean.
-        degrees: Degrees of freedom of the standard error.
-        level: The probability, in (0, 1/2).
-
-    Returns:
-        d, in standard errors of a difference; for one comparison Student's t quantile.
-
-    Raises:
-        ValueError: If an argument is out of its range.
+    It is in standard errors of a difference, of so many degrees of freedom; of one comparison Student's t quantile.
     """
     return _root(lambda d: probability_below(d, comparisons, degrees) - (1 - level))
 
@@ -76,7 +64,7 @@ def _scale(degrees: float) -> tuple[Floats, Floats]:
     if at_least("degrees", min(degrees, 1e9), 1) == 1e9:
         return np.ones(1), np.ones(1)
     low, high = np.sqrt(chdtri(degrees, [1 - _TAIL, _TAIL]) / degrees)
-    place, width = _legendre()
+    place, width = np.polynomial.legendre.leggauss(_NODES)
     scale = low + (high - low) * (place + 1) / 2
     half = degrees / 2
     log_density = (
@@ -85,11 +73,6 @@ def _scale(degrees: float) -> tuple[Floats, Floats]:
     )  # fmt: skip
     weights = np.exp(log_density) * width
     return scale, weights / weights.sum()
-
-
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[Floats, Floats]:
-    return np.polynomial.legendre.leggauss(_NODES)
 
 
 @lru_cache(maxsize=1)

@@ -65,13 +65,10 @@ def beats(
     96 % at 5 and at 10 (P from 0.5 to 0.98; a bootstrap over seeds covers 75, 88 and 92 %).
 
     Args:
-        ours: Our runs on each data set.
+        ours: Our runs on each data set; a ValueError if there is none, or one without runs.
         theirs: The other method's.
         margin: Values that differ by no more are practically equal.
         level: One less the interval's level.
-
-    Raises:
-        ValueError: If there is no data set, or one without runs.
     """
     if not ours or len(ours) != len(theirs) or not all(len(r.values) for r in (*ours, *theirs)):
         raise ValueError("`ours` and `theirs` must have runs on the same data sets, at least one.")
@@ -83,13 +80,13 @@ def beats(
         of_examples.append(float(share_ahead(ahead_by(mine.resampled, other.resampled)).var()))
     sets = len(found)
     counts = [(len(m.values), len(o.values)) for m, o in zip(ours, theirs, strict=True)]
+    share, deviations = math.fsum(found) / sets, NormalDist().inv_cdf(1 - level / 2)
 
-    def variance(probability: float) -> float:
+    def reach(probability: float) -> float:
         of_seeds = (_variance_of_share(probability, *count) for count in counts)
-        return math.fsum([*of_seeds, *of_examples]) / sets**2
+        return deviations * math.sqrt(math.fsum([*of_seeds, *of_examples]) / sets**2)
 
-    share, reach = math.fsum(found) / sets, NormalDist().inv_cdf(1 - level / 2)
-    low, high = (_end(share, end, lambda p: reach * math.sqrt(variance(p))) for end in (0.0, 1.0))
+    low, high = _end(share, 0.0, reach), _end(share, 1.0, reach)
     return Beats(share, low, high, math.fsum(close) / sets)
 
 
@@ -143,10 +140,7 @@ def interquartile_mean(scores: Sequence[Floats]) -> Interval:
     """Interquartile mean: the mean of the middle half of all runs on all tasks, with its interval.
 
     A quarter of the runs, rounded down, is left out at either end, so with fewer than four runs it is the mean.
-    With fewer than 15 runs of a task there is no interval.
-
-    Raises:
-        ValueError: If there is no task, or one without runs.
+    With fewer than 15 runs of a task there is no interval; without runs of a task a ValueError.
     """
     if not scores or not all(len(of) for of in scores):
         raise ValueError("`scores` must have a task, and each of them runs.")

@@ -94,19 +94,8 @@ def best_by_replicates(
     Value i may be the best unless it is worse than some other by more than their replicates, centred, stray: the
     largest of its studentised differences is compared with the 1 - level quantile of the same largest over the
     replicates. So the best is among these with probability 1 - level, however many there are and however they
-    depend on each other.
-
-    Args:
-        values: The values, (K,).
-        replicates: Each value on the same resampled sets, (K, R).
-        higher_is_better: Whether more is better.
-        level: Probability with which the best may be missed.
-
-    Returns:
-        Whether each may be the best; never of one alone, nor of one that is not finite.
-
-    Raises:
-        ValueError: If there are not as many rows of replicates as values.
+    depend on each other; none is best alone, or where it is not finite. `replicates` are each of the K values on the
+    same resampled sets, (K, R).
     """
     sign = -1.0 if higher_is_better else 1.0
     ours, drawn = sign * np.asarray(values, float), sign * np.asarray(replicates, float)
@@ -152,16 +141,9 @@ def interval(
     larger on resampled sets than on the set itself; by their own mean that bias cancels, so the interval holds the
     value (the basic one, 2 v - q, need not). What a calibrated model gets is the floor's to say.
 
-    Args:
-        value: The metric of the set, v.
-        replicates: Its values on resampled sets, (R,).
-        smallest: Of the metric's range, which the interval is cut to.
-        largest: Of the metric's range.
-        centre: What the replicates stray around; their mean if None. The value itself gives the reflected interval,
-            [2 v - q97.5, 2 v - q2.5], of what is fitted again on each resample.
-
-    Returns:
-        Its ends; None where they are not finite.
+    Its ends are cut to the metric's range; there is none where they are not finite. With the value itself as the
+    `centre` that replicates (R,) stray around, it is the reflected one, [2 v - q97.5, 2 v - q2.5], of what is fitted
+    again on each resample.
     """
     centre = float(replicates.mean()) if centre is None else centre
     low, high = np.quantile(replicates, [LEVEL / 2, 1 - LEVEL / 2]) - centre
@@ -176,13 +158,8 @@ def verdict_of(value: float, of_calibrated: Floats) -> Verdict | None:
     if not (np.isfinite(value) and np.isfinite(of_calibrated).all()):
         return None
     mean, p = float(of_calibrated.mean()), p_value(value, of_calibrated)
-    return Verdict(mean, p, limit=limit_of(of_calibrated))
-
-
-def limit_of(of_calibrated: Floats) -> float:
-    """The value above which the p-value is at most 5 %, given those of calibrated models, (draws,)."""
-    as_large = int(LEVEL * (len(of_calibrated) + 1))  # with the value itself
-    return float(np.sort(of_calibrated)[-max(1, as_large)])
+    as_large = int(LEVEL * (len(of_calibrated) + 1))  # above the limit p is at most 5 %
+    return Verdict(mean, p, limit=float(np.sort(of_calibrated)[-max(1, as_large)]))
 
 
 def affordable(draws: int, examples: int) -> int:

@@ -20,12 +20,10 @@ def mean_std(values: Sequence[float]) -> tuple[float, float]:
         has the deviation NaN.
     """
     n = len(values)
-    if n == 0:
-        return math.nan, math.nan
     if not all(map(math.isfinite, values)):
         return sum(values) / n, math.nan
-    mean = math.fsum(values) / n
-    if n == 1:
+    mean = math.fsum(values) / n if n else math.nan
+    if n < 2:
         return mean, math.nan
     return mean, math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (n - 1))
 

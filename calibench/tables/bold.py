@@ -46,24 +46,17 @@ def _says_more_than_accuracy(
     key: Key, scores: Mapping[Key, float], num_classes: int | None
 ) -> bool:
     """Whether NLL is below the least that one confidence for all examples can have; true where it is not known."""
-    error, nll = (
-        scores.get(Key(metric, key.split, key.calibrator, model=key.model))
-        for metric in ("error", "nll")
-    )
+    row = Key("", key.split, key.calibrator, model=key.model)
+    error, nll = (scores.get(row._replace(metric=metric)) for metric in ("error", "nll"))
     if error is None or nll is None or num_classes is None:
         return True
     return nll < nll_of_accuracy(error, num_classes)
 
 
 def nll_of_accuracy(error: float, num_classes: int) -> float:
-    """The least NLL of forecasts with one confidence for all examples, the rest shared equally: the accuracy's.
+    """The least NLL of forecasts with one confidence for all examples, the rest shared equally among K - 1 classes.
 
-    Args:
-        error: Share of wrong predictions, in [0, 1].
-        num_classes: Number of classes, K.
-
-    Returns:
-        The entropy of the accuracy and `error` x log(K - 1).
+    It is the entropy of the accuracy and `error` x log(K - 1).
     """
     entropy = -sum(share * math.log(share) for share in (error, 1 - error) if share > 0)
     return entropy + error * math.log(num_classes - 1)

@@ -86,14 +86,12 @@ def _in_every_row(split: str, numbers: Sequence[Number]) -> set[str]:
 
 
 def _labels(split: str, numbers: Sequence[Number]) -> list[str]:
-    """The labels of a set that metrics are of."""
     keys = (number.key for number in numbers)
     own = (key.label for key in keys if (key.split, key.metric) == (split, "auroc"))
     return list(dict.fromkeys(label for label in own if label))
 
 
 def _sheet_of_labels(split: str, numbers: Sequence[Number]) -> Grid:
-    """A row for each model and label, before any calibrator."""
     labels = _labels(split, numbers)
     keys = [number.key for number in numbers]
     of_one = [key.metric for key in keys if (key.split, key.label) == (split, labels[0])]
@@ -116,7 +114,6 @@ _MICRO_AND_MACRO = (
 def _sheet(
     title: str, numbers: Sequence[Number], columns: Sequence[Key], more: Sequence[str] = ()
 ) -> Grid:
-    """A row for each model and calibrator."""
     lines = {
         (key.model, key.calibrator): [
             column._replace(calibrator=key.calibrator, model=key.model) for column in columns
@@ -141,15 +138,15 @@ def _grid(
         [*line[-len(names) :], *map(scores.entry, keys)] for line, keys in lines.items()
     ]
     by_column = chain.from_iterable(zip(*lines.values(), strict=True))
-    bold = _bold_note(table) if kind == "calibrator" else ()
+    best = (entry.best for row in table for entry in row if isinstance(entry, PrintedNumber))
+    bold = _BOLD if kind == "calibrator" and any(best) else ()
     return Grid(title, heads, table, [*bold, *scores.floor_note(by_column), *more])
 
 
-def _bold_note(table: Sequence[Sequence[TableEntry]]) -> Iterator[str]:
-    """What bold promises, if anything is bold."""
-    if any(isinstance(entry, PrintedNumber) and entry.best for row in table for entry in row):
-        yield "bold: the best calibrator is among the bold ones with 95 % confidence"
-        yield "calibration errors are compared where NLL is below what the accuracy alone gives"
+_BOLD = (
+    "bold: the best calibrator is among the bold ones with 95 % confidence",
+    "calibration errors are compared where NLL is below what the accuracy alone gives",
+)
 
 
 def table_of(content: Mapping[str, Any]) -> Grid:
@@ -168,30 +165,24 @@ def run_table(numbers: Sequence[Number], calibrators: Mapping[str, Mapping[str, 
     rows: list[Sequence[TableEntry]] = [
         [label(keys[0]), *map(scores.entry, keys)] for keys in lines
     ]
-    rows += _fitted([_temperatures(calibrators.get(name, {})) for name in names])
-    notes = [*_notes(numbers, names), *scores.floor_note(chain.from_iterable(lines))]
+    rows += _fitted([calibrators.get(name, {}) for name in names])
+    bins = next((number.key.n_bins for number in numbers if number.key.metric == "ece"), None)
+    named = ", ".join(f"{initials(name)} = {name}" for name in names if initials(name) != name)
+    notes = [
+        f"ECE, AdaECE and ClasswiseECE with {bins} bins; OOD AUROC by predictive entropy",
+        *([named] if named else []),
+        *scores.floor_note(chain.from_iterable(lines)),
+    ]
     title = "Test set; calibrators fitted on the validation set"
     return Grid(title, headings("", *map(initials, names)), rows, notes)
 
 
-def _fitted(temperatures: Sequence[Sequence[float]]) -> Iterator[list[str]]:
-    if any(temperatures):
-        yield ["temperature", *(f"{median(t):.3f}" if t else "" for t in temperatures)]
-    if any(len(t) > 1 for t in temperatures):
-        ends = (f"{min(t):.2f}-{max(t):.2f}" if len(t) > 1 else "" for t in temperatures)
+def _fitted(calibrators: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+    """The rows of their temperatures, of which a calibrator with bins has several."""
+    given = (of.get("temperature", of.get("temperatures", [])) for of in calibrators)
+    each = [of if isinstance(of, Sequence) else [of] for of in given]
+    if any(each):
+        yield ["temperature", *(f"{median(of):.3f}" if of else "" for of in each)]
+    if any(len(of) > 1 for of in each):
+        ends = (f"{min(of):.2f}-{max(of):.2f}" if len(of) > 1 else "" for of in each)
         yield ["  from-to, over bins", *ends]
-
-
-def _temperatures(parameters: Mapping[str, Any]) -> Sequence[float]:
-    """A calibrator's temperature or temperatures."""
-    value = parameters.get("temperature", parameters.get("temperatures"))
-    return value if isinstance(value, Sequence) else [] if value is None else [value]
-
-
-def _notes(numbers: Sequence[Number], names: Sequence[str]) -> Iterator[str]:
-    bins = next((number.key.n_bins for number in numbers if number.key.metric == "ece"), None)
-    yield f"ECE, AdaECE and ClasswiseECE with {bins} bins; OOD AUROC by predictive entropy"
-    short = {name: initials(name) for name in names}
-    named = [f"{letters} = {name}" for name, letters in short.items() if letters != name]
-    if named:
-        yield ", ".join(named)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 
 from calibench.statistics.number import VAL, Key, Number
 from calibench.tables.grid import PrintedNumber
@@ -52,9 +53,9 @@ class Scores:
         """The line under a table that says what its marks mean, if it has any: one limit, or floor, a sentence."""
         numbers = (self._numbers[key] for key in keys if key in self._numbers)
         found = [(metric_info(number.key.metric), number.verdict) for number in numbers]
-        marked = [(info, v) for info, v in found if v and v.marked]
-        limits = [(i.title, v.limit, i.percent) for i, v in marked if v.limit is not None]
-        floors = [(i.title, v.floor, i.percent) for i, v in marked if v.limit is None]
+        marked = [(info.title, v, info.percent) for info, v in found if v and v.marked]
+        limits = [(title, v.limit, percent) for title, v, percent in marked if v.limit is not None]
+        floors = [(title, v.floor, percent) for title, v, percent in marked if v.limit is None]
         if not limits:
             return list(note(floors))
         named = {"Limit": _ranges(limits), "Floor": _ranges(floors)}
@@ -100,18 +101,9 @@ def sentences(numbers: Iterable[Number], sizes: Mapping[str, int]) -> list[str]:
             place = number.key.split, number.key.model, number.key.calibrator
             first.setdefault(place, number)
     splits = list(dict.fromkeys(split for split, *_ in first))
-    places = sorted(first, key=lambda place: splits.index(place[0]))
+    models = {model for _, model, _ in first}
+    named = (len(splits) > 1, len(models) > 1, True)  # where sets or models differ
     return [
-        f"{name}: {first[place].in_words(sizes[place[0]])}"
-        for name, place in zip(_names(places), places, strict=True)
+        f"{', '.join(compress(place, named))}: {first[place].in_words(sizes[place[0]])}"
+        for place in sorted(first, key=lambda place: splits.index(place[0]))
     ]
-
-
-def _names(places: Sequence[tuple[str, str, str]]) -> Iterator[str]:
-    """What names each place: the parts in which they differ, at least the calibrator."""
-    differ = [len(set(parts)) > 1 for parts in zip(*places, strict=True)]
-    for place in places:
-        *others, calibrator = (
-            part for part, shown in zip(place, [*differ[:2], True], strict=True) if shown
-        )
-        yield ", ".join([*others, calibrator])

@@ -240,7 +240,6 @@ class Report:
 
 
 def _line(number: Number) -> str:
-    """A line of a block."""
     info = metric_info(number.key.metric)
     value, *ends = (
         printed(one, number.key.metric) + " %" * info.percent

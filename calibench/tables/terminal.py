@@ -54,10 +54,7 @@ def wrapped(label: str, width: int) -> list[str]:
 def show(grid: Grid, console: Console | None = None, *, pipe_width: int | None = None) -> None:
     """Print a grid; bold becomes a star where the output is no terminal and the footer explains bold.
 
-    Args:
-        grid: The table.
-        console: Where it goes; to stdout if None.
-        pipe_width: Characters in a line where that is no terminal; as many as it takes if None.
+    Where the console is no terminal, a line has at most `pipe_width` characters; as many as it takes if None.
     """
     console = console or Terminal()
     width = console.width if console.is_terminal else pipe_width
@@ -136,7 +133,8 @@ class _Drawing(NamedTuple):
         """A column of a grid, narrow or wide; where one number has a star or a mark, the others have a space."""
         numbers = [entry for entry in entries if isinstance(entry, PrintedNumber)]
         marks = max((len(number.mark) for number in numbers), default=0)
-        drawn = [_plain(_title(column, narrow), "bold")]
+        words = column.title if column.narrow is None else column.narrow
+        drawn = [_plain(stacked(words) if narrow else column.title.split("\n"), "bold")]
         for entry in entries:
             if isinstance(entry, str):
                 whole = "\n" in entry or not (narrow and column.left)
@@ -144,12 +142,11 @@ class _Drawing(NamedTuple):
             else:
                 star = "*" if entry.best else " "
                 drawn.append(_number(entry, star * starred + entry.mark.ljust(marks), narrow))
-        lengths = [[sum(cell_len(piece.text) for piece in line) for line in of] for of in drawn]
-        width = max((length for of in lengths for length in of), default=0)
-        for lines, those in zip(drawn, lengths, strict=True):
-            for line, length in zip(lines, those, strict=True):
-                if length < width:
-                    line.insert(len(line) if column.left else 0, Piece(" " * (width - length)))
+        lines = [(line, sum(cell_len(piece.text) for piece in line)) for of in drawn for line in of]
+        width = max((length for _, length in lines), default=0)
+        for line, length in lines:
+            if length < width:
+                line.insert(len(line) if column.left else 0, Piece(" " * (width - length)))
         heading, *padded = drawn
         return cls(heading, padded, width)
 
@@ -163,7 +160,6 @@ def _drawn(grid: Grid, starred: bool, *, narrow: bool) -> list[_Drawing]:
 
 
 def _width(columns: Sequence[_Drawing]) -> int:
-    """Characters in a line, with a gap beside each column."""
     return sum(column.width + 1 for column in columns)
 
 
@@ -185,12 +181,6 @@ def _lines_of(columns: Sequence[_Drawing], row: Sequence[list[_Line]]) -> Iterat
             for column, part in zip(columns, parts, strict=True)
         )
         yield [*chain.from_iterable(joined)][:-1]
-
-
-def _title(column: Heading, narrow: bool) -> list[str]:
-    if narrow:
-        return stacked(column.title if column.narrow is None else column.narrow)
-    return column.title.split("\n")
 
 
 def _number(number: PrintedNumber, end: str, narrow: bool) -> list[_Line]:

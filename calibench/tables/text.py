@@ -125,15 +125,15 @@ def _float(caption: str, body: str, size: str) -> str:
 
 def _caption(grid: Grid) -> str:
     below = (line[:1].upper() + line[1:] for line in (grid.lead, *grid.footer) if line)
-    sentences = [grid.title, *below]
-    return " ".join(f"{escaped(sentence.rstrip('.'))}." for sentence in sentences)
+    return " ".join(f"{escaped(sentence.rstrip('.'))}." for sentence in (grid.title, *below))
 
 
 def _tabular(grid: Grid, places: Sequence[int], *, narrow: bool) -> str:
     columns = [grid.columns[place] for place in places]
-    entries = ([_entry(row[place], narrow=narrow) for place in places] for row in grid.rows)
-    rows = [_row(_heading(column, narrow) for column in columns), r"\midrule", *map(_row, entries)]
-    body = "\n".join(rows)
+    heads = [_heading(column, narrow) for column in columns]
+    entries = [[_entry(row[place], narrow=narrow) for place in places] for row in grid.rows]
+    head, *rows = (f"{' & '.join(row)} \\\\" for row in [heads, *entries])
+    body = "\n".join([head, r"\midrule", *rows])
     alignment = "".join("l" if column.left else "r" for column in columns)
     return f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
 
@@ -145,10 +145,10 @@ def _parts(grid: Grid) -> list[list[int]]:
     if _width(grid, every, narrow=False) <= WIDTH or len(groups) < 2:
         return [every]
     labels = [place for place in every if grid.columns[place].label]
-    parts: list[list[int]] = []
-    for group in groups:
-        wider = sorted([*parts[-1], *group]) if parts else []
-        if parts and _width(grid, wider, narrow=True) <= WIDTH:
+    parts = [sorted([*labels, *groups[0]])]
+    for group in groups[1:]:
+        wider = sorted([*parts[-1], *group])
+        if _width(grid, wider, narrow=True) <= WIDTH:
             parts[-1] = wider
         else:
             parts.append(sorted([*labels, *group]))
@@ -184,15 +184,9 @@ _NARROW, _WIDE = frozenset(".,:;' il|()[]"), frozenset("%±mwMW@—")
 
 def _points(text: str) -> float:
     """About how wide a text is in Computer Modern of 9 points."""
-    return sum(_letter(character) for character in text)
-
-
-def _letter(character: str) -> float:
-    if character in _NARROW:
-        return 3.1
-    if character in _WIDE:
-        return 8.3
-    return 6.6 if character.isupper() else 4.8
+    return sum(
+        3.1 if c in _NARROW else 8.3 if c in _WIDE else 6.6 if c.isupper() else 4.8 for c in text
+    )
 
 
 def _title(column: Heading) -> str:
@@ -206,10 +200,6 @@ def _heading(column: Heading, narrow: bool) -> str:
     side = "l" if column.left else "r"
     body = r" \\ ".join(map(escaped, lines))
     return rf"\shortstack[{side}]{{{body}}}"
-
-
-def _row(entries: Iterable[str]) -> str:
-    return f"{' & '.join(entries)} \\\\"
 
 
 def _entry(entry: TableEntry, *, narrow: bool) -> str:

@@ -67,14 +67,8 @@ METRICS |= _MACRO
 # Of a set whose examples have several labels: the numbers of labels, and what its table leads with.
 OF_LABELS = (*_OF_LABELS, *_MACRO)
 LEADING_OF_LABELS = (
-    "macro_auroc",
-    "macro_average_precision",
-    "nll",
-    "brier",
-    "macro_sigmoid_ece",
-    "sigmoid_ece",
-    "ece",
-)
+    "macro_auroc", "macro_average_precision", "nll", "brier", "macro_sigmoid_ece", "sigmoid_ece", "ece",
+)  # fmt: skip
 
 
 def metric_info(name: str) -> Title:
@@ -94,14 +88,12 @@ def metric_named(text: str) -> str:
 
 def add_described(described: Mapping[str, Mapping[str, Any]]) -> None:
     """Add metrics that this package does not know, as results describe them."""
-    METRICS.update({name: _title(said) for name, said in described.items() if name not in METRICS})
-
-
-def _title(said: Mapping[str, Any]) -> Title:
-    better = {None: NEITHER, False: LESS, True: MORE}[said["higher_is_better"]]
-    ends = {"smallest": -math.inf, "largest": 1.0 if said["percent"] else math.inf}
-    decimals = 2 if said["percent"] else 3
-    return Title(str(said["title"]), better, bool(said["percent"]), decimals, **ends)
+    for name, said in described.items():
+        if name not in METRICS:
+            better = {None: NEITHER, False: LESS, True: MORE}[said["higher_is_better"]]
+            title, percent = str(said["title"]), bool(said["percent"])
+            decimals, largest = (2, 1.0) if percent else (3, math.inf)
+            METRICS[name] = Title(title, better, percent, decimals, -math.inf, largest)
 
 
 def direction(name: str) -> int:

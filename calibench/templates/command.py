@@ -3,14 +3,14 @@
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import Annotated
 
 import numpy as np
 
-from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.errors import UsageError, errors_as, near_matches
 from calibench.ground.features import features_of, in_words
 from calibench.ground.output import say
 from calibench.ground.table_file import NAMELESS, TableFile, open_table
@@ -39,11 +39,7 @@ def image_folder(path: Path) -> tuple[Words, str]:
 
 
 def text_columns(path: Path) -> tuple[Words, str]:
-    """The columns of texts and of labels in a table, by their names.
-
-    Raises:
-        UsageError: If the file is missing, or has one column only.
-    """
+    """The columns of texts and of labels in a table, by their names."""
     names = _table(path).names
     label = _named(names, _LABELS, names[-1])
     text = _named([name for name in names if name != label], _TEXTS, "")
@@ -54,11 +50,7 @@ def text_columns(path: Path) -> tuple[Words, str]:
 
 
 def number_columns(path: Path) -> tuple[Words, str]:
-    """The columns of labels and of features in a table: numbers, dates and categories.
-
-    Raises:
-        UsageError: If the file is missing, or has one column only, or no features.
-    """
+    """The columns of labels and of features in a table: numbers, dates and categories; a UsageError without any."""
     table = _table(path)
     label = _named(table.names, _LABELS, table.names[-1])
     frame = table.frame()
@@ -85,12 +77,8 @@ def number_columns(path: Path) -> tuple[Words, str]:
 def _table(path: Path) -> TableFile:
     if not path.is_file():
         raise UsageError(f"`--data {path}`: no such file.")
-    try:
+    with errors_as(f"`--data {path}` is no table", ValueError, OSError):
         table = open_table(path)
-    except (ValueError, OSError) as error:
-        raise UsageError(
-            f"`--data {path}` is no table: {' '.join(str(error).split())[:100]}"
-        ) from error
     if len(table.names) < 2 or not len(table.rows):
         raise UsageError(f"`--data {path}`: a header and at least two columns are expected.")
     return table
@@ -117,28 +105,27 @@ class Kind:
         then: The command that ends in a table, run in the folder.
         data: What its example script writes; empty where the kind is of no data.
         look: Reads the user's data and says what a template needs to know of them, and the user.
+        example: What it would say of what the example script writes.
     """
 
     then: str
     data: str = ""
     look: Callable[[Path], tuple[Words, str]] | None = None
+    example: Words = field(default_factory=dict)
 
 
+_FIT = "calibench fit --config $file"
 _OVERLAY = "calibench fit --config digits_lt --config"
+_TEXTS_CSV = {"text": '"text"', "label": '"label"'}
+_TABLE_CSV = {"label": '"label"', "features": "null", "count": "30"}
 KINDS = {
-    "images": Kind("calibench fit --config $file", "photos", image_folder),
-    "texts": Kind("calibench fit --config $file", "texts.csv", text_columns),
-    "table": Kind("calibench fit --config $file", "table.csv", number_columns),
+    "images": Kind(_FIT, "photos", image_folder),
+    "texts": Kind(_FIT, "texts.csv", text_columns, _TEXTS_CSV),
+    "table": Kind(_FIT, "table.csv", number_columns, _TABLE_CSV),
     "logits": Kind("python save_logits.py && calibench evaluate --val val.npz --test test.npz"),
     "loss": Kind("calibench sweep digits_lt --losses cross_entropy my_loss.yaml --seeds 1..3"),
     "backbone": Kind(f"{_OVERLAY} my_network.yaml"),
     "metric": Kind(f"{_OVERLAY} my_metric.yaml"),
-}
-# What the example scripts write, as `look` would say of it.
-_EXAMPLES: Mapping[str, Words] = {
-    "images": {},
-    "texts": {"text": '"text"', "label": '"label"'},
-    "table": {"label": '"label"', "features": "null", "count": "30"},
 }
 
 
@@ -177,37 +164,25 @@ def new(
             f"there is no start `{kind}`{near_matches(kind, KINDS)} (there are: {', '.join(KINDS)})"
         )
     start, target = KINDS[kind], folder.expanduser()
-    _check_folder(target)
-    facts, seen = _facts(kind, start, data)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        what = "not empty" if target.is_dir() else "a file"
+        raise UsageError(f"`{target}` is {what}: name a new folder.")
+    if data and not start.look:
+        raise UsageError(f"`--data` is not for `calibench new {kind}`.")
+    place = str(data.expanduser().absolute()) if data else start.data
+    facts, seen = start.look(Path(place)) if data and start.look else (start.example, "")
     title = target.absolute().name
     then = Template(start.then).substitute(file=shlex.quote(f"{title}.yaml"))
     makes_data = bool(start.data) and data is None
     if makes_data:
         then = f"python {_EXAMPLE} && {then}"
-    written = _write(kind, target, {"name": title, "then": then, **facts}, makes_data=makes_data)
+    known = {"name": title, "then": then, "data": json.dumps(place), **facts}
+    written = _write(kind, target, known, makes_data=makes_data)
     for name, first in written.items():
         say(f"{target / name}  {first}".rstrip())
     say(*([seen] if seen else []))
     say(f"next: cd {shlex.quote(str(folder))} && {then}")
     return 0
-
-
-def _check_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"`{folder}` is a file: name a new folder.")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(f"`{folder}` is not empty: name a new folder.")
-
-
-def _facts(name: str, kind: Kind, data: Path | None) -> tuple[Words, str]:
-    """What the template needs to know of the data, and a line about what was seen in them."""
-    if data is None:
-        return {"data": json.dumps(kind.data), **_EXAMPLES.get(name, {})}, ""
-    if kind.look is None:
-        raise UsageError(f"`--data` is not for `calibench new {name}`.")
-    path = data.expanduser().absolute()
-    facts, seen = kind.look(path)
-    return {"data": json.dumps(str(path)), **facts}, seen
 
 
 def _write(kind: str, folder: Path, facts: Words, *, makes_data: bool) -> dict[str, str]:

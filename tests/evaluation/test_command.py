@@ -19,7 +19,7 @@ from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibr
 from calibench.evaluation.evaluation import Extent
 from calibench.runs import Predictions
 from calibench.statistics.number import Number
-from calibench.statistics.resamples import limit_of, verdict_of
+from calibench.statistics.resamples import verdict_of
 from calibench.tables.titles import RESAMPLED
 
 from .examples import predictions, saved
@@ -364,7 +364,7 @@ def test_a_table_begins_with_error_nll_and_ece_and_has_no_column_that_only_some_
 
 def test_the_limit_decides_the_circle() -> None:
     drawn = np.random.default_rng(0).random(999)
-    limit = limit_of(drawn)
+    limit = verdict_of(0.0, drawn).limit  # type: ignore[union-attr]
     above = np.nextafter(limit, 1)
     assert verdict_of(limit, drawn).marked  # type: ignore[union-attr]
     assert not verdict_of(above, drawn).marked or above - limit < 1e-12  # type: ignore[union-attr]

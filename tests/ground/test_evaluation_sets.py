@@ -11,7 +11,6 @@ from calibench.ground.names import (
     CORRUPTIONS,
     OF_IMAGENET,
     OUT_OF_DISTRIBUTION,
-    image_sets_named,
     of_images,
     sets_named,
 )
@@ -33,11 +32,11 @@ def test_every_name_can_be_loaded() -> None:
 
 def test_patterns() -> None:
     fogs = [f"fog-{severity}" for severity in range(1, 6)]
-    assert image_sets_named(["svhn", "fog-*"], "cifar10") == ["svhn", *fogs]
-    assert len(image_sets_named(["*-5"], "cifar10")) == 19
-    assert image_sets_named(["fog-5", "fog-5"], "cifar10") == ["fog-5"]
+    assert sets_named(["svhn", "fog-*"], of_images("cifar10")) == ["svhn", *fogs]
+    assert len(sets_named(["*-5"], of_images("cifar10"))) == 19
+    assert sets_named(["fog-5", "fog-5"], of_images("cifar10")) == ["fog-5"]
     with pytest.raises(ValueError, match="no evaluation set `fog-6` here; did you mean fog-"):
-        image_sets_named(["fog-6"], "cifar10")
+        sets_named(["fog-6"], of_images("cifar10"))
 
 
 def test_names_that_only_the_data_module_knows_stay_as_they_are() -> None:

@@ -9,7 +9,6 @@ import scipy.stats
 from calibench.statistics.data_sets import (
     cliques,
     compare_ranks,
-    critical_difference,
 )
 
 
@@ -38,12 +37,14 @@ def test_friedman_of_two_methods_or_of_ties_is_nan() -> None:
 def test_critical_difference_has_the_published_q(k: int, q: float) -> None:
     """Demsar 2006, table 5 (a)."""
     expected = q * math.sqrt(k * (k + 1) / (6 * 14))
-    assert critical_difference(k, 14) == pytest.approx(expected, abs=1e-3)
+    assert compare_ranks([[*range(k)]] * 14).critical_difference == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def test_demsars_example() -> None:
     """Demsar 2006, section 3.2.3: four classifiers on 14 sets, critical difference 1.25."""
-    assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
+    assert compare_ranks([[*range(4)]] * 14).critical_difference == pytest.approx(1.25, abs=0.005)
 
 
 def test_cliques_are_maximal_and_more_than_one() -> None:

@@ -1,6 +1,7 @@
 """2,089 published numbers of three papers, transcribed into published.csv, and what the papers call things."""
 
 import csv
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,8 +10,6 @@ from typing import Any
 
 # published.csv has these in percent, as the papers print them; what is read from it is a fraction.
 _IN_PERCENT = {"error", "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "ood_auroc"}
-
-_CALIBRATOR_BINS = "ats_bins="
 
 # Of several labels an example, a calibration error may be of the top label, of all labels pooled, or their mean.
 _READINGS = {
@@ -24,13 +23,11 @@ class Paper:
     """A paper whose numbers are here.
 
     Attributes:
-        name: Short name, as in `--against`.
         n_bins: Bins of its calibration errors; where a table does not state them, those of the
             evaluation code its authors point to.
         tables: Other names of its tables, each with the one in `Published.table`.
     """
 
-    name: str
     title: str
     source: str
     n_bins: int
@@ -54,9 +51,9 @@ _FCL = "Towards Trustworthy Deep Neural Network through Euclidean Distance"
 _BSCE_GRA = "Uncertainty Weighted Gradients for Model Calibration"
 
 PAPERS = {
-    "gce": Paper("gce", _GCE, "2026", 20),
-    "fcl": Paper("fcl", _FCL, "Liang et al. 2024", 15, _FCL_TABLES),
-    "bsce_gra": Paper("bsce_gra", _BSCE_GRA, "Lin et al. 2025", 15),
+    "gce": Paper(_GCE, "2026", 20),
+    "fcl": Paper(_FCL, "Liang et al. 2024", 15, _FCL_TABLES),
+    "bsce_gra": Paper(_BSCE_GRA, "Lin et al. 2025", 15),
 }
 
 
@@ -111,17 +108,12 @@ class Published:
     @property
     def calibrator_bins(self) -> int | None:
         """Bins of adaptive temperature scaling, in a table that varies them."""
-        if not self.note.startswith(_CALIBRATOR_BINS):
-            return None
-        return int(self.note.removeprefix(_CALIBRATOR_BINS).partition(";")[0])
+        found = re.match(r"ats_bins=(\d+)", self.note)
+        return int(found[1]) if found else None
 
 
 def load(paper: str | None = None, *, table: str | None = None) -> list[Published]:
-    """The published numbers, in the order of the tables.
-
-    Raises:
-        ValueError: If there is no such paper, or it has no such table.
-    """
+    """The published numbers, in the order of the tables; raises a ValueError if there is no such paper or table."""
     if paper is None:
         return list(_all())
     if paper not in PAPERS:
