@@ -148,7 +148,9 @@ def table_of(found: Sequence[TrainedOnMoons]) -> Grid:
         f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed",
         "slope: mean length of the gradient of the probability along the boundary",
     ]
-    rows = [[loss, *(number(loss, *of) for of in shown)] for loss in losses]
+    rows: list[list[PrintedNumber | str]] = [
+        [loss, *(number(loss, *of) for of in shown)] for loss in losses
+    ]
     return Grid("Two moons", columns, rows, footer)
 
 
