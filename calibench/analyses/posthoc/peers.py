@@ -107,6 +107,9 @@ class _OnProbabilities:
             def predict_proba(self, probs: Array) -> Array:
                 return probs[:, self.classes_]
 
+            def predict(self, probs: Array) -> Any:
+                return self.classes_[self.predict_proba(probs).argmax(axis=1)]
+
         given = FrozenEstimator(Given().fit(probs, target))
         self._fitted = CalibratedClassifierCV(given, method=self.method).fit(probs, target)
         self.classes_ = self._fitted.classes_
