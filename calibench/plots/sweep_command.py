@@ -12,7 +12,7 @@ from calibench.ground.output import loading
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.reading import read_results
-from calibench.leaderboard.records import Record
+from calibench.leaderboard.records import Record, Settings
 from calibench.leaderboard.table import implied_by, keys_of, value_at
 from calibench.plots.picture import Picture
 from calibench.plots.request import Keys, of_keys
@@ -57,11 +57,7 @@ def points(
     Raises:
         ValueError: If fewer than two values of the key are there.
     """
-    varied = [
-        (record, x, names)
-        for record in records
-        for x, names in _values(record, key, tuple(calibrators))
-    ]
+    varied = [(of, x, names) for of in records for x, names in _values(of, key, calibrators)]
     if len({x for _, x, _ in varied}) < 2:
         known = {_plain(name) for record in records for name in record.settings}
         said = f"; it is {varied[0][1]} in all of them" if varied else near_matches(key, known)
@@ -82,8 +78,8 @@ def _plain(key: str) -> str:
 
 
 def _values(
-    record: Record, key: str, calibrators: tuple[str, ...]
-) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    record: Record, key: str, calibrators: Sequence[str]
+) -> Iterator[tuple[Any, Sequence[str]]]:
     """The values of a key in a run, each with the calibrators after which it is seen."""
     if not key.startswith(_CALIBRATOR):
         found = {_plain(name): value for name, value in record.settings.items()}
@@ -100,17 +96,13 @@ def _values(
 
 def _series(records: Sequence[Record], key: str) -> list[str]:
     """Labels of the runs by all that they have in their configurations but the key and the seed."""
-    rest = [
-        {name: value for name, value in record.settings.items() if _plain(name) != _plain(key)}
-        for record in records
-    ]
-    alike = [
-        (*record.cell[:3], repr(sorted(own.items())))
-        for record, own in zip(records, rest, strict=True)
-    ]
-    first = {group: alike.index(group) for group in dict.fromkeys(alike)}
-    labels = row_labels([(records[at].cell.loss, str(at), rest[at]) for at in first.values()])
-    named = dict(zip(first, labels, strict=True))
+    alike: list[tuple[str, ...]] = []
+    rest: dict[tuple[str, ...], tuple[str, str, Settings]] = {}
+    for record in records:
+        own = {k: value for k, value in record.settings.items() if _plain(k) != _plain(key)}
+        alike.append((*record.cell[:3], repr(sorted(own.items()))))
+        rest.setdefault(alike[-1], (record.cell.loss, str(len(alike) - 1), own))
+    named = dict(zip(rest, row_labels(list(rest.values())), strict=True))
     if len({record.cell[:2] for record in records}) == 1:
         return [named[group] for group in alike]
     return [f"{group[0]} {group[1]} {named[group]}" for group in alike]
@@ -164,9 +156,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-METRICS = ("nll", "ece", "adaptive_ece", "classwise_ece", "error")
-
-
 @dataclass(frozen=True)
 class Lines:
     """What the lines of a picture over a varied key are.
@@ -180,7 +169,9 @@ class Lines:
     """
 
     x: Annotated[str, "KEY"]
-    metrics: Annotated[tuple[str, ...], "COLUMN"] = METRICS
+    metrics: Annotated[tuple[str, ...], "COLUMN"] = (
+        "nll", "ece", "adaptive_ece", "classwise_ece", "error",
+    )  # fmt: skip
     calibrator: Annotated[tuple[str, ...], "NAME"] = ()
     losses: Annotated[tuple[str, ...], "LOSS"] = ()
     key: Keys = ()

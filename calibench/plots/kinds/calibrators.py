@@ -1,8 +1,7 @@
 """Pictures of a metric raw and after every calibrator: heat map, bars, and the suite's answer as one picture."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -162,13 +161,18 @@ def overview(request: Request) -> Picture:
         title = f"{row.label}{after(calibrator) or ', raw'}"
         shown = draw_reliability_of(axes, request, row, calibrator, title)
         numbers += [of for of in shown if of["shows"] == "bin"]
-    bars = [of for one in answer.of_losses for of in _bars(rows[one.loss], one)]
     groups: dict[str, dict[str, tuple[float, float]]] = {}
-    for of in bars:
-        groups.setdefault(of.loss, {})[of.shows] = of.mean, of.std
+    for one in answer.of_losses:
+        for shows, calibrator in _shown_after(rows[one.loss], one).items():
+            key, runs = Key("nll", TEST, calibrator), rows[one.loss].records.values()
+            mean, std = mean_std([run.values.get(key, math.nan) for run in runs])
+            if math.isfinite(mean):
+                groups.setdefault(one.loss, {})[shows] = mean, std
+                of = {"loss": one.loss, "calibrator": calibrator, "shows": shows}
+                numbers.append({**of, "mean": mean, "std": std, "seeds": len(runs)})
     draw_bars(below, groups, y="NLL on test, mean over seeds", title=request.table.title)
     legend_below(figure, [below, pair[0]])
-    return Picture(figure, [*numbers, *(of._asdict() for of in bars)])
+    return Picture(figure, numbers)
 
 
 def _temperature(row: Row) -> str:
@@ -177,22 +181,6 @@ def _temperature(row: Row) -> str:
     return next((k.calibrator for k in keys if k.calibrator.partition("(")[0] == REFERENCE[1]), RAW)
 
 
-class _Bar(NamedTuple):
-    """A bar, as a row of the CSV."""
-
-    loss: str
-    calibrator: str
-    shows: str
-    mean: float
-    std: float
-    seeds: int
-
-
-def _bars(row: Row, best: LossAndCalibrator) -> Iterator[_Bar]:
-    """The NLL of a row raw, after temperature scaling, and after the calibrator that is best on validation."""
-    shown = {RAW: RAW, "temperature scaling": _temperature(row), BEST: best.calibrator}
-    for shows, calibrator in shown.items():
-        key = Key("nll", TEST, calibrator)
-        mean, std = mean_std([record.values.get(key, math.nan) for record in row.records.values()])
-        if math.isfinite(mean):
-            yield _Bar(row.label, calibrator, shows, mean, std, len(row.records))
+def _shown_after(row: Row, best: LossAndCalibrator) -> dict[str, str]:
+    """The calibrators of the bars of a row, by what a bar shows."""
+    return {RAW: RAW, "temperature scaling": _temperature(row), BEST: best.calibrator}

@@ -51,10 +51,9 @@ def curves(request: Request) -> Picture:
     logged = dict.fromkeys(
         name for of in runs.values() for run in of.values() for name in run if name != "lr"
     )
-    for name in how.columns:
-        if name not in logged:
-            near = near_matches(name, logged)
-            raise ValueError(f"no run of {request.table.title} logged {name}{near}")
+    if unknown := [name for name in how.columns if name not in logged]:
+        near = near_matches(unknown[0], logged)
+        raise ValueError(f"no run of {request.table.title} logged {unknown[0]}{near}")
     names = how.columns or [name for name in logged if request.shows_curve(logged_column(name))]
     if not names:
         of = f" of {request.metric}" if request.shown.metric else ""

@@ -16,10 +16,8 @@ from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.output import say
 from calibench.ground.verb import Option
-from calibench.report.reproduce.numbers import reproduction
+from calibench.report.reproduce.numbers import folder_of, reproduction
 from calibench.report.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
-from calibench.runs import Run
-from calibench.store import results_folder
 from calibench.store.finding import ResultsFolder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Suite, load_suite
@@ -60,7 +58,7 @@ def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
     words = shlex.split(suite.draw)
     if not {"{results}", "{runs}"} & set(words):
         return words
-    runs = _finished(suite, results)
+    runs = [run for run in runs_of(suite.jobs(), folder_of(results)).values() if run.done]
     if not runs:
         raise ValueError(
             f"{results} holds no run of {name}: `calibench sweep {name} --dry-run` lists its runs, without --dry-run "
@@ -70,14 +68,6 @@ def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
     folders = [str(run.folder) for run in runs]
     stands_for = {"{results}": [str(results), "--key", *keys], "{runs}": folders}
     return [word for given in words for word in stands_for.get(given, [given])]
-
-
-def _finished(suite: Suite, results: Path | str) -> list[Run]:
-    try:
-        folder = results_folder(results)
-    except FileNotFoundError:
-        return []
-    return [run for run in runs_of(suite.jobs(), folder).values() if run.done]
 
 
 @dataclass(frozen=True)

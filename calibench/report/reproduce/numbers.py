@@ -127,10 +127,9 @@ def in_multiples(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _multiples(line: Line, base: Line) -> str:
-    ours = "-"
-    if line.ours.values and base.ours.values:
-        ours = f"{mean_std(line.ours.values)[0] / mean_std(base.ours.values)[0]:.2f}"
-    return f"{line.number.value / base.number.value:.2f}, {ours}"
+    ours = mean_std(line.ours.values)[0] / mean_std(base.ours.values)[0]
+    text = "-" if math.isnan(ours) else f"{ours:.2f}"
+    return f"{line.number.value / base.number.value:.2f}, {text}"
 
 
 @dataclass(frozen=True)
@@ -155,10 +154,7 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     Raises:
         ValueError: If there is no such paper or table.
     """
-    try:
-        folder = results_folder(results)
-    except FileNotFoundError:
-        folder = Path(results)
+    folder = folder_of(results)
     numbers = load(paper, table=table)
     table = numbers[0].table
     name = suite_of(paper, table)
@@ -193,6 +189,14 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     if any(number.measure in COSTS for number in numbers):
         remarks += [*timed_on(environments), *in_multiples(lines)]
     return Reproduction(paper, table, name, lines, remarks)
+
+
+def folder_of(results: Path | str) -> Path:
+    """The folder of results, which need not be there."""
+    try:
+        return results_folder(results)
+    except FileNotFoundError:
+        return Path(results)
 
 
 def suite_of(paper: str, table: str) -> str | None:
