@@ -66,10 +66,8 @@ def outputs_of(
 
 
 def _is_output(output: Tensor, logits: Tensor, *, scaled: bool) -> bool:
-    if torch.equal(output, logits):
-        return True
-    if not scaled:
-        return False
+    if torch.equal(output, logits) or not scaled:
+        return torch.equal(output, logits)
     factor = (output * logits).sum() / output.square().sum()
     return torch.allclose(factor * output, logits, rtol=1e-4, atol=1e-6)
 

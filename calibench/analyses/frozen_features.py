@@ -1,11 +1,9 @@
 """Frozen features: what goes into the last layer of a network, of every example, written once, with a benchmark."""
 
 import json
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,8 +66,11 @@ def write_features(source: Source, output: Path) -> tuple[int, str]:
     data = source.data
     if data.task.name != MULTICLASS:
         raise UsageError(f"{data.title()} has several labels an example; heads are of classes.")
-    sets = [*SPLITS, *data.evaluation_sets]
-    with _whole(output) as folder:
+    sets, place = [*SPLITS, *data.evaluation_sets], output.absolute()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as beside:
+        folder = Path(beside) / place.name
+        folder.mkdir()
         for name in sets:
             dimensions = _write_set(source, name, folder)
         digest = digest_of(folder, sets)
@@ -78,23 +79,10 @@ def write_features(source: Source, output: Path) -> tuple[int, str]:
             "features": dimensions, "sets": sets, "digest": digest,
         }  # fmt: skip
         text = _benchmark(output, notes, len(data.splits.train.target))
-        (folder / f"{output.absolute().name}.yaml").write_text(text)
+        (folder / f"{place.name}.yaml").write_text(text)
         (folder / NOTES).write_bytes(json_bytes(notes))
+        folder.rename(place)  # which may be there if it is empty
     return dimensions, digest
-
-
-@contextmanager
-def _whole(output: Path) -> Iterator[Path]:
-    """A folder beside, which takes the place of the output when everything is written; removed after an error."""
-    folder = output.absolute().with_name(f".{output.absolute().name}-{secrets.token_hex(4)}")
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-        if output.exists():
-            output.rmdir()  # it is empty
-        folder.rename(output.absolute())
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_set(source: Source, name: str, folder: Path) -> int:

@@ -24,7 +24,6 @@ from calibench.store.places import is_url
 from calibench.tables.titles import TEST_METRICS
 
 _SUFFIXES = (".npz", ".pt", ".csv", ".parquet")
-_WHOLE = "whole"  # the name of the only split of a single file
 
 
 @documented(metrics=", ".join(TEST_METRICS))
@@ -176,7 +175,7 @@ def _single(file: Path) -> ModelPredictions:
     """One file; `<data set>__<model>` is what people call it."""
     dataset, _, model = file.stem.partition("__")
     model = model or file.parent.absolute().name
-    return ModelPredictions(dataset, model, ((_WHOLE, file),))
+    return ModelPredictions(dataset, model, (("whole", file),))
 
 
 def _of_arena(model: str) -> ModelPredictions:
@@ -190,18 +189,19 @@ def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
     """The source with its sizes and digest; raises a ValueError for what calibrators cannot use."""
     where = source.files[0][1]
     sets = load(source, reader)
+    examples, classes = next(iter(sets.values())).logits.shape
     for part in sets.values():
+        wrong = ""
         if part.labels is not None:
-            several = "several labels an example; calibrators of classes are compared."
-            raise ValueError(f"{where}: {several}")
-        if not np.isfinite(part.logits).all():
-            zero = "a probability of exactly 0; say with --clip, 1e-12 say, what it counts as."
-            raise ValueError(f"{where}: {zero}")
-        if not len(part.target) or part.target.min() < 0:
-            raise ValueError(f"{where}: examples without a label.")
-    first = next(iter(sets.values()))
-    if any(part.logits.shape[1] != first.logits.shape[1] for part in sets.values()):
-        raise ValueError(f"{where}: val and test have different numbers of classes.")
+            wrong = "several labels an example; calibrators of classes are compared."
+        elif not np.isfinite(part.logits).all():
+            wrong = "a probability of exactly 0; say with --clip, 1e-12 say, what it counts as."
+        elif not len(part.target) or part.target.min() < 0:
+            wrong = "examples without a label."
+        elif part.logits.shape[1] != classes:
+            wrong = "val and test have different numbers of classes."
+        if wrong:
+            raise ValueError(f"{where}: {wrong}")
     content = hashlib.sha256()
     for name, path in () if source.digest else source.files:
         if is_hdf5(str(path)):
@@ -210,5 +210,4 @@ def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
         with opened(path) as file:
             content.update(file.read())
     digest = source.digest or content.hexdigest()
-    examples, classes = first.logits.shape
     return replace(source, digest=digest[:10], examples=examples, classes=classes)
