@@ -114,7 +114,12 @@ class Request:
     @property
     def rows(self) -> list[Row]:
         """The rows that have runs, if there is only one table."""
-        return [row for row in self.table.rows if row.records]
+        return finished(self.table)
+
+
+def finished(table: Table) -> list[Row]:
+    """The rows that have runs."""
+    return [row for row in table.rows if row.records]
 
 
 def row_title(row: Row, calibrator: str = RAW) -> str:
@@ -165,7 +170,11 @@ def request_of(
     if not tables:
         titles = ", ".join(table.title for table in every)
         raise ValueError(f"no table has {' and '.join(shown.table)} in its title: {titles}.")
-    words = dict(_renaming(text) for text in shown.label)
+    for text in shown.label:
+        if "=" not in text:
+            example = "NAME=TEXT is expected, as in CrossEntropyLoss=CE."
+            raise ValueError(f"`--label {text}`: {example}")
+    words = {name: word for name, _, word in (text.partition("=") for text in shown.label)}
     tables = [_with_rows(table, shown.losses, words) for table in tables]
     if not any(row.records for table in tables for row in table.rows):
         raise ValueError(f"{folder} holds no finished run of {' or '.join(shown.losses)}.")
@@ -181,13 +190,6 @@ def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
     return found
 
 
-def _renaming(text: str) -> tuple[str, str]:
-    name, equals, word = text.partition("=")
-    if not equals:
-        raise ValueError(f"`--label {text}`: NAME=TEXT is expected, as in CrossEntropyLoss=CE.")
-    return name, word
-
-
 def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) -> Table:
     """The rows of some losses, all if none is named, with other words in their labels.
 
@@ -199,11 +201,11 @@ def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) ->
         if name not in known:
             raise ValueError(f"{table.title} has no loss `{name}`{near_matches(name, known)}")
     rows = [row for row in table.rows if not losses or {row.loss, row.label} & set(losses)]
-    named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b" if words else "$^")
-    renamed = [
-        replace(row, label=named.sub(lambda found: words[found[0]], row.label)) for row in rows
-    ]
-    return replace(table, rows=renamed)
+    if words:
+        named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b")
+        labels = [named.sub(lambda found: words[found[0]], row.label) for row in rows]
+        rows = [replace(row, label=label) for row, label in zip(rows, labels, strict=True)]
+    return replace(table, rows=rows)
 
 
 def of_keys(results: Results, keys: Sequence[str]) -> Results:

@@ -42,11 +42,9 @@ class CalibratorFit:
     """What is fitted and scored.
 
     Attributes:
-        source: The predictions.
-        calibrator: Name of a calibrator, or `raw`.
+        calibrator: Its name, or `raw`.
         repeat: Number of the random split, or of the random draw of `size` examples, from 0.
         size: Number of examples to fit on; 0 for all there are.
-        metrics: Names of what is computed.
         further: Metrics beyond the panel, as blocks `{class_path, init_args}`.
         also: Names that are calibrators of other packages.
     """

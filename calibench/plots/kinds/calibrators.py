@@ -13,7 +13,7 @@ from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
 from calibench.plots.kinds.examples import draw_reliability_of
 from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, place_of, with_bins
+from calibench.plots.request import Request, after, finished, place_of, with_bins
 from calibench.plots.style import PALETTE, Axes, color, hatch, legend_below, panels, tidied
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST, Key
@@ -82,7 +82,7 @@ def heat_map(request: Request) -> Picture:
     figure, grid = panels(len(request.tables), columns=2)
     size, title = (0, 0), with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
-        columns, rows = _after_each(request, table), _finished(table)
+        columns, rows = _after_each(request, table), finished(table)
         size = max(size, (len(columns), len(rows)))
         found = [[row.values[column] for column in columns] for row in rows]
         draw_heat_map(
@@ -111,7 +111,7 @@ def bars(request: Request) -> Picture:
                 for column in columns
                 if math.isfinite((value := row.values[column]).mean)
             }
-            for row in _finished(table)
+            for row in finished(table)
         }
         draw_bars(axes, groups, y=title, title=table.title)
     legend_below(figure, grid, columns=4)
@@ -124,14 +124,10 @@ def _numbers(request: Request) -> list[FileRow]:
         {**place_of(table, row), "calibrator": column.calibrator, "metric": metric, "mean": value.mean,
          "std": value.std, "seeds": len(value.seeds), **(value.verdict.floor_and_p() if value.verdict else {})}
         for table in request.tables
-        for row in _finished(table)
+        for row in finished(table)
         for column in _after_each(request, table)
         if not math.isnan((value := row.values[column]).mean)
     ]  # fmt: skip
-
-
-def _finished(table: Table) -> list[Row]:
-    return [row for row in table.rows if row.records]
 
 
 def _after_each(request: Request, table: Table) -> list[Column]:

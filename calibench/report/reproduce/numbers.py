@@ -92,9 +92,6 @@ class Line:
         return low <= self.number.value <= high
 
 
-BASELINE = "cross_entropy"
-
-
 def machine(environment: Mapping[str, Any]) -> str:
     """The machine in a run's environment.json: `NVIDIA A100`, `2 x NVIDIA A100`, `AMD EPYC 7R13, 4 threads`."""
     device, processes = environment.get("device") or "unknown machine", environment.get("processes")
@@ -118,12 +115,9 @@ def in_multiples(lines: Sequence[Line]) -> Iterator[str]:
     """One line for each network: the seconds of each loss over those of cross-entropy, the paper's and ours."""
     for model in dict.fromkeys(line.number.model for line in lines):
         own = {line.number.loss: line for line in lines if line.number.model == model}
-        base = own.get(BASELINE)
-        if base is None:
-            continue
-        others = {loss: line for loss, line in own.items() if loss != BASELINE}
-        parts = [f"{loss} {_multiples(line, base)}" for loss, line in others.items()]
-        yield f"{model}, multiples of cross-entropy's seconds (paper, ours): {'; '.join(parts)}"
+        if base := own.pop("cross_entropy", None):
+            parts = [f"{loss} {_multiples(line, base)}" for loss, line in own.items()]
+            yield f"{model}, multiples of cross-entropy's seconds (paper, ours): {'; '.join(parts)}"
 
 
 def _multiples(line: Line, base: Line) -> str:
@@ -176,8 +170,7 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
                 if not found[place].contents:
                     measured.missing = suite.absent(dataset) or measured.missing
                 return measured
-        reason = suite.absent(number.loss) or suite.absent(dataset)
-        return Ours(missing=reason or "in no suite")
+        return Ours(missing=suite.absent(number.loss) or suite.absent(dataset) or "in no suite")
 
     lines = [
         Line(n, ours(n, metric), metric if len(n.readings) > 1 else "")
@@ -185,7 +178,7 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
         for metric in n.readings
     ]
     environments = [c["environment"] for of in found.values() for c in of.contents]
-    remarks = [*([suite.note] if suite.note else []), *counted(environments)]
+    remarks = [*filter(None, [suite.note]), *counted(environments)]
     if any(number.measure in COSTS for number in numbers):
         remarks += [*timed_on(environments), *in_multiples(lines)]
     return Reproduction(paper, table, name, lines, remarks)
@@ -248,11 +241,9 @@ def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
 def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
     """Whether a resolved block is the one a suite asks for; what it leaves open is today's default."""
     same_class = short_name(block["class_path"]) == short_name(done["class_path"])
-    arguments = done.get("init_args") or {}
-    asked = (block.get("init_args") or {}).items()
-    if not former_defaults(done).items() <= former_defaults(block).items():
-        return False
-    return same_class and all(arguments.get(key) == value for key, value in asked)
+    of_today = former_defaults(done).items() <= former_defaults(block).items()
+    arguments, asked = (one.get("init_args") or {} for one in (done, block))
+    return same_class and of_today and all(arguments.get(key) == asked[key] for key in asked)
 
 
 def _measured(
