@@ -29,6 +29,8 @@ from calibench.tables.titles import METRICS, Title, metric_info
 
 SCORE = "entropy"  # of the out-of-distribution tables
 _AGAIN = "sweep the suite again, nothing is trained anew"
+Contents = Sequence[Mapping[str, Any]]
+"""What metrics.json says of runs, each with its costs."""
 _BY_STAGE = {stage: calibrator for calibrator, stage in STAGES.items()}
 
 
@@ -154,7 +156,8 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     name = suite_of(paper, table)
     suite = load_suite(name) if name else Suite([])
     settings = suite.settings()
-    found: dict[int, _RunsOfSetting] = {}  # of the settings of which the table has numbers
+    # Results of the settings of which the table has numbers, and why another run does not count.
+    found: dict[int, tuple[Contents, str]] = {}
 
     def ours(number: Published, metric: str) -> Ours:
         dataset, _, outside = number.dataset.partition("->")
@@ -163,12 +166,14 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
             same = (setting.dataset, setting.loss) == (dataset, number.loss)
             if same and number.model in models:
                 if place not in found:
-                    found[place] = _RunsOfSetting.of(setting, folder)
+                    found[place] = _usable(setting, folder)
+                contents, why_none = found[place]
                 split = setting.sets.get(outside, outside) or "test"
+                measured = _measured(number, metric, setting, contents, split)
                 differs = suite.differences(dataset, outside, setting.model, setting.loss)
-                measured = _measured(number, metric, found[place], split, differs)
-                if not found[place].contents:
-                    measured.missing = suite.absent(dataset) or measured.missing
+                measured.differs = list(dict.fromkeys([*differs, *measured.differs]))
+                if not contents:
+                    measured.missing = suite.absent(dataset) or why_none
                 return measured
         return Ours(missing=suite.absent(number.loss) or suite.absent(dataset) or "in no suite")
 
@@ -177,7 +182,7 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
         for n in numbers
         for metric in n.readings
     ]
-    environments = [c["environment"] for of in found.values() for c in of.contents]
+    environments = [one["environment"] for contents, _ in found.values() for one in contents]
     remarks = [*filter(None, [suite.note]), *counted(environments)]
     if any(number.measure in COSTS for number in numbers):
         remarks += [*timed_on(environments), *in_multiples(lines)]
@@ -199,21 +204,13 @@ def suite_of(paper: str, table: str) -> str | None:
     return next((name for name in names if name in available()), None)
 
 
-@dataclass(frozen=True)
-class _RunsOfSetting:
+def _usable(setting: Setting, results: Path) -> tuple[Contents, str]:
     """The results of a setting's finished runs, and why another run does not count."""
-
-    setting: Setting
-    contents: Sequence[Mapping[str, Any]]
-    reason: str
-
-    @classmethod
-    def of(cls, setting: Setting, results: Path) -> _RunsOfSetting:
-        jobs = [setting.job(seed) for seed in setting.seeds]
-        found = [_finished(run) for run in runs_of(jobs, results).values()]
-        reasons = [_why_unusable(content, setting) for content in found]
-        usable = [content for content, why in zip(found, reasons, strict=True) if not why]
-        return cls(setting, usable, next(filter(None, reasons), "no run"))
+    jobs = [setting.job(seed) for seed in setting.seeds]
+    found = [_finished(run) for run in runs_of(jobs, results).values()]
+    reasons = [_why_unusable(content, setting) for content in found]
+    usable = [content for content, why in zip(found, reasons, strict=True) if not why]
+    return usable, next(filter(None, reasons), "no run")
 
 
 def _finished(run: Run) -> Mapping[str, Any]:
@@ -246,25 +243,21 @@ def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
     return same_class and of_today and all(arguments.get(key) == asked[key] for key in asked)
 
 
-def _measured(
-    number: Published, of: str, runs: _RunsOfSetting, split: str, differs: Sequence[str]
-) -> Ours:
-    said = [caveat for content in runs.contents for caveat in content.get("caveats") or ()]
-    ours = Ours(len(runs.setting.seeds), differs=list(dict.fromkeys([*differs, *said])))
-    metric = as_coded(of)
-    for content in runs.contents:
-        calibrator = _calibrator(number, runs.setting, content)
+def _measured(number: Published, of: str, setting: Setting, contents: Contents, split: str) -> Ours:
+    ours, metric = Ours(len(setting.seeds)), as_coded(of)
+    for content in contents:
+        calibrator = _calibrator(number, setting, content)
         value = _value(number, content, metric, split, calibrator)
         if value is not None:
             ours.values.append(value)
             ours.machines.append(machine(content["environment"]))
         temperature = content["calibrators"].get(calibrator, {}).get("temperature")
         ours.temperatures += [temperature] if isinstance(temperature, int | float) else []
+        ours.differs += content.get("caveats") or ()
     ours.machines = list(dict.fromkeys(ours.machines))
     if not ours.values:
         variant = f" as the papers' code computes it: {_AGAIN}" if metric != of else ""
-        lacks = f"no {of} of {split}{variant}"
-        ours.missing = lacks if runs.contents else runs.reason
+        ours.missing = f"no {of} of {split}{variant}"
     return ours
 
 
