@@ -18,7 +18,7 @@ from calibench.plots.picture import Picture
 from calibench.plots.request import Request, Shown, request_of
 from calibench.plots.style import PictureFile, Width, room_of
 from calibench.runs import CorruptRun, write_output
-from calibench.statistics.number import RAW
+from calibench.statistics.number import RAW, TS
 from calibench.store import results_folder
 from calibench.store.finding import ResultsFolder
 
@@ -78,8 +78,6 @@ def plot(
 
 DEFAULT_METRICS = {"critical-difference": "nll", "shift": "error"}
 """The metrics of kinds that do not show the ECE where none is named."""
-
-TS = "TemperatureScaling"
 
 
 class GalleryPicture(NamedTuple):

@@ -20,15 +20,13 @@ from calibench.ground.verb import Option
 from calibench.metrics import METRIC_CLASSES, PANEL, TABLE
 from calibench.runs import write_output
 from calibench.runs.lock import held
-from calibench.statistics.number import RAW
+from calibench.statistics.number import RAW, TS
 from calibench.tables.terminal import show
 from calibench.tables.text import markdown
 from calibench.tables.titles import TEST_METRICS, direction, metric_named
 
 if TYPE_CHECKING:
     from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile, Row
-
-TS = "TemperatureScaling"
 
 
 def posthoc(

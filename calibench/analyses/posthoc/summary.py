@@ -30,11 +30,10 @@ from calibench.statistics.data_sets import (
     compare_ranks,
     mean_over_sets,
 )
-from calibench.statistics.number import RAW
+from calibench.statistics.number import RAW, TS
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.titles import metric_info
 
-TS = "TemperatureScaling"
 SCORES = ("nll", "brier")  # proper scores, of which an improvement is one
 
 _SET = ["dataset", "model"]

@@ -204,10 +204,10 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     from calibench.plots.example_scores import load_predictions
 
     test = load_predictions(record, TEST)
-    logits, target = torch.from_numpy(test.logits).double(), torch.from_numpy(test.target)
+    logits = torch.from_numpy(test.logits).double()
     log_probs = log_probabilities(logits, fitted_calibrator(record.folder, calibrator)).double()
     if test.posterior is None:
-        found = variational_terms(log_probs, target)
+        found = variational_terms(log_probs, torch.from_numpy(test.target))
         return Sides(float(found["over"].mean()), float(found["under"].mean()), None)
     probs, eta = log_probs.exp(), torch.from_numpy(test.posterior).double()
     against = posterior_values(log_probs, eta)
