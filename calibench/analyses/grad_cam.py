@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -139,8 +139,7 @@ def read_boxes(path: Path, classes: Sequence[str]) -> list[Box]:
     """
     boxes = []
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file))
+        rows = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
     except (OSError, ValueError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"`--boxes {path}` cannot be read: {reason}.") from None
@@ -277,9 +276,9 @@ def _draw_image(axes: Axes, image: Tensor, boxes: Floats | None, title: str) -> 
     axes.imshow(shades if pixels.shape[2] == 3 else shades[:, :, 0], cmap="gray", vmin=0, vmax=1)
     for left, top, right, bottom in () if boxes is None else boxes:
         # the centre of the first pixel is at 0, its edge at -0.5
-        corner = (left - 0.5, top - 0.5)
-        look: dict[str, Any] = {"fill": False, "color": PALETTE[5], "linewidth": 1.2}
-        axes.add_patch(Rectangle(corner, right - left, bottom - top, **look))
+        corner, width, height = (left - 0.5, top - 0.5), right - left, bottom - top
+        box = Rectangle(corner, width, height, fill=False, color=PALETTE[5], linewidth=1.2)
+        axes.add_patch(box)
     tidied(axes, xticks=[], yticks=[], title=title)
 
 
@@ -368,9 +367,8 @@ def _found(
 ) -> Iterator[Localisation]:
     """How well the map of each image and class finds its boxes."""
     keys = list(places)
-    starts = range(0, len(keys), BATCH)
-    batches = (keys[start : start + BATCH] for start in starts)
-    for batch in with_progress(batches, len(starts), title):
+    batches = [keys[start : start + BATCH] for start in range(0, len(keys), BATCH)]
+    for batch in with_progress(iter(batches), len(batches), title):
         examples, classes = zip(*batch, strict=True)
         heat, _ = _heat(network, data, layer, examples, classes)
         yield from (measured(one, places[key]) for one, key in zip(heat, batch, strict=True))
@@ -382,6 +380,7 @@ def _table(lines: Mapping[str, Mapping[str, float]], places: Places) -> Grid:
         [label, *(PrintedNumber(f"{100 * share:.1f}") for share in found.values())]
         for label, found in lines.items()
     ]
-    number = sum(map(len, places.values()))
-    footer = [f"{len(places)} pairs of an image and a class, with {number} boxes"]
-    return Grid("", columns, rows, footer)
+    boxes = sum(map(len, places.values()))
+    return Grid(
+        "", columns, rows, [f"{len(places)} pairs of an image and a class, with {boxes} boxes"]
+    )

@@ -82,11 +82,6 @@ def descent(loss: Loss, p: float, posterior: float) -> float:
     return -slope.item()
 
 
-def peak(values: Floats) -> float | None:
-    """The p with the largest of the gradient's weights on `GRID`, p_0 in BSCE-GRA; None if they are equal."""
-    return None if np.ptp(values) < FLAT else float(GRID[np.argmax(values)])
-
-
 def falling_root(function: Callable[[float], float], values: Floats) -> float | None:
     """The largest p in (0, 1) at which a function falls from above 0 to below it; None if it does nowhere.
 
@@ -102,7 +97,6 @@ def falling_root(function: Callable[[float], float], values: Floats) -> float | 
 
 SLICES = (0.1, 0.4, 0.7)
 STEPS = 12
-POSTERIOR = 0.8
 
 
 @dataclass
@@ -111,7 +105,7 @@ class Surface:
 
     label: str
     loss: Loss
-    posterior: float = POSTERIOR
+    posterior: float = 0.8
 
     @cached_property
     def curves(self) -> dict[str, Floats]:
@@ -128,7 +122,7 @@ class Surface:
 
     @cached_property
     def places(self) -> Mapping[str, float | None]:
-        """The p of the target with the largest gradient weight, where that falls below 1, and phi's root."""
+        """The p of the target with the largest gradient weight (BSCE-GRA's p_0), where it falls below 1, phi's root."""
 
         def excess(p: float) -> float:
             return weights(self.loss, along_target(p)).gradient - 1
@@ -138,7 +132,7 @@ class Surface:
 
         found = self.curves["gradient weight"]
         return {
-            "peak": peak(found),
+            "peak": None if np.ptp(found) < FLAT else float(GRID[np.argmax(found)]),
             "crossing": falling_root(excess, found - 1),
             "root": falling_root(phi, self.curves["phi"]),
         }

@@ -3,7 +3,6 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Annotated, Any, NamedTuple
 
@@ -118,8 +117,7 @@ def lines_of(points: Sequence[Point], metric: Column) -> ValuesOfLines:
     for point in points:
         if point.column.after(RAW) == metric:
             found[point.series, point.column.calibrator][point.x].append(point.value)
-    numeric = all(_is_number(point.x) for point in points)
-    order = float if numeric else str
+    order = float if all(_is_number(point.x) for point in points) else str
     return {of: dict(sorted(xs.items(), key=lambda x: order(x[0]))) for of, xs in found.items()}
 
 
@@ -156,29 +154,19 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-@dataclass(frozen=True)
-class Lines:
-    """What the lines of a picture over a varied key are.
-
-    Attributes:
-        x: A key as on the command line of `fit`; calibrators.NAME.ARGUMENT for one of a calibrator.
-        metrics: Columns of the leaderboard.
-        calibrator: Also after these calibrators, where the metric can change by them.
-        losses: Only runs with these losses.
-        key: Only runs of these keys.
-    """
-
-    x: Annotated[str, "KEY"]
-    metrics: Annotated[tuple[str, ...], "COLUMN"] = (
-        "nll", "ece", "adaptive_ece", "classwise_ece", "error",
-    )  # fmt: skip
-    calibrator: Annotated[tuple[str, ...], "NAME"] = ()
-    losses: Annotated[tuple[str, ...], "LOSS"] = ()
-    key: Keys = ()
+METRICS = ("nll", "ece", "adaptive_ece", "classwise_ece", "error")
 
 
 def plot_sweep(
-    results: ResultsFolder = "results", *, output: PictureFile, shown: Lines, width: Width = None
+    results: ResultsFolder = "results",
+    *,
+    output: PictureFile,
+    x: Annotated[str, "KEY"],
+    metrics: Annotated[tuple[str, ...], "COLUMN"] = METRICS,
+    calibrator: Annotated[tuple[str, ...], "NAME"] = (),
+    losses: Annotated[tuple[str, ...], "LOSS"] = (),
+    key: Keys = (),
+    width: Width = None,
 ) -> int:
     """Draw metrics over the values of a key of the configuration, for instance one that the `grid` of a suite varies.
 
@@ -188,7 +176,11 @@ def plot_sweep(
     Args:
         results: Folder of runs, or a store.
         output: The picture.
-        shown: What its lines are.
+        x: A key as on the command line of `fit`; calibrators.NAME.ARGUMENT for one of a calibrator.
+        metrics: Columns of the leaderboard.
+        calibrator: Also after these calibrators, where the metric can change by them.
+        losses: Only runs with these losses.
+        key: Only runs of these keys.
         width: Its width in a paper.
 
     Examples:
@@ -198,28 +190,24 @@ def plot_sweep(
         calibench plot sweep results/ --x data.train_fraction --losses FocalLoss CrossEntropyLoss -o shares.pdf
         calibench plot sweep results/ --x calibrators.AdaptiveTemperatureScaling.n_bins --metrics ece -o ats_bins.png
     """
-    metrics = [Column.parse(text) for text in shown.metrics]
-    records = [
-        record
-        for record in of_keys(read_results(results), shown.key).records
-        if not shown.losses or record.cell.loss in shown.losses
-    ]
+    columns = [Column.parse(text) for text in metrics]
+    chosen = of_keys(read_results(results), key).records
+    records = [record for record in chosen if not losses or record.cell.loss in losses]
     if not records:
         raise ValueError(f"{results} holds no such finished run.")
-    found = points(records, shown.x, metrics, [RAW, *shown.calibrator])
-    lines = {metric: lines_of(found, metric) for metric in metrics}
-    drawn = [metric for metric in metrics if lines[metric]]
-    if not drawn:
-        raise ValueError(f"the runs have none of {', '.join(map(str, metrics))}.")
+    found = points(records, x, columns, [RAW, *calibrator])
+    lines = {column: of for column in columns if (of := lines_of(found, column))}
+    if not lines:
+        raise ValueError(f"the runs have none of {', '.join(map(str, columns))}.")
     with loading():
-        figure, grid = panels(len(drawn), columns=3)
-    for axes, metric in zip(grid, drawn, strict=True):
-        draw_lines(axes, lines[metric], x=shown.x, y=metric.title, scale=metric.info.scale)
+        figure, grid = panels(len(lines), columns=3)
+    for axes, (column, of) in zip(grid, lines.items(), strict=True):
+        draw_lines(axes, of, x=x, y=column.title, scale=column.info.scale)
     legend_below(figure, grid)
     numbers = [
-        {"series": series, shown.x: x, "seed": seed, "metric": str(column.after(RAW)),
-         "calibrator": column.calibrator, "value": value}
-        for series, x, seed, column, value in found
+        {"series": one.series, x: one.x, "seed": one.seed, "metric": str(one.column.after(RAW)),
+         "calibrator": one.column.calibrator, "value": one.value}
+        for one in found
     ]  # fmt: skip
     Picture(figure, numbers).write(output, width=width)
     return 0

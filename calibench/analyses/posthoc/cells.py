@@ -22,6 +22,7 @@ from calibench.evaluation.fitting import predicted_log_probabilities
 from calibench.evaluation.further_metrics import LabelledSet, further_numbers, import_metrics
 from calibench.evaluation.scoring import values
 from calibench.evaluation.settings import calibrator_of
+from calibench.ground.arrays import Integers
 from calibench.ground.family import load_plugins
 from calibench.ground.threads import use_threads
 from calibench.ground.version import __version__
@@ -34,7 +35,6 @@ BINS = 15
 
 Row = dict[str, Any]
 Block = Mapping[str, Any]
-Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _parts(cell: CalibratorFit) -> tuple[Predictions, Predictions]:
     return _rows(first, order[: cell.size or half]), _rows(first, order[half:])
 
 
-def _rows(part: Predictions, rows: Indices) -> Predictions:
+def _rows(part: Predictions, rows: Integers) -> Predictions:
     return Predictions(part.logits[rows], part.target[rows], part.metadata)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -127,24 +127,21 @@ def check_sources(names: Sequence[str]) -> None:
             results_folder(name)
 
 
-def _named(name: str) -> Iterator[ModelPredictions]:
+def _named(name: str) -> Iterable[ModelPredictions]:
     path = Path(name)
     if is_hdf5(name):
-        yield from map(_of_arena, models_of(name))
-        return
+        return map(_of_arena, models_of(name))
     if path.is_file():
-        yield _single(path)
-        return
+        return [_single(path)]
     folder = path if path.is_dir() and not is_url(name) else results_folder(name)
     runs = [Path(run) for run in run_folders(folder.resolve())]
     if runs:
-        yield from (source for run in runs if (source := _run(run)))
-        return
+        return filter(None, map(_run, runs))
     pairs = [pair for one in (folder, *sorted(folder.iterdir())) if (pair := _pair(one))]
-    yield from pairs
-    if not pairs or pairs[0].files[0][1].parent != folder:
-        files = sorted(file for file in folder.iterdir() if file.suffix in _SUFFIXES)
-        yield from map(_single, files)
+    if pairs and pairs[0].files[0][1].parent == folder:
+        return pairs
+    files = sorted(file for file in folder.iterdir() if file.suffix in _SUFFIXES)
+    return [*pairs, *map(_single, files)]
 
 
 def _run(folder: Path) -> ModelPredictions | None:

@@ -7,7 +7,6 @@ needs no run has neither.
 
 import shlex
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -70,30 +69,11 @@ def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
     return [word for given in words for word in stands_for.get(given, [given])]
 
 
-@dataclass(frozen=True)
-class AskedExhibit:
-    """A table or a figure of a paper.
-
-    Attributes:
-        paper: The paper.
-        table: Number of the table, or its name (ece, ood).
-        figure: Number of the figure, or its name (toy).
-    """
-
-    paper: Annotated[str, Option(choices=PAPERS)]
-    table: Annotated[str | None, "N"] = field(default=None, kw_only=True)
-    figure: Annotated[str | None, "N"] = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if (self.table is None) == (self.figure is None):
-            raise UsageError(
-                "give one of `--table N` and `--figure N` (see `calibench reproduce --help`)"
-            )
-
-
 def reproduce(
-    exhibit: AskedExhibit,
+    paper: Annotated[str, Option(choices=PAPERS)],
     *,
+    table: Annotated[str | None, "N"] = None,
+    figure: Annotated[str | None, "N"] = None,
     results: ResultsFolder = "results",
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
     format: Literal["table", "csv"] = "table",
@@ -101,7 +81,9 @@ def reproduce(
     """Print a paper's table in its layout, with our numbers below the paper's, or draw a figure of it from our runs.
 
     Args:
-        exhibit: The table or figure.
+        paper: The paper.
+        table: Number of the table, or its name (ece, ood).
+        figure: Number of the figure, or its name (toy).
         results: Folder of runs, or a store.
         output: The picture of a figure (default: PAPER_figureN.png), its numbers beside it as .csv.
         format: How a table is printed.
@@ -112,9 +94,12 @@ def reproduce(
         calibench reproduce fcl --figure 6 -o weights.png     from the runs of suites/fcl_figure6
         calibench reproduce bsce_gra --figure toy             figures: fcl 3, 6; gce 2; bsce_gra 4, toy (needs no run)
     """
-    paper, figure = exhibit.paper, exhibit.figure
+    if (table is None) == (figure is None):
+        raise UsageError(
+            "give one of `--table N` and `--figure N` (see `calibench reproduce --help`)"
+        )
     if figure is None:
-        made = reproduction(paper, str(exhibit.table), results)
+        made = reproduction(paper, str(table), results)
         if format == "csv":
             sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(made.lines)))
             return 0
