@@ -66,7 +66,8 @@ def write_features(source: Source, output: Path) -> tuple[int, str]:
     data = source.data
     if data.task.name != MULTICLASS:
         raise UsageError(f"{data.title()} has several labels an example; heads are of classes.")
-    sets, place = [*SPLITS, *data.evaluation_sets], output.absolute()
+    sets = [*SPLITS, *data.evaluation_sets]
+    place = output.absolute()
     place.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as beside:
         folder = Path(beside) / place.name

@@ -26,7 +26,7 @@ from calibench.plots.style import PALETTE, Axes, Figure, panels, tidied
 from calibench.runs import Run
 from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
-from calibench.training.trained import trained_network
+from calibench.training.trained import Trained, trained_network
 
 AUTO = "auto"
 Heat = npt.NDArray[np.float32]
@@ -226,7 +226,7 @@ def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
         if not torch.equal(data.stored_of_test(torch.tensor(asked.examples)), asked.images):
             raise UsageError(f"{run.folder} has other test images than {runs[0].folder}.")
         layer = feature_layer(network, data.transform(asked.images[:1]), maps.layer)
-        heat, classes = _heat(network, data, layer, asked.examples, asked.classes)
+        heat, classes = _heat(trained, layer, asked.examples, asked.classes)
         names = [data.task.names[number] for number in classes]
         shown[f"{label}\n{layer}"] = heat, names
         numbers += [
@@ -234,7 +234,7 @@ def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
             for n, name, one in zip(asked.examples, names, heat, strict=True)
         ]
         if asked.places:
-            found = list(_found(network, data, layer, asked.places, label))
+            found = list(_found(trained, layer, asked.places, label))
             lines[label] = summary(found)
             numbers += _scores(label, layer, asked.places, found, data.task.names)
     assert asked is not None
@@ -350,27 +350,22 @@ def _places(boxes: Sequence[Box], data: ClassificationDataModule, size: Sequence
 
 
 def _heat(
-    network: nn.Module,
-    data: ClassificationDataModule,
-    layer: str,
-    examples: Sequence[int],
-    classes: Sequence[int],
+    trained: Trained, layer: str, examples: Sequence[int], classes: Sequence[int]
 ) -> tuple[Heat, list[int]]:
     """Maps (N, H, W) of test images at the size of the stored ones, maximum 1, and the class of each."""
-    images = data.stored_of_test(torch.tensor(examples))
-    maps, chosen = grad_cam(network, data.transform(images), torch.tensor(classes), layer)
+    images = trained.data.stored_of_test(torch.tensor(examples))
+    inputs = trained.data.transform(images)
+    maps, chosen = grad_cam(trained.backbone, inputs, torch.tensor(classes), layer)
     return enlarged(maps, (images.shape[2], images.shape[3])).numpy(), chosen.tolist()
 
 
-def _found(
-    network: nn.Module, data: ClassificationDataModule, layer: str, places: Places, title: str
-) -> Iterator[Localisation]:
+def _found(trained: Trained, layer: str, places: Places, title: str) -> Iterator[Localisation]:
     """How well the map of each image and class finds its boxes."""
     keys = list(places)
     batches = [keys[start : start + BATCH] for start in range(0, len(keys), BATCH)]
     for batch in with_progress(iter(batches), len(batches), title):
         examples, classes = zip(*batch, strict=True)
-        heat, _ = _heat(network, data, layer, examples, classes)
+        heat, _ = _heat(trained, layer, examples, classes)
         yield from (measured(one, places[key]) for one, key in zip(heat, batch, strict=True))
 
 

@@ -259,10 +259,8 @@ def binned_errors(
     exact, sizes = confidence.astype(np.float64), np.bincount(run)
     errors, floors = [], []
     for n_bins in bins:
-        cell, cells = (
-            equal_width_bin_of_array(confidence, n_bins) + n_bins * run,
-            n_bins * len(sizes),
-        )
+        cell = equal_width_bin_of_array(confidence, n_bins) + n_bins * run
+        cells = n_bins * len(sizes)
         errors.append(error_of_runs(exact - correct, cell, n_bins))
         model = PoissonBinomial(exact.clip(0, 1), cell, cells)
         drawn = np.concatenate([*model.draws(DRAWS, np.random.default_rng(0))])

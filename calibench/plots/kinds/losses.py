@@ -18,7 +18,7 @@ from calibench.ground.output import FileRow
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import keys_of, value_at
-from calibench.plots.curves import draw_curves, training_curves
+from calibench.plots.curves import Series, draw_curves, training_curves
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, after, place_of, with_bins
 from calibench.plots.style import (
@@ -41,16 +41,12 @@ from calibench.statistics.number import TEST, VAL
 def curves(request: Request) -> Picture:
     """Training curves."""
     how = request.over_epochs
-    runs = {
-        row.label: {
-            seed: {n: how(of) for n, of in training_curves(Path(record.folder)).items()}
-            for seed, record in row.records.items()
-        }
+    runs = [
+        (row.label, seed, {n: how(of) for n, of in training_curves(Path(record.folder)).items()})
         for row in request.rows
-    }
-    logged = dict.fromkeys(
-        name for of in runs.values() for run in of.values() for name in run if name != "lr"
-    )
+        for seed, record in row.records.items()
+    ]
+    logged = dict.fromkeys(name for _, _, run in runs for name in run if name != "lr")
     if unknown := [name for name in how.columns if name not in logged]:
         near = near_matches(unknown[0], logged)
         raise ValueError(f"no run of {request.table.title} logged {unknown[0]}{near}")
@@ -62,16 +58,14 @@ def curves(request: Request) -> Picture:
     for axes, name in zip(grid, names, strict=True):
         column = logged_column(name)
         scale = 1.0 if how.normalise else column.info.scale
-        shown = {
-            label: [[(x, scale * y) for x, y in run.get(name, [])] for run in of.values()]
-            for label, of in runs.items()
-        }
+        shown: dict[str, list[Series]] = defaultdict(list)
+        for label, _, run in runs:
+            shown[label].append([(x, scale * y) for x, y in run.get(name, [])])
         draw_curves(axes, shown, y=how.titled(column.title))
     legend_below(figure, grid, columns=3)
     numbers = [
         {"loss": label, "seed": seed, "logged": name, "epoch": x, "value": y}
-        for label, of in runs.items()
-        for seed, run in of.items()
+        for label, seed, run in runs
         for name in names
         for x, y in run.get(name, [])
     ]
