@@ -38,10 +38,7 @@ def outputs_of(
 ) -> Iterator[LastLayerOutputs]:
     """Features and logits of each batch, of a network whose rows do not depend on each other, without gradient.
 
-    With `scaled` the logits may also be a multiple of the layer's output.
-
-    Raises:
-        UsageError: If the logits are not the output of a linear layer.
+    Logits that are not the output of a linear layer, or with `scaled` a multiple of it, are a UsageError.
     """
     seen: list[tuple[nn.Linear, Tensor]] = []
 

@@ -210,11 +210,7 @@ class ChosenImages(NamedTuple):
 
 
 def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
-    """Draw the maps of all runs into a file, and print a table if there are boxes.
-
-    Raises:
-        UsageError: An option does not fit the data, or the runs have other test images.
-    """
+    """Draw the maps of all runs, which must have the same test images, and print a table if there are boxes."""
     asked: ChosenImages | None = None
     shown: dict[str, tuple[Heat, list[str]]] = {}
     lines: dict[str, Mapping[str, float]] = {}

@@ -64,10 +64,8 @@ class Request:
     """The arguments of a picture.
 
     Attributes:
-        tables: Tables whose rows hold the runs.
-        metric: The metric of kinds that show one.
+        metric: Of kinds that show one.
         shown: What else was asked for; training curves are of all metrics if it names none.
-        over_epochs: What training curves show.
     """
 
     tables: Sequence[Table]
@@ -191,11 +189,7 @@ def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
 
 
 def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) -> Table:
-    """The rows of some losses, all if none is named, with other words in their labels.
-
-    Raises:
-        ValueError: If the table has no such loss.
-    """
+    """The rows of some losses, all if none is named, with other words in their labels."""
     known = {name: row for row in table.rows for name in (row.loss, row.label)}
     for name in [*losses, *words]:
         if name not in known:

@@ -99,11 +99,7 @@ def posthoc(
 
 
 def _metrics(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
-    """The names of the numbers that are computed, and the metrics beyond the panel as blocks.
-
-    Raises:
-        UsageError: If less of the first is not better: it ranks.
-    """
+    """The names of the numbers that are computed, and the metrics beyond the panel as blocks; the first ranks."""
     columns: list[str] = []
     further: list[str] = []
     for name in dict.fromkeys(names):

@@ -63,9 +63,7 @@ class ModelPredictions:
         files: Files `val` and `test`, or one that is split at random into halves, by the name of the split.
         seed: Seed of the run, 1 of files.
         entry: Whether the files are those of an entry or run.
-        digest: Of the files' content.
         examples: Number of validation examples, or of all in a single file.
-        classes: Number of classes.
     """
 
     dataset: str

@@ -89,11 +89,7 @@ def _title(request: Request, column: Column) -> str:
 
 
 def _runs(request: Request, column: Column) -> ScoresOfRuns:
-    """The runs of the losses, each of which every table must have.
-
-    Raises:
-        ValueError: If a table lacks runs of a loss; the message names them.
-    """
+    """The runs of the losses, each of which every table must have, or else be left out with `--allow-missing`."""
     of_tables = [
         {row.label: of for row in table.rows if (of := row.values.get(column)) and of.seeds}
         for table in request.tables
