@@ -110,15 +110,12 @@ def feature_maps(network: nn.Module, batches: Iterable[Batch], *, limit: int) ->
     )  # fmt: skip
 
 
-TITLES = {"pca": "PCA", "tsne": "t-SNE"}
-
-
 def picture(maps: Mapping[str, FeatureMaps], class_names: Sequence[str]) -> Figure:
     """Draw the maps of each run."""
     figure, grid = panels(4 * len(maps), columns=4)
     for row, (label, of) in enumerate(maps.items()):
         own = grid[4 * row : 4 * row + 4]
-        for place, (name, title) in enumerate(TITLES.items()):
+        for place, (name, title) in enumerate({"pca": "PCA", "tsne": "t-SNE"}.items()):
             xs, ys = getattr(of, name).T
             by_class, by_confidence = own[2 * place : 2 * place + 2]
             for number, words in enumerate(class_names):

@@ -1,6 +1,6 @@
 """Confidence, entropy and predicted class of each example, from saved logits, raw or after a calibrator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibench.calibrators import Calibrator
 from calibench.evaluation.fitting import log_probabilities
 from calibench.evaluation.settings import fitted_calibrator, fitted_from
 from calibench.ground.arrays import Booleans, Floats, Integers
@@ -80,7 +79,7 @@ class ExampleScores:
             ValueError: If there is no such calibrator, or the run names a class that is not loaded.
         """
         fitted = fitted_calibrator(record.folder, calibrator)
-        return cls.after(fitted, load_predictions(record, split))
+        return cls.after(fitted and fitted.log_prob, load_predictions(record, split))
 
     @classmethod
     def of_calibrators(cls, record: Record) -> dict[str, Self]:
@@ -89,15 +88,17 @@ class ExampleScores:
         scores = {RAW: cls.after(None, test)}
         for name in dict.fromkeys(key.calibrator for key in record.values if key.calibrator != RAW):
             if fitted := fitted_from(content, name):
-                scores[name] = cls.after(fitted, test)
+                scores[name] = cls.after(fitted.log_prob, test)
         return scores
 
     @classmethod
-    def after(cls, calibrator: Calibrator | None, predictions: Predictions) -> Self:
+    def after(
+        cls, log_prob: Callable[[torch.Tensor], torch.Tensor] | None, predictions: Predictions
+    ) -> Self:
         """The scores of predictions after a calibrator, or as they are."""
         logits = predictions.logits
-        if calibrator is not None:
-            logits = calibrator.log_prob(torch.from_numpy(logits).double()).numpy()
+        if log_prob is not None:
+            logits = log_prob(torch.from_numpy(logits).double()).numpy()
         return cls.of(logits, predictions.target, predictions.metadata)
 
     @classmethod

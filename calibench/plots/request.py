@@ -86,10 +86,15 @@ class Request:
             raise ValueError(f"{one}, got {titles}: choose by `--table WORDS`.")
         return self.tables[0]
 
+    def after_each(self, table: Table) -> list[Column]:
+        """The metric raw, then after each calibrator that the table's runs have."""
+        shown = [c for c in table.columns if c.after(RAW) == self.metric.after(RAW)]
+        return sorted(dict.fromkeys(shown), key=lambda column: column.calibrator != RAW)
+
     def check_metric(self) -> None:
         """Raise a ValueError for a table of which no run has the metric, raw or after a calibrator."""
         for table in self.tables:
-            columns = [c for c in table.columns if c.after(RAW) == self.metric.after(RAW)]
+            columns = self.after_each(table)
             values = (row.values[column] for row in table.rows for column in columns)
             if all(math.isnan(value.mean) for value in values):
                 raise ValueError(f"no run of {table.title} has {self.metric}.")

@@ -192,7 +192,6 @@ def _read(path: Path) -> list[Row]:
         return [row for row in reader if None not in row.values() and None not in row]
 
 
-_UNCALIBRATED = "Base-model"
 _METRICS = {"brier": "brier", "logloss": "nll", "ece-15": "ece"}
 
 
@@ -207,7 +206,7 @@ def write_arena(rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
     for row in rows:
         if str(row["size"]) == "0" and str(row["repeat"]) == "0":
             kind = "binary" if str(row["classes"]) == "2" else "multiclass"
-            name = _UNCALIBRATED if row["calibrator"] == RAW else row["calibrator"]
+            name = "Base-model" if row["calibrator"] == RAW else row["calibrator"]
             tables.setdefault((kind, name), []).append(_of_arena(row, name, kind))
     for (kind, name), lines in tables.items():
         file = folder / kind / f"{name.replace(':', '-').replace('/', '-')}.csv"

@@ -9,8 +9,7 @@ from calibench.ground.arrays import Booleans, Floats
 from calibench.ground.output import FileRow
 from calibench.leaderboard.answer import REFERENCE, UNKNOWN, LossAndCalibrator
 from calibench.leaderboard.best_on_validation import answer_of
-from calibench.leaderboard.columns import Column
-from calibench.leaderboard.table import Row, Table
+from calibench.leaderboard.table import Row
 from calibench.plots.kinds.examples import draw_reliability_of
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, after, finished, place_of, with_bins
@@ -82,7 +81,7 @@ def heat_map(request: Request) -> Picture:
     figure, grid = panels(len(request.tables), columns=2)
     size, title = (0, 0), with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
-        columns, rows = _after_each(request, table), finished(table)
+        columns, rows = request.after_each(table), finished(table)
         size = max(size, (len(columns), len(rows)))
         found = [[row.values[column] for column in columns] for row in rows]
         draw_heat_map(
@@ -104,7 +103,7 @@ def bars(request: Request) -> Picture:
     figure, grid = panels(len(request.tables), columns=2, alone=(6.5, 3.4))
     scale, title = request.metric.info.scale, with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
-        columns = _after_each(request, table)
+        columns = request.after_each(table)
         groups = {
             row.label: {
                 initials(column.calibrator): (scale * value.mean, scale * value.std)
@@ -125,15 +124,9 @@ def _numbers(request: Request) -> list[FileRow]:
          "std": value.std, "seeds": len(value.seeds), **(value.verdict.floor_and_p() if value.verdict else {})}
         for table in request.tables
         for row in finished(table)
-        for column in _after_each(request, table)
+        for column in request.after_each(table)
         if not math.isnan((value := row.values[column]).mean)
     ]  # fmt: skip
-
-
-def _after_each(request: Request, table: Table) -> list[Column]:
-    """The metric raw, then after each calibrator that the table's runs have."""
-    shown = [c for c in table.columns if c.after(RAW) == request.metric.after(RAW)]
-    return sorted(dict.fromkeys(shown), key=lambda column: column.calibrator != RAW)
 
 
 BEST = "the calibrator that is best on validation"

@@ -123,11 +123,8 @@ def shift(request: Request) -> Picture:
     return Picture(figure, numbers)
 
 
-Points = Sequence[tuple[float, float]]
-
-
 def draw_tradeoff(
-    axes: Axes, groups: Mapping[str, Points], *, x: str, y: str, title: str = ""
+    axes: Axes, groups: Mapping[str, Series], *, x: str, y: str, title: str = ""
 ) -> Axes:
     """Draw the points of each group, one for each seed, and a larger one at their mean, which has the name.
 

@@ -22,8 +22,6 @@ from calibench.store.finding import ResultsFolder
 from calibench.tables.text import escaped
 from calibench.training.keys import FAMILIES
 
-Arguments = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Facts:
@@ -46,9 +44,9 @@ class Facts:
                 kept.append(value)
         return kept
 
-    def classes(self, key: str) -> list[tuple[str, Arguments]]:
+    def classes(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
         """The classes at a key, each with the arguments in which it was used; two settings of one are two."""
-        found, start = list[tuple[str, Arguments]](), f"{key}.init_args."
+        found, start = list[tuple[str, Mapping[str, Any]]](), f"{key}.init_args."
         for settings in (record.settings for record in self.records):
             path = settings.get(f"{key}.class_path") or settings.get(key)
             own = {k.removeprefix(start): v for k, v in settings.items() if k.startswith(start)}
