@@ -28,9 +28,8 @@ from calibench.tables.text import csv_text
 def figures(paper: str) -> dict[str, str]:
     """The suites of a paper's figures, by the figure's number or name."""
     prefix = f"suites/{paper}_"
-    names = [name for name in available() if name.startswith(prefix)]
-    drawn = [name for name in names if load_suite(name).draw]
-    return {name.removeprefix(prefix).removeprefix("figure"): name for name in drawn}
+    suites = (name for name in available() if name.startswith(prefix) and load_suite(name).draw)
+    return {name.removeprefix(prefix).removeprefix("figure"): name for name in suites}
 
 
 def suite_of_figure(paper: str, figure: str) -> tuple[str, Suite]:

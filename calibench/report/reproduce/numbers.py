@@ -16,6 +16,7 @@ from calibench.runs import (
     Run,
     evaluated_calibrators,
     former_defaults,
+    json_or_nothing,
     read_json,
     with_present_calibrators,
 )
@@ -217,10 +218,8 @@ def _finished(run: Run) -> Mapping[str, Any]:
     """The metrics of a finished run, with its costs under `environment`; empty for an unfinished one."""
     if not run.done:
         return {}
-    costs = run.folder / "environment.json"
-    environment = read_json(costs) if costs.is_file() else {}
     content = with_present_calibrators(read_json(run.folder / "metrics.json"))
-    return {**content, "environment": environment}
+    return {**content, "environment": json_or_nothing(run.folder / "environment.json")}
 
 
 def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
