@@ -5,7 +5,6 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -118,12 +117,13 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
         FileNotFoundError: If the run has no metrics.csv.
         CorruptRun: If it holds something else than numbers, or is not what the run wrote.
     """
-    path, curves = folder / "metrics.csv", dict[str, Series]()
+    path = folder / "metrics.csv"
     broken = f"{path} is no training curve"
+    curves: dict[str, Series] = {}
     with opened(path, limit=TEXT_LIMIT) as file, corrupt_if_it_fails(broken):
         check_is_of_run(path, file)
-        text = io.StringIO(file.read().decode(), newline="")
-        names, *rows = list(csv.reader(text)) or [[]]
+        lines = io.StringIO(file.read().decode(), newline="")
+        names, *rows = list(csv.reader(lines)) or [[]]
         columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
         epochs = columns.pop("epoch", ())
         columns.pop("step", None)
@@ -172,11 +172,11 @@ class OverEpochs:
     def __call__(self, points: Series) -> Series:
         """A curve as it is shown: the average over all epochs first, then the range, then the scale."""
         if self.ema and points:
-            xs, ys = zip(*points, strict=True)
-            averages = accumulate(
-                ys, lambda past, y: self.ema * past + (1 - self.ema) * y, initial=ys[0]
-            )
-            points = list(zip(xs, list(averages)[1:], strict=True))
+            average, smooth = points[0][1], []
+            for x, y in points:
+                average = self.ema * average + (1 - self.ema) * y
+                smooth.append((x, average))
+            points = smooth
         if self.epochs is not None:
             first, last = self.epochs
             points = [(x, y) for x, y in points if first <= x <= last]

@@ -82,11 +82,7 @@ def _read(file: Path, metric: str) -> pd.DataFrame:
 
 
 def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Picture:
-    """The picture of results, a row for each cell.
-
-    Raises:
-        UsageError: If there is no such calibrator.
-    """
+    """The picture of results, a row for each cell."""
     known = found["calibrator"].unique()
     for name in calibrators:
         if name not in known:

@@ -33,11 +33,7 @@ def figures(paper: str) -> dict[str, str]:
 
 
 def suite_of_figure(paper: str, figure: str) -> tuple[str, Suite]:
-    """The suite of a figure, and its name.
-
-    Raises:
-        ValueError: If the paper has no such figure here.
-    """
+    """The suite of a figure, and its name; a ValueError if the paper has no such figure here."""
     known = figures(paper)
     if figure not in known:
         has = f"figures here: {', '.join(known)}" if known else "no figure of it is here"
