@@ -34,7 +34,7 @@ VERBS = {
     "validate": "",
     "test": "",
     "predict": "",
-    "features": "analyses.frozen_features:features",
+    "features": "analyses.command:frozen_features",
     "posthoc": "analyses.posthoc.command:posthoc",
     "store": "evaluation.store_command:store",
     "verify": "evaluation.store_command:verify",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,8 +61,8 @@ def checkpoints(run: Run, epochs: list[int] | None) -> dict[int, Path]:
         UsageError: If one that is named is missing.
     """
     paths = run.checkpoints.glob("epoch=*.ckpt")
-    named = {path: re.fullmatch(r"epoch=(\d+)\.ckpt", path.name) for path in paths}
-    kept = {int(match[1]): path for path, match in named.items() if match}
+    numbered = {path.stem.removeprefix("epoch="): path for path in paths}
+    kept = {int(number): path for number, path in numbered.items() if number.isdecimal()}
     for epoch in epochs or ():
         if epoch not in kept:
             has = f"it has {', '.join(map(str, sorted(kept)))}" if kept else "it has none"

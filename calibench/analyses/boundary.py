@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,11 +31,7 @@ Network = Callable[[Tensor], Tensor]
 
 
 class TrainedOnMoons(NamedTuple):
-    """A network of a loss and a seed, its training points and classes, and what was measured of it.
-
-    These are its test error, its top-label ECE (15 bins), and the mean length of the gradient of p, a class's
-    probability, along the boundary; NaN without one.
-    """
+    """A network with its training points, its test error, its ECE (15 bins) and its slope along the boundary."""
 
     loss: str
     seed: int
@@ -53,27 +49,25 @@ def moons(n: int, *, noise: float, seed: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(points).float(), torch.from_numpy(target).long()
 
 
-def trained(
-    name: str, loss: CalibrationLoss, seed: int, *, epochs: int, lr: float, noise: float
-) -> TrainedOnMoons:
+def trained(name: str, loss: CalibrationLoss, seed: int, how: Training) -> TrainedOnMoons:
     """Train an MLP with two layers of 10 by Adam, every epoch one step on all points, and measure it.
 
-    The seed is that of the points and of the weights, `noise` the standard deviation of the points'.
+    The seed is that of the points and of the weights.
     """
-    points, target = moons(TRAIN, noise=noise, seed=seed)
+    points, target = moons(TRAIN, noise=how.noise, seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers = (nn.Linear(2, UNITS), nn.ReLU(), nn.Linear(UNITS, UNITS), nn.ReLU())
         network = nn.Sequential(*layers, nn.Linear(UNITS, 2))
-    optimizer = torch.optim.Adam(network.parameters(), lr=lr)
+    optimizer = torch.optim.Adam(network.parameters(), lr=how.lr)
     loss.on_fit_start(torch.bincount(target, minlength=2))
-    for epoch in range(epochs):
-        loss.on_train_epoch_start(epoch, epochs)
+    for epoch in range(how.epochs):
+        loss.on_train_epoch_start(epoch, how.epochs)
         optimizer.zero_grad()
         loss(network(points), target).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     network.eval().requires_grad_(False)
-    test, truth = moons(TEST, noise=noise, seed=seed + 1_000_000)
+    test, truth = moons(TEST, noise=how.noise, seed=seed + 1_000_000)
     probs = network(test).double().softmax(1)
     error = float((probs.argmax(1) != truth).double().mean())
     measured = error, float(calibration_error(probs, truth)), slope_along_boundary(network)
@@ -124,9 +118,10 @@ def picture(found: Sequence[TrainedOnMoons]) -> Figure:
         )
         axes.contour(xs, ys, p.numpy(), levels=[0.5], colors="black", linewidths=1.2)
         for label, shape in enumerate("o^"):
-            own = one.points[one.target == label]
-            look: Any = {"color": "black", "edgecolors": "white", "linewidths": 0.2}
-            axes.scatter(own[:, 0], own[:, 1], s=6, marker=shape, **look)
+            xs_of, ys_of = one.points[one.target == label].numpy().T
+            axes.scatter(
+                xs_of, ys_of, s=6, marker=shape, color="black", edgecolors="white", linewidths=0.2
+            )
         measured = f"ECE {100 * one.ece:.1f} %, slope at the boundary {one.slope:.2f}"
         title = f"{one.loss.replace(':', chr(10))}\n{measured}"
         tidied(axes, xlim=(xs[0], xs[-1]), ylim=(ys[0], ys[-1]), title=title)
@@ -147,14 +142,14 @@ def table_of(found: Sequence[TrainedOnMoons]) -> Grid:
 
     shown = [("error", 100, 2), ("ece", 100, 2), ("slope", 1, 3)]
     losses = dict.fromkeys(one.loss for one in found)
-    rows: list[list[PrintedNumber | str]] = [
-        [loss, *(number(loss, *of) for of in shown)] for loss in losses
-    ]
     columns = headings("loss", "error %", "ECE %", "slope at the boundary")
     seeds = len({one.seed for one in found})
     footer = [
         f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed",
         "slope: mean length of the gradient of the probability along the boundary",
+    ]
+    rows: list[list[PrintedNumber | str]] = [
+        [loss, *(number(loss, *of) for of in shown)] for loss in losses
     ]
     return Grid("Two moons", columns, rows, footer)
 
@@ -162,9 +157,7 @@ def table_of(found: Sequence[TrainedOnMoons]) -> Grid:
 def study(blocks: Mapping[str, Config], how: Training, output: Path | None) -> None:
     """Print the table of some losses, and write what was measured of each network."""
     made = (
-        trained(
-            name, Subject(name, block).new(), seed, epochs=how.epochs, lr=how.lr, noise=how.noise
-        )
+        trained(name, Subject(name, block).new(), seed, how)
         for name, block in blocks.items()
         for seed in range(1, how.seeds + 1)
     )

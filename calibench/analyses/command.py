@@ -1,5 +1,6 @@
 """Verbs of the analyses and of audit, and the checks of what they name, for which torch is not imported."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,11 +17,13 @@ from calibench.analyses.arguments import (
     finished_runs,
     whole_numbers,
 )
+from calibench.config import configuration, read_arguments
 from calibench.ground.arguments import ends_in, positive
 from calibench.ground.errors import UsageError
-from calibench.ground.output import loading
-from calibench.ground.verb import Count, Option
+from calibench.ground.output import loading, say
+from calibench.ground.verb import Count, Option, VerbParser
 from calibench.plots.style import PictureFile, check_kept
+from calibench.training.mistakes import check
 
 LOSSES = ("CrossEntropyLoss", "FocalLoss:gamma=10", "FocalCalibrationLoss:gamma=10,weight=1.5")
 
@@ -156,6 +159,64 @@ def features(
     with loading():
         from calibench.analyses.features import study
     study(finished, examples, trust, output)
+    return 0
+
+
+def _key(name: str, parser: VerbParser) -> None:
+    if not name.startswith(("--model.", "--data.")):
+        parser.refuse_option(name)
+
+
+def frozen_features(
+    network: Annotated[str, "RUN|BACKBONE"],
+    data: Annotated[str | None, "DATA"] = None,
+    *,
+    trust: Trust = False,
+    output: Annotated[Path, Option("DIR", ("-o",))],
+    overrides: Annotated[Sequence[str], Option(rest=_key)] = (),
+) -> int:
+    """Write what goes into the last layer of a network, of every example, once, and a benchmark of heads on it.
+
+    Heads (a linear one, or an MLP) are then trained with any loss in seconds, as any benchmark.
+
+    Args:
+        network: The folder of a finished run, whose weights are taken, or a backbone.
+        data: A benchmark, whose data the network is shown (default: the run's own).
+        trust: Whether the run's own classes are built.
+        output: Folder of the features, which is made.
+        overrides: Keys and values of the configuration of DATA, such as --model.backbone.pretrained true.
+
+    Examples:
+        calibench features RUN -o probes                 a run's own data
+        calibench features RUN cifar100 -o probes        other data of the same kind
+        calibench features timm:resnet18 cifar10 --model.backbone.pretrained true -o probes
+        calibench sweep probes/probes.yaml --seeds 1..5
+        calibench sweep probes/probes.yaml --seeds 1..5 --model.backbone.hidden [256]
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(f"`--output {output}` is there already: features are written once.")
+    options = read_arguments(overrides).options
+    is_run = Path(network).is_dir()
+    if data is None and (options or not is_run):
+        what = "keys of a configuration are" if is_run else f"`{network}` is a backbone, which is"
+        raise UsageError(f"{what} shown the data of a benchmark: name it after `{network}`.")
+    asked = None
+    if data is not None:
+        backbone = [] if is_run else [("model.backbone", network)]
+        asked = configuration([data], [*backbone, *options])
+        check(asked)
+    runs = finished_runs([Path(network)]) if is_run else [None]
+    if len(runs) > 1:
+        raise UsageError(f"{network} holds {len(runs)} runs: name one of them.")
+    with loading():
+        from calibench.analyses.frozen_features import source_of, write_features
+    source = source_of(network, runs[0], asked, trust)
+    dimensions, digest = write_features(source, output)
+    benchmark = output / f"{output.absolute().name}.yaml"
+    say(
+        f"{output}  {dimensions} features of {source.title}, digest {digest}",
+        f"calibench sweep {benchmark} --seeds 1..5",
+    )
     return 0
 
 

@@ -38,10 +38,7 @@ def outputs_of(
 ) -> Iterator[LastLayerOutputs]:
     """Features and logits of each batch, of a network whose rows do not depend on each other, without gradient.
 
-    With `scaled` the logits may also be a multiple of the layer's output.
-
-    Raises:
-        UsageError: If the logits are not the output of a linear layer.
+    Logits that are not the output of a linear layer, or with `scaled` a multiple of it, are a UsageError.
     """
     seen: list[tuple[nn.Linear, Tensor]] = []
 
@@ -66,10 +63,8 @@ def outputs_of(
 
 
 def _is_output(output: Tensor, logits: Tensor, *, scaled: bool) -> bool:
-    if torch.equal(output, logits):
-        return True
-    if not scaled:
-        return False
+    if torch.equal(output, logits) or not scaled:
+        return torch.equal(output, logits)
     factor = (output * logits).sum() / output.square().sum()
     return torch.allclose(factor * output, logits, rtol=1e-4, atol=1e-6)
 
@@ -115,15 +110,12 @@ def feature_maps(network: nn.Module, batches: Iterable[Batch], *, limit: int) ->
     )  # fmt: skip
 
 
-TITLES = {"pca": "PCA", "tsne": "t-SNE"}
-
-
 def picture(maps: Mapping[str, FeatureMaps], class_names: Sequence[str]) -> Figure:
     """Draw the maps of each run."""
     figure, grid = panels(4 * len(maps), columns=4)
     for row, (label, of) in enumerate(maps.items()):
         own = grid[4 * row : 4 * row + 4]
-        for place, (name, title) in enumerate(TITLES.items()):
+        for place, (name, title) in enumerate({"pca": "PCA", "tsne": "t-SNE"}.items()):
             xs, ys = getattr(of, name).T
             by_class, by_confidence = own[2 * place : 2 * place + 2]
             for number, words in enumerate(class_names):

@@ -1,27 +1,27 @@
-"""`calibench features`: what goes into the last layer of a network, of every example, written once."""
-
-from __future__ import annotations
+"""Frozen features: what goes into the last layer of a network, of every example, written once, with a benchmark."""
 
 import json
-import secrets
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
+import numpy as np
+import torch
 import yaml
+from numpy.lib.format import open_memmap
+from torch import nn
 
-from calibench.analyses.arguments import Trust, finished_runs
-from calibench.config import Config, configuration, read_arguments
+from calibench.analyses.features import outputs_of
+from calibench.config import Config
+from calibench.data import ClassificationDataModule
+from calibench.data.features import NOTES, SPLITS, digest_of
+from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError, one_line
-from calibench.ground.output import loading, say
-from calibench.ground.verb import Option, VerbParser
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from calibench.data import ClassificationDataModule
+from calibench.ground.names import MULTICLASS
+from calibench.runs import Run, json_bytes
+from calibench.training.experiment import Experiment
+from calibench.training.trained import trained_network
 
 _SEEN = "features of the training examples are of a network that was trained on them"
 
@@ -35,96 +35,26 @@ class Source(NamedTuple):
     caveats: Sequence[str] = ()
 
 
-def _key(name: str, parser: VerbParser) -> None:
-    if not name.startswith(("--model.", "--data.")):
-        parser.refuse_option(name)
-
-
-def features(
-    network: Annotated[str, "RUN|BACKBONE"],
-    data: Annotated[str | None, "DATA"] = None,
-    *,
-    trust: Trust = False,
-    output: Annotated[Path, Option("DIR", ("-o",))],
-    overrides: Annotated[Sequence[str], Option(rest=_key)] = (),
-) -> int:
-    """Write what goes into the last layer of a network, of every example, once, and a benchmark of heads on it.
-
-    Heads (a linear one, or an MLP) are then trained with any loss in seconds, as any benchmark.
-
-    Args:
-        network: The folder of a finished run, whose weights are taken, or a backbone.
-        data: A benchmark, whose data the network is shown (default: the run's own).
-        trust: Whether the run's own classes are built.
-        output: Folder of the features, which is made.
-        overrides: Keys and values of the configuration of DATA, such as --model.backbone.pretrained true.
-
-    Examples:
-        calibench features RUN -o probes                 a run's own data
-        calibench features RUN cifar100 -o probes        other data of the same kind
-        calibench features timm:resnet18 cifar10 --model.backbone.pretrained true -o probes
-        calibench sweep probes/probes.yaml --seeds 1..5
-        calibench sweep probes/probes.yaml --seeds 1..5 --model.backbone.hidden [256]
-    """
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError(f"`--output {output}` is there already: features are written once.")
-    options = read_arguments(overrides).options
-    is_run = Path(network).is_dir()
-    if data is None and (options or not is_run):
-        what = "keys of a configuration are" if is_run else f"`{network}` is a backbone, which is"
-        raise UsageError(f"{what} shown the data of a benchmark: name it after `{network}`.")
-    asked = None
-    if data is not None:
-        from calibench.training.mistakes import check
-
-        backbone = [] if is_run else [("model.backbone", network)]
-        asked = configuration([data], [*backbone, *options])
-        check(asked)
-    run = finished_runs([Path(network)]) if is_run else []
-    if len(run) > 1:
-        raise UsageError(f"{network} holds {len(run)} runs: name one of them.")
-    with loading():
-        import calibench.training.trained  # noqa: F401
-    source = _of_run(Path(network), asked, trust) if is_run else _of_backbone(network, asked or {})
-    dimensions, digest = write_features(source, output)
-    benchmark = output / f"{output.absolute().name}.yaml"
-    say(
-        f"{output}  {dimensions} features of {source.title}, digest {digest}",
-        f"calibench sweep {benchmark} --seeds 1..5",
-    )
-    return 0
-
-
-def _of_run(folder: Path, asked: Config | None, trusted: bool) -> Source:
-    from calibench.runs import Run
-    from calibench.training.experiment import Experiment
-    from calibench.training.trained import trained_network
-
-    trained = trained_network(Run(folder), trusted=trusted)
-    title = "/".join(folder.resolve().parts[-5:])
-    if asked is None:
-        return Source(trained.backbone, trained.data, title, [_SEEN])
-    shown = Experiment(asked)
-    shown.build()
-    return Source(trained.backbone, _ready(shown.datamodule), title)
-
-
-def _of_backbone(name: str, config: Config) -> Source:
-    from calibench.training.experiment import Experiment
-
-    experiment = Experiment(config)
-    experiment.build()
-    data, network = _ready(experiment.datamodule), experiment.model.backbone
+def source_of(network: str, run: Run | None, asked: Config | None, trusted: bool) -> Source:
+    """The network of a run, or a backbone as it is built, with the data of a configuration, or else the run's own."""
+    shown = None
+    if asked is not None:
+        shown = Experiment(asked)
+        shown.build()
+        shown.datamodule.prepare_data()
+        shown.datamodule.setup("validate")
+    if run is not None:
+        trained = trained_network(run, trusted=trusted)
+        title = "/".join(run.folder.resolve().parts[-5:])
+        if shown is None:
+            return Source(trained.backbone, trained.data, title, [_SEEN])
+        return Source(trained.backbone, shown.datamodule, title)
+    assert shown is not None
+    data, backbone = shown.datamodule, shown.model.backbone
     if data.tokens is not None:
-        network.on_tokens(data.tokens)
-    network.on_training_inputs(data.training_inputs())
-    return Source(network, data, name)
-
-
-def _ready(data: ClassificationDataModule) -> ClassificationDataModule:
-    data.prepare_data()
-    data.setup("validate")
-    return data
+        backbone.on_tokens(data.tokens)
+    backbone.on_training_inputs(data.training_inputs())
+    return Source(backbone, data, network)
 
 
 def write_features(source: Source, output: Path) -> tuple[int, str]:
@@ -133,55 +63,31 @@ def write_features(source: Source, output: Path) -> tuple[int, str]:
     Raises:
         UsageError: If the network does not end in a linear layer, or does not take these inputs.
     """
-    from calibench.data.features import NOTES, digest_of
-    from calibench.ground.names import MULTICLASS
-    from calibench.runs import json_bytes
-
     data = source.data
     if data.task.name != MULTICLASS:
         raise UsageError(f"{data.title()} has several labels an example; heads are of classes.")
-    sets = ["train", "val", "test", *data.evaluation_sets]
-    with _whole(output) as folder:
+    sets = [*SPLITS, *data.evaluation_sets]
+    place = output.absolute()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as beside:
+        folder = Path(beside) / place.name
+        folder.mkdir()
         for name in sets:
-            metadata = data.metadata_of(name, source.caveats)
-            dimensions = _write_set(source, name, folder, metadata)
+            dimensions = _write_set(source, name, folder)
         digest = digest_of(folder, sets)
         notes = {
             "network": source.title, "data": data.title(), "fingerprint": data.fingerprint,
             "features": dimensions, "sets": sets, "digest": digest,
         }  # fmt: skip
-        name = output.absolute().name
-        ood = [*data.evaluation_sets]
-        examples = len(data.splits.train.target)
-        text = _benchmark(output, dimensions, digest, ood, examples)
-        (folder / f"{name}.yaml").write_text(text)
+        text = _benchmark(output, notes, len(data.splits.train.target))
+        (folder / f"{place.name}.yaml").write_text(text)
         (folder / NOTES).write_bytes(json_bytes(notes))
+        folder.rename(place)  # which may be there if it is empty
     return dimensions, digest
 
 
-@contextmanager
-def _whole(output: Path) -> Iterator[Path]:
-    """A folder beside, which takes the place of the output when everything is written; removed after an error."""
-    folder = output.absolute().with_name(f".{output.absolute().name}-{secrets.token_hex(4)}")
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-        if output.exists():
-            output.rmdir()  # it is empty
-        folder.rename(output.absolute())
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _write_set(source: Source, name: str, folder: Path, metadata: dict[str, Any]) -> int:
+def _write_set(source: Source, name: str, folder: Path) -> int:
     """Write the features of a set, batch by batch. Returns how many there are of an example."""
-    import numpy as np
-    import torch
-    from numpy.lib.format import open_memmap
-
-    from calibench.analyses.features import outputs_of
-    from calibench.ground.bar import with_progress
-
     loader = source.data.plain_batches(name)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     network = source.network.to(device)
@@ -208,20 +114,25 @@ def _write_set(source: Source, name: str, folder: Path, metadata: dict[str, Any]
         parts = np.array_split(found, 1 + place // 4096)  # one after the other: float64 takes room
         std = np.sqrt(sum(np.square(part - mean).sum(axis=0) for part in parts) / place)
         statistics = {"mean": mean.astype("f4"), "std": np.where(std > 0, std, 1).astype("f4")}
+    metadata = source.data.metadata_of(name, source.caveats)
     noted = np.array(json.dumps({"format": 1, **metadata}))
     np.savez(folder / f"{name}.npz", target=target, metadata=noted, **statistics)
     return int(found.shape[1])
 
 
-def _benchmark(
-    output: Path, dimensions: int, digest: str, ood: Sequence[str], examples: int
-) -> str:
+def _benchmark(output: Path, notes: Mapping[str, Any], examples: int) -> str:
     """A linear head, trained for about 2,000 steps: 20 epochs or more."""
     batch = 512 if examples > 10_000 else 64
     epochs = min(max(20, 2000 * batch // examples), 100)
-    head = {"class_path": "MLP", "init_args": {"in_features": dimensions, "hidden": []}}
+    head = {"class_path": "MLP", "init_args": {"in_features": notes["features"], "hidden": []}}
     adam = {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.003}}
-    data = {"root": str(output.absolute()), "digest": digest, "batch_size": batch, "ood": [*ood]}
+    ood = [name for name in notes["sets"] if name not in SPLITS]
+    data = {
+        "root": str(output.absolute()),
+        "digest": notes["digest"],
+        "batch_size": batch,
+        "ood": ood,
+    }
     content = {
         "seed_everything": 1,
         "threads": 1,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from calibench.plots.style import PALETTE, Axes, Figure, panels, tidied
 from calibench.runs import Run
 from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
-from calibench.training.trained import trained_network
+from calibench.training.trained import Trained, trained_network
 
 AUTO = "auto"
 Heat = npt.NDArray[np.float32]
@@ -139,8 +139,7 @@ def read_boxes(path: Path, classes: Sequence[str]) -> list[Box]:
     """
     boxes = []
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file))
+        rows = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
     except (OSError, ValueError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"`--boxes {path}` cannot be read: {reason}.") from None
@@ -211,11 +210,7 @@ class ChosenImages(NamedTuple):
 
 
 def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
-    """Draw the maps of all runs into a file, and print a table if there are boxes.
-
-    Raises:
-        UsageError: An option does not fit the data, or the runs have other test images.
-    """
+    """Draw the maps of all runs, which must have the same test images, and print a table if there are boxes."""
     asked: ChosenImages | None = None
     shown: dict[str, tuple[Heat, list[str]]] = {}
     lines: dict[str, Mapping[str, float]] = {}
@@ -227,7 +222,7 @@ def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
         if not torch.equal(data.stored_of_test(torch.tensor(asked.examples)), asked.images):
             raise UsageError(f"{run.folder} has other test images than {runs[0].folder}.")
         layer = feature_layer(network, data.transform(asked.images[:1]), maps.layer)
-        heat, classes = _heat(network, data, layer, asked.examples, asked.classes)
+        heat, classes = _heat(trained, layer, asked.examples, asked.classes)
         names = [data.task.names[number] for number in classes]
         shown[f"{label}\n{layer}"] = heat, names
         numbers += [
@@ -235,7 +230,7 @@ def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
             for n, name, one in zip(asked.examples, names, heat, strict=True)
         ]
         if asked.places:
-            found = list(_found(network, data, layer, asked.places, label))
+            found = list(_found(trained, layer, asked.places, label))
             lines[label] = summary(found)
             numbers += _scores(label, layer, asked.places, found, data.task.names)
     assert asked is not None
@@ -277,9 +272,9 @@ def _draw_image(axes: Axes, image: Tensor, boxes: Floats | None, title: str) -> 
     axes.imshow(shades if pixels.shape[2] == 3 else shades[:, :, 0], cmap="gray", vmin=0, vmax=1)
     for left, top, right, bottom in () if boxes is None else boxes:
         # the centre of the first pixel is at 0, its edge at -0.5
-        corner = (left - 0.5, top - 0.5)
-        look: dict[str, Any] = {"fill": False, "color": PALETTE[5], "linewidth": 1.2}
-        axes.add_patch(Rectangle(corner, right - left, bottom - top, **look))
+        corner, width, height = (left - 0.5, top - 0.5), right - left, bottom - top
+        box = Rectangle(corner, width, height, fill=False, color=PALETTE[5], linewidth=1.2)
+        axes.add_patch(box)
     tidied(axes, xticks=[], yticks=[], title=title)
 
 
@@ -351,28 +346,22 @@ def _places(boxes: Sequence[Box], data: ClassificationDataModule, size: Sequence
 
 
 def _heat(
-    network: nn.Module,
-    data: ClassificationDataModule,
-    layer: str,
-    examples: Sequence[int],
-    classes: Sequence[int],
+    trained: Trained, layer: str, examples: Sequence[int], classes: Sequence[int]
 ) -> tuple[Heat, list[int]]:
     """Maps (N, H, W) of test images at the size of the stored ones, maximum 1, and the class of each."""
-    images = data.stored_of_test(torch.tensor(examples))
-    maps, chosen = grad_cam(network, data.transform(images), torch.tensor(classes), layer)
+    images = trained.data.stored_of_test(torch.tensor(examples))
+    inputs = trained.data.transform(images)
+    maps, chosen = grad_cam(trained.backbone, inputs, torch.tensor(classes), layer)
     return enlarged(maps, (images.shape[2], images.shape[3])).numpy(), chosen.tolist()
 
 
-def _found(
-    network: nn.Module, data: ClassificationDataModule, layer: str, places: Places, title: str
-) -> Iterator[Localisation]:
+def _found(trained: Trained, layer: str, places: Places, title: str) -> Iterator[Localisation]:
     """How well the map of each image and class finds its boxes."""
     keys = list(places)
-    starts = range(0, len(keys), BATCH)
-    batches = (keys[start : start + BATCH] for start in starts)
-    for batch in with_progress(batches, len(starts), title):
+    batches = [keys[start : start + BATCH] for start in range(0, len(keys), BATCH)]
+    for batch in with_progress(iter(batches), len(batches), title):
         examples, classes = zip(*batch, strict=True)
-        heat, _ = _heat(network, data, layer, examples, classes)
+        heat, _ = _heat(trained, layer, examples, classes)
         yield from (measured(one, places[key]) for one, key in zip(heat, batch, strict=True))
 
 
@@ -382,6 +371,7 @@ def _table(lines: Mapping[str, Mapping[str, float]], places: Places) -> Grid:
         [label, *(PrintedNumber(f"{100 * share:.1f}") for share in found.values())]
         for label, found in lines.items()
     ]
-    number = sum(map(len, places.values()))
-    footer = [f"{len(places)} pairs of an image and a class, with {number} boxes"]
-    return Grid("", columns, rows, footer)
+    boxes = sum(map(len, places.values()))
+    return Grid(
+        "", columns, rows, [f"{len(places)} pairs of an image and a class, with {boxes} boxes"]
+    )

@@ -5,6 +5,7 @@ With z = W h + b, the gradient of l with respect to W is (dl/dz) h^T and to b it
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,16 +137,13 @@ def picture(entries: Sequence[Norms]) -> Figure:
                 entry.brier.numpy(), entry.norm.numpy(), gridsize=CELLS, bins="log",
                 cmap="cividis_r", extent=(0, 2, 0, top), linewidths=0.1, mincnt=1,
             )  # fmt: skip
-            tidied(
-                axes, xlim=(0, 2), ylim=(0, 1.02 * top), xlabel="Brier score", ylabel="gradient norm",
-                title=f"{label}, epoch {entry.epoch}",
-            )  # fmt: skip
+            axes.set(xlim=(0, 2), ylim=(0, 1.02 * top), title=f"{label}, epoch {entry.epoch}")
+            tidied(axes, xlabel="Brier score", ylabel="gradient norm")
         for unused in grid[row * across + len(by_label[label]) : (row + 1) * across]:
             unused.remove()
     below = grid[len(labels) * across :]
-    for place, axes in enumerate(below):
-        shown = [of[place] for of in by_label.values() if place < len(of)]
-        _draw_densities(axes, shown, labels)
+    for axes, shown in zip(below, zip_longest(*by_label.values()), strict=True):
+        _draw_densities(axes, list(filter(None, shown)), labels)
     legend_below(figure, below, columns=4)
     return figure
 
@@ -187,11 +185,8 @@ def table_of(entries: Sequence[Norms]) -> Grid:
     columns = [*headings("loss"), Heading("epoch", label=True), *map(Heading, names)]
     rows: list[list[PrintedNumber | str]] = []
     for of in entries:
-        found, mean = summary(of), float(of.norm.mean())
-        shown = (
-            f"{found.pearson:.3f}", f"{found.spearman:.3f}", f"{found.spread:.4g}",
-            f"{found.relative:.3f}", f"{mean:.4g}",
-        )  # fmt: skip
+        numbers = (*summary(of), float(of.norm.mean()))
+        shown = map(format, numbers, (".3f", ".3f", ".4g", ".3f", ".4g"))
         rows.append([of.label, str(of.epoch), *map(PrintedNumber, shown)])
     coupled = dict.fromkeys(entry.label for entry in entries if entry.coupled)
     rows_of = "couples the examples of a batch: N times an example's row of the batch's gradient"

@@ -82,11 +82,6 @@ def descent(loss: Loss, p: float, posterior: float) -> float:
     return -slope.item()
 
 
-def peak(values: Floats) -> float | None:
-    """The p with the largest of the gradient's weights on `GRID`, p_0 in BSCE-GRA; None if they are equal."""
-    return None if np.ptp(values) < FLAT else float(GRID[np.argmax(values)])
-
-
 def falling_root(function: Callable[[float], float], values: Floats) -> float | None:
     """The largest p in (0, 1) at which a function falls from above 0 to below it; None if it does nowhere.
 
@@ -102,7 +97,6 @@ def falling_root(function: Callable[[float], float], values: Floats) -> float | 
 
 SLICES = (0.1, 0.4, 0.7)
 STEPS = 12
-POSTERIOR = 0.8
 
 
 @dataclass
@@ -111,17 +105,14 @@ class Surface:
 
     label: str
     loss: Loss
-    posterior: float = POSTERIOR
+    posterior: float = 0.8
 
     @cached_property
     def curves(self) -> dict[str, Floats]:
         """Weights and phi at the points of `GRID` of the target's p, by name."""
-        along = [weights(self.loss, along_target(p)) for p in GRID]
-        return {
-            "gradient weight": np.array([one.gradient for one in along]),
-            "value weight": np.array([one.value for one in along]),
-            "phi": np.array([descent(self.loss, p, self.posterior) for p in GRID]),
-        }
+        values, gradients = np.transpose([weights(self.loss, along_target(p)) for p in GRID])
+        phi = np.array([descent(self.loss, p, self.posterior) for p in GRID])
+        return {"gradient weight": gradients, "value weight": values, "phi": phi}
 
     @cached_property
     def slices(self) -> list[tuple[Floats, Floats]]:
@@ -131,7 +122,7 @@ class Surface:
 
     @cached_property
     def places(self) -> Mapping[str, float | None]:
-        """The p of the target with the largest gradient weight, where that falls below 1, and phi's root."""
+        """The p of the target with the largest gradient weight (BSCE-GRA's p_0), where it falls below 1, phi's root."""
 
         def excess(p: float) -> float:
             return weights(self.loss, along_target(p)).gradient - 1
@@ -141,7 +132,7 @@ class Surface:
 
         found = self.curves["gradient weight"]
         return {
-            "peak": peak(found),
+            "peak": None if np.ptp(found) < FLAT else float(GRID[np.argmax(found)]),
             "crossing": falling_root(excess, found - 1),
             "root": falling_root(phi, self.curves["phi"]),
         }
@@ -163,11 +154,10 @@ def picture(surfaces: Sequence[Surface]) -> Figure:
     """Draw the losses: a row of curves, then a row of slices for each loss."""
     across = len(SLICES)
     figure, grid = panels(across * (1 + len(surfaces)), columns=across)
-    posterior = surfaces[0].posterior
     titles = {
         "gradient weight": "weight on CE's gradient (o: falls below 1)",
         "value weight": "weight on CE: loss / CE",
-        "phi": f"descent at a true probability of {posterior:g} (o: rests)",
+        "phi": f"descent at a true probability of {surfaces[0].posterior:g} (o: rests)",
     }
     for axes, (name, title) in zip(grid, titles.items(), strict=False):
         _draw_curves(axes, surfaces, name)
@@ -220,13 +210,13 @@ def _draw_slices(row: Sequence[Axes], surface: Surface) -> None:
 def table_of(surfaces: Sequence[Surface]) -> Grid:
     """The peak and the crossing of the gradient's weight, and phi's root, of each loss."""
     columns = headings("loss", "largest weight at", "below 1 from", "rests at")
-    rows: list[list[PrintedNumber | str]] = [
-        [s.label, *(HOLE if p is None else PrintedNumber(f"{p:.3f}") for p in s.places.values())]
-        for s in surfaces
-    ]
     footer = [
         "largest weight at, below 1 from: probabilities of the target, of the weight on cross-entropy's gradient",
         f"rests at: the probability that training gives to a class whose true probability is {surfaces[0].posterior:g}",
+    ]
+    rows = [
+        [s.label, *(HOLE if p is None else PrintedNumber(f"{p:.3f}") for p in s.places.values())]
+        for s in surfaces
     ]
     return Grid("Losses beside cross-entropy", columns, rows, footer)
 

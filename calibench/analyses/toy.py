@@ -31,9 +31,8 @@ PUBLISHED = {"FL": 0.550, "DFL": 0.638, "gBS": 0.664}
 class Correlation:
     """A correlation of an error and an uncertainty measure over the test points of one run.
 
-    A run has its own class means, points and network. The error of the probabilities is `l2`, ||eta - p||, `target`,
-    |eta_y - p_y|, or `signed`, eta_y - p_y, which is what the authors' notebook computes. A measure, `FL`, `DFL` or
-    `gBS`, has an exponent gamma and a norm of order beta, 1 where it has none.
+    A run has its own class means, points and network. A measure has an exponent gamma and a norm of order beta, 1 where
+    it has none. The error `signed` is what the authors' notebook computes.
     """
 
     run: int
@@ -120,7 +119,7 @@ def picture(found: Sequence[Correlation]) -> Figure:
     """Bars of the correlations, a group for each error, beside the published ones."""
     best, none = best_points(found), (math.nan, math.nan)
     groups = {error: {m: best.get((error, m), none) for m in MEASURES} for error in ERRORS}
-    groups["published"] = {measure: (PUBLISHED[measure], math.nan) for measure in MEASURES}
+    groups["published"] = {measure: (value, math.nan) for measure, value in PUBLISHED.items()}
     figure, axes = panel(5, 3)
     draw_bars(axes, groups, y="Pearson correlation with the error")
     legend_below(figure, [axes], columns=3)
@@ -134,11 +133,9 @@ def table_of(found: Sequence[Correlation]) -> Grid:
     kept, best, none = len(runs - diverged), best_points(found), (math.nan, math.nan)
     rows: list[list[PrintedNumber | str]] = []
     for error in ERRORS:
-        values = [best.get((error, measure), none) for measure in MEASURES]
-        texts = [
-            PrintedNumber(f"{mean:.3f}", f"{std:.3f}" if kept > 1 else "") for mean, std in values
-        ]
-        rows.append([error, *texts])
+        values = (best.get((error, measure), none) for measure in MEASURES)
+        shown = ((f"{mean:.3f}", f"{std:.3f}" if kept > 1 else "") for mean, std in values)
+        rows.append([error, *(PrintedNumber(*texts) for texts in shown)])
     rows.append(["published", *(f"{PUBLISHED[measure]:.3f}" for measure in MEASURES)])
     left_out = f"left out: {len(diverged)} of {len(runs)} networks diverged at this learning rate"
     footer = [

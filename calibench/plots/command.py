@@ -18,7 +18,7 @@ from calibench.plots.picture import Picture
 from calibench.plots.request import Request, Shown, request_of
 from calibench.plots.style import PictureFile, Width, room_of
 from calibench.runs import CorruptRun, write_output
-from calibench.statistics.number import RAW
+from calibench.statistics.number import RAW, TS
 from calibench.store import results_folder
 from calibench.store.finding import ResultsFolder
 
@@ -68,7 +68,8 @@ def plot(
     Kinds:
         {kinds}
     """
-    asked = request_of(results, shown, over_epochs, default_metric(kind), logged=kind == "curves")
+    usual = DEFAULT_METRICS.get(kind, "ece")
+    asked = request_of(results, shown, over_epochs, usual, logged=kind == "curves")
     with loading(), room_of(width):
         picture = KINDS[kind](asked)
     picture.write(output, width=width)
@@ -76,14 +77,7 @@ def plot(
 
 
 DEFAULT_METRICS = {"critical-difference": "nll", "shift": "error"}
-
-
-def default_metric(kind: str) -> str:
-    """The metric that a kind of picture shows where none is named."""
-    return DEFAULT_METRICS.get(kind, "ece")
-
-
-TS = "TemperatureScaling"
+"""The metrics of kinds that do not show the ECE where none is named."""
 
 
 class GalleryPicture(NamedTuple):
@@ -149,8 +143,7 @@ def page_of(title: str, pictures: Sequence[GalleryPicture], suffix: str) -> str:
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
     titles = list(dict.fromkeys(one.title for one in pictures if not one.reason))
     said = LINES | plugin_lines("plots")
-    others = said.keys() - kinds().keys() - {"all"}
-    elsewhere = {kind: line for kind, line in said.items() if kind in others}
+    elsewhere = {kind: line for kind, line in said.items() if kind not in (*kinds(), "all")}
     shown = {"title": title, "titles": titles, "pictures": pictures, "suffix": suffix}
     return page.render(**shown, said=said, elsewhere=elsewhere)
 
@@ -184,10 +177,12 @@ def plot_all(
     """
     if output.exists() and not output.is_dir():
         raise UsageError(f"`--output` must be a folder, {output} is a file.")
-    drawers = kinds()
-    metrics = dict.fromkeys(map(default_metric, drawers))
-    by_metric = {name: request_of(results, shown, over_epochs, name) for name in metrics}
-    todo = tasks({kind: by_metric[default_metric(kind)] for kind in drawers})
+    metrics = {kind: DEFAULT_METRICS.get(kind, "ece") for kind in kinds()}
+    of = {
+        name: request_of(results, shown, over_epochs, name)
+        for name in dict.fromkeys(metrics.values())
+    }
+    todo = tasks({kind: of[metric] for kind, metric in metrics.items()})
     made = drawn(todo, output, f".{format}", width)
     pictures = list(with_progress(made, len(todo), "drawing"))
     title, page = f"Pictures of {results_folder(results).resolve().name}", output / "index.html"

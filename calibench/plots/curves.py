@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -118,26 +118,21 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
         CorruptRun: If it holds something else than numbers, or is not what the run wrote.
     """
     path = folder / "metrics.csv"
-    with (
-        opened(path, limit=TEXT_LIMIT) as file,
-        corrupt_if_it_fails(f"{path} is no training curve"),
-    ):
+    broken = f"{path} is no training curve"
+    curves: dict[str, Series] = {}
+    with opened(path, limit=TEXT_LIMIT) as file, corrupt_if_it_fails(broken):
         check_is_of_run(path, file)
-        return _curves(io.StringIO(file.read().decode(), newline=""), points)
-
-
-def _curves(file: Iterable[str], points: int | None) -> dict[str, Series]:
-    names, *rows = list(csv.reader(file)) or [[]]
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
-    epochs = columns.pop("epoch", ())
-    columns.pop("step", None)
-    curves = {}
-    for name, texts in columns.items():
-        written = [place for place, text in enumerate(texts) if text and epochs[place]]
-        chosen = thinned(len(written), points or len(written)).tolist()
-        values = [(written[place], float(texts[written[place]])) for place in chosen]
-        if values:
-            curves[name] = [(float(epochs[place]), v) for place, v in values if math.isfinite(v)]
+        lines = io.StringIO(file.read().decode(), newline="")
+        names, *rows = list(csv.reader(lines)) or [[]]
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
+        epochs = columns.pop("epoch", ())
+        columns.pop("step", None)
+        for name, texts in columns.items():
+            written = [place for place, text in enumerate(texts) if text and epochs[place]]
+            chosen = [written[n] for n in thinned(len(written), points or len(written)).tolist()]
+            values = [(float(epochs[place]), float(texts[place])) for place in chosen]
+            if values:
+                curves[name] = [(x, y) for x, y in values if math.isfinite(y)]
     return curves
 
 

@@ -31,11 +31,6 @@ class Picture:
             where = f" in {titles}" if titles else ""
             raise ValueError(f"there is nothing to draw{where}: no such number is finite.")
 
-    @property
-    def csv(self) -> str:
-        """The numbers as CSV."""
-        return rows_csv(self.numbers)
-
     def write(self, file: Path, *, width: str | None = None) -> None:
         """Write the picture, scaled to a width of `WIDTHS`, and beside it its numbers: `x.png` and `x.csv`."""
         if width:
@@ -43,7 +38,7 @@ class Picture:
         with at_work("drawing"):  # seconds, for pictures of many diagrams
             drawn = as_file(self.figure, file.suffix[1:])
         write_output(file, drawn)
-        write_output(file.with_suffix(".csv"), self.csv.encode())
+        write_output(file.with_suffix(".csv"), rows_csv(self.numbers).encode())
 
 
 def _has_mark(axes: Axes) -> bool:

@@ -256,22 +256,17 @@ def binned_errors(
 
     Of each prediction's confidence, whether it is right, and the number of its run, from 0, (N,) each.
     """
-    exact = confidence.astype(np.float64)
+    exact, sizes = confidence.astype(np.float64), np.bincount(run)
     errors, floors = [], []
     for n_bins in bins:
         cell = equal_width_bin_of_array(confidence, n_bins) + n_bins * run
+        cells = n_bins * len(sizes)
         errors.append(error_of_runs(exact - correct, cell, n_bins))
-        floors.append(_floor(exact, cell, n_bins, int(run.max()) + 1))
+        model = PoissonBinomial(exact.clip(0, 1), cell, cells)
+        drawn = np.concatenate([*model.draws(DRAWS, np.random.default_rng(0))])
+        gap = np.abs(drawn - np.bincount(cell, exact, cells)).reshape(DRAWS, -1, n_bins)
+        floors.append((gap.sum(2) / sizes).mean())
     return BinnedErrors(bins, np.array(errors), np.array(floors))
-
-
-def _floor(confidence: Floats, cell: Integers, n_bins: int, runs: int) -> float:
-    model = PoissonBinomial(confidence.clip(0, 1), cell, runs * n_bins)
-    drawn = np.concatenate([*model.draws(DRAWS, np.random.default_rng(0))])
-    gap = np.abs(drawn - np.bincount(cell, confidence, runs * n_bins))
-    sizes = np.bincount(cell // n_bins, minlength=runs)
-    error = gap.reshape(DRAWS, runs, n_bins).sum(2) / sizes
-    return float(error.mean())
 
 
 def draw_binned_errors(

@@ -64,10 +64,8 @@ class Request:
     """The arguments of a picture.
 
     Attributes:
-        tables: Tables whose rows hold the runs.
-        metric: The metric of kinds that show one.
+        metric: Of kinds that show one.
         shown: What else was asked for; training curves are of all metrics if it names none.
-        over_epochs: What training curves show.
     """
 
     tables: Sequence[Table]
@@ -88,10 +86,15 @@ class Request:
             raise ValueError(f"{one}, got {titles}: choose by `--table WORDS`.")
         return self.tables[0]
 
+    def after_each(self, table: Table) -> list[Column]:
+        """The metric raw, then after each calibrator that the table's runs have."""
+        shown = [c for c in table.columns if c.after(RAW) == self.metric.after(RAW)]
+        return sorted(dict.fromkeys(shown), key=lambda column: column.calibrator != RAW)
+
     def check_metric(self) -> None:
         """Raise a ValueError for a table of which no run has the metric, raw or after a calibrator."""
         for table in self.tables:
-            columns = [c for c in table.columns if c.after(RAW) == self.metric.after(RAW)]
+            columns = self.after_each(table)
             values = (row.values[column] for row in table.rows for column in columns)
             if all(math.isnan(value.mean) for value in values):
                 raise ValueError(f"no run of {table.title} has {self.metric}.")
@@ -114,7 +117,12 @@ class Request:
     @property
     def rows(self) -> list[Row]:
         """The rows that have runs, if there is only one table."""
-        return [row for row in self.table.rows if row.records]
+        return finished(self.table)
+
+
+def finished(table: Table) -> list[Row]:
+    """The rows that have runs."""
+    return [row for row in table.rows if row.records]
 
 
 def row_title(row: Row, calibrator: str = RAW) -> str:
@@ -165,7 +173,11 @@ def request_of(
     if not tables:
         titles = ", ".join(table.title for table in every)
         raise ValueError(f"no table has {' and '.join(shown.table)} in its title: {titles}.")
-    words = dict(_renaming(text) for text in shown.label)
+    for text in shown.label:
+        if "=" not in text:
+            example = "NAME=TEXT is expected, as in CrossEntropyLoss=CE."
+            raise ValueError(f"`--label {text}`: {example}")
+    words = {name: word for name, _, word in (text.partition("=") for text in shown.label)}
     tables = [_with_rows(table, shown.losses, words) for table in tables]
     if not any(row.records for table in tables for row in table.rows):
         raise ValueError(f"{folder} holds no finished run of {' or '.join(shown.losses)}.")
@@ -181,29 +193,18 @@ def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
     return found
 
 
-def _renaming(text: str) -> tuple[str, str]:
-    name, equals, word = text.partition("=")
-    if not equals:
-        raise ValueError(f"`--label {text}`: NAME=TEXT is expected, as in CrossEntropyLoss=CE.")
-    return name, word
-
-
 def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) -> Table:
-    """The rows of some losses, all if none is named, with other words in their labels.
-
-    Raises:
-        ValueError: If the table has no such loss.
-    """
+    """The rows of some losses, all if none is named, with other words in their labels."""
     known = {name: row for row in table.rows for name in (row.loss, row.label)}
     for name in [*losses, *words]:
         if name not in known:
             raise ValueError(f"{table.title} has no loss `{name}`{near_matches(name, known)}")
     rows = [row for row in table.rows if not losses or {row.loss, row.label} & set(losses)]
-    named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b" if words else "$^")
-    renamed = [
-        replace(row, label=named.sub(lambda found: words[found[0]], row.label)) for row in rows
-    ]
-    return replace(table, rows=renamed)
+    if words:
+        named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b")
+        labels = [named.sub(lambda found: words[found[0]], row.label) for row in rows]
+        rows = [replace(row, label=label) for row, label in zip(rows, labels, strict=True)]
+    return replace(table, rows=rows)
 
 
 def of_keys(results: Results, keys: Sequence[str]) -> Results:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from scipy import sparse
 from torch import Tensor
 
@@ -96,10 +97,14 @@ def smooth_reliability(
     exact, hit = torch.from_numpy(confidence.astype(np.float64)), torch.from_numpy(correct)
     width = float(error_and_width(exact, hit).width)
     at = torch.linspace(lowest, 1, POINTS, dtype=torch.float64)
-    hits, mass = _smoothed(exact, torch.stack([hit.double(), torch.ones_like(exact)]), width, at)
+
+    def smoothed(position: Tensor, weight: Tensor) -> Tensor:
+        return REFLECTED.smoothed(Residuals.at(REFLECTED.coordinate(position), weight), width, at)
+
+    hits, mass = smoothed(exact, torch.stack([hit.double(), torch.ones_like(exact)]))
     random = np.random.default_rng(0)
-    low, high = _interval(confidence, correct, example, width, at, random)
-    expected, band = _consistency_band(exact, width, at, random)
+    low, high = _interval(confidence, correct, example, smoothed, random)
+    expected, band = _consistency_band(exact, smoothed, random)
     runs_an_example = len(example) / len(np.unique(example))
     wide_low, wide_high = (expected + np.sqrt(runs_an_example) * (band - expected)).clip(0, 1)
     errors = [
@@ -108,14 +113,14 @@ def smooth_reliability(
     ]
     accuracy = (hits / (mass + SOFTENING)).numpy()
     density = (mass / len(confidence)).numpy()
-    error = np.array(errors)
-    return SmoothReliability(
-        at.numpy(), accuracy, density, low, high, wide_low, wide_high, width, error, len(confidence)
-    )
+    ends = low, high, wide_low, wide_high
+    of_kernel = width, np.array(errors), len(confidence)
+    return SmoothReliability(at.numpy(), accuracy, density, *ends, *of_kernel)
 
 
-def _smoothed(position: Tensor, weight: Tensor, width: float, at: Tensor) -> Tensor:
-    return REFLECTED.smoothed(Residuals.at(REFLECTED.coordinate(position), weight), width, at)
+_Smoothed = Callable[
+    [Tensor, Tensor], Tensor
+]  # sums of weights (M, N) of confidences (N,), under the kernel
 
 
 def _ends(curves: Tensor) -> Floats:
@@ -124,12 +129,7 @@ def _ends(curves: Tensor) -> Floats:
 
 
 def _interval(
-    confidence: Floats,
-    correct: Booleans,
-    example: Integers,
-    width: float,
-    at: Tensor,
-    random: np.random.Generator,
+    confidence: Floats, correct: Booleans, example: Integers, smoothed: _Smoothed, random: Generator
 ) -> Floats:
     """Where the accuracy lies on resampled examples, (2, T): the runs of an example come and go together."""
     _, number = np.unique(example, return_inverse=True)
@@ -141,12 +141,12 @@ def _interval(
     right = sparse.csr_array((correct.astype(np.float64), (number, place)), shape)
     drawn = random.multinomial(examples, np.full(examples, 1 / examples), DRAWS)
     weight = torch.from_numpy(np.concatenate([drawn @ right, drawn @ all_of]))
-    hits, mass = _smoothed(torch.from_numpy(kept / _CELLS), weight, width, at).chunk(2)
+    hits, mass = smoothed(torch.from_numpy(kept / _CELLS), weight).chunk(2)
     return _ends(hits / (mass + SOFTENING))
 
 
 def _consistency_band(
-    confidence: Tensor, width: float, at: Tensor, random: np.random.Generator
+    confidence: Tensor, smoothed: _Smoothed, random: Generator
 ) -> tuple[Floats, Floats]:
     """The curve that a calibrated model is expected to have, (T,), and where it lies, (2, T)."""
     cell = (confidence * _CELLS).round().long()
@@ -156,6 +156,6 @@ def _consistency_band(
     count = torch.bincount(place, minlength=len(kept)).double()
     expected = torch.bincount(place, confidence, minlength=len(kept))
     weight = torch.cat([drawn, torch.stack([expected, count])])
-    *hits, mean, mass = _smoothed(kept / _CELLS, weight, width, at)
+    *hits, mean, mass = smoothed(kept / _CELLS, weight)
     below = mass + SOFTENING
     return (mean / below).numpy(), _ends(torch.stack(hits) / below)

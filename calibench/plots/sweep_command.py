@@ -3,7 +3,6 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Annotated, Any, NamedTuple
 
@@ -12,7 +11,7 @@ from calibench.ground.output import loading
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.reading import read_results
-from calibench.leaderboard.records import Record
+from calibench.leaderboard.records import Record, Settings
 from calibench.leaderboard.table import implied_by, keys_of, value_at
 from calibench.plots.picture import Picture
 from calibench.plots.request import Keys, of_keys
@@ -57,11 +56,7 @@ def points(
     Raises:
         ValueError: If fewer than two values of the key are there.
     """
-    varied = [
-        (record, x, names)
-        for record in records
-        for x, names in _values(record, key, tuple(calibrators))
-    ]
+    varied = [(of, x, names) for of in records for x, names in _values(of, key, calibrators)]
     if len({x for _, x, _ in varied}) < 2:
         known = {_plain(name) for record in records for name in record.settings}
         said = f"; it is {varied[0][1]} in all of them" if varied else near_matches(key, known)
@@ -82,8 +77,8 @@ def _plain(key: str) -> str:
 
 
 def _values(
-    record: Record, key: str, calibrators: tuple[str, ...]
-) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    record: Record, key: str, calibrators: Sequence[str]
+) -> Iterator[tuple[Any, Sequence[str]]]:
     """The values of a key in a run, each with the calibrators after which it is seen."""
     if not key.startswith(_CALIBRATOR):
         found = {_plain(name): value for name, value in record.settings.items()}
@@ -100,17 +95,13 @@ def _values(
 
 def _series(records: Sequence[Record], key: str) -> list[str]:
     """Labels of the runs by all that they have in their configurations but the key and the seed."""
-    rest = [
-        {name: value for name, value in record.settings.items() if _plain(name) != _plain(key)}
-        for record in records
-    ]
-    alike = [
-        (*record.cell[:3], repr(sorted(own.items())))
-        for record, own in zip(records, rest, strict=True)
-    ]
-    first = {group: alike.index(group) for group in dict.fromkeys(alike)}
-    labels = row_labels([(records[at].cell.loss, str(at), rest[at]) for at in first.values()])
-    named = dict(zip(first, labels, strict=True))
+    alike: list[tuple[str, ...]] = []
+    rest: dict[tuple[str, ...], tuple[str, str, Settings]] = {}
+    for record in records:
+        own = {k: value for k, value in record.settings.items() if _plain(k) != _plain(key)}
+        alike.append((*record.cell[:3], repr(sorted(own.items()))))
+        rest.setdefault(alike[-1], (record.cell.loss, str(len(alike) - 1), own))
+    named = dict(zip(rest, row_labels(list(rest.values())), strict=True))
     if len({record.cell[:2] for record in records}) == 1:
         return [named[group] for group in alike]
     return [f"{group[0]} {group[1]} {named[group]}" for group in alike]
@@ -126,8 +117,7 @@ def lines_of(points: Sequence[Point], metric: Column) -> ValuesOfLines:
     for point in points:
         if point.column.after(RAW) == metric:
             found[point.series, point.column.calibrator][point.x].append(point.value)
-    numeric = all(_is_number(point.x) for point in points)
-    order = float if numeric else str
+    order = float if all(_is_number(point.x) for point in points) else str
     return {of: dict(sorted(xs.items(), key=lambda x: order(x[0]))) for of, xs in found.items()}
 
 
@@ -167,27 +157,16 @@ def _is_number(value: Any) -> bool:
 METRICS = ("nll", "ece", "adaptive_ece", "classwise_ece", "error")
 
 
-@dataclass(frozen=True)
-class Lines:
-    """What the lines of a picture over a varied key are.
-
-    Attributes:
-        x: A key as on the command line of `fit`; calibrators.NAME.ARGUMENT for one of a calibrator.
-        metrics: Columns of the leaderboard.
-        calibrator: Also after these calibrators, where the metric can change by them.
-        losses: Only runs with these losses.
-        key: Only runs of these keys.
-    """
-
-    x: Annotated[str, "KEY"]
-    metrics: Annotated[tuple[str, ...], "COLUMN"] = METRICS
-    calibrator: Annotated[tuple[str, ...], "NAME"] = ()
-    losses: Annotated[tuple[str, ...], "LOSS"] = ()
-    key: Keys = ()
-
-
 def plot_sweep(
-    results: ResultsFolder = "results", *, output: PictureFile, shown: Lines, width: Width = None
+    results: ResultsFolder = "results",
+    *,
+    output: PictureFile,
+    x: Annotated[str, "KEY"],
+    metrics: Annotated[tuple[str, ...], "COLUMN"] = METRICS,
+    calibrator: Annotated[tuple[str, ...], "NAME"] = (),
+    losses: Annotated[tuple[str, ...], "LOSS"] = (),
+    key: Keys = (),
+    width: Width = None,
 ) -> int:
     """Draw metrics over the values of a key of the configuration, for instance one that the `grid` of a suite varies.
 
@@ -197,7 +176,11 @@ def plot_sweep(
     Args:
         results: Folder of runs, or a store.
         output: The picture.
-        shown: What its lines are.
+        x: A key as on the command line of `fit`; calibrators.NAME.ARGUMENT for one of a calibrator.
+        metrics: Columns of the leaderboard.
+        calibrator: Also after these calibrators, where the metric can change by them.
+        losses: Only runs with these losses.
+        key: Only runs of these keys.
         width: Its width in a paper.
 
     Examples:
@@ -207,28 +190,24 @@ def plot_sweep(
         calibench plot sweep results/ --x data.train_fraction --losses FocalLoss CrossEntropyLoss -o shares.pdf
         calibench plot sweep results/ --x calibrators.AdaptiveTemperatureScaling.n_bins --metrics ece -o ats_bins.png
     """
-    metrics = [Column.parse(text) for text in shown.metrics]
-    records = [
-        record
-        for record in of_keys(read_results(results), shown.key).records
-        if not shown.losses or record.cell.loss in shown.losses
-    ]
+    columns = [Column.parse(text) for text in metrics]
+    chosen = of_keys(read_results(results), key).records
+    records = [record for record in chosen if not losses or record.cell.loss in losses]
     if not records:
         raise ValueError(f"{results} holds no such finished run.")
-    found = points(records, shown.x, metrics, [RAW, *shown.calibrator])
-    lines = {metric: lines_of(found, metric) for metric in metrics}
-    drawn = [metric for metric in metrics if lines[metric]]
-    if not drawn:
-        raise ValueError(f"the runs have none of {', '.join(map(str, metrics))}.")
+    found = points(records, x, columns, [RAW, *calibrator])
+    lines = {column: of for column in columns if (of := lines_of(found, column))}
+    if not lines:
+        raise ValueError(f"the runs have none of {', '.join(map(str, columns))}.")
     with loading():
-        figure, grid = panels(len(drawn), columns=3)
-    for axes, metric in zip(grid, drawn, strict=True):
-        draw_lines(axes, lines[metric], x=shown.x, y=metric.title, scale=metric.info.scale)
+        figure, grid = panels(len(lines), columns=3)
+    for axes, (column, of) in zip(grid, lines.items(), strict=True):
+        draw_lines(axes, of, x=x, y=column.title, scale=column.info.scale)
     legend_below(figure, grid)
     numbers = [
-        {"series": series, shown.x: x, "seed": seed, "metric": str(column.after(RAW)),
-         "calibrator": column.calibrator, "value": value}
-        for series, x, seed, column, value in found
+        {"series": one.series, x: one.x, "seed": one.seed, "metric": str(one.column.after(RAW)),
+         "calibrator": one.column.calibrator, "value": one.value}
+        for one in found
     ]  # fmt: skip
     Picture(figure, numbers).write(output, width=width)
     return 0

@@ -51,8 +51,7 @@ def write_report(
     if is_site(output):
         return write_site(read, page, title=name, **how)
     if len(read.records) > RUNS_OF_A_PAGE and len({run.cell.benchmark for run in read.records}) > 1:
-        pages = page.with_suffix("")
-        return write_benchmarks(read, page, pages, title=name, linked=False, **how)
+        return write_benchmarks(read, page, page.with_suffix(""), title=name, **how)
     content = report_content(read, title=name, n_bins=bins, processes=processes)
     write_output(page, render_page(content).encode())
     return 1
@@ -101,14 +100,14 @@ def report(
     check_output(output)
     page = Path(output)
     if is_site(output) and page.is_file():
-        advice = "name a folder, or a page that ends in .html"
-        raise ValueError(f"`--output {page}` is a file: {advice}.")
+        raise ValueError(
+            f"`--output {page}` is a file: name a folder, or a page that ends in .html."
+        )
     count = write_report(results, output, title=title, bins=bins, processes=cores())
     if is_site(output):
-        said = f"{page / 'index.html'} ({count} pages)"
+        say(f"{page / 'index.html'} ({count} pages)")
     elif count == 1:
-        said = f"{page} ({page.stat().st_size / 1e6:.1f} MB)"
+        say(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")
     else:
-        said = f"{page} ({count} pages, the others in {page.with_suffix('')})"
-    say(said)
+        say(f"{page} ({count} pages, the others in {page.with_suffix('')})")
     return 0

@@ -107,8 +107,8 @@ def _notes(of: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _columns(read: Results) -> list[Column]:
-    keys = {key for record in read.records for key in record.values}
-    seen, scored = {key.metric for key in keys}, {key.metric for key in keys if key.score}
+    seen = {key.metric for key in read.keys}
+    scored = {key.metric for key in read.keys if key.score}
     shown = [name for name in METRICS if name in seen and name not in COSTS]
     columns = [
         Column(metric, group, calibrator)

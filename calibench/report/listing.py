@@ -4,14 +4,14 @@ The figures and tables of the papers have their one home here, each with the com
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated
+from typing import Annotated, Any
 
 from calibench.config import available, read_yaml
 from calibench.data.source import sources
@@ -67,8 +67,7 @@ def listed(kind: str | None) -> Mapping[str, str]:
         return {one.title: "\n".join((one.shows, *one.commands)) for one in exhibits()}
     if kind in ("benchmarks", *SHELVES):
         shelf = "" if kind == "benchmarks" else f"{kind}/"
-        found = {name: path for name, path in available().items() if name.startswith(shelf)}
-        return {name: _header(path) for name, path in found.items()}
+        return {n: _header(path) for n, path in available().items() if n.startswith(shelf)}
     if kind == "datasets":
         return {name: source.about for name, source in sources().items()}
     if kind == "plots":
@@ -127,7 +126,9 @@ class Exhibit:
 @cache
 def exhibits() -> tuple[Exhibit, ...]:
     """All of them, paper by paper: the tables with published numbers, then what `exhibits.yaml` names."""
-    return tuple(found for paper in PAPERS for found in (*_tables(paper), *_others(paper)))
+    text = files(__package__).joinpath("exhibits.yaml").read_text(encoding="utf-8")
+    named = read_yaml(text)
+    return tuple(found for paper in PAPERS for found in _exhibits_of(paper, named[paper]))
 
 
 def answered_by(command: str) -> list[Exhibit]:
@@ -138,10 +139,9 @@ def answered_by(command: str) -> list[Exhibit]:
     ]
 
 
-def _tables(paper: str) -> Iterator[Exhibit]:
+def _exhibits_of(paper: str, named: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
     numbers = load(paper)
-    written = {one.number for one in _others(paper) if one.kind == "table"}
-    tables = {one.table for one in numbers} - written
+    tables = {one.table for one in numbers} - {str(item.get("table")) for item in named}
     for table in sorted(tables, key=lambda name: (len(name), name)):
         own = [one for one in numbers if one.table == table]
         metrics = dict.fromkeys(one.measure for one in own)
@@ -149,10 +149,6 @@ def _tables(paper: str) -> Iterator[Exhibit]:
         shows = f"{', '.join(metrics)} on {', '.join(datasets)}"
         command = f"calibench reproduce {paper} --table {table} --results RESULTS"
         yield Exhibit(paper, "table", table, shows, (command,))
-
-
-def _others(paper: str) -> Iterator[Exhibit]:
-    content = read_yaml(files(__package__).joinpath("exhibits.yaml").read_text(encoding="utf-8"))
-    for item in content[paper]:
+    for item in named:
         kind = "figure" if "figure" in item else "table"
         yield Exhibit(paper, kind, str(item[kind]), item["shows"], tuple(item["commands"]))

@@ -12,12 +12,7 @@ _SCRIPTS = ("format.js", "table.js", "chart.js", "views.js", "heat_map.js", "mai
 
 
 def render_page(content: Mapping[str, Any], top: str = "") -> str:
-    """The HTML page of a report's content, in which names are text wherever they appear.
-
-    Args:
-        content: See `report_content`.
-        top: HTML that stands below the title.
-    """
+    """The HTML page of a `report_content`, in which names are text; the HTML `top` stands below the title."""
     from markupsafe import Markup
 
     return filled(

@@ -42,12 +42,10 @@ def pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Jso
 
 def _diagram(scores: ExampleScores, n_bins: int) -> Json:
     diagram = scores.reliability(n_bins)
+    shown = ("confidence", "accuracy", "low", "high")
     return {
         "count": diagram.count.tolist(),
-        "confidence": shorts(diagram.confidence),
-        "accuracy": shorts(diagram.accuracy),
-        "low": shorts(diagram.low),
-        "high": shorts(diagram.high),
+        **{name: shorts(getattr(diagram, name)) for name in shown},
         "calibrated": [shorts(diagram.calibrated_low), shorts(diagram.calibrated_high)],
         "ece": diagram.text.splitlines()[0],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,6 @@ from calibench.runs import (
     with_present_calibrators,
     write_output,
 )
-from calibench.runs.files import Json
 from calibench.store.adding import public_config
 from calibench.tables.evaluation import table_of
 
@@ -56,7 +56,9 @@ class RunPage:
     @property
     def facts(self) -> dict[str, str]:
         """Date, commit, test size and command."""
-        made, status = _json(self.record, "environment.json"), _json(self.record, "status.json")
+        folder = self.record.folder
+        made = json_or_nothing(f"{folder}/environment.json")
+        status = json_or_nothing(f"{folder}/status.json")
         size = (status.get("examples") or {}).get("test") or _test_size(self.record)
         return {
             "Date": str(status.get("finished") or status.get("time") or UNKNOWN),
@@ -70,10 +72,6 @@ class RunPage:
         """The resolved configuration, as YAML, without paths of the machine; empty where the run has none."""
         file = Path(self.record.folder) / "config.yaml"
         return public_config(file).decode() if file.is_file() else ""
-
-
-def _json(record: Record, name: str) -> Json:
-    return json_or_nothing(Path(record.folder) / name)
 
 
 def _test_size(record: Record) -> int:
@@ -99,23 +97,16 @@ def write_site(read: Results, site: Path, *, title: str, bins: int, processes: i
 
 
 def write_benchmarks(
-    read: Results,
-    index: Path,
-    folder: Path,
-    *,
-    title: str,
-    bins: int,
-    processes: int,
-    linked: bool = True,
+    read: Results, index: Path, folder: Path, *, title: str, bins: int, processes: int
 ) -> int:
     """Write a page for each benchmark into a folder of its name below `folder`, and an index of them.
 
-    The pages link to those of their runs if these are written, too (`linked`). Returns how many pages there are.
+    Beside the index of a site, they link to the pages of their runs. Returns how many pages there are.
     """
-    by_benchmark: dict[str, list[RunPage]] = {}
+    by_benchmark = defaultdict[str, list[RunPage]](list)
     for record in read.records:
-        by_benchmark.setdefault(record.cell.benchmark, []).append(RunPage(record))
-    links, answers = {}, {}
+        by_benchmark[record.cell.benchmark].append(RunPage(record))
+    links, answers, linked = {}, {}, index.parent == folder
     for name, pages in by_benchmark.items():
         problems = [problem for problem in read.problems if problem.cell.benchmark == name]
         own = replace(read, records=[page.record for page in pages], problems=problems)
@@ -140,17 +131,12 @@ def _summary(pages: Sequence[RunPage]) -> dict[str, str]:
     """Date, commit and test size of the runs of a benchmark, and how they are made again."""
     facts = [page.facts for page in pages]
     cells = [page.record.cell for page in pages]
-    losses = list(dict.fromkeys(cell.loss for cell in cells))
-
-    def together(key: str) -> str:
-        values = sorted({fact[key] for fact in facts})
-        return values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}"
-
-    return {
-        "Runs": f"{len(pages)}: {len(losses)} losses, {len({cell.seed for cell in cells})} seeds",
-        **{key: together(key) for key in ("Date", "Commit", "Test size")},
-        "Command": shlex.join(["calibench", "sweep", cells[0].benchmark]),
-    }
+    losses, seeds = {cell.loss for cell in cells}, {cell.seed for cell in cells}
+    found = {"Runs": f"{len(pages)}: {len(losses)} losses, {len(seeds)} seeds"}
+    for key in ("Date", "Commit", "Test size"):
+        values = {fact[key] for fact in facts}
+        found[key] = " to ".join(sorted({min(values), max(values)}))
+    return {**found, "Command": shlex.join(["calibench", "sweep", cells[0].benchmark])}
 
 
 def _write_run(site: Path, page: RunPage, bins: int) -> None:
@@ -161,8 +147,8 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
             drawn[f"{kind}.svg"] = f"{about}. {page.title}."
     if page.config:
         write_output(folder / "config.yaml", page.config.encode())
-    metrics = with_present_calibrators(_json(page.record, "metrics.json"))
-    grid = table_of(metrics)
+    metrics = json_or_nothing(f"{page.record.folder}/metrics.json")
+    grid = table_of(with_present_calibrators(metrics))
     rows = [
         [one if isinstance(one, str) else f"{one.text}{one.mark}" for one in row]
         for row in grid.rows

@@ -17,6 +17,7 @@ from calibench.statistics.seeds import LEVEL
 _ONE_SIDED = 0.5  # share of its error from which a model is over- or underconfident as a whole
 
 RAW = "raw"
+TS = "TemperatureScaling"
 TEST = "test"
 VAL = "val"
 CROSS_FITTED = "nll_cross_fitted"

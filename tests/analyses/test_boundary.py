@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.analyses import boundary
+from calibench.analyses.arguments import Training
 from calibench.analyses.boundary import (
     WINDOW,
     boundary_points,
@@ -43,11 +44,12 @@ def test_without_a_boundary_there_is_no_slope() -> None:
 
 
 def test_a_network_learns_the_moons() -> None:
-    found = trained("ce", CrossEntropyLoss(), 1, epochs=150, lr=0.02, noise=0.2)
+    how = Training(epochs=150, lr=0.02, noise=0.2)
+    found = trained("ce", CrossEntropyLoss(), 1, how)
     assert found.error < 0.06
     assert 0 < found.ece < 0.1
     assert found.slope > 0.5
-    again = trained("ce", CrossEntropyLoss(), 1, epochs=150, lr=0.02, noise=0.2)
+    again = trained("ce", CrossEntropyLoss(), 1, how)
     assert (again.error, again.ece, again.slope) == (found.error, found.ece, found.slope)
     assert torch.equal(moons(10, noise=0.2, seed=3)[0], moons(10, noise=0.2, seed=3)[0])
 

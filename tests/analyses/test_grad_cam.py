@@ -33,8 +33,9 @@ from calibench.data.fakes import SQUARE, corner
 from calibench.data.images.chest_xray14 import FINDINGS
 from calibench.data.images.decode import decode_images, fitted
 from calibench.ground.errors import UsageError
+from calibench.losses import CrossEntropyLoss
 from calibench.runs import Predictions, Run
-from calibench.training.trained import trained_network
+from calibench.training.trained import Trained, trained_network
 from tests.data.fakes import incomplete_chest_xrays
 
 # Each network with its last feature map and its linear layer, as its own code has them.
@@ -204,9 +205,10 @@ def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
     ]
     places = _places(boxes, data, (32, 32))
     assert len(places) == int((data.splits.test.target == 1).sum())  # and none of the other splits
-    assert summary(list(_found(network, data, "features", places, "")))["pointing game"] >= 0.9
+    trained = Trained(network, CrossEntropyLoss(), data)
+    assert summary(list(_found(trained, "features", places, "")))["pointing game"] >= 0.9
     moved = {key: (place + 16) % 32 for key, place in places.items()}
-    assert summary(list(_found(network, data, "features", moved, "")))["pointing game"] < 0.1
+    assert summary(list(_found(trained, "features", moved, "")))["pointing game"] < 0.1
 
 
 def test_plot_grad_cam_draws_runs_and_measures_boxes(

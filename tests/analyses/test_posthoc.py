@@ -230,10 +230,10 @@ def test_sizes_give_learning_curves(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "PHI of NLL over raw by number of validation examples" in shown
     assert (tmp_path / "out" / "learning_curves.svg").is_file()
     with pytest.raises(ValueError, match="the largest has 200"):
-        command.benchmark(
-            [str(tmp_path / "pairs")],
-            PosthocSettings(Reader(), metrics=METRICS, sizes=(500,)),
-            tmp_path / "out",
+        command.posthoc(
+            (str(tmp_path / "pairs"),),
+            asked=PosthocSettings(Reader(), metrics=METRICS, sizes=(500,)),
+            output=tmp_path / "out",
         )
 
 

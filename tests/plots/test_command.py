@@ -35,6 +35,7 @@ from calibench.plots.reliability import draw_reliability, reliability
 from calibench.plots.request import Request, Shown
 from calibench.plots.smooth_reliability import smooth_reliability
 from calibench.plots.style import legend_below
+from calibench.tables.text import rows_csv
 from tests.run_folders import metric_rows, settings_of, write_predictions, write_run
 
 
@@ -218,7 +219,7 @@ def test_heat_map_and_bars_show_every_calibrator(tmp_path: Path) -> None:
     picture = KINDS["bars"](Request(tables, column))
     (axes,) = picture.figure.axes
     assert axes.get_legend_handles_labels()[1] == ["raw", "TS", "ATS"]
-    numbers = list(csv.DictReader(picture.csv.splitlines()))
+    numbers = list(csv.DictReader(rows_csv(picture.numbers).splitlines()))
     assert [row["calibrator"] for row in numbers[:2]] == ["raw", "TemperatureScaling"]
     assert [float(row["mean"]) for row in numbers[:2]] == [0.2, 0.01]  # fractions
 

@@ -3,10 +3,9 @@
 import io
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -275,20 +274,7 @@ EXAMPLES = 13
 TOLERANCE = 1e-8
 
 
-class _Rank(NamedTuple):
-    """What one process needs: the loss, what one process gives, its number, and where the processes meet."""
-
-    subject: Subject
-    value: float
-    gradient: list[list[float]]
-    rank: int
-    processes: int
-    file: str
-
-
-def shards(processes: int) -> list[list[int]]:
-    """Rows of each process: unequal, and with empty shards."""
-    return [[1] * (processes - 1) + [EXAMPLES - processes + 1], [0] * (processes - 1) + [EXAMPLES]]
+_Expected = tuple[float, list[list[float]]]  # the value of one process, and its gradient
 
 
 def in_processes(subject: Subject, *, processes: int) -> CheckAnswer:
@@ -296,41 +282,46 @@ def in_processes(subject: Subject, *, processes: int) -> CheckAnswer:
     value, gradient = value_and_gradient(subject.live(), *batch(EXAMPLES))
     expected = value.item(), gradient.tolist()
     with TemporaryDirectory() as folder:
-        file = str(Path(folder) / "meeting")
-        ranks = [_Rank(subject, *expected, rank, processes, file) for rank in range(processes)]
-        answers = list(spread(_one_rank, ranks, processes=processes, imports=(__name__,)))
-    return next((answer for answer in answers if not answer[0]), (True, ""))
+        of_rank = partial(_one_rank, subject, expected, processes, f"{folder}/meeting")
+        answers = spread(of_rank, range(processes), processes=processes, imports=(__name__,))
+        return next((answer for answer in list(answers) if not answer[0]), (True, ""))
 
 
-def _one_rank(task: _Rank) -> CheckAnswer:
+def _one_rank(
+    subject: Subject, expected: _Expected, processes: int, file: str, rank: int
+) -> CheckAnswer:
     use_threads(1)
     dist.init_process_group(
-        "gloo", init_method=f"file://{task.file}", rank=task.rank, world_size=task.processes,
-        timeout=timedelta(minutes=2),
+        "gloo", init_method=f"file://{file}", rank=rank, world_size=processes, timeout=timedelta(minutes=2),
     )  # fmt: skip
     try:
-        return _answer(task)
+        return _answer(subject, expected, processes, rank)
+    except Exception as error:  # a user's loss may raise anything
+        return raised(error)
     finally:
         dist.destroy_process_group()
 
 
-def _answer(task: _Rank) -> CheckAnswer:
+def _answer(subject: Subject, expected: _Expected, processes: int, rank: int) -> CheckAnswer:
     """This process's answer; every process gathers before its loss can fail, so that none waits for another."""
     logits, target = batch(EXAMPLES)
-    gradient = torch.tensor(task.gradient, dtype=torch.float64)
+    value, gradient = expected[0], torch.tensor(expected[1], dtype=torch.float64)
     gathered = []
-    for sizes in shards(task.processes):
-        mine = slice(sum(sizes[: task.rank]), sum(sizes[: task.rank + 1]))
+    for first in (1, 0):  # rows of all processes but the last: unequal shards, then empty ones
+        sizes = [first] * (processes - 1) + [EXAMPLES - first * (processes - 1)]
+        mine = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
         own = logits[mine].clone().requires_grad_()
         gathered.append((own, gradient[mine], gather_batch(own, target[mine], sizes=sizes)))
-    try:
-        for own, expected, rows in gathered:
-            value = task.subject.live()(*rows)
-            (ours,) = torch.autograd.grad(value, own)
-            off = (ours / task.processes - expected).flatten().abs().tolist()
-            gap = max([abs(value.item() - task.value), *off])  # a shard may be empty
-            if gap > TOLERANCE:
-                return False, f"{task.processes} processes differ from one by {gap:.1e}"
-    except Exception as error:  # a user's loss may raise anything
-        return False, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    for own, of_one, rows in gathered:
+        found = subject.live()(*rows)
+        (ours,) = torch.autograd.grad(found, own)
+        off = (ours / processes - of_one).flatten().abs().tolist()
+        gap = max([abs(found.item() - value), *off])  # a shard may be empty
+        if gap > TOLERANCE:
+            return False, f"{processes} processes differ from one by {gap:.1e}"
     return True, ""
+
+
+def raised(error: Exception) -> CheckAnswer:
+    """The answer where a loss raises something."""
+    return False, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -11,13 +11,7 @@ from typing import Any
 import torch
 
 from calibench.analyses.audit import checks
-from calibench.analyses.audit.checks import (
-    CheckAnswer,
-    Subject,
-    batch,
-    in_processes,
-    value_and_gradient,
-)
+from calibench.analyses.audit.checks import CheckAnswer, Subject, in_processes
 from calibench.analyses.audit.propriety import proper
 from calibench.config import Config
 from calibench.ground.bar import with_progress
@@ -70,7 +64,7 @@ def answer(check: Check, subject: Subject) -> CheckAnswer:
     try:
         return check.answer(subject)
     except Exception as error:  # a user's loss may raise anything
-        return False, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return checks.raised(error)
 
 
 REPEATS, CALLS = 15, 10
@@ -84,10 +78,10 @@ def cost(subject: Subject) -> float:
 
 
 def _seconds(loss: CalibrationLoss) -> float:
-    logits, target = batch(128)
+    logits, target = checks.batch(128)
     begin = time.process_time()
     for _ in range(CALLS):
-        value_and_gradient(loss, logits.to(torch.float32), target)
+        checks.value_and_gradient(loss, logits.to(torch.float32), target)
     return time.process_time() - begin
 
 
@@ -108,6 +102,12 @@ class Audit:
         answers = self.answers.items()
         return [check for check, (holds, _) in answers if check.wanted and holds is False]
 
+    @property
+    def words(self) -> list[str]:
+        """The answers in words, a fault marked."""
+        faults, answers = self.faults, self.answers.items()
+        return [f"{WORDS[holds]}{' (!)' * (check in faults)}" for check, (holds, _) in answers]
+
     def as_json(self) -> dict[str, Any]:
         """The answers by question, with what was seen."""
         answers = self.answers.items()
@@ -115,37 +115,28 @@ class Audit:
         return {"loss": self.name, "cost": self.cost, "faults": len(self.faults), "answers": found}
 
 
-def page_of_one(audit: Audit) -> Grid:
-    """The questions about one loss, one a row; what was seen where the answer is no stands below."""
-    rows = [[check.question, _word(audit, check)] for check in audit.answers]
-    answers = audit.answers.items()
+def page_of(audits: Sequence[Audit]) -> Grid:
+    """A row for each loss, or for each question about a single one, with what was seen where the answer is no."""
+    first, *others = audits
+    cost = "cost: CPU time of value and gradient in multiples of cross-entropy's, 128 examples, float32"
+    footer = "(!): a fault; the other noes are properties to know"
+    if others:
+        names = [Heading(check.name, left=True) for check in first.answers]
+        columns = [*headings("loss"), *names, Heading("cost")]
+        lines = [[audit.name, *audit.words, f"{audit.cost:.2f}"] for audit in audits]
+        return Grid("Audit of losses", columns, lines, [cost, footer])
+    rows = [[check.question, word] for check, word in zip(first.answers, first.words, strict=True)]
+    answers = first.answers.items()
     seen = [f"{check.name}: {what}" for check, (holds, what) in answers if what and not holds]
     columns = [*headings(""), Heading("", left=True)]
-    return Grid(f"Audit of {audit.name}", columns, rows, [*seen, *_footer([audit])])
+    return Grid(
+        f"Audit of {first.name}", columns, rows, [*seen, f"{cost}: {first.cost:.2f}", footer]
+    )
 
 
-def page_of_many(audits: Sequence[Audit]) -> Grid:
-    """A row for each loss, a column for each question."""
-    checks = list(audits[0].answers)
-    of_checks = [Heading(check.name, left=True) for check in checks]
-    rows = [
-        [audit.name, *(_word(audit, check) for check in checks), f"{audit.cost:.2f}"]
-        for audit in audits
-    ]
-    columns = [*headings("loss"), *of_checks, Heading("cost")]
-    return Grid("Audit of losses", columns, rows, _footer(audits))
-
-
-def _word(audit: Audit, check: Check) -> str:
-    return WORDS[audit.answers[check][0]] + (" (!)" if check in audit.faults else "")
-
-
-def _footer(audits: Sequence[Audit]) -> list[str]:
-    costs = f": {audits[0].cost:.2f}" if len(audits) == 1 else ""
-    return [
-        f"cost: CPU time of value and gradient in multiples of cross-entropy's, 128 examples, float32{costs}",
-        "(!): a fault; the other noes are properties to know",
-    ]
+def audited(subject: Subject) -> Audit:
+    """The audit of one loss."""
+    return Audit(subject.name, {check: answer(check, subject) for check in CHECKS}, cost(subject))
 
 
 def study(blocks: Mapping[str, Config], output: Path | None) -> int:
@@ -154,7 +145,7 @@ def study(blocks: Mapping[str, Config], output: Path | None) -> int:
     for subject in subjects:
         subject.new()  # a wrong argument is refused before anything is measured
     found = list(with_progress(map(audited, subjects), len(subjects), "audit"))
-    page = page_of_one(found[0]) if len(found) == 1 else page_of_many(found)
+    page = page_of(found)
     show(page)
     if output is not None:
         if output.suffix == ".json":
@@ -162,8 +153,3 @@ def study(blocks: Mapping[str, Config], output: Path | None) -> int:
         else:
             write_output(output, markdown(page).encode())
     return int(any(audit.faults for audit in found))
-
-
-def audited(subject: Subject) -> Audit:
-    """The audit of one loss."""
-    return Audit(subject.name, {check: answer(check, subject) for check in CHECKS}, cost(subject))

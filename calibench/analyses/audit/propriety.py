@@ -7,13 +7,7 @@ import torch
 from torch import Tensor
 
 from calibench.analyses.audit import checks
-from calibench.analyses.audit.checks import (
-    ROWS,
-    CheckAnswer,
-    Subject,
-    resting_places,
-    value_and_gradient,
-)
+from calibench.analyses.audit.checks import ROWS, CheckAnswer, Subject, value_and_gradient
 from calibench.losses import CalibrationLoss
 
 CLASSES = (2, 3, 4, 5)
@@ -55,9 +49,10 @@ def proper(subject: Subject) -> CheckAnswer:
         downhill = steepest.gradient / steepest.gradient.norm().clamp(min=1e-300)
         below = [steepest.posterior.log() - step * downhill for step in STEPS]
         # sharper and calmer points, none, and where training came to rest
-        logits, ends = of_batch.posterior.log(), [probs for _, probs in resting_places(subject)]
+        logits = of_batch.posterior.log()
+        ends = torch.stack([probs for _, probs in checks.resting_places(subject)])
         far = [*(logits / t for t in TEMPERATURES), torch.zeros_like(logits)]
-        far.append(torch.stack(ends).clamp(min=1e-12).log())
+        far.append(ends.clamp(min=1e-12).log())
         lower = _has_lower(of_batch, far) or _has_lower(steepest, below)
     there_is_none = steepest.size <= (SEPARABLE if alone else COUPLED)
     if there_is_none:

@@ -22,6 +22,7 @@ from calibench.evaluation.fitting import predicted_log_probabilities
 from calibench.evaluation.further_metrics import LabelledSet, further_numbers, import_metrics
 from calibench.evaluation.scoring import values
 from calibench.evaluation.settings import calibrator_of
+from calibench.ground.arrays import Integers
 from calibench.ground.family import load_plugins
 from calibench.ground.threads import use_threads
 from calibench.ground.version import __version__
@@ -34,7 +35,6 @@ BINS = 15
 
 Row = dict[str, Any]
 Block = Mapping[str, Any]
-Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,9 @@ class CalibratorFit:
     """What is fitted and scored.
 
     Attributes:
-        source: The predictions.
-        calibrator: Name of a calibrator, or `raw`.
+        calibrator: Its name, or `raw`.
         repeat: Number of the random split, or of the random draw of `size` examples, from 0.
         size: Number of examples to fit on; 0 for all there are.
-        metrics: Names of what is computed.
         further: Metrics beyond the panel, as blocks `{class_path, init_args}`.
         also: Names that are calibrators of other packages.
     """
@@ -119,7 +117,7 @@ def _parts(cell: CalibratorFit) -> tuple[Predictions, Predictions]:
     return _rows(first, order[: cell.size or half]), _rows(first, order[half:])
 
 
-def _rows(part: Predictions, rows: Indices) -> Predictions:
+def _rows(part: Predictions, rows: Integers) -> Predictions:
     return Predictions(part.logits[rows], part.target[rows], part.metadata)
 
 
@@ -194,7 +192,6 @@ def _read(path: Path) -> list[Row]:
         return [row for row in reader if None not in row.values() and None not in row]
 
 
-_UNCALIBRATED = "Base-model"
 _METRICS = {"brier": "brier", "logloss": "nll", "ece-15": "ece"}
 
 
@@ -209,7 +206,7 @@ def write_arena(rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
     for row in rows:
         if str(row["size"]) == "0" and str(row["repeat"]) == "0":
             kind = "binary" if str(row["classes"]) == "2" else "multiclass"
-            name = _UNCALIBRATED if row["calibrator"] == RAW else row["calibrator"]
+            name = "Base-model" if row["calibrator"] == RAW else row["calibrator"]
             tables.setdefault((kind, name), []).append(_of_arena(row, name, kind))
     for (kind, name), lines in tables.items():
         file = folder / kind / f"{name.replace(':', '-').replace('/', '-')}.csv"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from calibench.analyses.posthoc.sources import PosthocSettings, check_sources, sources
+from calibench.analyses.posthoc.sources import PosthocSettings, check_sources
+from calibench.analyses.posthoc.sources import sources as known_sources
 from calibench.calibrators.names import calibrator_named, listed_calibrators
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
@@ -20,15 +20,13 @@ from calibench.ground.verb import Option
 from calibench.metrics import METRIC_CLASSES, PANEL, TABLE
 from calibench.runs import write_output
 from calibench.runs.lock import held
-from calibench.statistics.number import RAW
+from calibench.statistics.number import RAW, TS
 from calibench.tables.terminal import show
 from calibench.tables.text import markdown
 from calibench.tables.titles import TEST_METRICS, direction, metric_named
 
 if TYPE_CHECKING:
     from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile, Row
-
-TS = "TemperatureScaling"
 
 
 def posthoc(
@@ -62,25 +60,9 @@ def posthoc(
     seconds.svg and, with --sizes, learning_curves.svg, each with its numbers beside it as .csv.
     """
     check_sources(sources)
-    asked = replace(asked, metrics=_metrics(asked.metrics))
-    benchmark(sources, asked, output)
-    return 0
-
-
-def _metrics(names: Sequence[str]) -> tuple[str, ...]:
-    chosen = [name for one in names for name in (TEST_METRICS if one == "all" else (one,))]
+    chosen = [name for one in asked.metrics for name in (TEST_METRICS if one == "all" else (one,))]
     for name in chosen:
         METRIC_CLASSES.check(name)
-    return tuple(dict.fromkeys(map(metric_named, chosen)))
-
-
-def benchmark(source_names: Sequence[str], asked: PosthocSettings, output: Path) -> None:
-    """Compute what is missing, print the tables, write tables and pictures.
-
-    Raises:
-        ValueError: For a mistake in the files.
-        ExpectedFailure: If there are no predictions, or a worker process died.
-    """
     calibrators = [RAW, TS, *listed_calibrators(asked.calibrators)]
     with loading():
         from calibench.analyses.posthoc import cells
@@ -91,8 +73,8 @@ def benchmark(source_names: Sequence[str], asked: PosthocSettings, output: Path)
         calibrator_named(name)  # what is not there is said before anything is computed
     for name in asked.also:
         peer(name)
-    found = sources(source_names, asked.reader)
-    metrics, further = _asked(asked.metrics)
+    found = known_sources(sources, asked.reader)
+    metrics, further = _metrics(list(map(metric_named, chosen)))
     # one split where val and test are given, else random halves; each size as often as there are repeats
     planned = [
         cells.CalibratorFit(source, name, repeat, size, metrics, asked.reader, further, asked.also)
@@ -113,26 +95,23 @@ def benchmark(source_names: Sequence[str], asked: PosthocSettings, output: Path)
         _report(rows, metrics, output)
         if asked.arena:
             cells.write_arena(rows, output / "arena")
+    return 0
 
 
-def _asked(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
-    """The names of the numbers that are computed, and the metrics beyond the panel as blocks.
-
-    Raises:
-        UsageError: If less of the first is not better: it ranks.
-    """
+def _metrics(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
+    """The names of the numbers that are computed, and the metrics beyond the panel as blocks; the first ranks."""
     columns: list[str] = []
     further: list[str] = []
-    for name in names:
+    for name in dict.fromkeys(names):
         cls = METRIC_CLASSES.class_of(name)
         values = TABLE[cls].values if cls in TABLE else ()
         columns += [name] if name in values else values
         further += [cls] * (cls not in PANEL)
-    blocks: list[Block] = []
+    blocks: Sequence[Block] = ()
     if further:
         from calibench.evaluation.further_metrics import blocks_named, described  # torchmetrics
 
-        blocks = [*blocks_named(further)]
+        blocks = blocks_named(further)
         columns += described(blocks)
     if direction(columns[0]) >= 0:
         raise UsageError(f"`--metrics {names[0]}`: the first ranks, so less of it must be better.")
@@ -165,7 +144,9 @@ def _report(rows: Sequence[Row], metrics: Sequence[str], output: Path) -> None:
     made = summary.summarised(found[found["size"] == max(found["size"])], metrics)
     table = summary.curves(found, made.first)
     console = Terminal()
-    grids = [made.grid(), *([] if table is None else [summary.curve_grid(table, made.first)])]
+    grids = [made.grid()]
+    if table is not None:
+        grids.append(summary.curve_grid(table, made.first))
     for grid in grids:
         show(grid, console)
     failed = [row for row in rows if str(row["note"]).startswith("failed")]

@@ -82,11 +82,7 @@ def _read(file: Path, metric: str) -> pd.DataFrame:
 
 
 def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Picture:
-    """The picture of results, a row for each cell.
-
-    Raises:
-        UsageError: If there is no such calibrator.
-    """
+    """The picture of results, a row for each cell."""
     known = found["calibrator"].unique()
     for name in calibrators:
         if name not in known:
@@ -99,8 +95,8 @@ def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Pic
     for axes, dataset in zip(grid, datasets, strict=True):
         curves = _curves(found[found["dataset"] == dataset], metric)
         shown = {_short(name): curves[name] for name in chosen if name in curves}
-        raw = float(curves[RAW].mean[-1])
-        draw_learning_curves(axes, shown, raw, y=info.label, title=dataset, scale=info.scale)
+        _draw(axes, shown, float(curves[RAW].mean[-1]), info.scale)
+        tidied(axes, xlabel="validation examples", ylabel=info.label, title=dataset)
         numbers += [
             {"dataset": dataset, "calibrator": name, "examples": int(size), metric: float(mean), "std": float(std)}
             for name in (RAW, *chosen)
@@ -130,9 +126,9 @@ def _curves(found: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:
     draws = found.groupby(["calibrator", "model", "seed", "size"])[metric]
     by_size = draws.agg(["mean", "std"]).unstack("size")
     whole = by_size[by_size["mean"].notna().all(axis=1)].groupby("calibrator").mean()
-    sizes = by_size["mean"].columns.to_numpy(float)
+    sizes, names = by_size["mean"].columns.to_numpy(float), map(str, whole.index)
     parts = (whole[part].to_numpy(float) for part in ("mean", "std"))
-    curves = zip(map(str, whole.index), *parts, strict=True)
+    curves = zip(names, *parts, strict=True)
     return {name: LearningCurve(sizes, mean, std) for name, mean, std in curves}
 
 
@@ -150,13 +146,8 @@ class LearningCurve(NamedTuple):
     std: Floats
 
 
-def draw_learning_curves(
-    axes: Axes, found: Mapping[str, LearningCurve], raw: float, *, y: str, title: str, scale: float
-) -> Axes:
-    """Draw the curve of each calibrator with its deviations, and the uncalibrated value as a dashed line.
-
-    All are multiplied with `scale`.
-    """
+def _draw(axes: Axes, found: Mapping[str, LearningCurve], raw: float, scale: float) -> None:
+    """Draw the curve of each calibrator with its deviations, and the uncalibrated value as a dashed line."""
     low = min([raw, *(float(np.nanmin(of.mean)) for of in found.values())])
     high = raw + max(raw - low, _ROOM * raw)
     axes.axhline(scale * raw, color=GREY, linestyle="--", linewidth=1, label="raw")
@@ -168,4 +159,3 @@ def draw_learning_curves(
         )  # fmt: skip
     logarithmic_at(axes, sorted({float(size) for of in found.values() for size in of.sizes}))
     axes.set_ylim(scale * (low - 0.1 * (high - low)), scale * high)
-    return tidied(axes, xlabel="validation examples", ylabel=y, title=title)

@@ -95,10 +95,22 @@ class _OnProbabilities:
         self.method = method
 
     def fit(self, probs: Array, target: Array) -> _OnProbabilities:
+        from sklearn.base import BaseEstimator, ClassifierMixin
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.frozen import FrozenEstimator
 
-        given = FrozenEstimator(_given(np.unique(target)))
+        class Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+            def fit(self, probs: Array, target: Array) -> Given:
+                self.classes_ = np.unique(target)
+                return self
+
+            def predict_proba(self, probs: Array) -> Array:
+                return probs[:, self.classes_]
+
+            def predict(self, probs: Array) -> Any:
+                return self.classes_[self.predict_proba(probs).argmax(axis=1)]
+
+        given = FrozenEstimator(Given().fit(probs, target))
         self._fitted = CalibratedClassifierCV(given, method=self.method).fit(probs, target)
         self.classes_ = self._fitted.classes_
         return self
@@ -106,26 +118,6 @@ class _OnProbabilities:
     def predict_proba(self, probs: Array) -> Array:
         found: Array = self._fitted.predict_proba(probs)
         return found
-
-
-def _given(classes: Array) -> Any:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-
-    class Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-        """A classifier whose features are its probabilities, of the classes that there are."""
-
-        def fit(self, probs: Array, target: Array) -> Given:
-            self.classes_ = classes
-            return self
-
-        def predict_proba(self, probs: Array) -> Array:
-            return probs[:, self.classes_]
-
-        def predict(self, probs: Array) -> Array:
-            found: Array = self.classes_[self.predict_proba(probs).argmax(axis=1)]
-            return found
-
-    return Given().fit(classes, classes)
 
 
 _PACKAGES: dict[str, Callable[[str], Any]] = {

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,6 @@ from calibench.store.places import is_url
 from calibench.tables.titles import TEST_METRICS
 
 _SUFFIXES = (".npz", ".pt", ".csv", ".parquet")
-_WHOLE = "whole"  # the name of the only split of a single file
 
 
 @documented(metrics=", ".join(TEST_METRICS))
@@ -64,9 +63,7 @@ class ModelPredictions:
         files: Files `val` and `test`, or one that is split at random into halves, by the name of the split.
         seed: Seed of the run, 1 of files.
         entry: Whether the files are those of an entry or run.
-        digest: Of the files' content.
         examples: Number of validation examples, or of all in a single file.
-        classes: Number of classes.
     """
 
     dataset: str
@@ -128,24 +125,21 @@ def check_sources(names: Sequence[str]) -> None:
             results_folder(name)
 
 
-def _named(name: str) -> Iterator[ModelPredictions]:
+def _named(name: str) -> Iterable[ModelPredictions]:
     path = Path(name)
     if is_hdf5(name):
-        yield from map(_of_arena, models_of(name))
-        return
+        return map(_of_arena, models_of(name))
     if path.is_file():
-        yield _single(path)
-        return
+        return [_single(path)]
     folder = path if path.is_dir() and not is_url(name) else results_folder(name)
     runs = [Path(run) for run in run_folders(folder.resolve())]
     if runs:
-        yield from (source for run in runs if (source := _run(run)))
-        return
+        return filter(None, map(_run, runs))
     pairs = [pair for one in (folder, *sorted(folder.iterdir())) if (pair := _pair(one))]
-    yield from pairs
-    if not pairs or pairs[0].files[0][1].parent != folder:
-        files = sorted(file for file in folder.iterdir() if file.suffix in _SUFFIXES)
-        yield from map(_single, files)
+    if pairs and pairs[0].files[0][1].parent == folder:
+        return pairs
+    files = sorted(file for file in folder.iterdir() if file.suffix in _SUFFIXES)
+    return [*pairs, *map(_single, files)]
 
 
 def _run(folder: Path) -> ModelPredictions | None:
@@ -176,7 +170,7 @@ def _single(file: Path) -> ModelPredictions:
     """One file; `<data set>__<model>` is what people call it."""
     dataset, _, model = file.stem.partition("__")
     model = model or file.parent.absolute().name
-    return ModelPredictions(dataset, model, ((_WHOLE, file),))
+    return ModelPredictions(dataset, model, (("whole", file),))
 
 
 def _of_arena(model: str) -> ModelPredictions:
@@ -190,18 +184,19 @@ def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
     """The source with its sizes and digest; raises a ValueError for what calibrators cannot use."""
     where = source.files[0][1]
     sets = load(source, reader)
+    examples, classes = next(iter(sets.values())).logits.shape
     for part in sets.values():
+        wrong = ""
         if part.labels is not None:
-            several = "several labels an example; calibrators of classes are compared."
-            raise ValueError(f"{where}: {several}")
-        if not np.isfinite(part.logits).all():
-            zero = "a probability of exactly 0; say with --clip, 1e-12 say, what it counts as."
-            raise ValueError(f"{where}: {zero}")
-        if not len(part.target) or part.target.min() < 0:
-            raise ValueError(f"{where}: examples without a label.")
-    first = next(iter(sets.values()))
-    if any(part.logits.shape[1] != first.logits.shape[1] for part in sets.values()):
-        raise ValueError(f"{where}: val and test have different numbers of classes.")
+            wrong = "several labels an example; calibrators of classes are compared."
+        elif not np.isfinite(part.logits).all():
+            wrong = "a probability of exactly 0; say with --clip, 1e-12 say, what it counts as."
+        elif not len(part.target) or part.target.min() < 0:
+            wrong = "examples without a label."
+        elif part.logits.shape[1] != classes:
+            wrong = "val and test have different numbers of classes."
+        if wrong:
+            raise ValueError(f"{where}: {wrong}")
     content = hashlib.sha256()
     for name, path in () if source.digest else source.files:
         if is_hdf5(str(path)):
@@ -210,5 +205,4 @@ def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
         with opened(path) as file:
             content.update(file.read())
     digest = source.digest or content.hexdigest()
-    examples, classes = first.logits.shape
     return replace(source, digest=digest[:10], examples=examples, classes=classes)

@@ -30,11 +30,10 @@ from calibench.statistics.data_sets import (
     compare_ranks,
     mean_over_sets,
 )
-from calibench.statistics.number import RAW
+from calibench.statistics.number import RAW, TS
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.titles import metric_info
 
-TS = "TemperatureScaling"
 SCORES = ("nll", "brier")  # proper scores, of which an improvement is one
 
 _SET = ["dataset", "model"]
@@ -186,7 +185,8 @@ def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> BenchmarkSummary:
 def _improvement(score: pd.DataFrame, of: str, name: str) -> Floats:
     """How much lower the score is than the reference's; 0 where both are infinite."""
     before, after = score[of].to_numpy(), score[name].to_numpy()
-    return np.where(before == after, 0.0, before - np.where(before == after, 0.0, after))
+    same = before == after
+    return np.where(same, 0.0, before - np.where(same, 0.0, after))
 
 
 def curves(found: pd.DataFrame, metric: str) -> pd.DataFrame | None:

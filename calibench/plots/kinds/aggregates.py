@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import product
 
 import numpy as np
 
@@ -71,13 +72,11 @@ def improvement(request: Request) -> Picture:
 def _baseline(request: Request, runs: ScoresOfRuns) -> str:
     """The label of the loss that `--baseline` names, else of cross-entropy."""
     named = request.shown.baseline or "CrossEntropyLoss"
-    rows = [row for table in request.tables for row in table.rows]
-    labels = (row.label for row in rows if named in (row.loss, row.label) and row.label in runs)
-    label = next(labels, None)
-    if label is None:
-        none = f"there are no runs of the baseline {named}{near_matches(named, runs)}"
-        raise ValueError(f"{none}: `--baseline LOSS` names it.")
-    return label
+    for row in (row for table in request.tables for row in table.rows):
+        if named in (row.loss, row.label) and row.label in runs:
+            return row.label
+    none = f"there are no runs of the baseline {named}{near_matches(named, runs)}"
+    raise ValueError(f"{none}: `--baseline LOSS` names it.")
 
 
 def _column(request: Request) -> Column:
@@ -90,11 +89,7 @@ def _title(request: Request, column: Column) -> str:
 
 
 def _runs(request: Request, column: Column) -> ScoresOfRuns:
-    """The runs of the losses, each of which every table must have.
-
-    Raises:
-        ValueError: If a table lacks runs of a loss; the message names them.
-    """
+    """The runs of the losses, each of which every table must have, or else be left out with `--allow-missing`."""
     of_tables = [
         {row.label: of for row in table.rows if (of := row.values.get(column)) and of.seeds}
         for table in request.tables
@@ -103,30 +98,20 @@ def _runs(request: Request, column: Column) -> ScoresOfRuns:
     if not labels:
         raise ValueError(f"no run has {column}.")
     complete = [label for label in labels if all(label in rows for rows in of_tables)]
-    missing = [
-        f"{label} in {table.title}"
-        for label in labels
-        for table, rows in zip(request.tables, of_tables, strict=True)
-        if label not in rows
-    ]
+    pairs = product(labels, zip(request.tables, of_tables, strict=True))
+    missing = [f"{label} in {of.title}" for label, (of, rows) in pairs if label not in rows]
     if missing and (not request.shown.allow_missing or not complete):
         raise ValueError(
             f"a mean over tables needs every loss in every one; missing: {'; '.join(missing)} "
             "(`--losses` and `--table` choose; `--allow-missing` leaves these losses out)."
         )
-    return {
-        label: [np.array(list(rows[label].seeds.values())) for rows in of_tables]
-        for label in complete
-    }
+    return {one: [np.array([*rows[one].seeds.values()]) for rows in of_tables] for one in complete}
 
 
 def _relative(runs: ScoresOfRuns) -> ScoresOfRuns:
     """Values divided by the mean over losses of their table, so that tables share a scale."""
     means = [np.mean([of.mean() for of in table]) for table in zip(*runs.values(), strict=True)]
-    return {
-        loss: [of / mean for of, mean in zip(values, means, strict=True)]
-        for loss, values in runs.items()
-    }
+    return {loss: list(map(np.divide, values, means)) for loss, values in runs.items()}
 
 
 def _drawn(

@@ -1,8 +1,7 @@
 """Pictures of a metric raw and after every calibrator: heat map, bars, and the suite's answer as one picture."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,11 +9,10 @@ from calibench.ground.arrays import Booleans, Floats
 from calibench.ground.output import FileRow
 from calibench.leaderboard.answer import REFERENCE, UNKNOWN, LossAndCalibrator
 from calibench.leaderboard.best_on_validation import answer_of
-from calibench.leaderboard.columns import Column
-from calibench.leaderboard.table import Row, Table
+from calibench.leaderboard.table import Row
 from calibench.plots.kinds.examples import draw_reliability_of
 from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, place_of, with_bins
+from calibench.plots.request import Request, after, finished, place_of, with_bins
 from calibench.plots.style import PALETTE, Axes, color, hatch, legend_below, panels, tidied
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST, Key
@@ -83,7 +81,7 @@ def heat_map(request: Request) -> Picture:
     figure, grid = panels(len(request.tables), columns=2)
     size, title = (0, 0), with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
-        columns, rows = _after_each(request, table), _finished(table)
+        columns, rows = request.after_each(table), finished(table)
         size = max(size, (len(columns), len(rows)))
         found = [[row.values[column] for column in columns] for row in rows]
         draw_heat_map(
@@ -105,14 +103,14 @@ def bars(request: Request) -> Picture:
     figure, grid = panels(len(request.tables), columns=2, alone=(6.5, 3.4))
     scale, title = request.metric.info.scale, with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
-        columns = _after_each(request, table)
+        columns = request.after_each(table)
         groups = {
             row.label: {
                 initials(column.calibrator): (scale * value.mean, scale * value.std)
                 for column in columns
                 if math.isfinite((value := row.values[column]).mean)
             }
-            for row in _finished(table)
+            for row in finished(table)
         }
         draw_bars(axes, groups, y=title, title=table.title)
     legend_below(figure, grid, columns=4)
@@ -125,20 +123,10 @@ def _numbers(request: Request) -> list[FileRow]:
         {**place_of(table, row), "calibrator": column.calibrator, "metric": metric, "mean": value.mean,
          "std": value.std, "seeds": len(value.seeds), **(value.verdict.floor_and_p() if value.verdict else {})}
         for table in request.tables
-        for row in _finished(table)
-        for column in _after_each(request, table)
+        for row in finished(table)
+        for column in request.after_each(table)
         if not math.isnan((value := row.values[column]).mean)
     ]  # fmt: skip
-
-
-def _finished(table: Table) -> list[Row]:
-    return [row for row in table.rows if row.records]
-
-
-def _after_each(request: Request, table: Table) -> list[Column]:
-    """The metric raw, then after each calibrator that the table's runs have."""
-    shown = [c for c in table.columns if c.after(RAW) == request.metric.after(RAW)]
-    return sorted(dict.fromkeys(shown), key=lambda column: column.calibrator != RAW)
 
 
 BEST = "the calibrator that is best on validation"
@@ -162,13 +150,18 @@ def overview(request: Request) -> Picture:
         title = f"{row.label}{after(calibrator) or ', raw'}"
         shown = draw_reliability_of(axes, request, row, calibrator, title)
         numbers += [of for of in shown if of["shows"] == "bin"]
-    bars = [of for one in answer.of_losses for of in _bars(rows[one.loss], one)]
     groups: dict[str, dict[str, tuple[float, float]]] = {}
-    for of in bars:
-        groups.setdefault(of.loss, {})[of.shows] = of.mean, of.std
+    for one in answer.of_losses:
+        for shows, calibrator in _shown_after(rows[one.loss], one).items():
+            key, runs = Key("nll", TEST, calibrator), rows[one.loss].records.values()
+            mean, std = mean_std([run.values.get(key, math.nan) for run in runs])
+            if math.isfinite(mean):
+                groups.setdefault(one.loss, {})[shows] = mean, std
+                of = {"loss": one.loss, "calibrator": calibrator, "shows": shows}
+                numbers.append({**of, "mean": mean, "std": std, "seeds": len(runs)})
     draw_bars(below, groups, y="NLL on test, mean over seeds", title=request.table.title)
     legend_below(figure, [below, pair[0]])
-    return Picture(figure, [*numbers, *(of._asdict() for of in bars)])
+    return Picture(figure, numbers)
 
 
 def _temperature(row: Row) -> str:
@@ -177,22 +170,6 @@ def _temperature(row: Row) -> str:
     return next((k.calibrator for k in keys if k.calibrator.partition("(")[0] == REFERENCE[1]), RAW)
 
 
-class _Bar(NamedTuple):
-    """A bar, as a row of the CSV."""
-
-    loss: str
-    calibrator: str
-    shows: str
-    mean: float
-    std: float
-    seeds: int
-
-
-def _bars(row: Row, best: LossAndCalibrator) -> Iterator[_Bar]:
-    """The NLL of a row raw, after temperature scaling, and after the calibrator that is best on validation."""
-    shown = {RAW: RAW, "temperature scaling": _temperature(row), BEST: best.calibrator}
-    for shows, calibrator in shown.items():
-        key = Key("nll", TEST, calibrator)
-        mean, std = mean_std([record.values.get(key, math.nan) for record in row.records.values()])
-        if math.isfinite(mean):
-            yield _Bar(row.label, calibrator, shows, mean, std, len(row.records))
+def _shown_after(row: Row, best: LossAndCalibrator) -> dict[str, str]:
+    """The calibrators of the bars of a row, by what a bar shows."""
+    return {RAW: RAW, "temperature scaling": _temperature(row), BEST: best.calibrator}

@@ -18,7 +18,7 @@ from calibench.ground.output import FileRow
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import keys_of, value_at
-from calibench.plots.curves import draw_curves, training_curves
+from calibench.plots.curves import Series, draw_curves, training_curves
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, after, place_of, with_bins
 from calibench.plots.style import (
@@ -41,20 +41,15 @@ from calibench.statistics.number import TEST, VAL
 def curves(request: Request) -> Picture:
     """Training curves."""
     how = request.over_epochs
-    runs = {
-        row.label: {
-            seed: {n: how(of) for n, of in training_curves(Path(record.folder)).items()}
-            for seed, record in row.records.items()
-        }
+    runs = [
+        (row.label, seed, {n: how(of) for n, of in training_curves(Path(record.folder)).items()})
         for row in request.rows
-    }
-    logged = dict.fromkeys(
-        name for of in runs.values() for run in of.values() for name in run if name != "lr"
-    )
-    for name in how.columns:
-        if name not in logged:
-            near = near_matches(name, logged)
-            raise ValueError(f"no run of {request.table.title} logged {name}{near}")
+        for seed, record in row.records.items()
+    ]
+    logged = dict.fromkeys(name for _, _, run in runs for name in run if name != "lr")
+    if unknown := [name for name in how.columns if name not in logged]:
+        near = near_matches(unknown[0], logged)
+        raise ValueError(f"no run of {request.table.title} logged {unknown[0]}{near}")
     names = how.columns or [name for name in logged if request.shows_curve(logged_column(name))]
     if not names:
         of = f" of {request.metric}" if request.shown.metric else ""
@@ -63,16 +58,14 @@ def curves(request: Request) -> Picture:
     for axes, name in zip(grid, names, strict=True):
         column = logged_column(name)
         scale = 1.0 if how.normalise else column.info.scale
-        shown = {
-            label: [[(x, scale * y) for x, y in run.get(name, [])] for run in of.values()]
-            for label, of in runs.items()
-        }
+        shown: dict[str, list[Series]] = defaultdict(list)
+        for label, _, run in runs:
+            shown[label].append([(x, scale * y) for x, y in run.get(name, [])])
         draw_curves(axes, shown, y=how.titled(column.title))
     legend_below(figure, grid, columns=3)
     numbers = [
         {"loss": label, "seed": seed, "logged": name, "epoch": x, "value": y}
-        for label, of in runs.items()
-        for seed, run in of.items()
+        for label, seed, run in runs
         for name in names
         for x, y in run.get(name, [])
     ]
@@ -130,11 +123,8 @@ def shift(request: Request) -> Picture:
     return Picture(figure, numbers)
 
 
-Points = Sequence[tuple[float, float]]
-
-
 def draw_tradeoff(
-    axes: Axes, groups: Mapping[str, Points], *, x: str, y: str, title: str = ""
+    axes: Axes, groups: Mapping[str, Series], *, x: str, y: str, title: str = ""
 ) -> Axes:
     """Draw the points of each group, one for each seed, and a larger one at their mean, which has the name.
 
@@ -205,10 +195,10 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     from calibench.plots.example_scores import load_predictions
 
     test = load_predictions(record, TEST)
-    logits, target = torch.from_numpy(test.logits).double(), torch.from_numpy(test.target)
+    logits = torch.from_numpy(test.logits).double()
     log_probs = log_probabilities(logits, fitted_calibrator(record.folder, calibrator)).double()
     if test.posterior is None:
-        found = variational_terms(log_probs, target)
+        found = variational_terms(log_probs, torch.from_numpy(test.target))
         return Sides(float(found["over"].mean()), float(found["under"].mean()), None)
     probs, eta = log_probs.exp(), torch.from_numpy(test.posterior).double()
     against = posterior_values(log_probs, eta)

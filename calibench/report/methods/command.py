@@ -22,15 +22,12 @@ from calibench.store.finding import ResultsFolder
 from calibench.tables.text import escaped
 from calibench.training.keys import FAMILIES
 
-Arguments = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Facts:
     """The runs of one benchmark.
 
     Attributes:
-        records: The runs.
         content: What metrics.json of the first one says.
         sizes: Examples of each split and set, by name, from the first run that has its logits.
     """
@@ -42,23 +39,19 @@ class Facts:
     def values(self, key: str) -> list[Any]:
         """The values of a setting, without repetition, in the order of the runs; of some runs it may have none."""
         kept: list[Any] = []
-        for record in self.records:
-            value = record.settings.get(key)
+        for value in (record.settings.get(key) for record in self.records):
             if value is not None and value not in kept:
                 kept.append(value)
         return kept
 
-    def classes(self, key: str) -> list[tuple[str, Arguments]]:
+    def classes(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
         """The classes at a key, each with the arguments in which it was used; two settings of one are two."""
-        found: list[tuple[str, Arguments]] = []
-        for record in self.records:
-            path = record.settings.get(f"{key}.class_path") or record.settings.get(key)
-            if path is None:
-                continue
-            start = f"{key}.init_args."
-            own = {k.removeprefix(start): v for k, v in record.settings.items() if k.startswith(start)}  # fmt: skip
-            if (short_name(str(path)), own) not in found:
-                found.append((short_name(str(path)), own))
+        found, start = list[tuple[str, Mapping[str, Any]]](), f"{key}.init_args."
+        for settings in (record.settings for record in self.records):
+            path = settings.get(f"{key}.class_path") or settings.get(key)
+            own = {k.removeprefix(start): v for k, v in settings.items() if k.startswith(start)}
+            if path is not None and (used := (short_name(str(path)), own)) not in found:
+                found.append(used)
         return found
 
     @property
@@ -78,8 +71,7 @@ class Facts:
     def sets_of_kind(self, *kinds: str) -> list[str]:
         """Names of the further sets of these kinds."""
         of = self.records[0]
-        further = [name for name in of.sets if name not in ("val", "test")]
-        return [name for name in further if of.kind_of(name) in kinds]
+        return [n for n in of.sets if n not in ("val", "test") and of.kind_of(n) in kinds]
 
 
 def facts_of(records: Sequence[Record]) -> list[Facts]:
@@ -228,9 +220,7 @@ def methods(
     why these losses) it cannot know.
     """
     read = read_results(results)
-    skipped = [
-        f"skipped {problem.folder}: {problem.reason}" for problem in read.problems if problem.warn
-    ]
+    skipped = [f"skipped {one.folder}: {one.reason}" for one in read.problems if one.warn]
     say(*(f"warning: {line}" for line in [*skipped, *read.warnings]), to=sys.stderr)
     facts = facts_of(read.records)
     if not facts:

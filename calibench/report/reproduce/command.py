@@ -7,7 +7,6 @@ needs no run has neither.
 
 import shlex
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,10 +15,8 @@ from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.output import say
 from calibench.ground.verb import Option
-from calibench.report.reproduce.numbers import reproduction
+from calibench.report.reproduce.numbers import folder_of, reproduction
 from calibench.report.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
-from calibench.runs import Run
-from calibench.store import results_folder
 from calibench.store.finding import ResultsFolder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Suite, load_suite
@@ -31,17 +28,12 @@ from calibench.tables.text import csv_text
 def figures(paper: str) -> dict[str, str]:
     """The suites of a paper's figures, by the figure's number or name."""
     prefix = f"suites/{paper}_"
-    names = [name for name in available() if name.startswith(prefix)]
-    drawn = [name for name in names if load_suite(name).draw]
-    return {name.removeprefix(prefix).removeprefix("figure"): name for name in drawn}
+    suites = (name for name in available() if name.startswith(prefix) and load_suite(name).draw)
+    return {name.removeprefix(prefix).removeprefix("figure"): name for name in suites}
 
 
 def suite_of_figure(paper: str, figure: str) -> tuple[str, Suite]:
-    """The suite of a figure, and its name.
-
-    Raises:
-        ValueError: If the paper has no such figure here.
-    """
+    """The suite of a figure, and its name; a ValueError if the paper has no such figure here."""
     known = figures(paper)
     if figure not in known:
         has = f"figures here: {', '.join(known)}" if known else "no figure of it is here"
@@ -60,7 +52,7 @@ def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
     words = shlex.split(suite.draw)
     if not {"{results}", "{runs}"} & set(words):
         return words
-    runs = _finished(suite, results)
+    runs = [run for run in runs_of(suite.jobs(), folder_of(results)).values() if run.done]
     if not runs:
         raise ValueError(
             f"{results} holds no run of {name}: `calibench sweep {name} --dry-run` lists its runs, without --dry-run "
@@ -72,38 +64,11 @@ def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
     return [word for given in words for word in stands_for.get(given, [given])]
 
 
-def _finished(suite: Suite, results: Path | str) -> list[Run]:
-    try:
-        folder = results_folder(results)
-    except FileNotFoundError:
-        return []
-    return [run for run in runs_of(suite.jobs(), folder).values() if run.done]
-
-
-@dataclass(frozen=True)
-class AskedExhibit:
-    """A table or a figure of a paper.
-
-    Attributes:
-        paper: The paper.
-        table: Number of the table, or its name (ece, ood).
-        figure: Number of the figure, or its name (toy).
-    """
-
-    paper: Annotated[str, Option(choices=PAPERS)]
-    table: Annotated[str | None, "N"] = field(default=None, kw_only=True)
-    figure: Annotated[str | None, "N"] = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if (self.table is None) == (self.figure is None):
-            raise UsageError(
-                "give one of `--table N` and `--figure N` (see `calibench reproduce --help`)"
-            )
-
-
 def reproduce(
-    exhibit: AskedExhibit,
+    paper: Annotated[str, Option(choices=PAPERS)],
     *,
+    table: Annotated[str | None, "N"] = None,
+    figure: Annotated[str | None, "N"] = None,
     results: ResultsFolder = "results",
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
     format: Literal["table", "csv"] = "table",
@@ -111,7 +76,9 @@ def reproduce(
     """Print a paper's table in its layout, with our numbers below the paper's, or draw a figure of it from our runs.
 
     Args:
-        exhibit: The table or figure.
+        paper: The paper.
+        table: Number of the table, or its name (ece, ood).
+        figure: Number of the figure, or its name (toy).
         results: Folder of runs, or a store.
         output: The picture of a figure (default: PAPER_figureN.png), its numbers beside it as .csv.
         format: How a table is printed.
@@ -122,9 +89,12 @@ def reproduce(
         calibench reproduce fcl --figure 6 -o weights.png     from the runs of suites/fcl_figure6
         calibench reproduce bsce_gra --figure toy             figures: fcl 3, 6; gce 2; bsce_gra 4, toy (needs no run)
     """
-    paper, figure = exhibit.paper, exhibit.figure
+    if (table is None) == (figure is None):
+        raise UsageError(
+            "give one of `--table N` and `--figure N` (see `calibench reproduce --help`)"
+        )
     if figure is None:
-        made = reproduction(paper, str(exhibit.table), results)
+        made = reproduction(paper, str(table), results)
         if format == "csv":
             sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(made.lines)))
             return 0

@@ -16,6 +16,7 @@ from calibench.runs import (
     Run,
     evaluated_calibrators,
     former_defaults,
+    json_or_nothing,
     read_json,
     with_present_calibrators,
 )
@@ -29,6 +30,8 @@ from calibench.tables.titles import METRICS, Title, metric_info
 
 SCORE = "entropy"  # of the out-of-distribution tables
 _AGAIN = "sweep the suite again, nothing is trained anew"
+Contents = Sequence[Mapping[str, Any]]
+"""What metrics.json says of runs, each with its costs."""
 _BY_STAGE = {stage: calibrator for calibrator, stage in STAGES.items()}
 
 
@@ -92,9 +95,6 @@ class Line:
         return low <= self.number.value <= high
 
 
-BASELINE = "cross_entropy"
-
-
 def machine(environment: Mapping[str, Any]) -> str:
     """The machine in a run's environment.json: `NVIDIA A100`, `2 x NVIDIA A100`, `AMD EPYC 7R13, 4 threads`."""
     device, processes = environment.get("device") or "unknown machine", environment.get("processes")
@@ -118,19 +118,15 @@ def in_multiples(lines: Sequence[Line]) -> Iterator[str]:
     """One line for each network: the seconds of each loss over those of cross-entropy, the paper's and ours."""
     for model in dict.fromkeys(line.number.model for line in lines):
         own = {line.number.loss: line for line in lines if line.number.model == model}
-        base = own.get(BASELINE)
-        if base is None:
-            continue
-        others = {loss: line for loss, line in own.items() if loss != BASELINE}
-        parts = [f"{loss} {_multiples(line, base)}" for loss, line in others.items()]
-        yield f"{model}, multiples of cross-entropy's seconds (paper, ours): {'; '.join(parts)}"
+        if base := own.pop("cross_entropy", None):
+            parts = [f"{loss} {_multiples(line, base)}" for loss, line in own.items()]
+            yield f"{model}, multiples of cross-entropy's seconds (paper, ours): {'; '.join(parts)}"
 
 
 def _multiples(line: Line, base: Line) -> str:
-    ours = "-"
-    if line.ours.values and base.ours.values:
-        ours = f"{mean_std(line.ours.values)[0] / mean_std(base.ours.values)[0]:.2f}"
-    return f"{line.number.value / base.number.value:.2f}, {ours}"
+    ours = mean_std(line.ours.values)[0] / mean_std(base.ours.values)[0]
+    text = "-" if math.isnan(ours) else f"{ours:.2f}"
+    return f"{line.number.value / base.number.value:.2f}, {text}"
 
 
 @dataclass(frozen=True)
@@ -155,16 +151,14 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     Raises:
         ValueError: If there is no such paper or table.
     """
-    try:
-        folder = results_folder(results)
-    except FileNotFoundError:
-        folder = Path(results)
+    folder = folder_of(results)
     numbers = load(paper, table=table)
     table = numbers[0].table
     name = suite_of(paper, table)
     suite = load_suite(name) if name else Suite([])
     settings = suite.settings()
-    found: dict[int, _RunsOfSetting] = {}  # of the settings of which the table has numbers
+    # Results of the settings of which the table has numbers, and why another run does not count.
+    found: dict[int, tuple[Contents, str]] = {}
 
     def ours(number: Published, metric: str) -> Ours:
         dataset, _, outside = number.dataset.partition("->")
@@ -173,26 +167,35 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
             same = (setting.dataset, setting.loss) == (dataset, number.loss)
             if same and number.model in models:
                 if place not in found:
-                    found[place] = _RunsOfSetting.of(setting, folder)
+                    found[place] = _usable(setting, folder)
+                contents, why_none = found[place]
                 split = setting.sets.get(outside, outside) or "test"
+                measured = _measured(number, metric, setting, contents, split)
                 differs = suite.differences(dataset, outside, setting.model, setting.loss)
-                measured = _measured(number, metric, found[place], split, differs)
-                if not found[place].contents:
-                    measured.missing = suite.absent(dataset) or measured.missing
+                measured.differs = list(dict.fromkeys([*differs, *measured.differs]))
+                if not contents:
+                    measured.missing = suite.absent(dataset) or why_none
                 return measured
-        reason = suite.absent(number.loss) or suite.absent(dataset)
-        return Ours(missing=reason or "in no suite")
+        return Ours(missing=suite.absent(number.loss) or suite.absent(dataset) or "in no suite")
 
     lines = [
         Line(n, ours(n, metric), metric if len(n.readings) > 1 else "")
         for n in numbers
         for metric in n.readings
     ]
-    environments = [c["environment"] for of in found.values() for c in of.contents]
-    remarks = [*([suite.note] if suite.note else []), *counted(environments)]
+    environments = [one["environment"] for contents, _ in found.values() for one in contents]
+    remarks = [*filter(None, [suite.note]), *counted(environments)]
     if any(number.measure in COSTS for number in numbers):
         remarks += [*timed_on(environments), *in_multiples(lines)]
     return Reproduction(paper, table, name, lines, remarks)
+
+
+def folder_of(results: Path | str) -> Path:
+    """The folder of results, which need not be there."""
+    try:
+        return results_folder(results)
+    except FileNotFoundError:
+        return Path(results)
 
 
 def suite_of(paper: str, table: str) -> str | None:
@@ -202,31 +205,21 @@ def suite_of(paper: str, table: str) -> str | None:
     return next((name for name in names if name in available()), None)
 
 
-@dataclass(frozen=True)
-class _RunsOfSetting:
+def _usable(setting: Setting, results: Path) -> tuple[Contents, str]:
     """The results of a setting's finished runs, and why another run does not count."""
-
-    setting: Setting
-    contents: Sequence[Mapping[str, Any]]
-    reason: str
-
-    @classmethod
-    def of(cls, setting: Setting, results: Path) -> _RunsOfSetting:
-        jobs = [setting.job(seed) for seed in setting.seeds]
-        found = [_finished(run) for run in runs_of(jobs, results).values()]
-        reasons = [_why_unusable(content, setting) for content in found]
-        usable = [content for content, why in zip(found, reasons, strict=True) if not why]
-        return cls(setting, usable, next(filter(None, reasons), "no run"))
+    jobs = [setting.job(seed) for seed in setting.seeds]
+    found = [_finished(run) for run in runs_of(jobs, results).values()]
+    reasons = [_why_unusable(content, setting) for content in found]
+    usable = [content for content, why in zip(found, reasons, strict=True) if not why]
+    return usable, next(filter(None, reasons), "no run")
 
 
 def _finished(run: Run) -> Mapping[str, Any]:
     """The metrics of a finished run, with its costs under `environment`; empty for an unfinished one."""
     if not run.done:
         return {}
-    costs = run.folder / "environment.json"
-    environment = read_json(costs) if costs.is_file() else {}
     content = with_present_calibrators(read_json(run.folder / "metrics.json"))
-    return {**content, "environment": environment}
+    return {**content, "environment": json_or_nothing(run.folder / "environment.json")}
 
 
 def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
@@ -244,32 +237,26 @@ def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
 def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
     """Whether a resolved block is the one a suite asks for; what it leaves open is today's default."""
     same_class = short_name(block["class_path"]) == short_name(done["class_path"])
-    arguments = done.get("init_args") or {}
-    asked = (block.get("init_args") or {}).items()
-    if not former_defaults(done).items() <= former_defaults(block).items():
-        return False
-    return same_class and all(arguments.get(key) == value for key, value in asked)
+    of_today = former_defaults(done).items() <= former_defaults(block).items()
+    arguments, asked = (one.get("init_args") or {} for one in (done, block))
+    return same_class and of_today and all(arguments.get(key) == asked[key] for key in asked)
 
 
-def _measured(
-    number: Published, of: str, runs: _RunsOfSetting, split: str, differs: Sequence[str]
-) -> Ours:
-    said = [caveat for content in runs.contents for caveat in content.get("caveats") or ()]
-    ours = Ours(len(runs.setting.seeds), differs=list(dict.fromkeys([*differs, *said])))
-    metric = as_coded(of)
-    for content in runs.contents:
-        calibrator = _calibrator(number, runs.setting, content)
+def _measured(number: Published, of: str, setting: Setting, contents: Contents, split: str) -> Ours:
+    ours, metric = Ours(len(setting.seeds)), as_coded(of)
+    for content in contents:
+        calibrator = _calibrator(number, setting, content)
         value = _value(number, content, metric, split, calibrator)
         if value is not None:
             ours.values.append(value)
             ours.machines.append(machine(content["environment"]))
         temperature = content["calibrators"].get(calibrator, {}).get("temperature")
         ours.temperatures += [temperature] if isinstance(temperature, int | float) else []
+        ours.differs += content.get("caveats") or ()
     ours.machines = list(dict.fromkeys(ours.machines))
     if not ours.values:
         variant = f" as the papers' code computes it: {_AGAIN}" if metric != of else ""
-        lacks = f"no {of} of {split}{variant}"
-        ours.missing = lacks if runs.contents else runs.reason
+        ours.missing = f"no {of} of {split}{variant}"
     return ours
 
 

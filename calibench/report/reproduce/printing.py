@@ -137,9 +137,12 @@ def csv_rows(lines: Sequence[Line]) -> Iterator[FileRow]:
     """Every number as fractions, for a program."""
     for line in lines:
         number, ours = line.number, line.ours
-        row = {name: getattr(number, name) for name in CSV_COLUMNS[:7]}
-        row |= {"published": number.value, "published_std": number.std}
-        row |= {"published_temperature": number.temperature, "seeds": len(ours.values)}
+        row = {name: getattr(number, name) for name in CSV_COLUMNS[:7]} | {
+            "published": number.value, "published_std": number.std,
+            "published_temperature": number.temperature, "seeds": len(ours.values), "inside": line.inside,
+            "protocol_differs": "; ".join(ours.differs), "missing": ours.missing,
+            "machine": "; ".join(ours.machines),
+        }  # fmt: skip
         if ours.values:
             mean, std = mean_std(ours.values)
             low, high = ours.interval or (None, None)
@@ -147,6 +150,4 @@ def csv_rows(lines: Sequence[Line]) -> Iterator[FileRow]:
             row |= {"low": low, "high": high, "difference": line.difference}
         if ours.temperatures:
             row["temperature"] = mean_std(ours.temperatures)[0]
-        differs = "; ".join(ours.differs)
-        row |= {"inside": line.inside, "protocol_differs": differs, "missing": ours.missing}
-        yield {**row, "machine": "; ".join(ours.machines)}
+        yield row
