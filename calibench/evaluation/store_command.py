@@ -171,7 +171,7 @@ def _added(text: str, adding: Adding, kept: Kept) -> Added:
     path = Path(text)
     if not path.is_file():
         raise FileNotFoundError(f"there is no folder or file {path}")
-    from calibench.predictions.foreign import imported
+    from calibench.predictions.files import imported
 
     return add_imported(adding.to, imported(path, adding.reader, adding.name), exact=kept.exact)
 

@@ -59,8 +59,8 @@ class Sets:
                 found |= {name: (kind, sources_of(name, of)) for name, of in texts.items()}
                 continue
             for text in texts:
-                name, equals, paths = text.partition("=")
-                if not (name and equals and paths) or name in (*found, "val", "test"):
+                name, _, paths = text.partition("=")
+                if not (name and paths) or name in (*found, "val", "test"):
                     expected = f"`--{kind}` takes NAME=FILE with a new NAME each"
                     raise UsageError(f"{expected}, got `{text}`.")
                 found[name] = kind, paths.split(",")
@@ -139,12 +139,11 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
         for part in parts:
             if part.outputs != first.outputs:
                 raise ValueError(f"`{name}` has {part.outputs}, `test` {first.outputs}.")
-            if len(part.target) == 0:
-                raise ValueError(f"`{name}` holds no examples.")
     for val, test in zip(sets.get("val", []), sets["test"], strict=False):
         if np.array_equal(val.logits, test.logits):
-            same = "`--val` and `--test` hold the same predictions"
-            raise ValueError(f"{same}: that would fit on the test set.")
+            raise ValueError(
+                "`--val` and `--test` hold the same predictions: that would fit on the test set."
+            )
 
 
 def short_names(paths: Sequence[Source]) -> list[str]:
