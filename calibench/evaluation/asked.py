@@ -7,12 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from calibench.calibrators import CALIBRATORS
-from calibench.calibrators.names import (
-    ONE_PER_CORE,
-    Calibrators,
-    Jobs,
-    listed_calibrators,
-)
+from calibench.calibrators.names import ONE_PER_CORE, Calibrators, Jobs, listed_calibrators
 from calibench.ground.arguments import integer_from, numbers_of_bins
 from calibench.ground.errors import UsageError
 from calibench.metrics import METRIC_CLASSES

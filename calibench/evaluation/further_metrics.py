@@ -25,9 +25,7 @@ from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
 from calibench.tables.titles import add_described
 
-if (
-    TYPE_CHECKING
-):  # five seconds of imports, which an evaluation without further metrics does without
+if TYPE_CHECKING:  # five seconds of imports, which evaluations without further metrics do without
     from torchmetrics import Metric
 
 MetricBlock = Mapping[str, Any]
@@ -106,32 +104,25 @@ def blocks_named(
 
 @dataclass(frozen=True)
 class LabelledSet:
-    """A labelled set: log-probabilities (N, K), targets (N,), and what metrics may need to know of its classes.
+    """A labelled set and its log-probabilities (N, K), raw or after a calibrator.
 
-    `means` holds, for each number that is a mean over the examples, their values (N,); `draws` are those of its floors.
+    `draws` are those of its floors; `means` holds, for each number that is a mean over the examples, their values (N,).
     """
 
+    predictions: Predictions
     log_probs: Tensor
-    target: Tensor
-    class_names: Sequence[str]
-    class_counts: Sequence[int]
-    means: dict[Key, Tensor] = field(default_factory=dict)
     draws: int | None = None
+    means: dict[Key, Tensor] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Tensor:
+        """Class indices, (N,)."""
+        return torch.from_numpy(self.predictions.target)
 
     @cached_property
     def floors(self) -> Floors:
         """Floors of its calibration errors."""
         return Floors(self.log_probs, self.target, draws=self.draws, are_logs=True)
-
-    @classmethod
-    def of(
-        cls, predictions: Predictions, log_probs: Tensor, draws: int | None = None
-    ) -> LabelledSet:
-        """The set of a prediction file, with its log-probabilities raw or after a calibrator."""
-        names = predictions.metadata.get("class_names") or map(str, range(log_probs.shape[1]))
-        counts = predictions.metadata.get("class_counts") or []
-        target = torch.from_numpy(predictions.target)
-        return cls(log_probs, target, [*names], counts, draws=draws)
 
     def whole_set(self, metric: WholeSetMetric, val: LabelledSet | None) -> list[Number]:
         """The numbers of a metric of the whole set."""
@@ -156,9 +147,9 @@ def further_numbers(
         UsageError: If a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
     """
     there = {number.key._replace(label=None) for number in known}
-    counts, k = labelled.class_counts, labelled.log_probs.shape[1]
-    able = [block for block in blocks if not _lacking(block, counts, has_val=val is not None)]
-    of_it = {"num_classes": k, "class_counts": counts}
+    part, has_val = labelled.predictions, val is not None
+    able = [block for block in blocks if not _lacking(block, part, has_val=has_val)]
+    of_it = {"num_classes": part.logits.shape[1], "class_counts": _class_counts(part)}
     found = [one for block in able for one in _of_metric(_built(block, of_it), labelled, val)]
     return [number for number in found if number.key._replace(label=None) not in there]
 
@@ -201,24 +192,25 @@ def described(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
 
 
 def unavailable_metrics(
-    blocks: Sequence[MetricBlock], sets: Mapping[str, Predictions]
+    blocks: Sequence[MetricBlock], part: Predictions, *, has_val: bool
 ) -> dict[str, str]:
-    """The metrics that cannot score the set `test`, with the reason."""
-    counts = sets["test"].metadata.get("class_counts") or []
-    lacking = (
-        (block["class_path"], _lacking(block, counts, has_val="val" in sets)) for block in blocks
-    )
-    return {name: reason for name, reason in lacking if reason}
+    """The metrics that cannot score a set, with the reason."""
+    lacking = {block["class_path"]: _lacking(block, part, has_val=has_val) for block in blocks}
+    return {name: reason for name, reason in lacking.items() if reason}
 
 
-def _lacking(block: MetricBlock, class_counts: Sequence[int], *, has_val: bool) -> str:
+def _class_counts(part: Predictions) -> list[int]:
+    return part.metadata.get("class_counts") or []
+
+
+def _lacking(block: MetricBlock, part: Predictions, *, has_val: bool) -> str:
     """What a metric needs that there is not; empty if there is all."""
     cls = metric_class(block["class_path"])
     if issubclass(cls, WholeSetMetric) and cls.needs_val and not has_val:
         return "it needs a validation set"
     asked = inspect.signature(cls).parameters
     given = block.get("init_args") or {}
-    lacks = "class_counts" in asked and "class_counts" not in given and not class_counts
+    lacks = "class_counts" in asked and "class_counts" not in given and not _class_counts(part)
     return "the predictions do not say the `class_counts` of training" if lacks else ""
 
 
@@ -231,7 +223,8 @@ def _of_metric(
 
     collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
     update_metrics(collection, labelled.log_probs, labelled.target)
-    return _read(metric, labelled.floors, labelled.class_names)
+    names = labelled.predictions.metadata.get("class_names")
+    return _read(metric, labelled.floors, names or [*map(str, range(labelled.log_probs.shape[1]))])
 
 
 def _read(metric: Metric, floors: Floors, class_names: Sequence[str]) -> Iterator[Number]:

@@ -18,29 +18,13 @@ from calibench.ground.processes import cores, spread
 from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
-from calibench.store import (
-    CARD,
-    Added,
-    Card,
-    Entry,
-    Folder,
-    Kept,
-    Limits,
-    Listed,
-    add,
-    add_imported,
-    card_text,
-    mark_verified,
-    place_of,
-    pull,
-    push,
-    results_folder,
-    write_card,
-    wrong_card,
-)
-from calibench.store.finding import listed_entries
-from calibench.store.moving import chosen
-from calibench.store.places import is_url
+from calibench.store.adding import Kept, add, add_imported
+from calibench.store.card import CARD, Card, card_text, write_card, wrong_card
+from calibench.store.entry import Entry
+from calibench.store.finding import listed_entries, results_folder
+from calibench.store.index import Listed, mark_verified
+from calibench.store.moving import Added, chosen, pull, push
+from calibench.store.places import Folder, Limits, is_url, place_of
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.scores import Scores, label, measures
 from calibench.tables.terminal import show
@@ -211,8 +195,7 @@ def told(added: Added, store: object) -> int:
 
 
 def verify(
-    store: Annotated[str, "DIR|URL"],
-    entries: Annotated[tuple[str, ...], "ENTRY"] = (),
+    store: Annotated[str, "DIR|URL"], entries: Annotated[tuple[str, ...], "ENTRY"] = ()
 ) -> int:
     """Compute every number of a store again from its logits, and say how many hold.
 

@@ -127,10 +127,7 @@ def _compared(
 
 
 def _differences(
-    told: Sequence[Number],
-    found: Sequence[Number],
-    sets: Mapping[str, Predictions],
-    exact: bool,
+    told: Sequence[Number], found: Sequence[Number], sets: Mapping[str, Predictions], exact: bool
 ) -> Iterator[Difference]:
     again = {number.key: _parts(number) for number in found}
     for number in told:

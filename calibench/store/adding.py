@@ -12,18 +12,8 @@ from calibench.config import read_yaml
 from calibench.ground.bar import with_progress
 from calibench.ground.files import content_of
 from calibench.ground.output import without_machine
-from calibench.runs import (
-    FORMAT,
-    CorruptRun,
-    Predictions,
-    Run,
-    corrupt_if_it_fails,
-    json_bytes,
-    read_json,
-    run_folders,
-    write_atomically,
-)
-from calibench.runs.files import described
+from calibench.runs import CorruptRun, Predictions, Run, run_folders, write_atomically
+from calibench.runs.files import FORMAT, corrupt_if_it_fails, described, json_bytes, read_json
 from calibench.runs.folder import SEED, holds_run
 from calibench.runs.predictions import Imported
 from calibench.runs.schemas import EntryStatus
