@@ -35,9 +35,8 @@ _SMALL = 40_000
 class Held(NamedTuple):
     """What a calibrator says of examples that it was not fitted on.
 
-    Attributes:
-        log_probs: Log-probabilities by a fit without the example's own fold, (N, K).
-        nll: NLL, (N, folds): in column j by a fit without its own fold and fold j.
+    Log-probabilities (N, K) by a fit without the example's own fold, and NLL (N, folds): in column j by a fit without
+    its own fold and fold j.
     """
 
     log_probs: Tensor

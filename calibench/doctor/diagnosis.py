@@ -203,10 +203,7 @@ def _data(value: Any) -> Any:
 
 
 def _after(choice: Choice, examples: LabelledExamples, fitted: Calibrator | None) -> After:
-    """What the choice does to examples that it was not fitted on.
-
-    `fitted` is the calibrator where it was fitted on other examples; without one its folds' fits are looked at.
-    """
+    """What the choice does to examples that it was not fitted on: without such a calibrator, by its folds' fits."""
     if fitted is None:
         before, gain = examples.at(choice.rows), None
         after = before.calibrated(choice.log_probs)

@@ -47,12 +47,9 @@ _N_BINS = 15  # of the ECE that is named beside the verdict
 
 
 class After(NamedTuple):
-    """What the chosen calibrator does to examples that it was not fitted on.
+    """What the chosen calibrator does to so many examples that it was not fitted on.
 
-    Attributes:
-        examples: How many these are.
-        verdict: The verdict on them.
-        gain: The NLL that it takes away; None without a validation set, where the choice has its expected gain.
+    Without a validation set there is no gain: the choice has its expected one.
     """
 
     examples: int
@@ -84,12 +81,7 @@ _DRIFTS = np.linspace(0, 8, 801)  # that are tried, in standard deviations of a 
 
 
 class Enough(NamedTuple):
-    """Whether there are enough examples.
-
-    Attributes:
-        gap: The gap that they show in 80 of 100 samples.
-        needed: How many examples show the gaps of 1, 2 and 5 points.
-    """
+    """The gap that the examples show in 80 of 100 samples, and how many show the gaps of 1, 2 and 5 points."""
 
     gap: float
     needed: dict[float, float]

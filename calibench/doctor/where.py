@@ -83,8 +83,8 @@ def groups(
     sure = [p_value(size, largest) <= LEVEL for size in np.abs(total - hits) / deviation]
     count = np.bincount(index)
     ends = np.full(len(numbers), np.inf), np.full(len(numbers), -np.inf)
-    for ufunc, end in zip((np.minimum, np.maximum), ends, strict=True):
-        ufunc.at(end, index, confidence)
+    np.minimum.at(ends[0], index, confidence)
+    np.maximum.at(ends[1], index, confidence)
     columns = (count, total / count, hits / count, *ends, np.array(sure))
     return [
         Group(names[place] if names else str(place), *values)
@@ -107,12 +107,9 @@ _DIVISIONS = 999  # of all labels into two sets
 
 
 class LabelShift(NamedTuple):
-    """Class frequencies of two sets.
+    """Class frequencies (K,) of two sets.
 
-    Attributes:
-        before: Those of the first, (K,).
-        after: Those of the second, (K,).
-        p: The share of random divisions of all labels into two such sets that differ as much, by chi-squared.
+    `p` is the share of random divisions of all labels into two such sets that differ as much, by chi-squared.
     """
 
     before: Floats
@@ -146,6 +143,5 @@ def _chi_squared(counts: Integers, pooled: Integers) -> Floats:
     present = pooled > 0
     share = counts.sum(axis=1, keepdims=True) / pooled.sum()
     expected = share * pooled[present]
-    excess: Floats = (counts[:, present] - expected) ** 2 / expected
-    summed: Floats = excess.sum(axis=1)  # that of the rest is the same up to a factor
-    return summed
+    excess: Floats = ((counts[:, present] - expected) ** 2 / expected).sum(axis=1)
+    return excess  # that of the rest is the same up to a factor

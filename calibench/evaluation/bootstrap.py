@@ -42,13 +42,8 @@ def replicates(
 ) -> dict[Key, Floats]:
     """Replicates: the metrics of every resampled test set.
 
-    Each calibration error has the cells of the whole set, re-weighted: the bins of equal mass and the kernel of
-    `smooth_ece` are those of the set itself.
-
-    Keys of metrics that are not in `RESAMPLED` are left out; `floors` are those of the set, where they are there.
-
-    Returns:
-        (n_resamples,) values of each.
+    Each has (R,) values. A calibration error has the cells of the whole set, re-weighted: the bins of equal mass and
+    the kernel of `smooth_ece` are those of the set itself. Metrics that are not in `RESAMPLED` are left out.
     """
     keys = [key for key in dict.fromkeys(wanted) if key.metric in RESAMPLED]
     floors = floors or Floors(log_probs, target, are_logs=True)

@@ -281,11 +281,7 @@ def evaluate_pairs(
 ) -> Report:
     """Score pairs of a confidence and a hit: the error and the calibration errors of top labels, with their floors.
 
-    Returns:
-        The report; `unavailable` names the metrics of the panel that need every probability.
-
-    Raises:
-        UsageError: If a further metric needs every probability.
+    `unavailable` names the metrics of the panel that need every probability; a further one raises a UsageError.
     """
     probs, target = as_two_columns(*map(torch.from_numpy, (pairs.confidence, pairs.correct)))
     floors = Floors(probs, target)

@@ -71,11 +71,7 @@ def _takes_pairs(cls: type) -> bool:
 
 
 def import_metrics(given: Sequence[str | MetricBlock]) -> None:
-    """Import the metrics that a user names by a path; tables call them by their titles from then on.
-
-    Raises:
-        UsageError: If one cannot be imported.
-    """
+    """Import the metrics that a user names by a path (UsageError if one cannot be); tables know their titles then."""
     blocks = blocks_of(given)
     for path in [block["class_path"] for block in blocks]:
         with errors_as(f"the metric `{path}` cannot be imported", ImportError):
@@ -138,13 +134,10 @@ def further_numbers(
     known: Sequence[Number] = (),
     val: LabelledSet | None = None,
 ) -> list[Number]:
-    """Numbers of further metrics; that of a class has its name as `label`.
+    """Numbers of further metrics, but those that are known; that of a class has its name as `label`.
 
-    None is made again of those that are known; `val` is the validation set after the same calibrator, unless there is
-    none or it is scored itself.
-
-    Raises:
-        UsageError: If a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
+    `val` is the validation set after the same calibrator, unless there is none or it is scored itself. Raises a
+    UsageError if a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
     """
     there = {number.key._replace(label=None) for number in known}
     part, has_val = labelled.predictions, val is not None
@@ -161,11 +154,7 @@ def pair_numbers(
     blocks: Sequence[MetricBlock],
     known: Sequence[Number] = (),
 ) -> list[Number]:
-    """`further_numbers` of confidences (N,) and whether each was right (N,).
-
-    Raises:
-        UsageError: If a metric refuses its arguments, or needs the probabilities of every class.
-    """
+    """`further_numbers` of confidences (N,) and whether each was right (N,), of metrics that take such pairs."""
     there = {number.key for number in known}
     numbers: list[Number] = []
     for block in blocks:

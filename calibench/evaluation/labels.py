@@ -142,10 +142,8 @@ def label_replicates(
 
 def _mean_of_known(values: Floats) -> Floats:
     """Mean over the first dimension, NaN left out; NaN where there is nothing else."""
-    unknown = np.isnan(values)
-    known = (~unknown).sum(axis=0)
-    sums: Floats = np.where(unknown, 0, values).sum(axis=0)
-    return ratio(sums, known)
+    sums: Floats = np.nansum(values, axis=0)
+    return ratio(sums, (~np.isnan(values)).sum(axis=0))
 
 
 def _filled(values: Floats) -> Floats:
@@ -156,21 +154,14 @@ def _filled(values: Floats) -> Floats:
 
 
 class SortedRows:
-    """Rows of absent or present, sorted once by their log-odds for all resamples.
-
-    Args:
-        log_probs: Log-probabilities of absent and present, (M, 2).
-        target: 1 where present, (M,).
-        n_bins: Bin counts of the calibration errors.
-    """
+    """Rows of absent or present, sorted once by their log-odds for all resamples: (M, 2), and (M,) 1 where present."""
 
     def __init__(self, log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> None:
         odds = (log_probs[:, 1] - log_probs[:, 0]).double().numpy()
         self._ranked = RankedRows(odds, target.numpy())
         floors = Floors.of_pairs(log_probs[:, 1].exp(), target == 1)
-        self._errors = [
-            (key, error, floors.resampled(error)) for key, error in sigmoid_errors(n_bins)
-        ]
+        errors = sigmoid_errors(n_bins)
+        self._errors = [(key, error, floors.resampled(error)) for key, error in errors]
         self._values = {n: v.numpy() for n, v in scores_of_examples(log_probs, target).items()}
 
     def scores(self, weights: Floats) -> dict[Key, Floats]:

@@ -134,10 +134,7 @@ def _names_a_file(text: str) -> bool:
 def files_of_run(text: str, *, needed: Sequence[str] = ()) -> dict[str, Path]:
     """The prediction file of each split and set of a run, which are whole.
 
-    Raises:
-        FileNotFoundError: If there is no such run, or one of the needed files is missing.
-        StoreError: If there is no such entry, or more than one.
-        CorruptRun: If a file of an entry is missing or another one.
+    Raises as `find_run` and `Entry.check` do, and a FileNotFoundError if one of the needed files is missing.
     """
     entry = find_run(text)
     entry.check("predictions/")

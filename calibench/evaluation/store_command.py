@@ -19,7 +19,7 @@ from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
 from calibench.store.adding import Kept, add, add_imported
-from calibench.store.card import CARD, Card, card_text, write_card, wrong_card
+from calibench.store.card import CARD, card_text, write_card, wrong_card
 from calibench.store.entry import Entry
 from calibench.store.finding import listed_entries, results_folder
 from calibench.store.index import Listed, mark_verified
@@ -174,7 +174,7 @@ def _push(what: Sequence[str], adding: Adding) -> int:
     code = told(push(adding.to, url, names), url)
     if adding.by and adding.licence:
         about = adding.about or "predictions of classifiers, with their numbers"
-        write_card(place_of(url), Card(about, adding.by, adding.licence))
+        write_card(place_of(url), about=about, by=adding.by, licence=adding.licence)
         say(f"{url}/{CARD} says what they are; anyone checks them by: calibench verify {url}")
     return code
 
@@ -258,13 +258,9 @@ class _Verdict(NamedTuple):
     line: list[str | PrintedNumber]
     problems: list[str]
     digest: str
+    follows: bool = False
     hold: int = 0
     checked: int = 0
-
-    @property
-    def follows(self) -> bool:
-        """Whether there are numbers, and all follow."""
-        return self.line[1] == "yes" and not self.problems
 
 
 def _verified(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
@@ -290,15 +286,14 @@ def _verdict_of(folder: Path, name: str) -> _Verdict:
     numbers = [*map(Scores(found.numbers).entry, measures("test", HEADLINE))]
     says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
     line = [name, says, str(found.checked), str(found.claimed), *numbers]
-    wrong = {difference.key for difference in found.wrong if difference.of_number}
     problems = [f"{name}: {difference}" for difference in found.wrong]
-    return _Verdict(line, problems, digest, found.checked - len(wrong), found.checked)
+    return _Verdict(line, problems, digest, found.follows, found.hold, found.checked)
 
 
 def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
     titles = map(label, measures("test", HEADLINE))
     columns = headings("entry", "verified", "numbers", "claimed", *titles)
-    whole = sum(one.line[1] == "yes" for one in verdicts)
+    whole = sum(one.follows for one in verdicts)
     hold, checked = sum(one.hold for one in verdicts), sum(one.checked for one in verdicts)
     footer = [
         f"{whole} of {len(verdicts)} entries: every number follows from the logits",

@@ -117,13 +117,10 @@ def from_python(
     Args:
         values: Scores (N, K), or confidences (N,); with `scores="probs"`, (N,) is the probability of class 1.
         labels: Class indices or names (N,), labels (N, L), or whether each confidence was right (N,); None if unknown.
-        scores: What the scores are, a key of `SCORES`; logits if None.
+        scores: As in `predictions_of`; logits if None.
         classes: Names of the columns; by default those of a data frame, if they are texts.
         clip: As in `predictions_of`.
         task: As in `predictions_of`.
-
-    Raises:
-        ValueError: If they are not what they should be; the message says what was found.
     """
     array = as_array(values)
     known = {} if labels is None else {TARGET: as_array(labels)}
@@ -225,8 +222,7 @@ def are_labels(
 ) -> bool:
     """Whether the examples have several labels (N, L) each: 1 present, 0 absent, -1 unknown.
 
-    Raises:
-        ValueError: If that cannot be told, because there is exactly one 1 in every row; the message says what to do.
+    A ValueError says what to do where that cannot be told, because there is exactly one 1 in every row.
     """
     said = task or metadata.get("task")
     if said or labels.ndim != 2 or labels.shape != scores.shape:
@@ -264,8 +260,7 @@ def names_of(labels: Any, k: int) -> list[str] | None:
 def class_indices(labels: Any, k: int, names: Sequence[str] | Array | None = None) -> Array:
     """Class indices (N,) int64 from labels: integers, floats without fractions, or names of classes.
 
-    Raises:
-        ValueError: If they are none; the message says what was found and what to do.
+    A ValueError says what was found and what to do if they are none of these.
     """
     values = as_array(labels)
     if values.ndim == 2 and values.shape[1] == 1:

@@ -150,8 +150,7 @@ class Reader:
         text = source
         check_file(text)
         with _naming(text), corrupt_if_it_fails(text):
-            place = hdf5.address(text)
-            if place:
+            if place := hdf5.address(text):
                 arrays, *said = hdf5.arrays_of_split(*place), ""
             else:
                 arrays, *said = self._arrays(*_paths(text))
@@ -185,12 +184,7 @@ def _naming(text: str) -> Iterator[None]:
 
 
 def check_file(text: str) -> None:
-    """Check that a file, or a pair `logits.npy:labels.npy`, is there and of a known kind.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If its format is unknown.
-    """
+    """Raise unless a file, or a pair `logits.npy:labels.npy`, is there and of a known kind."""
     for path in _paths(text):
         if path.suffix.lower() in hdf5.HDF5 and not hdf5.address(text):
             raise ValueError(f"`{path}` holds models: name one, as `{path}:DATASET/MODEL/test`.")
@@ -261,16 +255,9 @@ _ARRAYS: dict[str, Callable[[Path], dict[str, Array]]] = {
 def imported(path: Path, reader: Reader, name: str | None = None) -> Iterator[Imported]:
     """The predictions of other programs in a file.
 
-    Args:
-        path: An HDF5 file `{dataset}/{model}/{probas_cal, labels_cal, probas_test, labels_test}`; an .npz file with
-            such arrays, also called `val_logits`, `test_y`, ...; or any file that `Reader` reads, which is a test set.
-        reader: How scores are read.
-        name: `DATASET/MODEL` of a file that holds one; by default its folder and its name.
-
-    Raises:
-        UsageError: If h5py is needed and not installed, or the name is none.
-        FileNotFoundError: If there is no such file.
-        CorruptRun: If the file cannot be read.
+    That is an HDF5 file `{dataset}/{model}/{probas_cal, labels_cal, probas_test, labels_test}`; an .npz file with such
+    arrays, also called `val_logits`, `test_y`, ...; or any file that `Reader` reads, which is a test set. `name` is the
+    `DATASET/MODEL` of a file that holds one, by default its folder and its name.
     """
     if path.suffix.lower() in hdf5.HDF5:
         for dataset, model in hdf5.groups(path):

@@ -35,13 +35,9 @@ def arrays_of_table(
 ) -> tuple[dict[str, Array], str]:
     """Named arrays in a table, and one line on the columns that are left out, if any are.
 
-    Args:
-        table: The table: of lists, one a row; of a column a class, with labels or without; of the columns `NAME` and
-            `label:NAME` of several labels; or of pairs.
-        told: The columns of a role, where the user says it.
-
-    Raises:
-        ValueError: If it is none of these, or rows of it are wrong; the message names the first, and says how many.
+    The table is of lists, one a row; of a column a class, with labels or without; of the columns `NAME` and
+    `label:NAME` of several labels; or of pairs. A ValueError if it is none of these, or names the first wrong rows.
+    `told` are the columns of each role that the user names.
     """
     columns = _Columns(table)
     if told:

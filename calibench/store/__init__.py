@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from calibench.store.adding import add as add
     from calibench.store.adding import add_imported as add_imported
     from calibench.store.card import CARD as CARD
-    from calibench.store.card import Card as Card
     from calibench.store.card import card_text as card_text
     from calibench.store.card import write_card as write_card
     from calibench.store.card import wrong_card as wrong_card

@@ -86,13 +86,7 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
 
 
 def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False) -> Added:
-    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`.
-
-    The folder of the store is made if it is not there.
-
-    Raises:
-        StoreError: If another process writes the store.
-    """
+    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`."""
     added, place, every = Added(), Folder(store), list(found)
     with changing(place):
         for one in with_progress(every, len(every), "importing predictions"):
@@ -112,11 +106,9 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
     if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
         raise CorruptRun("metrics.json is of another run")
     files = {"metrics.json": _public_metrics(metrics)}  # its digest is in status.json
-    config = run.folder / "config.yaml"
-    if config.is_file():
+    if (config := run.folder / "config.yaml").is_file():
         files["config.yaml"] = public_config(config)
-    environment = run.folder / "environment.json"
-    if environment.is_file():
+    if (environment := run.folder / "environment.json").is_file():
         its = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
         files["environment.json"] = json_bytes(without_machine(its))
     wanted = sets if kept.sets is None else ("val", "test", *kept.sets)
@@ -139,11 +131,7 @@ def _public_metrics(metrics: Mapping[str, Any]) -> bytes:
 
 
 def public_config(path: Path) -> bytes:
-    """The content of config.yaml without paths of the machine: as it is where it has none.
-
-    Raises:
-        CorruptRun: If it cannot be read.
-    """
+    """The content of config.yaml without paths of the machine: as it is where it has none."""
     content = content_of(path)
     with corrupt_if_it_fails(f"{path} cannot be read"):
         config = read_yaml(content.decode())

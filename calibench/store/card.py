@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
 
 from calibench.ground.errors import UsageError
 from calibench.ground.version import __version__
@@ -22,23 +21,14 @@ def card_text(name: str, text: str | None) -> str | None:
     return text
 
 
-@dataclass(frozen=True)
-class Card:
-    """What a card says beside the names of the entries.
+def write_card(place: Place, *, about: str, by: str, licence: str) -> None:
+    """Write the card of what a store holds now.
 
-    Attributes:
+    Args:
+        place: The store.
         about: What the entries are.
         by: Who made them.
         licence: Its SPDX name.
-    """
-
-    about: str
-    by: str
-    licence: str
-
-
-def write_card(place: Place, card: Card) -> None:
-    """Write the card of what a store holds now.
 
     Raises:
         CorruptRun: If there is a README.md that is no card: it stays as it is.
@@ -50,19 +40,19 @@ def write_card(place: Place, card: Card) -> None:
     rows = dict.fromkeys("/".join(name.split("/")[:3]) for name in names)
     text = f"""\
 ---
-license: {card.licence.lower()}
+license: {licence.lower()}
 tags: [calibration, calibench]
 ---
 
-# {card.about}
+# {about}
 
 <!-- {_MADE} {__version__} -->
 
 | | |
 |---|---|
 | what | {len(names)} runs of {len(rows)} methods: logits, labels, and the numbers that follow from them |
-| by | {card.by} |
-| licence | {card.licence} |
+| by | {by} |
+| licence | {licence} |
 | command | `calibench verify {place}` computes every number again |
 | digest | `{_digest(place, names)}` |
 

@@ -74,9 +74,7 @@ def read_index(place: Place) -> list[Listed]:
 def iterate_index(place: Place) -> Iterator[Listed]:
     """The entries of a store, from its index alone, which is read in pieces.
 
-    Raises:
-        FileNotFoundError: If it has none.
-        StoreError: If it cannot be read, or is of a newer format.
+    A FileNotFoundError if it has none, a StoreError if that cannot be read, or is of a newer format.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -95,17 +93,11 @@ def iterate_index(place: Place) -> Iterator[Listed]:
     except (FileNotFoundError, StoreError):
         raise
     except (pa.ArrowException, msgspec.ValidationError, ValueError, OSError) as error:
-        reason = one_line(error)
-        raise StoreError(f"{place}/{INDEX} cannot be read: {reason}") from error
+        raise StoreError(f"{place}/{INDEX} cannot be read: {one_line(error)}") from error
 
 
 def entry_names(place: Place) -> list[str]:
-    """The names of the entries of a store: by its index where it is far away.
-
-    Raises:
-        FileNotFoundError: If there is no such folder.
-        StoreError: If a URL does not answer, or is no store.
-    """
+    """The names of the entries of a store: by its index where it is far away; raises if it is none."""
     if isinstance(place, Folder):
         if not place.path.is_dir():
             raise FileNotFoundError(f"no folder {place}")
@@ -131,18 +123,14 @@ def rebuild_index(place: Place) -> list[Listed]:
 
 def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
     """A row for each entry, or for those of some names, from their status.json; damaged ones are left out."""
-    try:
+    verified: dict[str, str] = {}
+    with suppress(FileNotFoundError, StoreError):
         verified = {row.digest: row.verified for row in iterate_index(place)}
-    except (FileNotFoundError, StoreError):
-        verified = {}
     rows = []
     for name in place.names() if names is None else names:
-        try:
-            status = place.status(name)
-            if status is not None:
+        with suppress(ValueError):  # `verify` names it
+            if status := place.status(name):
                 rows.append(Listed.of(name, status, verified.get(status["digest"], "")))
-        except ValueError:
-            continue  # `verify` names it
     return rows
 
 
