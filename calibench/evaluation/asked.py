@@ -22,9 +22,8 @@ def _priors(name: str, given: Any) -> Any:
     try:
         return [float(part) for part in given.split(",")]
     except ValueError:
-        raise UsageError(
-            f"`{name}` takes numbers with commas between them, got `{given}`."
-        ) from None
+        expected = f"`{name}` takes numbers with commas between them"
+        raise UsageError(f"{expected}, got `{given}`.") from None
 
 
 @dataclass(frozen=True)
@@ -81,9 +80,9 @@ class EvaluationOptions:
             several = "several --val and --test files"
             raise UsageError(f"`--calibrate-members` is for an ensemble: {several}.")
         if not sets.val and chosen:
-            advice = "give it, or say `--calibrators none`"
             raise UsageError(
-                f"calibrators are fitted on a validation set, `--val FILE` (`val=` in Python): {advice}."
+                "calibrators are fitted on a validation set, `--val FILE` (`val=` in Python): give it, or say "
+                "`--calibrators none`."
             )
         if not sets.val and self.priors is not None:
             raise UsageError(

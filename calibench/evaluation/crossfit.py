@@ -103,9 +103,8 @@ def refinement_of_examples(
     def parts(again: Tensor, places: Tensor) -> dict[str, Tensor]:
         raw = scores_of_examples(log_softmax(logits[places].double()), target[places])
         left = scores_of_examples(again, target[places])
-        return {f"{name}_refinement": left[name] for name in left} | {
-            f"{name}_calibration": raw[name] - left[name] for name in left
-        }
+        found = {f"{name}_refinement": left[name] for name in left}
+        return found | {f"{name}_calibration": raw[name] - left[name] for name in left}
 
     return cross_fitted(parts, logits, target, folds=folds, in_sample=in_sample)
 

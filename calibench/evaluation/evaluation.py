@@ -172,13 +172,11 @@ class Evaluation:
             numbers += found
             replicates |= drawn
         parameters = {name: one.parameters_dict() for name, one in fitted.items()}
-        test, said_of = sets[TEST], sets[TEST].metadata
-        lacking = (
-            {**(unavailable or {})} | self._lacking(test, VAL in sets) | labels_without_rank(test)
-        )
+        test, lacking = sets[TEST], dict(unavailable or {})
+        lacking |= self._lacking(test, VAL in sets) | labels_without_rank(test)
         return Report(
-            numbers, {MODEL: parameters}, lacking, replicates, said, sizes=sizes, labels=labels,
-            n_bins=self.n_bins, bootstrap=bootstrap, priors=self.priors, posterior=str(said_of.get("posterior", "")),
+            numbers, {MODEL: parameters}, lacking, replicates, said, sizes=sizes, labels=labels, n_bins=self.n_bins,
+            bootstrap=bootstrap, priors=self.priors, posterior=str(test.metadata.get("posterior", "")),
         )  # fmt: skip
 
     def _of_choice(self, name: str, sets: Mapping[str, Predictions]) -> list[Number]:
@@ -215,9 +213,10 @@ class Evaluation:
             known: dict[Key, Floats] = {}
             if part.kind in LABELLED and (extent.every or name != VAL):
                 labelled = LabelledSet(part, log_probs[name], extent.draws)
-                leading = extent.panel is None and fitted is None and name == TEST
-                of_val = None if name == VAL else val
-                numbers += self._numbers(labelled, of_val, extent.panel, leading=leading)
+                leads = extent.panel is None and fitted is None and name == TEST
+                # Before the draws of the floors fill memory.
+                leading = labelled.whole_set(LEADING, None) if leads else []
+                numbers += self._numbers(labelled, None if name == VAL else val, leading, extent)
                 if bootstrap and name != VAL:
                     watch("resample")
                     refits = extent.every or bool(self.metrics)
@@ -236,24 +235,17 @@ class Evaluation:
         return found, drawn
 
     def _numbers(
-        self,
-        of: LabelledSet,
-        val: LabelledSet | None,
-        panel: Collection[str] | None,
-        *,
-        leading: bool,
+        self, of: LabelledSet, val: LabelledSet | None, leading: Sequence[Number], extent: Extent
     ) -> list[Number]:
         """The numbers of a labelled set: of every run, the reference code's, further ones, then those of labels."""
-        # Before the draws of the floors fill memory.
-        first = of.whole_set(LEADING, None) if leading else []
-        log_probs, n_bins = of.log_probs, self.n_bins
+        log_probs, n_bins, panel = of.log_probs, self.n_bins, extent.panel
         found = scoring.labelled_numbers(
-            log_probs, of.target, n_bins=n_bins, floors=of.floors, panel=panel
+            log_probs, of.target, of.floors, n_bins=n_bins, panel=panel
         )
         if self.reference:
             found += scoring.error_numbers(errors_as_coded(n_bins), of.floors)
         found += scoring.posterior_numbers(log_probs, of.predictions)
-        found += first
+        found += leading
         found += further_numbers(of, blocks_of(self.metrics or ()), found, val)
         return found + label_numbers(log_probs, of.predictions, n_bins=n_bins)
 

@@ -63,9 +63,9 @@ class Floors:
         self._are_logs = are_logs
 
     @classmethod
-    def of_pairs(cls, confidence: Tensor, correct: Tensor, *, seed: int = 0) -> Self:
+    def of_pairs(cls, confidence: Tensor, correct: Tensor) -> Self:
         """Floors of top-label errors, given confidences (N,) and whether each was right (N,)."""
-        return cls(*as_two_columns(confidence, correct), seed=seed)
+        return cls(*as_two_columns(confidence, correct))
 
     def probs(self, rows: slice = slice(None)) -> Tensor:
         """Probabilities of some rows, (n, K)."""

@@ -123,9 +123,9 @@ class LabelledSet:
     def whole_set(self, metric: WholeSetMetric, val: LabelledSet | None) -> list[Number]:
         """The numbers of a metric of the whole set."""
         of_val = (val.log_probs, val.target) if val else None
-        found = list(metric.numbers((self.log_probs, self.target), of_val))
-        self.means.update({n.key: values for n, values in found if values is not None})
-        return [number for number, _ in found]
+        found = metric((self.log_probs, self.target), of_val)
+        self.means.update({Key(name): values for name, values in found.items() if values.ndim})
+        return [metric.number(name, values) for name, values in found.items()]
 
 
 def further_numbers(

@@ -52,16 +52,12 @@ def label_numbers(
 
 def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Number]:
     probs = log_probs.exp()
-    values: dict[str, Tensor | float] = {
-        "nll": -true_class(log_probs, target).double().mean(),
-        "brier": brier_sum(probs, target) / len(target),
-        **_ranked(log_probs, target),
-    }
+    nll = -true_class(log_probs, target).double().mean()
+    brier = brier_sum(probs, target) / len(target)
+    values = {"nll": float(nll), "brier": float(brier), **_ranked(log_probs, target)}
     floors = Floors.of_pairs(probs[:, 1], target)
-    return [
-        *(Number(Key(name), float(value)) for name, value in values.items()),
-        *(floors.measured(error, key) for key, error in sigmoid_errors(n_bins)),
-    ]
+    means = [Number(Key(name), value) for name, value in values.items()]
+    return means + [floors.measured(error, key) for key, error in sigmoid_errors(n_bins)]
 
 
 def sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[Key, EqualWidthError]]:
@@ -82,7 +78,7 @@ def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
         return dict.fromkeys(RANKED, np.nan)
     present, truth = rankdata((log_probs[:, 1] - log_probs[:, 0]).double()), target.numpy()
     scores = (roc_auc_score(truth, present), average_precision_score(truth, present))
-    return dict(zip(RANKED, scores, strict=True))
+    return dict(zip(RANKED, map(float, scores), strict=True))
 
 
 def _mean(numbers: Sequence[Number]) -> Number:

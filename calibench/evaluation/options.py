@@ -106,7 +106,9 @@ def evaluate(
 
 def _sets_of(what: Sequence[str], sets: Sets) -> Sets:
     """The test file, or the files of runs, each set by its kind."""
-    files = [text for text in what if _names_a_file(text)]
+    files = [
+        text for text in what if is_hdf5(text) or (Path(text).suffix and not Path(text).is_dir())
+    ]
     if len(what) == 1 and files and not sets.test:
         return replace(sets, test=(files[0],))
     if files:
@@ -125,10 +127,6 @@ def _sets_of(what: Sequence[str], sets: Sets) -> Sets:
         texts = files if kind in ("val", "test") else [f"{name}={','.join(files)}"]
         found[kind] = (*found.get(kind, ()), *texts)
     return replace(sets, **found)
-
-
-def _names_a_file(text: str) -> bool:
-    return bool(Path(text).suffix and not Path(text).is_dir()) or is_hdf5(text)
 
 
 def files_of_run(text: str, *, needed: Sequence[str] = ()) -> dict[str, Path]:

@@ -214,7 +214,9 @@ def verify(
     How far a number may be from the one that float16 logits give is said by `calibench store --help`. What cannot be
     said: that the logits come from the network and the data that an entry's config.yaml names.
     """
-    wanted = [*dict.fromkeys(_entry_of(name, store) for name in entries)]
+    # An entry, or a folder of entries, is named by the path of a file in it, too.
+    inside = (name.removeprefix(f"{store.rstrip('/')}/") for name in entries)
+    wanted = [*dict.fromkeys("/".join(name.split("/")[:5]) for name in inside)]
     if is_url(store):
         with TemporaryDirectory() as copy:
             fetched = pull(store, Path(copy), wanted)
@@ -244,12 +246,6 @@ def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str
         if known:
             mark_verified(store, known)
     return int(bool(problems))
-
-
-def _entry_of(text: str, store: str) -> str:
-    """The entry, or the folder of entries, that a text names: also by the path of a file in it."""
-    inside = text.removeprefix(f"{store.rstrip('/')}/")
-    return "/".join(inside.split("/")[:5])
 
 
 class _Verdict(NamedTuple):

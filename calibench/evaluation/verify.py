@@ -188,7 +188,7 @@ def _parameters(
     allowed = 1e-3 if exact else 1e-2
     for calibrator, parameters in told.items():
         for name, value in parameters.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
+            if type(value) in (int, float):
                 other = found.get(calibrator, {}).get(name)
                 again = math.nan if other is None else float(other)
                 if not _near(value, again, allowed * max(1.0, abs(value))):

@@ -287,12 +287,21 @@ def class_indices(labels: Any, k: int, names: Sequence[str] | Array | None = Non
 
 def _given(values: Floats, clip: float) -> Floats:
     if len(values) and _are_probabilities(values):
-        warnings.warn(
-            "the `logits` look like probabilities: every row lies in [0, 1] and sums to 1. "
-            'Say `--scores probs` (`scores="probs"` in Python) if they are.',
-            stacklevel=2,
-        )
+        _warn_of_probabilities("every row lies in [0, 1] and sums to 1")
     return values
+
+
+def _given_of_labels(values: Floats, clip: float) -> Floats:
+    if np.isposinf(values).any():
+        raise ValueError("logits must not be infinite, got inf.")
+    if values.size and (values >= 0).all() and (values <= 1).all():
+        _warn_of_probabilities("all those of the labels lie in [0, 1]")
+    return values
+
+
+def _warn_of_probabilities(why: str) -> None:
+    say = 'Say `--scores probs` (`scores="probs"` in Python) if they are.'
+    warnings.warn(f"the `logits` look like probabilities: {why}. {say}", stacklevel=3)
 
 
 def _are_probabilities(values: Floats) -> bool:
@@ -317,18 +326,6 @@ def _log(values: Floats, clip: float) -> Floats:
     with np.errstate(divide="ignore"):
         logarithms: Floats = np.log(np.maximum(values.astype(np.float64), clip))
     return logarithms
-
-
-def _given_of_labels(values: Floats, clip: float) -> Floats:
-    if np.isposinf(values).any():
-        raise ValueError("logits must not be infinite, got inf.")
-    if values.size and (values >= 0).all() and (values <= 1).all():
-        warnings.warn(
-            "the `logits` of the labels look like probabilities: all lie in [0, 1]. "
-            'Say `--scores probs` (`scores="probs"` in Python) if they are.',
-            stacklevel=2,
-        )
-    return values
 
 
 def _log_odds(values: Floats, clip: float) -> Floats:

@@ -57,11 +57,7 @@ def the_model(text: str) -> str:
 
 
 def groups(path: Path) -> list[tuple[str, str]]:
-    """Dataset and model of each group of a file.
-
-    Raises:
-        CorruptRun: If the file is no whole one, or lacks what its index lists.
-    """
+    """Dataset and model of each group of a file; a CorruptRun if it is no whole one, or lacks what its index lists."""
     with _opened(path) as file:
         import h5py
 

@@ -44,7 +44,7 @@ def arrays_of_table(
         return columns.told(told), ""
     if columns.lists:
         return {name: columns.array(at) for at, name in enumerate(columns.names)}, ""
-    if (pair := columns.pair()) is not None:
+    if pair := columns.pair():
         return pair, ""
     if any(name.startswith(LABEL_COLUMN) for name in columns.names):
         return columns.of_labels(), ""

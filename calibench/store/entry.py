@@ -52,11 +52,6 @@ class Entry:
         return str(self.status.get("digest", ""))
 
     @property
-    def claimed(self) -> tuple[str, ...]:
-        """Splits and sets of which it has numbers and no logits, so that nobody can verify them."""
-        return tuple(self.status.get("claimed") or ())
-
-    @property
     def exact(self) -> bool:
         """Whether its logits are float32."""
         return str(self.status.get("precision", "float32")) == "float32"

@@ -152,10 +152,11 @@ class Remote(Place):
 
         self.url = url.rstrip("/")
         self.limits = limits or Limits()
+        on_web = self.url.startswith(("http://", "https://"))
         # as a stream: what a web server says of sizes and ranges is not relied on
-        self._opening = {"block_size": 0, "size": 1} if self.url.startswith("http") else {}
+        self._opening = {"block_size": 0, "size": 1} if on_web else {}
         with errors_as(f"{self.url} cannot be opened", ImportError, ValueError, kind=StoreError):
-            self._files, self._root = url_to_fs(self.url, **_patience(self.url))
+            self._files, self._root = url_to_fs(self.url, **(_patience() if on_web else {}))
 
     def __str__(self) -> str:
         return self.url
@@ -237,10 +238,8 @@ def is_url(text: str | Path) -> bool:
     return "://" in str(text)
 
 
-def _patience(url: str) -> dict[str, Any]:
+def _patience() -> dict[str, Any]:
     """Seconds to wait for a web server, whose default is five minutes."""
-    if not url.startswith(("http://", "https://")):
-        return {}
     from aiohttp import ClientTimeout
 
     return {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=15, sock_read=60)}}
