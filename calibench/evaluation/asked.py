@@ -65,9 +65,7 @@ class EvaluationOptions:
     def checked(self) -> list[Any]:
         """The calibrators that are fitted, by name or built.
 
-        Raises:
-            UsageError: For a name that does not exist, or what the sets do not allow.
-            FileNotFoundError: If a file is not there.
+        A UsageError for a name that does not exist, or what the sets do not allow; raises if a file is not there.
         """
         sets, of_members = self.sets, self.calibrate_members
         if not sets.test:

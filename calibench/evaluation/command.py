@@ -117,11 +117,7 @@ def _check_pairs(asked: EvaluationOptions, chosen: Sequence[str | Calibrator]) -
 def models(
     asked: EvaluationOptions, read: Callable[[Source], Predictions]
 ) -> dict[str, dict[str, Predictions]]:
-    """Read the sets of each model, by name; several files for a set are the members of an ensemble, which comes first.
-
-    Raises:
-        ValueError: If the files do not belong together.
-    """
+    """Read the sets of each model by name; several files of a set are the members of an ensemble, which comes first."""
     sets = asked.sets.read(read)
     members = {
         name: {which: parts[position] for which, parts in sets.items()}

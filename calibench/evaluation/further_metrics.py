@@ -45,11 +45,7 @@ def distinct(values: list[Any]) -> list[Any]:
 
 
 def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
-    """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class.
-
-    Raises:
-        UsageError: If there is none; the message lists near matches.
-    """
+    """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class."""
     from torchmetrics import Metric
 
     load(metrics)

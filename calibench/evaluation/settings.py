@@ -77,8 +77,7 @@ def built(content: Mapping[str, Any]) -> Evaluation:
 def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
     """The unfitted calibrator that a block `{class_path, init_args}` describes; nothing is imported to find it.
 
-    Raises:
-        UsageError: If there is no such class among those that are loaded, or it refuses its arguments.
+    A UsageError if there is no such class among those that are loaded, or it refuses its arguments.
     """
     path, arguments = _parts(block)
     cls = loaded_class(Calibrator, path)
