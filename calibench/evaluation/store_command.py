@@ -19,10 +19,9 @@ from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
 from calibench.store.adding import Kept, add, add_imported
-from calibench.store.card import CARD, card_text, write_card, wrong_card
 from calibench.store.entry import Entry
 from calibench.store.finding import listed_entries, results_folder
-from calibench.store.index import Listed, mark_verified
+from calibench.store.index import CARD, Listed, card_text, mark_verified, write_card, wrong_card
 from calibench.store.moving import Added, chosen, pull, push
 from calibench.store.places import Folder, Limits, is_url, place_of
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
@@ -309,21 +308,17 @@ _ACTIONS: dict[str, Callable[[Sequence[str], Adding], int]] = {
 
 def listings(rows: Iterable[Listed]) -> Iterator[Grid]:
     """The table of these entries, in pieces that fit into memory."""
+    titles = ("entry", "sets", "claimed", "of", "kept as", "verified by")
+    columns = [Heading(title, label=title == "entry", left=True) for title in titles]
+    columns += [Heading("examples"), Heading("kB")]
     left, total = iter(rows), 0
     while (piece := list(islice(left, _PIECE))) or not total:
         total += len(piece)
-        yield _listing(piece, f"{total} entries")
+        lines = [
+            [row.name, " ".join(row.sets), " ".join(row.claimed), row.outputs, row.precision, row.verified,
+             str(row.examples), f"{row.bytes / 1e3:.0f}"]
+            for row in piece
+        ]  # fmt: skip
+        yield Grid("", columns, lines, [f"{total} entries"])
         if len(piece) < _PIECE:
             return
-
-
-def _listing(rows: Sequence[Listed], footer: str) -> Grid:
-    left = ("entry", "sets", "claimed", "of", "kept as", "verified by")
-    columns = [Heading(title, label=title == "entry", left=True) for title in left]
-    columns += [Heading("examples"), Heading("kB")]
-    lines = [
-        [row.name, " ".join(row.sets), " ".join(row.claimed), row.outputs, row.precision, row.verified,
-         str(row.examples), f"{row.bytes / 1e3:.0f}"]
-        for row in rows
-    ]  # fmt: skip
-    return Grid("", columns, lines, [footer])

@@ -23,7 +23,6 @@ from calibench.store.packing import content_digest, rounded, save_packed
 from calibench.store.places import Folder
 
 # What may name folders of the machine and decides no number.
-_PRIVATE = ("command",)  # of environment.json
 _PATHS = (
     "trainer.default_root_dir", "trainer.logger", "trainer.profiler", "data.init_args.root", "ckpt_path",
 )  # fmt: skip
@@ -109,7 +108,7 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
     if (config := run.folder / "config.yaml").is_file():
         files["config.yaml"] = public_config(config)
     if (environment := run.folder / "environment.json").is_file():
-        its = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
+        its = {k: v for k, v in read_json(environment).items() if k != "command"}  # it has paths
         files["environment.json"] = json_bytes(without_machine(its))
     wanted = sets if kept.sets is None else ("val", "test", *kept.sets)
     chosen = {name: part for name, part in sets.items() if name in wanted}
