@@ -1,7 +1,7 @@
 """Choice of a calibrator by nested cross-validation, with the gain that it can be expected to bring."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations_with_replacement
@@ -23,6 +23,7 @@ from calibench.calibrators.cross_validated import (
 from calibench.calibrators.names import unique_names
 from calibench.doctor.verdict import Gain
 from calibench.evaluation.fitting import log_probabilities
+from calibench.ground.bar import with_progress
 from calibench.ground.threads import in_threads
 from calibench.statistics.number import RAW
 
@@ -35,16 +36,12 @@ _SMALL = 40_000
 class Held(NamedTuple):
     """What a calibrator says of examples that it was not fitted on.
 
-    Attributes:
-        log_probs: Log-probabilities by a fit without the example's own fold, (N, K).
-        nll: NLL, (N, folds): in column j by a fit without its own fold and fold j.
+    Log-probabilities (N, K) by a fit without the example's own fold, and NLL (N, folds): in column j by a fit without
+    its own fold and fold j.
     """
 
     log_probs: Tensor
     nll: Tensor
-
-
-Watch = Callable[[Iterator[Held], int], Iterator[Held]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,6 @@ def choose(
     calibrators: Sequence[Calibrator],
     *,
     jobs: int = 1,
-    watch: Watch = lambda held, total: held,
 ) -> Choice:
     """Choose a calibrator by its NLL on examples that it was not fitted on.
 
@@ -96,7 +92,6 @@ def choose(
         target: Class indices, (N,).
         calibrators: What there is to choose from.
         jobs: Calibrators that are fitted at a time.
-        watch: Given the results as they come and their number; for a progress bar.
 
     Raises:
         ValueError: If there are fewer than 20 examples.
@@ -113,7 +108,7 @@ def choose(
     raw = Held(log_probs, nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1))
     with unwarned():
         held = in_threads(partial(_held, scores, target, fold), calibrators, jobs)
-        found = [raw, *watch(held, len(calibrators))]
+        found = [raw, *with_progress(held, len(calibrators), "calibrators")]
     return _chosen(calibrators, found, fold, rows)
 
 

@@ -15,10 +15,21 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator, CrossValidatedCalibration
 from calibench.calibrators.cross_validated import FEWEST, candidates, nll
-from calibench.doctor.choice import Choice, Watch, choose
+from calibench.doctor.choice import Choice, choose
 from calibench.doctor.examples import LabelledExamples, Shape
-from calibench.doctor.verdict import POWER, After, Enough, Gain, ece, enough, verdict
-from calibench.doctor.where import Group, LabelShift, kinds, ranges
+from calibench.doctor.verdict import (
+    POWER,
+    After,
+    Enough,
+    Gain,
+    Group,
+    LabelShift,
+    ece,
+    enough,
+    kinds,
+    ranges,
+    verdict,
+)
 from calibench.evaluation.fitting import log_probabilities
 from calibench.ground.output import say
 from calibench.statistics.number import Key, Number
@@ -144,7 +155,6 @@ def diagnose(
     calibrators: Sequence[Calibrator] | None = None,
     *,
     jobs: int = 1,
-    watch: Watch = lambda held, total: held,
 ) -> Diagnosis:
     """Diagnose the predictions of a model.
 
@@ -153,12 +163,11 @@ def diagnose(
         val: The examples on which a calibrator is chosen and fitted; the same ones if None.
         calibrators: What there is to choose from; `candidates` if None.
         jobs: Calibrators that are fitted at a time.
-        watch: As in `choose`.
     """
     source, fitted, choice = val or examples, None, None
     if len(source) >= FEWEST:
         known = calibrators or candidates(source.scores.shape[1])
-        choice = choose(source.scores, source.target, known, jobs=jobs, watch=watch)
+        choice = choose(source.scores, source.target, known, jobs=jobs)
         if choice.helps:
             model = CrossValidatedCalibration(calibrators=calibrators or None)
             fitted = model.fit_choice(choice.chosen, source.scores, source.target)
@@ -203,10 +212,7 @@ def _data(value: Any) -> Any:
 
 
 def _after(choice: Choice, examples: LabelledExamples, fitted: Calibrator | None) -> After:
-    """What the choice does to examples that it was not fitted on.
-
-    `fitted` is the calibrator where it was fitted on other examples; without one its folds' fits are looked at.
-    """
+    """What the choice does to examples that it was not fitted on: without such a calibrator, by its folds' fits."""
     if fitted is None:
         before, gain = examples.at(choice.rows), None
         after = before.calibrated(choice.log_probs)

@@ -124,14 +124,15 @@ def check_together(examples: LabelledExamples, val: LabelledExamples) -> None:
     """Raise a ValueError unless both are of one kind, with the same classes, and not the same."""
     ours, theirs = examples.scores.shape[1], val.scores.shape[1]
     if examples.are_pairs != val.are_pairs:
-        pairs = "one of the sets holds pairs of confidence and correct"
-        raise ValueError(f"{pairs}, and the other does not.")
+        raise ValueError(
+            "one of the sets holds pairs of confidence and correct, and the other does not."
+        )
     if ours != theirs:
         raise ValueError(f"the validation set has {theirs} classes, and the test set {ours}.")
     if examples.scores.equal(val.scores):
-        advice = "give the test set alone, and calibrators are cross-validated"
         raise ValueError(
-            f"the validation set holds the same predictions as the test set: {advice}."
+            "the validation set holds the same predictions as the test set: give the test set alone, and calibrators "
+            "are cross-validated."
         )
 
 

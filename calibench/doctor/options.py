@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,6 @@ from calibench.calibrators.names import (
 )
 from calibench.evaluation.options import files_of_run
 from calibench.ground.arguments import ends_in
-from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.verb import InPython, Option, in_python
@@ -105,15 +103,9 @@ def examine(
     sets = {name: checked(of, str(read[name]), reader.clip) for name, of in found.items()}
     if "val" in sets:
         check_together(sets["test"], sets["val"])
-    watched = partial(with_progress, title="calibrators")
+    given = calibrators_named(chosen) or None
     with one_thread():  # operations are small
-        diagnosis = diagnose(
-            sets["test"],
-            sets.get("val"),
-            calibrators_named(chosen) or None,
-            jobs=jobs,
-            watch=watched,
-        )
+        diagnosis = diagnose(sets["test"], sets.get("val"), given, jobs=jobs)
     if output:
         output.write_text(json.dumps(diagnosis.to_dict(), indent=1) + "\n")
     if export and diagnosis.calibrator:
@@ -133,12 +125,8 @@ def _sources(test: Any, val: Any) -> dict[str, Source]:
             raise UsageError(f"{own}, or FILE --val FILE.")
         files = files_of_run(test, needed=("val", "test"))
         given = {name: files[name] for name in given}
-    return {name: _one(name, one) for name, one in given.items() if one is not None}
-
-
-def _one(name: str, given: Any) -> Source:
-    """The source of a set; raises a ValueError if there are several."""
-    first, *others = sources_of(name, given)
-    if others:
-        raise ValueError(f"`{name}` takes one file, or arrays.")
-    return first
+    found = {name: sources_of(name, one) for name, one in given.items() if one is not None}
+    for name, several in found.items():
+        if len(several) > 1:
+            raise ValueError(f"`{name}` takes one file, or arrays.")
+    return {name: one for name, (one,) in found.items()}

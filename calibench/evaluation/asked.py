@@ -7,12 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from calibench.calibrators import CALIBRATORS
-from calibench.calibrators.names import (
-    ONE_PER_CORE,
-    Calibrators,
-    Jobs,
-    listed_calibrators,
-)
+from calibench.calibrators.names import ONE_PER_CORE, Calibrators, Jobs, listed_calibrators
 from calibench.ground.arguments import integer_from, numbers_of_bins
 from calibench.ground.errors import UsageError
 from calibench.metrics import METRIC_CLASSES
@@ -27,9 +22,8 @@ def _priors(name: str, given: Any) -> Any:
     try:
         return [float(part) for part in given.split(",")]
     except ValueError:
-        raise UsageError(
-            f"`{name}` takes numbers with commas between them, got `{given}`."
-        ) from None
+        expected = f"`{name}` takes numbers with commas between them"
+        raise UsageError(f"{expected}, got `{given}`.") from None
 
 
 @dataclass(frozen=True)
@@ -71,9 +65,7 @@ class EvaluationOptions:
     def checked(self) -> list[Any]:
         """The calibrators that are fitted, by name or built.
 
-        Raises:
-            UsageError: For a name that does not exist, or what the sets do not allow.
-            FileNotFoundError: If a file is not there.
+        A UsageError for a name that does not exist, or what the sets do not allow; raises if a file is not there.
         """
         sets, of_members = self.sets, self.calibrate_members
         if not sets.test:
@@ -86,9 +78,9 @@ class EvaluationOptions:
             several = "several --val and --test files"
             raise UsageError(f"`--calibrate-members` is for an ensemble: {several}.")
         if not sets.val and chosen:
-            advice = "give it, or say `--calibrators none`"
             raise UsageError(
-                f"calibrators are fitted on a validation set, `--val FILE` (`val=` in Python): {advice}."
+                "calibrators are fitted on a validation set, `--val FILE` (`val=` in Python): give it, or say "
+                "`--calibrators none`."
             )
         if not sets.val and self.priors is not None:
             raise UsageError(

@@ -42,13 +42,8 @@ def replicates(
 ) -> dict[Key, Floats]:
     """Replicates: the metrics of every resampled test set.
 
-    Each calibration error has the cells of the whole set, re-weighted: the bins of equal mass and the kernel of
-    `smooth_ece` are those of the set itself.
-
-    Keys of metrics that are not in `RESAMPLED` are left out; `floors` are those of the set, where they are there.
-
-    Returns:
-        (n_resamples,) values of each.
+    Each has (R,) values. A calibration error has the cells of the whole set, re-weighted: the bins of equal mass and
+    the kernel of `smooth_ece` are those of the set itself. Metrics that are not in `RESAMPLED` are left out.
     """
     keys = [key for key in dict.fromkeys(wanted) if key.metric in RESAMPLED]
     floors = floors or Floors(log_probs, target, are_logs=True)
@@ -103,15 +98,15 @@ def mean_replicates(values: Mapping[Key, Tensor], resamples: Resamples) -> dict[
 
 def ood_replicates(
     inside: Tensor, outside: Tensor, drawn_inside: Resamples, drawn_outside: Resamples
-) -> dict[str, Floats]:
-    """Replicates of the AUROC of a test set and an outside set, both resampled, by uncertainty score."""
+) -> dict[Key, Floats]:
+    """Replicates of the AUROC of a test set and an outside set, both resampled, of each uncertainty score."""
     sides = (drawn_inside, drawn_outside)
     most = max(side.n_examples for side in sides)
-    found: dict[str, Floats] = {}
+    found: dict[Key, Floats] = {}
     for name in OOD_SCORES:
         ours, theirs = (uncertainty(name, part).numpy() for part in (inside, outside))
         drawn = zip(*(_chunks(side, most) for side in sides), strict=True)
-        found[name] = resampled_auroc(ours, theirs, drawn)
+        found[Key("ood_auroc", score=name)] = resampled_auroc(ours, theirs, drawn)
     return found
 
 

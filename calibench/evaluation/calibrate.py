@@ -29,11 +29,7 @@ def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: P
 
 
 def save_calibrator(calibrator: Calibrator, path: Path) -> None:
-    """Write a fitted calibrator: the name of its class, its arguments and its state.
-
-    Raises:
-        ValueError: If it has not been fitted, or is none that `load_calibrator` finds by its name.
-    """
+    """Write a fitted calibrator: the name of its class, its arguments and its state; a ValueError if it has none."""
     described = _described(calibrator)
     if not calibrator.fitted:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")

@@ -34,21 +34,14 @@ def evaluated(
     *,
     every: bool,
 ) -> Report:
-    """Evaluate, and write the report.
+    """Evaluate with the chosen calibrators, and write the report; raises a ValueError before anything is computed.
 
-    Args:
-        asked: What is asked for.
-        chosen: The calibrators.
-        output: The file of the report, if there is to be one.
-        every: Whether there are numbers that no table shows, as in a report of every number.
-
-    Raises:
-        ValueError: For a mistake in the arguments, files or arrays, before anything is computed.
+    With `every` there are numbers that no table shows, as in a file of every number.
     """
     load_plugins("metrics", "calibrators")
     every = every or bool(output and output.suffix in _EVERY_NUMBER)
-    first_of_all, read = asked.sets.test[0], asked.reader
-    first = read.read(first_of_all)
+    source, read = asked.sets.test[0], asked.reader
+    first = read.read(source)
     further = blocks_named(asked.metrics, of_pairs=isinstance(first, ConfidencePairs))
     if isinstance(first, ConfidencePairs):
         _check_pairs(asked, chosen)
@@ -58,13 +51,12 @@ def evaluated(
             calibrators_named(chosen), [*asked.n_bins][: None if every else 1],
             metrics=[*map(dict, further)] or None, priors=asked.priors,
         )  # fmt: skip
-        files = models(asked, lambda one: first if one is first_of_all else read(one))
+        files = models(asked, lambda one: first if one is source else read(one))
         alone = asked.plain and not every and first.labels is None and first.posterior is None
-        report = _of_models(
-            evaluation, asked, files, Extent(every=every, panel=HEADLINE if alone else None)
-        )
+        extent = Extent(every=every, panel=HEADLINE if alone else None)
+        report = _of_models(evaluation, asked, files, extent)
     report.metrics = [name for name in asked.metrics if isinstance(name, str)]
-    report.file = str(first_of_all) if asked.plain else ""
+    report.file = str(source) if asked.plain else ""
     if output:
         write_output(output, _content(report, asked, output.suffix))
     return report
@@ -72,20 +64,13 @@ def evaluated(
 
 def _content(report: Report, asked: EvaluationOptions, suffix: str) -> bytes:
     """A report in one of `calibench.evaluation.options.REPORTS`."""
+    if suffix != ".json":
+        return (report.markdown() if suffix == ".md" else report.csv()).encode()
     names = ("calibrate_members", "priors", "n_bins", "bootstrap")
-    arguments = {
-        **{of.name: getattr(asked.sets, of.name) for of in fields(asked.sets)},
-        **{name: getattr(asked, name) for name in names},
-        "scores": asked.reader.scores,
-        "clip": asked.reader.clip,
-    }
-    content = {"format": FORMAT, "arguments": arguments, **report.to_dict()}
-    texts: dict[str, Callable[[], bytes]] = {
-        ".json": lambda: json_bytes(content),
-        ".md": lambda: report.markdown().encode(),
-        ".csv": lambda: report.csv().encode(),
-    }
-    return texts[suffix]()
+    arguments = {of.name: getattr(asked.sets, of.name) for of in fields(asked.sets)}
+    arguments |= {name: getattr(asked, name) for name in names}
+    arguments |= {name: getattr(asked.reader, name) for name in ("scores", "clip")}
+    return json_bytes({"format": FORMAT, "arguments": arguments, **report.to_dict()})
 
 
 def _of_models(
@@ -132,11 +117,7 @@ def _check_pairs(asked: EvaluationOptions, chosen: Sequence[str | Calibrator]) -
 def models(
     asked: EvaluationOptions, read: Callable[[Source], Predictions]
 ) -> dict[str, dict[str, Predictions]]:
-    """Read the sets of each model, by name; several files for a set are the members of an ensemble, which comes first.
-
-    Raises:
-        ValueError: If the files do not belong together.
-    """
+    """Read the sets of each model by name; several files of a set are the members of an ensemble, which comes first."""
     sets = asked.sets.read(read)
     members = {
         name: {which: parts[position] for which, parts in sets.items()}

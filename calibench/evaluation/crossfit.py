@@ -50,21 +50,15 @@ def cross_fitted(
     in_sample: bool = False,
     calibrator: Calibrator | None = None,
 ) -> dict[str, Tensor]:
-    """Values of each example after a calibrator that has not seen it.
+    """Values of each example, by name, after a calibrator that has not seen it.
 
     Args:
         values: What is made of log-probabilities (n, K) float64 after the calibrator and of their places (n,), by name.
-        logits: Logits or log-probabilities, shape (N, K), N >= 2; -inf counts as the logarithm of the smallest number.
-        target: Class indices, shape (N,).
+        logits: Logits or log-probabilities (N, K), N >= 2; -inf counts as the logarithm of the smallest number.
+        target: Class indices (N,).
         folds: Number of stratified folds; at most N.
         in_sample: Fit and apply on the whole set instead, as public code does: optimistic.
         calibrator: What is fitted; temperature scaling with a uniform mixture if None.
-
-    Returns:
-        The values of all examples, by name.
-
-    Raises:
-        ValueError: If there are fewer than two folds or examples.
     """
     integer_from("folds", folds, 2)
     if len(target) < 2:
@@ -109,9 +103,8 @@ def refinement_of_examples(
     def parts(again: Tensor, places: Tensor) -> dict[str, Tensor]:
         raw = scores_of_examples(log_softmax(logits[places].double()), target[places])
         left = scores_of_examples(again, target[places])
-        return {f"{name}_refinement": left[name] for name in left} | {
-            f"{name}_calibration": raw[name] - left[name] for name in left
-        }
+        found = {f"{name}_refinement": left[name] for name in left}
+        return found | {f"{name}_calibration": raw[name] - left[name] for name in left}
 
     return cross_fitted(parts, logits, target, folds=folds, in_sample=in_sample)
 
@@ -168,15 +161,9 @@ def variational_terms(
     that this class is the true one, and underconfidence that of E max(P(hit | f) - c, 0). (Summed over the classes,
     what is too high equals what is too low in every row, as both distributions sum to one.)
 
-    Args:
-        logits: Logits or log-probabilities, shape (N, K), N >= 2.
-        target: Class indices, shape (N,).
-        p: 1 or 2.
-        folds: Number of stratified folds.
-        calibrator: The recalibration; temperature scaling with a uniform mixture if None.
-
     Returns:
-        Each example's terms, (N,) float64, of the means `error`, `over` (overconfidence) and `under`.
+        Each example's terms, (N,) float64, of the means `error`, `over` (overconfidence) and `under`; for the arguments
+        see `cross_fitted`.
     """
     subgradient = one_of("p", p, _SUBGRADIENTS)
 
@@ -202,10 +189,7 @@ REFITTED = {
 }  # fmt: skip
 """The metrics whose temperatures are fitted again, with their score, and whether they are its calibration part."""
 
-_NODES = {
-    True: 33,
-    False: 13,
-}  # of ln T, where temperatures may be far from the whole set's, and where not
+_NODES_FAR, _NODES_NEAR = 33, 13  # of ln T, by whether temperatures may be far from the whole set's
 _FINE = 201  # places that a minimum is first looked for at
 _CHUNK = 250  # resamples at a time
 
@@ -222,9 +206,8 @@ def refitted_replicates(
         score, rest = REFITTED[metric]
         found[metric] = left[score]
         if rest:
-            raw = [
-                weighted_means(c, scores[score][:, None])[:, 0] for c in resamples.chunks(_CHUNK)
-            ]
+            column, chunks = scores[score][:, None], resamples.chunks(_CHUNK)
+            raw = [weighted_means(counts, column)[:, 0] for counts in chunks]
             found[metric] = np.concatenate(raw) - left[score]
     return found
 
@@ -266,7 +249,7 @@ class _Nodes:
         model.fit(_to_be_fitted(model, log_probs.clone()), target)
         centre = math.log(float(model.temperature))
         reach = min(2.0, max(0.05, 30 / math.sqrt(len(target))))
-        places = np.arange(_NODES[reach > 0.5])
+        places = np.arange(_NODES_FAR if reach > 0.5 else _NODES_NEAR)
         angle = np.pi * (places + 0.5) / len(places)
         signs = np.where(places % 2, -1.0, 1.0)
         return cls(centre + reach * np.cos(angle), signs * np.sin(angle))
@@ -284,9 +267,7 @@ class _Nodes:
         fine = np.linspace(self.at.min(), self.at.max(), _FINE)
         values = curves @ self.weights(fine).T
         best = np.clip(values.argmin(1), 1, _FINE - 2)
-        left, middle, right = (
-            np.take_along_axis(values, best[:, None] + d, 1)[:, 0] for d in (-1, 0, 1)
-        )
+        left, middle, right = (values[np.arange(len(best)), best + d] for d in (-1, 0, 1))
         bend = left - 2 * middle + right
         step = np.where(bend > 0, (left - right) / np.where(bend > 0, 2 * bend, 1.0), 0.0)
         places: Floats = fine[best] + np.clip(step, -1, 1) * (fine[1] - fine[0])
@@ -295,8 +276,8 @@ class _Nodes:
 
 def _curves(log_probs: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Floats]:
     """Of each example at each node, (N, G): NLL that is fitted, the true class's probability, the sum of squares."""
-    parts = ("fit", "right", "squares")
-    found: dict[str, Floats] = {name: np.empty((len(target), len(nodes.at))) for name in parts}
+    shape = len(target), len(nodes.at)
+    found: dict[str, Floats] = {name: np.empty(shape) for name in ("fit", "right", "squares")}
     for some, labels, rows in blocks_of_rows(log_probs, target, torch.arange(len(target))):
         scores = finite_log_probs(some)
         for place, inverse in enumerate(np.exp(-nodes.at)):
@@ -315,7 +296,6 @@ def _mixed(
     """NLL and Brier score at the nodes, (n, G), of some examples, mixed with the uniform distribution."""
     share, classes = 1 / (fitted_on + 1), float(curves["classes"])
     right = (1 - share) * curves["right"][own] + share / classes
-    squares = (1 - share) ** 2 * curves["squares"][own] + (
-        1 - (1 - share) ** 2
-    ) / classes  # sum of ((1 - c) p + c / K)^2
+    # Sum of ((1 - c) p + c / K)^2.
+    squares = (1 - share) ** 2 * curves["squares"][own] + (1 - (1 - share) ** 2) / classes
     return {"nll": -np.log(right), "brier": 1 - 2 * right + squares}

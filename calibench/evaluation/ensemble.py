@@ -60,12 +60,7 @@ def pooled_sets(
 ) -> dict[str, Predictions]:
     """The ensemble's predictions of each set that all members have.
 
-    Args:
-        members: The sets of each member by name.
-        calibrate_members: The calibrator of each member, fitted on its own validation predictions before pooling.
-
-    Raises:
-        ValueError: If they are of different examples, or the calibrator cannot be fitted on them.
+    `calibrate_members` names the calibrator of each member, fitted on its own validation predictions before pooling.
     """
     fitted = None
     if calibrate_members:

@@ -10,6 +10,7 @@ import torch
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.cross_validated import FEWEST
 from calibench.calibrators.names import unique_names
+from calibench.evaluation import scoring
 from calibench.evaluation.bootstrap import (
     mean_replicates,
     ood_replicates,
@@ -35,12 +36,6 @@ from calibench.evaluation.further_metrics import (
     unavailable_metrics,
 )
 from calibench.evaluation.labels import label_numbers, label_replicates, labels_without_rank
-from calibench.evaluation.scoring import (
-    error_numbers,
-    labelled_numbers,
-    ood_numbers,
-    posterior_numbers,
-)
 from calibench.evaluation.whole_set import Refinement
 from calibench.ground.arguments import numbers_of_bins
 from calibench.ground.arrays import Floats
@@ -62,8 +57,6 @@ _LOGITS_AT_ONCE = 1 << 25  # of all fits together, each of which takes up to thr
 LEADING = Refinement(scores=["nll"])
 
 STAGES = ("fit", "score", "resample", "done")
-StageWatch = Callable[[str, str], None]
-"""Called with a calibrator's name and the one of `STAGES` that begins."""
 
 
 def default_calibrators() -> list[Calibrator]:
@@ -135,7 +128,7 @@ class Evaluation:
         bootstrap: int = 0,
         jobs: int = 1,
         extent: Extent = Extent(),
-        watch: StageWatch = lambda name, stage: None,
+        watch: Callable[[str, str], object] = lambda name, stage: None,
         after_fits: Callable[[], object] = lambda: None,
     ) -> Report:
         """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
@@ -147,7 +140,7 @@ class Evaluation:
                 hold their `replicates`, which `bootstrap.summarised` turns into intervals.
             jobs: Number of calibrators that are worked on at a time, each in a thread of its own; fewer of large sets.
             extent: How much of it is computed.
-            watch: Called whenever a stage begins.
+            watch: Called with a calibrator's name and the one of `STAGES` that begins.
             after_fits: Called once nothing else needs `val`, so that who holds it can let go of it.
         """
         fitted = self.fittings(sets)
@@ -179,11 +172,11 @@ class Evaluation:
             numbers += found
             replicates |= drawn
         parameters = {name: one.parameters_dict() for name, one in fitted.items()}
-        lacking = {**(unavailable or {})} | self._lacking(sets) | labels_without_rank(sets["test"])
-        posterior = str(sets["test"].metadata.get("posterior", ""))
+        test, lacking = sets[TEST], dict(unavailable or {})
+        lacking |= self._lacking(test, VAL in sets) | labels_without_rank(test)
         return Report(
-            numbers, {MODEL: parameters}, lacking, replicates, said, sizes=sizes, labels=labels,
-            n_bins=self.n_bins, bootstrap=bootstrap, priors=self.priors, posterior=posterior,
+            numbers, {MODEL: parameters}, lacking, replicates, said, sizes=sizes, labels=labels, n_bins=self.n_bins,
+            bootstrap=bootstrap, priors=self.priors, posterior=str(test.metadata.get("posterior", "")),
         )  # fmt: skip
 
     def _of_choice(self, name: str, sets: Mapping[str, Predictions]) -> list[Number]:
@@ -194,50 +187,46 @@ class Evaluation:
         scores = torch.from_numpy(val.logits), torch.from_numpy(val.target)
         return [Number(Key(CROSS_FITTED, VAL), cross_fitted_nll(*scores, named[name]))]
 
-    def _lacking(self, sets: Mapping[str, Predictions]) -> dict[str, str]:
+    def _lacking(self, test: Predictions, has_val: bool) -> dict[str, str]:
         """Metrics that cannot be computed, with the reason."""
-        single = len(sets["test"].target) == 1
-        lacking = {type(LEADING).__name__: "it needs two examples or more"} if single else {}
-        return lacking | unavailable_metrics(blocks_of(self.metrics or ()), sets)
+        single = {type(LEADING).__name__: "it needs two examples or more"}
+        of_further = unavailable_metrics(blocks_of(self.metrics or ()), test, has_val=has_val)
+        return (single if len(test.target) == 1 else {}) | of_further
 
     def _scored(
         self,
         sets: Mapping[str, Predictions],
         fitted: Fitting | None,
         bootstrap: int,
-        watch: Callable[[str], None],
+        watch: Callable[[str], object],
         extent: Extent,
     ) -> tuple[list[Number], dict[Key, Floats]]:
         """The numbers of all sets, and their replicates."""
         watch("score")
         of = fitted.log_probabilities if fitted else predicted_log_probabilities
         log_probs = {name: of(part) for name, part in sets.items()}
-        val = LabelledSet.of(sets["val"], log_probs["val"]) if "val" in log_probs else None
+        val = LabelledSet(sets[VAL], log_probs[VAL]) if VAL in sets else None
         found: list[Number] = []
         drawn: dict[Key, Floats] = {}
         for name, part in sets.items():
             numbers: list[Number] = []
-            labelled = None
-            if part.kind in LABELLED and (extent.every or name != "val"):
-                labelled = LabelledSet.of(part, log_probs[name], extent.draws)
-                of_val = None if name == "val" else val
-                leading = extent.panel is None and fitted is None and name == "test"
-                numbers += self._numbers(labelled, part, of_val, extent.panel, leading=leading)
-                numbers += label_numbers(log_probs[name], part, n_bins=self.n_bins)
-            if part.kind in OUTSIDE:
-                numbers += ood_numbers(log_probs["test"], log_probs[name])
             known: dict[Key, Floats] = {}
-            if bootstrap and labelled and name != "val":
-                watch("resample")
-                labelled.floors.forget_labels()
-                resamples = Resamples.of(part, bootstrap)
-                refits = extent.every or bool(self.metrics)
-                known |= self._replicates(part, labelled, numbers, resamples, refits=refits)
-            if bootstrap and part.kind in OUTSIDE:
-                inside = Resamples.of(sets["test"], bootstrap)
-                outside = Resamples.of(part, bootstrap, seed=1)
-                auroc = ood_replicates(log_probs["test"], log_probs[name], inside, outside)
-                known |= {Key("ood_auroc", score=score): values for score, values in auroc.items()}
+            if part.kind in LABELLED and (extent.every or name != VAL):
+                labelled = LabelledSet(part, log_probs[name], extent.draws)
+                leads = extent.panel is None and fitted is None and name == TEST
+                # Before the draws of the floors fill memory.
+                leading = labelled.whole_set(LEADING, None) if leads else []
+                numbers += self._numbers(labelled, None if name == VAL else val, leading, extent)
+                if bootstrap and name != VAL:
+                    watch("resample")
+                    refits = extent.every or bool(self.metrics)
+                    known |= self._replicates(labelled, numbers, bootstrap, refits=refits)
+            if part.kind in OUTSIDE:
+                sides = log_probs[TEST], log_probs[name]
+                numbers += scoring.ood_numbers(*sides)
+                if bootstrap:
+                    inside = Resamples.of(sets[TEST], bootstrap)
+                    known |= ood_replicates(*sides, inside, Resamples.of(part, bootstrap, seed=1))
             split = part.split or name
             keys = (number.key for number in numbers if number.key in known)
             drawn |= {key._replace(split=split): known[key] for key in keys}
@@ -246,48 +235,37 @@ class Evaluation:
         return found, drawn
 
     def _numbers(
-        self,
-        of: LabelledSet,
-        predictions: Predictions,
-        val: LabelledSet | None,
-        panel: Collection[str] | None,
-        *,
-        leading: bool,
+        self, of: LabelledSet, val: LabelledSet | None, leading: Sequence[Number], extent: Extent
     ) -> list[Number]:
-        """The numbers of a labelled set: of every run, the reference code's, then further ones."""
-        # Before the draws of the floors fill memory.
-        first = of.whole_set(LEADING, None) if leading else []
-        numbers = labelled_numbers(
-            of.log_probs, of.target, n_bins=self.n_bins, floors=of.floors, panel=panel
+        """The numbers of a labelled set: of every run, the reference code's, further ones, then those of labels."""
+        log_probs, n_bins, panel = of.log_probs, self.n_bins, extent.panel
+        found = scoring.labelled_numbers(
+            log_probs, of.target, of.floors, n_bins=n_bins, panel=panel
         )
         if self.reference:
-            numbers += error_numbers(errors_as_coded(self.n_bins), of.floors)
-        numbers += posterior_numbers(of.log_probs, predictions)
-        numbers += first
-        return numbers + further_numbers(of, blocks_of(self.metrics or ()), numbers, val)
+            found += scoring.error_numbers(errors_as_coded(n_bins), of.floors)
+        found += scoring.posterior_numbers(log_probs, of.predictions)
+        found += leading
+        found += further_numbers(of, blocks_of(self.metrics or ()), found, val)
+        return found + label_numbers(log_probs, of.predictions, n_bins=n_bins)
 
     def _replicates(
-        self,
-        predictions: Predictions,
-        of: LabelledSet,
-        numbers: Sequence[Number],
-        resamples: Resamples,
-        *,
-        refits: bool,
+        self, of: LabelledSet, numbers: Sequence[Number], bootstrap: int, *, refits: bool
     ) -> dict[Key, Floats]:
         """Values of a labelled set's numbers on its resampled sets, those that take fits if there are `refits`."""
-        log_probs, target, means = of.log_probs, of.target, of.means
+        of.floors.forget_labels()
+        log_probs, resamples = of.log_probs, Resamples.of(of.predictions, bootstrap)
         asked = (number.key for number in numbers if number.key.label is None)
-        found = replicates(log_probs, target, asked, resamples, of.floors)
-        found |= posterior_replicates(log_probs, predictions, resamples)
-        again = [key for key in means if key.metric in REFITTED]
-        plain = {key: values for key, values in means.items() if key not in again}
+        found = replicates(log_probs, of.target, asked, resamples, of.floors)
+        found |= posterior_replicates(log_probs, of.predictions, resamples)
+        again = [key for key in of.means if key.metric in REFITTED]
+        plain = {key: values for key, values in of.means.items() if key not in again}
         found |= mean_replicates(plain, resamples)
         if refits:
             metrics = (key.metric for key in again)
-            refitted = refitted_replicates(metrics, log_probs, target, resamples)
+            refitted = refitted_replicates(metrics, log_probs, of.target, resamples)
             found |= {key: refitted[key.metric] for key in again}
-        return found | label_replicates(log_probs, predictions, resamples, self.n_bins)
+        return found | label_replicates(log_probs, of.predictions, resamples, self.n_bins)
 
 
 def evaluate_pairs(
@@ -295,17 +273,13 @@ def evaluate_pairs(
 ) -> Report:
     """Score pairs of a confidence and a hit: the error and the calibration errors of top labels, with their floors.
 
-    Returns:
-        The report; `unavailable` names the metrics of the panel that need every probability.
-
-    Raises:
-        UsageError: If a further metric needs every probability.
+    `unavailable` names the metrics of the panel that need every probability; a further one raises a UsageError.
     """
     probs, target = as_two_columns(*map(torch.from_numpy, (pairs.confidence, pairs.correct)))
     floors = Floors(probs, target)
     formulas = [of for of in errors(n_bins) if isinstance(of[2], TopLabelError)]
     numbers = [Number(Key("error"), float(target.double().mean()))]
-    numbers += error_numbers(formulas, floors)
+    numbers += scoring.error_numbers(formulas, floors)
     correct = torch.from_numpy(pairs.correct)
     numbers += pair_numbers(probs[:, 0], correct, floors, metrics, known=numbers)
     drawn = {}

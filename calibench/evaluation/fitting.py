@@ -178,9 +178,8 @@ class Corrected(Shared):
         self, calibrator: Calibrator, priors: Sequence[float] | None, test: Predictions
     ) -> None:
         super().__init__(calibrator)
-        self._corrected = LabelShiftCorrection(
-            calibrator, priors=priors, shrinkage=calibrator.shrinkage
-        )
+        shrinkage = calibrator.shrinkage
+        self._corrected = LabelShiftCorrection(calibrator, priors=priors, shrinkage=shrinkage)
         self._test = test
 
     def fit(self, val: Predictions) -> Self:
@@ -211,10 +210,8 @@ def fittings(
 ) -> dict[str, Fitting]:
     """The ways in which calibrators are fitted, by name, unfitted: each on all rows.
 
-    And on each label alone if the test set has any; or with a correction to its priors, by names that say which priors.
-
-    Raises:
-        UsageError: If numbers are given that equal the label frequencies of the test set, or there are several labels.
+    And on each label alone if the test set has any; or with a correction to its priors, by names that say which priors:
+    a UsageError if they are numbers that equal the label frequencies of the test set, or there are several labels.
     """
     found: dict[str, Fitting] = {n: Shared(copy.deepcopy(one)) for n, one in named.items()}
     if test.label_names:

@@ -63,9 +63,9 @@ class Floors:
         self._are_logs = are_logs
 
     @classmethod
-    def of_pairs(cls, confidence: Tensor, correct: Tensor, *, seed: int = 0) -> Self:
+    def of_pairs(cls, confidence: Tensor, correct: Tensor) -> Self:
         """Floors of top-label errors, given confidences (N,) and whether each was right (N,)."""
-        return cls(*as_two_columns(confidence, correct), seed=seed)
+        return cls(*as_two_columns(confidence, correct))
 
     def probs(self, rows: slice = slice(None)) -> Tensor:
         """Probabilities of some rows, (n, K)."""
@@ -93,11 +93,7 @@ class Floors:
         return float(total / len(self._target))
 
     def parts(self, error: ErrorOfCells) -> Iterator[Part]:
-        """The cells of a calibration error, of all rows together or of some at a time.
-
-        Raises:
-            TypeError: If it is none.
-        """
+        """The cells of a calibration error, of all rows together or of some at a time; a TypeError if it is none."""
         every, (confidence, correct) = slice(0, len(self._target)), self.top_label
         if isinstance(error, TopLabelError):
             yield Part(every, error.cells_of(confidence), correct)
@@ -106,8 +102,9 @@ class Floors:
         for rows, probs in self.blocks() if error.of_parts else [(every, self.probs())]:
             cells = error.cells(probs)
             if cells is None:
-                given = type(error).__name__
-                raise TypeError(f"`metric` must be a calibration error, got {given}.")
+                raise TypeError(
+                    f"`metric` must be a calibration error, got {type(error).__name__}."
+                )
             hit = correct if cells.value.ndim == 1 else self._target[rows].unsqueeze(1) == classes
             yield Part(rows, cells, hit)
 
@@ -141,11 +138,7 @@ class Floors:
         return self._judged(metric, sums_of(self.parts(metric)), number)
 
     def of_calibrated(self, metric: ErrorOfCells, sums: Sums | None = None) -> Floats:
-        """Values of a calibration error for calibrated models with these probabilities, (draws,).
-
-        Raises:
-            TypeError: If the metric is no calibration error.
-        """
+        """Values of a calibration error for calibrated models with these probabilities, (draws,)."""
         count, total, _ = sums or sums_of(self.parts(metric))
         draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
         with one_thread():

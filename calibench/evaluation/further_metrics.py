@@ -25,9 +25,7 @@ from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
 from calibench.tables.titles import add_described
 
-if (
-    TYPE_CHECKING
-):  # five seconds of imports, which an evaluation without further metrics does without
+if TYPE_CHECKING:  # five seconds of imports, which evaluations without further metrics do without
     from torchmetrics import Metric
 
 MetricBlock = Mapping[str, Any]
@@ -47,11 +45,7 @@ def distinct(values: list[Any]) -> list[Any]:
 
 
 def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
-    """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class.
-
-    Raises:
-        UsageError: If there is none; the message lists near matches.
-    """
+    """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class."""
     from torchmetrics import Metric
 
     load(metrics)
@@ -73,11 +67,7 @@ def _takes_pairs(cls: type) -> bool:
 
 
 def import_metrics(given: Sequence[str | MetricBlock]) -> None:
-    """Import the metrics that a user names by a path; tables call them by their titles from then on.
-
-    Raises:
-        UsageError: If one cannot be imported.
-    """
+    """Import the metrics that a user names by a path (UsageError if one cannot be); tables know their titles then."""
     blocks = blocks_of(given)
     for path in [block["class_path"] for block in blocks]:
         with errors_as(f"the metric `{path}` cannot be imported", ImportError):
@@ -106,39 +96,32 @@ def blocks_named(
 
 @dataclass(frozen=True)
 class LabelledSet:
-    """A labelled set: log-probabilities (N, K), targets (N,), and what metrics may need to know of its classes.
+    """A labelled set and its log-probabilities (N, K), raw or after a calibrator.
 
-    `means` holds, for each number that is a mean over the examples, their values (N,); `draws` are those of its floors.
+    `draws` are those of its floors; `means` holds, for each number that is a mean over the examples, their values (N,).
     """
 
+    predictions: Predictions
     log_probs: Tensor
-    target: Tensor
-    class_names: Sequence[str]
-    class_counts: Sequence[int]
-    means: dict[Key, Tensor] = field(default_factory=dict)
     draws: int | None = None
+    means: dict[Key, Tensor] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Tensor:
+        """Class indices, (N,)."""
+        return torch.from_numpy(self.predictions.target)
 
     @cached_property
     def floors(self) -> Floors:
         """Floors of its calibration errors."""
         return Floors(self.log_probs, self.target, draws=self.draws, are_logs=True)
 
-    @classmethod
-    def of(
-        cls, predictions: Predictions, log_probs: Tensor, draws: int | None = None
-    ) -> LabelledSet:
-        """The set of a prediction file, with its log-probabilities raw or after a calibrator."""
-        names = predictions.metadata.get("class_names") or map(str, range(log_probs.shape[1]))
-        counts = predictions.metadata.get("class_counts") or []
-        target = torch.from_numpy(predictions.target)
-        return cls(log_probs, target, [*names], counts, draws=draws)
-
     def whole_set(self, metric: WholeSetMetric, val: LabelledSet | None) -> list[Number]:
         """The numbers of a metric of the whole set."""
         of_val = (val.log_probs, val.target) if val else None
-        found = list(metric.numbers((self.log_probs, self.target), of_val))
-        self.means.update({n.key: values for n, values in found if values is not None})
-        return [number for number, _ in found]
+        found = metric((self.log_probs, self.target), of_val)
+        self.means.update({Key(name): values for name, values in found.items() if values.ndim})
+        return [metric.number(name, values) for name, values in found.items()]
 
 
 def further_numbers(
@@ -147,18 +130,15 @@ def further_numbers(
     known: Sequence[Number] = (),
     val: LabelledSet | None = None,
 ) -> list[Number]:
-    """Numbers of further metrics; that of a class has its name as `label`.
+    """Numbers of further metrics, but those that are known; that of a class has its name as `label`.
 
-    None is made again of those that are known; `val` is the validation set after the same calibrator, unless there is
-    none or it is scored itself.
-
-    Raises:
-        UsageError: If a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
+    `val` is the validation set after the same calibrator, unless there is none or it is scored itself. Raises a
+    UsageError if a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
     """
     there = {number.key._replace(label=None) for number in known}
-    counts, k = labelled.class_counts, labelled.log_probs.shape[1]
-    able = [block for block in blocks if not _lacking(block, counts, has_val=val is not None)]
-    of_it = {"num_classes": k, "class_counts": counts}
+    part, has_val = labelled.predictions, val is not None
+    able = [block for block in blocks if not _lacking(block, part, has_val=has_val)]
+    of_it = {"num_classes": part.logits.shape[1], "class_counts": _class_counts(part)}
     found = [one for block in able for one in _of_metric(_built(block, of_it), labelled, val)]
     return [number for number in found if number.key._replace(label=None) not in there]
 
@@ -170,11 +150,7 @@ def pair_numbers(
     blocks: Sequence[MetricBlock],
     known: Sequence[Number] = (),
 ) -> list[Number]:
-    """`further_numbers` of confidences (N,) and whether each was right (N,).
-
-    Raises:
-        UsageError: If a metric refuses its arguments, or needs the probabilities of every class.
-    """
+    """`further_numbers` of confidences (N,) and whether each was right (N,), of metrics that take such pairs."""
     there = {number.key for number in known}
     numbers: list[Number] = []
     for block in blocks:
@@ -201,24 +177,25 @@ def described(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
 
 
 def unavailable_metrics(
-    blocks: Sequence[MetricBlock], sets: Mapping[str, Predictions]
+    blocks: Sequence[MetricBlock], part: Predictions, *, has_val: bool
 ) -> dict[str, str]:
-    """The metrics that cannot score the set `test`, with the reason."""
-    counts = sets["test"].metadata.get("class_counts") or []
-    lacking = (
-        (block["class_path"], _lacking(block, counts, has_val="val" in sets)) for block in blocks
-    )
-    return {name: reason for name, reason in lacking if reason}
+    """The metrics that cannot score a set, with the reason."""
+    lacking = {block["class_path"]: _lacking(block, part, has_val=has_val) for block in blocks}
+    return {name: reason for name, reason in lacking.items() if reason}
 
 
-def _lacking(block: MetricBlock, class_counts: Sequence[int], *, has_val: bool) -> str:
+def _class_counts(part: Predictions) -> list[int]:
+    return part.metadata.get("class_counts") or []
+
+
+def _lacking(block: MetricBlock, part: Predictions, *, has_val: bool) -> str:
     """What a metric needs that there is not; empty if there is all."""
     cls = metric_class(block["class_path"])
     if issubclass(cls, WholeSetMetric) and cls.needs_val and not has_val:
         return "it needs a validation set"
     asked = inspect.signature(cls).parameters
     given = block.get("init_args") or {}
-    lacks = "class_counts" in asked and "class_counts" not in given and not class_counts
+    lacks = "class_counts" in asked and "class_counts" not in given and not _class_counts(part)
     return "the predictions do not say the `class_counts` of training" if lacks else ""
 
 
@@ -231,7 +208,8 @@ def _of_metric(
 
     collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
     update_metrics(collection, labelled.log_probs, labelled.target)
-    return _read(metric, labelled.floors, labelled.class_names)
+    names = labelled.predictions.metadata.get("class_names")
+    return _read(metric, labelled.floors, names or [*map(str, range(labelled.log_probs.shape[1]))])
 
 
 def _read(metric: Metric, floors: Floors, class_names: Sequence[str]) -> Iterator[Number]:

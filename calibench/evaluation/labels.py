@@ -52,16 +52,12 @@ def label_numbers(
 
 def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Number]:
     probs = log_probs.exp()
-    values: dict[str, Tensor | float] = {
-        "nll": -true_class(log_probs, target).double().mean(),
-        "brier": brier_sum(probs, target) / len(target),
-        **_ranked(log_probs, target),
-    }
+    nll = -true_class(log_probs, target).double().mean()
+    brier = brier_sum(probs, target) / len(target)
+    values = {"nll": float(nll), "brier": float(brier), **_ranked(log_probs, target)}
     floors = Floors.of_pairs(probs[:, 1], target)
-    return [
-        *(Number(Key(name), float(value)) for name, value in values.items()),
-        *(floors.measured(error, key) for key, error in sigmoid_errors(n_bins)),
-    ]
+    means = [Number(Key(name), value) for name, value in values.items()]
+    return means + [floors.measured(error, key) for key, error in sigmoid_errors(n_bins)]
 
 
 def sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[Key, EqualWidthError]]:
@@ -82,7 +78,7 @@ def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
         return dict.fromkeys(RANKED, np.nan)
     present, truth = rankdata((log_probs[:, 1] - log_probs[:, 0]).double()), target.numpy()
     scores = (roc_auc_score(truth, present), average_precision_score(truth, present))
-    return dict(zip(RANKED, scores, strict=True))
+    return dict(zip(RANKED, map(float, scores), strict=True))
 
 
 def _mean(numbers: Sequence[Number]) -> Number:
@@ -142,10 +138,8 @@ def label_replicates(
 
 def _mean_of_known(values: Floats) -> Floats:
     """Mean over the first dimension, NaN left out; NaN where there is nothing else."""
-    unknown = np.isnan(values)
-    known = (~unknown).sum(axis=0)
-    sums: Floats = np.where(unknown, 0, values).sum(axis=0)
-    return ratio(sums, known)
+    sums: Floats = np.nansum(values, axis=0)
+    return ratio(sums, (~np.isnan(values)).sum(axis=0))
 
 
 def _filled(values: Floats) -> Floats:
@@ -156,21 +150,14 @@ def _filled(values: Floats) -> Floats:
 
 
 class SortedRows:
-    """Rows of absent or present, sorted once by their log-odds for all resamples.
-
-    Args:
-        log_probs: Log-probabilities of absent and present, (M, 2).
-        target: 1 where present, (M,).
-        n_bins: Bin counts of the calibration errors.
-    """
+    """Rows of absent or present, sorted once by their log-odds for all resamples: (M, 2), and (M,) 1 where present."""
 
     def __init__(self, log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> None:
         odds = (log_probs[:, 1] - log_probs[:, 0]).double().numpy()
         self._ranked = RankedRows(odds, target.numpy())
         floors = Floors.of_pairs(log_probs[:, 1].exp(), target == 1)
-        self._errors = [
-            (key, error, floors.resampled(error)) for key, error in sigmoid_errors(n_bins)
-        ]
+        errors = sigmoid_errors(n_bins)
+        self._errors = [(key, error, floors.resampled(error)) for key, error in errors]
         self._values = {n: v.numpy() for n, v in scores_of_examples(log_probs, target).items()}
 
     def scores(self, weights: Floats) -> dict[Key, Floats]:

@@ -47,14 +47,8 @@ def confidence_pairs(
 ) -> ConfidencePairs:
     """The confidence of each example's top label, and whether it is right: of scores (N, K), or of such pairs.
 
-    Args:
-        logits: Scores (N, K) of any kind that `Reader` takes; or confidences (N,); or a file, which has its labels.
-        labels: Class indices or names (N,); of confidences, whether each was right.
-        scores: `"logits"`, or `"probs"` if these are probabilities.
-        classes: Names of the columns, where labels are names.
-
-    Raises:
-        ValueError: If an array is not what it should be, or labels are unknown.
+    Arrays are those that `Reader` takes, `scores` and `classes` its own; a file has its labels. Raises a ValueError if
+    an array is not what it should be, or labels are unknown.
     """
     (source,) = sources_of("labels", logits if labels is None else (logits, labels))
     read = Reader(scores=scores, classes=classes).read(source)

@@ -106,7 +106,9 @@ def evaluate(
 
 def _sets_of(what: Sequence[str], sets: Sets) -> Sets:
     """The test file, or the files of runs, each set by its kind."""
-    files = [text for text in what if _names_a_file(text)]
+    files = [
+        text for text in what if is_hdf5(text) or (Path(text).suffix and not Path(text).is_dir())
+    ]
     if len(what) == 1 and files and not sets.test:
         return replace(sets, test=(files[0],))
     if files:
@@ -127,17 +129,10 @@ def _sets_of(what: Sequence[str], sets: Sets) -> Sets:
     return replace(sets, **found)
 
 
-def _names_a_file(text: str) -> bool:
-    return bool(Path(text).suffix and not Path(text).is_dir()) or is_hdf5(text)
-
-
 def files_of_run(text: str, *, needed: Sequence[str] = ()) -> dict[str, Path]:
     """The prediction file of each split and set of a run, which are whole.
 
-    Raises:
-        FileNotFoundError: If there is no such run, or one of the needed files is missing.
-        StoreError: If there is no such entry, or more than one.
-        CorruptRun: If a file of an entry is missing or another one.
+    Raises as `find_run` and `Entry.check` do, and a FileNotFoundError if one of the needed files is missing.
     """
     entry = find_run(text)
     entry.check("predictions/")

@@ -38,23 +38,21 @@ def evaluate(
     *,
     n_bins: Sequence[int] = (15, 20),
 ) -> list[Number]:
-    """Score one labelled split.
+    """Score one labelled split: one number a metric, calibration errors with their verdicts (see `Floors`).
+
+    Also those against the class distributions, where they are known (see `posterior_values`).
 
     Args:
         predictions: Logits and targets.
         calibrator: A fitted calibrator; raw probabilities if None.
         metrics: A collection to use instead of the benchmark's.
         n_bins: Bin counts of the benchmark's binned metrics.
-
-    Returns:
-        One number a metric, calibration errors with their verdicts (see `Floors`); also those against the class
-        distributions, where they are known (see `posterior_values`).
     """
     log_probs = predicted_log_probabilities(predictions, calibrator)
     target = torch.from_numpy(predictions.target)
     floors = Floors(log_probs, target, are_logs=True)
     if metrics is None:
-        numbers = labelled_numbers(log_probs, target, n_bins=n_bins, floors=floors)
+        numbers = labelled_numbers(log_probs, target, floors, n_bins=n_bins)
     else:
         metrics = metrics.clone()
         metrics.reset()
@@ -85,9 +83,9 @@ def temperature_gap(
 def labelled_numbers(
     log_probs: Tensor,
     target: Tensor,
+    floors: Floors | None = None,
     *,
     n_bins: Sequence[int],
-    floors: Floors | None = None,
     panel: Collection[str] | None = None,
 ) -> list[Number]:
     """Numbers of `evaluate` for log-probabilities (N, K) and targets (N,): those of a panel of metrics, all if None."""

@@ -29,12 +29,9 @@ load(calibrators)  # the package's own are always among those that are loaded
 
 
 def spelled_out(given: Mapping[str, Any]) -> Json:
-    """Arguments of `Evaluation` with every default, also those of the calibrators.
+    """Arguments of `Evaluation` with every default, also those of the calibrators; a ValueError if they are none.
 
     A block of a class that is not loaded stays as it is: see `built`.
-
-    Raises:
-        ValueError: If they are not arguments of it.
     """
     known = [field.name for field in fields(Evaluation)]
     if unknown := [name for name in given if name not in known]:
@@ -72,11 +69,7 @@ def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Json:
 
 
 def built(content: Mapping[str, Any]) -> Evaluation:
-    """The `Evaluation` that settings describe.
-
-    Raises:
-        UsageError: If they name a class that is not loaded, or it refuses its arguments.
-    """
+    """The `Evaluation` that settings describe; raises as `spelled_out` and `calibrator_of` do."""
     settings = spelled_out(content)
     return Evaluation(**{**settings, "calibrators": [*map(calibrator_of, settings["calibrators"])]})
 
@@ -84,8 +77,7 @@ def built(content: Mapping[str, Any]) -> Evaluation:
 def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
     """The unfitted calibrator that a block `{class_path, init_args}` describes; nothing is imported to find it.
 
-    Raises:
-        UsageError: If there is no such class among those that are loaded, or it refuses its arguments.
+    A UsageError if there is no such class among those that are loaded, or it refuses its arguments.
     """
     path, arguments = _parts(block)
     cls = loaded_class(Calibrator, path)
@@ -126,11 +118,7 @@ def fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
     """A fitted calibrator of a run: with the parameters in metrics.json, or else fitted on its validation logits.
 
     The name is that of a leaderboard, None for raw probabilities, or a class of ours, which is then fitted with its
-    default arguments.
-
-    Raises:
-        FileNotFoundError: If the run lacks a prediction file.
-        ValueError: If there is no such calibrator, or the run names a class that is not loaded.
+    default arguments; a ValueError if it is none, or of a class that is not loaded.
     """
     if name == RAW:
         return None

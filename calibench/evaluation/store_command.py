@@ -18,29 +18,12 @@ from calibench.ground.processes import cores, spread
 from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
-from calibench.store import (
-    CARD,
-    Added,
-    Card,
-    Entry,
-    Folder,
-    Kept,
-    Limits,
-    Listed,
-    add,
-    add_imported,
-    card_text,
-    mark_verified,
-    place_of,
-    pull,
-    push,
-    results_folder,
-    write_card,
-    wrong_card,
-)
-from calibench.store.finding import listed_entries
-from calibench.store.moving import chosen
-from calibench.store.places import is_url
+from calibench.store.adding import Kept, add, add_imported
+from calibench.store.entry import Entry
+from calibench.store.finding import listed_entries, results_folder
+from calibench.store.index import CARD, Listed, card_text, mark_verified, write_card, wrong_card
+from calibench.store.moving import Added, chosen, pull, push
+from calibench.store.places import Folder, Limits, is_url, place_of
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.scores import Scores, label, measures
 from calibench.tables.terminal import show
@@ -171,7 +154,7 @@ def _added(text: str, adding: Adding, kept: Kept) -> Added:
     path = Path(text)
     if not path.is_file():
         raise FileNotFoundError(f"there is no folder or file {path}")
-    from calibench.predictions.foreign import imported
+    from calibench.predictions.files import imported
 
     return add_imported(adding.to, imported(path, adding.reader, adding.name), exact=kept.exact)
 
@@ -190,7 +173,7 @@ def _push(what: Sequence[str], adding: Adding) -> int:
     code = told(push(adding.to, url, names), url)
     if adding.by and adding.licence:
         about = adding.about or "predictions of classifiers, with their numbers"
-        write_card(place_of(url), Card(about, adding.by, adding.licence))
+        write_card(place_of(url), about=about, by=adding.by, licence=adding.licence)
         say(f"{url}/{CARD} says what they are; anyone checks them by: calibench verify {url}")
     return code
 
@@ -211,8 +194,7 @@ def told(added: Added, store: object) -> int:
 
 
 def verify(
-    store: Annotated[str, "DIR|URL"],
-    entries: Annotated[tuple[str, ...], "ENTRY"] = (),
+    store: Annotated[str, "DIR|URL"], entries: Annotated[tuple[str, ...], "ENTRY"] = ()
 ) -> int:
     """Compute every number of a store again from its logits, and say how many hold.
 
@@ -231,7 +213,9 @@ def verify(
     How far a number may be from the one that float16 logits give is said by `calibench store --help`. What cannot be
     said: that the logits come from the network and the data that an entry's config.yaml names.
     """
-    wanted = [*dict.fromkeys(_entry_of(name, store) for name in entries)]
+    # An entry, or a folder of entries, is named by the path of a file in it, too.
+    inside = (name.removeprefix(f"{store.rstrip('/')}/") for name in entries)
+    wanted = [*dict.fromkeys("/".join(name.split("/")[:5]) for name in inside)]
     if is_url(store):
         with TemporaryDirectory() as copy:
             fetched = pull(store, Path(copy), wanted)
@@ -263,25 +247,15 @@ def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str
     return int(bool(problems))
 
 
-def _entry_of(text: str, store: str) -> str:
-    """The entry, or the folder of entries, that a text names: also by the path of a file in it."""
-    inside = text.removeprefix(f"{store.rstrip('/')}/")
-    return "/".join(inside.split("/")[:5])
-
-
 class _Verdict(NamedTuple):
     """The line of an entry, what does not follow, its digest, and how many numbers hold, of how many."""
 
     line: list[str | PrintedNumber]
     problems: list[str]
     digest: str
+    follows: bool = False
     hold: int = 0
     checked: int = 0
-
-    @property
-    def follows(self) -> bool:
-        """Whether there are numbers, and all follow."""
-        return self.line[1] == "yes" and not self.problems
 
 
 def _verified(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
@@ -307,15 +281,14 @@ def _verdict_of(folder: Path, name: str) -> _Verdict:
     numbers = [*map(Scores(found.numbers).entry, measures("test", HEADLINE))]
     says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
     line = [name, says, str(found.checked), str(found.claimed), *numbers]
-    wrong = {difference.key for difference in found.wrong if difference.of_number}
     problems = [f"{name}: {difference}" for difference in found.wrong]
-    return _Verdict(line, problems, digest, found.checked - len(wrong), found.checked)
+    return _Verdict(line, problems, digest, found.follows, found.hold, found.checked)
 
 
 def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
     titles = map(label, measures("test", HEADLINE))
     columns = headings("entry", "verified", "numbers", "claimed", *titles)
-    whole = sum(one.line[1] == "yes" for one in verdicts)
+    whole = sum(one.follows for one in verdicts)
     hold, checked = sum(one.hold for one in verdicts), sum(one.checked for one in verdicts)
     footer = [
         f"{whole} of {len(verdicts)} entries: every number follows from the logits",
@@ -335,21 +308,17 @@ _ACTIONS: dict[str, Callable[[Sequence[str], Adding], int]] = {
 
 def listings(rows: Iterable[Listed]) -> Iterator[Grid]:
     """The table of these entries, in pieces that fit into memory."""
+    titles = ("entry", "sets", "claimed", "of", "kept as", "verified by")
+    columns = [Heading(title, label=title == "entry", left=True) for title in titles]
+    columns += [Heading("examples"), Heading("kB")]
     left, total = iter(rows), 0
     while (piece := list(islice(left, _PIECE))) or not total:
         total += len(piece)
-        yield _listing(piece, f"{total} entries")
+        lines = [
+            [row.name, " ".join(row.sets), " ".join(row.claimed), row.outputs, row.precision, row.verified,
+             str(row.examples), f"{row.bytes / 1e3:.0f}"]
+            for row in piece
+        ]  # fmt: skip
+        yield Grid("", columns, lines, [f"{total} entries"])
         if len(piece) < _PIECE:
             return
-
-
-def _listing(rows: Sequence[Listed], footer: str) -> Grid:
-    left = ("entry", "sets", "claimed", "of", "kept as", "verified by")
-    columns = [Heading(title, label=title == "entry", left=True) for title in left]
-    columns += [Heading("examples"), Heading("kB")]
-    lines = [
-        [row.name, " ".join(row.sets), " ".join(row.claimed), row.outputs, row.precision, row.verified,
-         str(row.examples), f"{row.bytes / 1e3:.0f}"]
-        for row in rows
-    ]  # fmt: skip
-    return Grid("", columns, lines, [footer])

@@ -15,10 +15,11 @@ from calibench.ground.family import load_plugins
 from calibench.ground.lazily import load
 from calibench.ground.threads import one_thread
 from calibench.runs import CorruptRun, Predictions, with_present_calibrators
-from calibench.statistics.number import RAW, Key, Number
+from calibench.statistics.number import RAW, VAL, Key, Number
 from calibench.store import Entry
 from calibench.store.packing import ROUNDING
 
+_FITTED = "calibrator"  # in place of the name of a metric
 _DRAWS = 200  # of a floor: what float16 may move it by is several times the error of so many
 _OTHER_MACHINE = 1e-5  # relative: another order of summation, fits that stop at 1e-6 or so
 
@@ -37,11 +38,6 @@ class Difference:
     what: str
     claimed: float
     found: float
-
-    @property
-    def of_number(self) -> bool:
-        """Whether it is a number of metrics.json that differs, not a fitted parameter."""
-        return self.key.metric != "calibrator"
 
     def __str__(self) -> str:
         bins = f" ({self.key.n_bins} bins)" if self.key.n_bins else ""
@@ -74,6 +70,11 @@ class Verification:
     def follows(self) -> bool:
         """Whether there are numbers, and all that can be compared follow from the logits."""
         return self.checked > 0 and not self.wrong
+
+    @property
+    def hold(self) -> int:
+        """How many of the numbers that were compared follow; fitted parameters are none."""
+        return self.checked - len({one.key for one in self.wrong if one.key.metric != _FITTED})
 
 
 def verify(entry: Entry) -> Verification:
@@ -121,16 +122,13 @@ def _compared(
         report = built(content["evaluation"])(sets, extent=Extent(draws=None if exact else _DRAWS))
     claimed = [Number.of(row) for row in content["rows"]]
     told = [number for number in claimed if number.key.split in sets]
-    wrong = list(_differences(told, report.numbers, sets, exact))
+    wrong = [*_differences(told, report.numbers, sets, exact)]
     wrong += _parameters(content["calibrators"], report.calibrators, exact)
     return Verification(report.numbers, len(told), len(claimed) - len(told), wrong)
 
 
 def _differences(
-    told: Sequence[Number],
-    found: Sequence[Number],
-    sets: Mapping[str, Predictions],
-    exact: bool,
+    told: Sequence[Number], found: Sequence[Number], sets: Mapping[str, Predictions], exact: bool
 ) -> Iterator[Difference]:
     again = {number.key: _parts(number) for number in found}
     for number in told:
@@ -144,8 +142,7 @@ def _differences(
 
 def _parts(number: Number) -> dict[str, float]:
     """What is compared of a number."""
-    verdict = number.verdict
-    return {"value": number.value, **({"floor": verdict.floor, "p": verdict.p} if verdict else {})}
+    return {"value": number.value, **(number.verdict.floor_and_p() if number.verdict else {})}
 
 
 def tolerance(key: Key, value: float, predictions: Predictions, *, exact: bool) -> float:
@@ -191,11 +188,11 @@ def _parameters(
     allowed = 1e-3 if exact else 1e-2
     for calibrator, parameters in told.items():
         for name, value in parameters.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
+            if type(value) in (int, float):
                 other = found.get(calibrator, {}).get(name)
                 again = math.nan if other is None else float(other)
                 if not _near(value, again, allowed * max(1.0, abs(value))):
-                    yield Difference(Key("calibrator", "val", calibrator), name, value, again)
+                    yield Difference(Key(_FITTED, VAL, calibrator), name, value, again)
 
 
 def _near(claimed: float, found: float, allowed: float) -> bool:

@@ -5,7 +5,6 @@ No stream of batches can compute them, so they come from saved logits only, by t
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import torch
@@ -20,8 +19,6 @@ from calibench.statistics.number import Key, Number
 
 Scored = tuple[Tensor, Tensor]
 """Log-probabilities (N, K) and targets (N,) of a set."""
-OfExamples = tuple[Number, Tensor | None]
-"""A number, with the values (N,) of the examples if it is their mean."""
 
 _NOTHING = torch.full((), torch.nan, dtype=torch.float64)
 
@@ -47,13 +44,12 @@ class WholeSetMetric(Named, ABC):
             val: The validation set, after the same calibrator; only there where `needs_val`.
         """
 
-    def numbers(self, scored: Scored, val: Scored | None) -> Iterator[OfExamples]:
-        """The number of each name, with the values (N,) of which it is the mean, where it is one."""
-        for name, values in self(scored, val).items():
-            mean, spread = float(values.mean()), float(values.std(correction=0))
-            is_error = name in self.calibration_errors
-            verdict = verdict_of_mean(mean, spread, values.numel()) if is_error else None
-            yield Number(Key(name), mean, verdict=verdict), values if values.ndim else None
+    def number(self, name: str, values: Tensor) -> Number:
+        """The number of a name, the mean of its values, with its verdict if it is a calibration error."""
+        mean, spread = float(values.mean()), float(values.std(correction=0))
+        is_error = name in self.calibration_errors
+        verdict = verdict_of_mean(mean, spread, values.numel()) if is_error else None
+        return Number(Key(name), mean, verdict=verdict)
 
 
 def _can_be_crossfitted(scored: Scored) -> bool:

@@ -22,33 +22,18 @@ NAMES = {
     PROBS: ("probs", "prob", "probabilities", "probability", "proba", "probas", "y_prob", "y_proba", "softmax"),
     TARGET: ("target", "targets", "label", "labels", "y", "y_true", "label_ids", "ground_truth", "gt", "y_test"),
 }  # fmt: skip
+ROLES = {name: role for role, names in NAMES.items() for name in names}
 # What may be logits or probabilities, by their values; and labels without a name.
 SCORES_OF_ANY_KIND = (
-    "predictions",
-    "preds",
-    "y_pred",
-    "y_score",
-    "score",
-    "scores",
-    "outputs",
-    "arr_0",
-)
+    "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "arr_0",
+)  # fmt: skip
 _UNNAMED_LABELS = "arr_1"
 # What they call the class that was predicted, beside its scores.
 HARD = (
-    "y_pred",
-    "y_hat",
-    "pred",
-    "preds",
-    "prediction",
-    "predictions",
-    "predicted",
-    "predicted_label",
-)
+    "y_pred", "y_hat", "pred", "preds", "prediction", "predictions", "predicted", "predicted_label",
+)  # fmt: skip
 _NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
 SUM_TOLERANCE = 0.01  # a table printed with four decimals has rows that sum to 1 no better
-
-
 REAL = "iuf"  # kinds of numpy's types whose values are real numbers
 
 
@@ -132,13 +117,10 @@ def from_python(
     Args:
         values: Scores (N, K), or confidences (N,); with `scores="probs"`, (N,) is the probability of class 1.
         labels: Class indices or names (N,), labels (N, L), or whether each confidence was right (N,); None if unknown.
-        scores: What the scores are, a key of `SCORES`; logits if None.
+        scores: As in `predictions_of`; logits if None.
         classes: Names of the columns; by default those of a data frame, if they are texts.
         clip: As in `predictions_of`.
         task: As in `predictions_of`.
-
-    Raises:
-        ValueError: If they are not what they should be; the message says what was found.
     """
     array = as_array(values)
     known = {} if labels is None else {TARGET: as_array(labels)}
@@ -188,23 +170,17 @@ def with_roles(
 ) -> tuple[dict[str, Array], str]:
     """Named arrays under the names that they have here, and one line on what was guessed, if anything was.
 
-    Args:
-        arrays: The arrays.
-        told: The name of the array of each role where the user says it.
-
-    Raises:
-        ValueError: If a role has several.
+    `told` are the names of each role where the user says them; a ValueError if a role has several.
     """
     for role, several in (told or {}).items():
         if len(several) > 1:
             raise ValueError(f"`--keys {role}={','.join(several)}`: one array is expected.")
     roles_of = {names[0]: role for role, names in (told or {}).items()}
     named = {roles_of.get(name, name): values for name, values in arrays.items()}
-    roles = {other: role for role, others in NAMES.items() for other in others}
-    known = {roles.get(name.strip().lower(), name) for name in named}
+    known = {ROLES.get(name.strip().lower(), name) for name in named}
     guessed = {}
     if not {LOGITS, PROBS} & known:
-        for name in _scores_among(named, roles):
+        for name in _scores_among(named):
             guessed[name] = PROBS if _may_be_probabilities(as_array(named[name])) else LOGITS
             if TARGET not in known and name == "arr_0" and _UNNAMED_LABELS in named:
                 guessed[_UNNAMED_LABELS] = TARGET
@@ -216,10 +192,10 @@ def with_roles(
     )
 
 
-def _scores_among(named: Mapping[str, Array], roles: Collection[str]) -> list[str]:
+def _scores_among(named: Mapping[str, Array]) -> list[str]:
     """The name of the scores: one that people give them, or else that of the only probabilities there are."""
     usual = [name for name in SCORES_OF_ANY_KIND if name in named]
-    others = [name for name in named if name not in (*_NO_SCORES, *roles)]
+    others = [name for name in named if name not in (*_NO_SCORES, *ROLES)]
     only = [name for name in others if _may_be_probabilities(as_array(named[name]))]
     return usual[:1] or (only if len(only) == 1 else [])
 
@@ -232,10 +208,9 @@ def _may_be_probabilities(values: Array) -> bool:
 
 def _renamed(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays by the names that they have here; ValueError if two have one."""
-    roles = {name: role for role, names in NAMES.items() for name in names}
     found: dict[str, Array] = {}
     for name, array in arrays.items():
-        role = roles.get(name.strip().lower(), name)
+        role = ROLES.get(name.strip().lower(), name)
         if role in found:
             raise ValueError(f"there is more than one `{role}`, `{name}` among them: keep one.")
         found[role] = array
@@ -247,8 +222,7 @@ def are_labels(
 ) -> bool:
     """Whether the examples have several labels (N, L) each: 1 present, 0 absent, -1 unknown.
 
-    Raises:
-        ValueError: If that cannot be told, because there is exactly one 1 in every row; the message says what to do.
+    A ValueError says what to do where that cannot be told, because there is exactly one 1 in every row.
     """
     said = task or metadata.get("task")
     if said or labels.ndim != 2 or labels.shape != scores.shape:
@@ -286,8 +260,7 @@ def names_of(labels: Any, k: int) -> list[str] | None:
 def class_indices(labels: Any, k: int, names: Sequence[str] | Array | None = None) -> Array:
     """Class indices (N,) int64 from labels: integers, floats without fractions, or names of classes.
 
-    Raises:
-        ValueError: If they are none; the message says what was found and what to do.
+    A ValueError says what was found and what to do if they are none of these.
     """
     values = as_array(labels)
     if values.ndim == 2 and values.shape[1] == 1:
@@ -313,16 +286,22 @@ def class_indices(labels: Any, k: int, names: Sequence[str] | Array | None = Non
 
 
 def _given(values: Floats, clip: float) -> Floats:
-    if np.isposinf(values).any():
-        row = int(np.isposinf(values).any(axis=1).argmax())
-        raise ValueError(f"logits must not be infinite, got inf in row {row}.")
     if len(values) and _are_probabilities(values):
-        warnings.warn(
-            "the `logits` look like probabilities: every row lies in [0, 1] and sums to 1. "
-            'Say `--scores probs` (`scores="probs"` in Python) if they are.',
-            stacklevel=2,
-        )
+        _warn_of_probabilities("every row lies in [0, 1] and sums to 1")
     return values
+
+
+def _given_of_labels(values: Floats, clip: float) -> Floats:
+    if np.isposinf(values).any():
+        raise ValueError("logits must not be infinite, got inf.")
+    if values.size and (values >= 0).all() and (values <= 1).all():
+        _warn_of_probabilities("all those of the labels lie in [0, 1]")
+    return values
+
+
+def _warn_of_probabilities(why: str) -> None:
+    say = 'Say `--scores probs` (`scores="probs"` in Python) if they are.'
+    warnings.warn(f"the `logits` look like probabilities: {why}. {say}", stacklevel=3)
 
 
 def _are_probabilities(values: Floats) -> bool:
@@ -349,18 +328,6 @@ def _log(values: Floats, clip: float) -> Floats:
     return logarithms
 
 
-def _given_of_labels(values: Floats, clip: float) -> Floats:
-    if np.isposinf(values).any():
-        raise ValueError("logits must not be infinite, got inf.")
-    if values.size and (values >= 0).all() and (values <= 1).all():
-        warnings.warn(
-            "the `logits` of the labels look like probabilities: all lie in [0, 1]. "
-            'Say `--scores probs` (`scores="probs"` in Python) if they are.',
-            stacklevel=2,
-        )
-    return values
-
-
 def _log_odds(values: Floats, clip: float) -> Floats:
     """Log-odds of the probabilities (N, L) of labels; ValueError if they are none."""
     if not ((values >= 0) & (values <= 1)).all():
@@ -372,8 +339,6 @@ def _log_odds(values: Floats, clip: float) -> Floats:
 
 
 # What scores are, and logits of them: of classes (N, K), and of labels (N, L).
-LABEL_SCORES: dict[str, Callable[[Floats, float], Floats]] = {
-    LOGITS: _given_of_labels,
-    PROBS: _log_odds,
-}
-SCORES: dict[str, Callable[[Floats, float], Floats]] = {LOGITS: _given, PROBS: _log}
+_Logits = dict[str, Callable[[Floats, float], Floats]]
+LABEL_SCORES: _Logits = {LOGITS: _given_of_labels, PROBS: _log_odds}
+SCORES: _Logits = {LOGITS: _given, PROBS: _log}

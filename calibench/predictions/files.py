@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from zipfile import is_zipfile
@@ -21,6 +22,7 @@ from calibench.ground.names import MULTICLASS, MULTILABEL
 from calibench.ground.output import say
 from calibench.ground.table_file import EXPECTED, KINDS, kind_of, open_table
 from calibench.ground.verb import InPython, Option
+from calibench.predictions import hdf5
 from calibench.predictions.arrays import (
     LOGITS,
     SCORES,
@@ -30,12 +32,11 @@ from calibench.predictions.arrays import (
     roles_told,
     with_roles,
 )
-from calibench.predictions.hdf5 import HDF5, address, arrays_of_split
 from calibench.predictions.pairs import ConfidencePairs, pairs_of
 from calibench.predictions.tables import arrays_of_table
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
-from calibench.runs.predictions import read_arrays
+from calibench.runs.predictions import Imported, read_arrays
 
 _PICKLES = (".pkl", ".pickle", ".joblib")
 _SAFELY = "write `np.savez('x.npz', logits=logits, labels=np.asarray(labels))` instead."
@@ -149,9 +150,8 @@ class Reader:
         text = source
         check_file(text)
         with _naming(text), corrupt_if_it_fails(text):
-            place = address(text)
-            if place:
-                arrays, *said = arrays_of_split(*place), ""
+            if place := hdf5.address(text):
+                arrays, *said = hdf5.arrays_of_split(*place), ""
             else:
                 arrays, *said = self._arrays(*_paths(text))
             for line in filter(None, said):
@@ -184,14 +184,9 @@ def _naming(text: str) -> Iterator[None]:
 
 
 def check_file(text: str) -> None:
-    """Check that a file, or a pair `logits.npy:labels.npy`, is there and of a known kind.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If its format is unknown.
-    """
+    """Raise unless a file, or a pair `logits.npy:labels.npy`, is there and of a known kind."""
     for path in _paths(text):
-        if path.suffix.lower() in HDF5 and not address(text):
+        if path.suffix.lower() in hdf5.HDF5 and not hdf5.address(text):
             raise ValueError(f"`{path}` holds models: name one, as `{path}:DATASET/MODEL/test`.")
         if path.suffix.lower() in _PICKLES:
             raise ValueError(f"`{path}` is a pickle, which can run code when it is read: {_SAFELY}")
@@ -210,12 +205,12 @@ def is_a_file(text: str) -> bool:
 
 
 def _is_read(path: Path) -> bool:
-    return path.suffix.lower() in (*_ARRAYS, *HDF5) or kind_of(path) in KINDS
+    return path.suffix.lower() in (*_ARRAYS, *hdf5.HDF5) or kind_of(path) in KINDS
 
 
 def _paths(text: str) -> list[Path]:
     """The file, or the files of a pair: what stands before a colon ends in the suffix of an array."""
-    if place := address(text):
+    if place := hdf5.address(text):
         return [place[0]]
     pair = re.fullmatch(r"(.+\.(?:npy|pth?)):(.+)", text)
     return [Path(part) for part in (pair.groups() if pair else (text,))]
@@ -255,3 +250,52 @@ _ARRAYS: dict[str, Callable[[Path], dict[str, Array]]] = {
     ".pt": _pt,
     ".pth": _pt,
 }
+
+
+def imported(path: Path, reader: Reader, name: str | None = None) -> Iterator[Imported]:
+    """The predictions of other programs in a file.
+
+    That is an HDF5 file `{dataset}/{model}/{probas_cal, labels_cal, probas_test, labels_test}`; an .npz file with such
+    arrays, also called `val_logits`, `test_y`, ...; or any file that `Reader` reads, which is a test set. `name` is the
+    `DATASET/MODEL` of a file that holds one, by default its folder and its name.
+    """
+    if path.suffix.lower() in hdf5.HDF5:
+        for dataset, model in hdf5.groups(path):
+            yield Imported(dataset, model, partial(_of_group, path, f"{dataset}/{model}", reader))
+        return
+    dataset, _, model = (name or f"{path.absolute().parent.name}/{path.stem}").partition("/")
+    if not (dataset and model):
+        raise UsageError(f"`--name` takes DATASET/MODEL, got `{name}`.")
+    yield Imported(dataset, model, partial(_of_file, path, reader))
+
+
+def _of_file(path: Path, reader: Reader) -> Mapping[str, Predictions]:
+    if path.suffix.lower() == ".npz":
+        with corrupt_if_it_fails(f"{path} cannot be read"):
+            arrays = read_arrays(path)
+        if any(map(hdf5.place_of, arrays)):
+            return _by_split(arrays, reader, str(path))
+    return {"test": _labelled(reader(str(path)), "test", str(path))}
+
+
+def _of_group(path: Path, group: str, reader: Reader) -> Mapping[str, Predictions]:
+    return _by_split(hdf5.arrays_of_group(path, group), reader, f"{path}, `{group}`")
+
+
+def _by_split(arrays: Mapping[str, Array], reader: Reader, called: str) -> dict[str, Predictions]:
+    """Predictions from arrays `probas_cal`, `labels_cal`, `probas_test`, ...; raises CorruptRun."""
+    found = hdf5.by_split(arrays)
+    if lacking := [split for split in ("val", "test") if len(found.get(split, ())) < 2]:
+        held = ", ".join(arrays) or "nothing"
+        without = f"{called} lacks scores or labels of {lacking[0]}"
+        raise CorruptRun(f"{without}: {hdf5.EXPECTED}, it holds {held}")
+    with corrupt_if_it_fails(called):
+        of = partial(predictions_of, scores=reader.scores, clip=reader.clip, task=reader.task)
+        return {split: _labelled(of(found[split]), split, called) for split in ("val", "test")}
+
+
+def _labelled(predictions: Predictions, split: str, called: str) -> Predictions:
+    if len(predictions.target) and predictions.target.min() < 0:
+        raise CorruptRun(f"{called} has examples of {split} without a label")
+    predictions.metadata.update({"split": split, "kind": split})
+    return predictions

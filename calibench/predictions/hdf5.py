@@ -13,7 +13,7 @@ import numpy as np
 
 from calibench.ground.arrays import Array
 from calibench.ground.errors import UsageError, near_matches, no_file, pip_install
-from calibench.predictions.arrays import NAMES, PROBS, two_columns
+from calibench.predictions.arrays import PROBS, ROLES, two_columns
 from calibench.runs import CorruptRun, corrupt_if_it_fails
 
 HDF5 = (".h5", ".hdf5")
@@ -43,8 +43,7 @@ def dataset_and_model(place: str) -> tuple[str, str]:
 
 def models_of(text: str) -> list[str]:
     """The models that a file, or an address in it, stands for, by address: `x.h5:dataset/model`."""
-    place = address(text)
-    if place:
+    if place := address(text):
         return [f"{place[0]}:{place[1]}"]
     return [f"{text}:{dataset}/{model}" for dataset, model in groups(Path(text))]
 
@@ -58,11 +57,7 @@ def the_model(text: str) -> str:
 
 
 def groups(path: Path) -> list[tuple[str, str]]:
-    """Dataset and model of each group of a file.
-
-    Raises:
-        CorruptRun: If the file is no whole one, or lacks what its index lists.
-    """
+    """Dataset and model of each group of a file; a CorruptRun if it is no whole one, or lacks what its index lists."""
     with _opened(path) as file:
         import h5py
 
@@ -125,12 +120,11 @@ def by_split(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
 
 def place_of(name: str) -> tuple[str, str] | None:
     """Split and role of an array by its name: `probas_cal`, `val_logits`; None if it is no such name."""
-    roles = {other: role for role, others in NAMES.items() for other in others}
     first, _, last = name.lower().partition("_")
-    if first in SPLITS and last in roles:
-        return SPLITS[first], roles[last]
+    if first in SPLITS and last in ROLES:
+        return SPLITS[first], ROLES[last]
     head, _, tail = name.lower().rpartition("_")
-    return (SPLITS[tail], roles[head]) if tail in SPLITS and head in roles else None
+    return (SPLITS[tail], ROLES[head]) if tail in SPLITS and head in ROLES else None
 
 
 @contextmanager

@@ -59,8 +59,8 @@ class Sets:
                 found |= {name: (kind, sources_of(name, of)) for name, of in texts.items()}
                 continue
             for text in texts:
-                name, equals, paths = text.partition("=")
-                if not (name and equals and paths) or name in (*found, "val", "test"):
+                name, _, paths = text.partition("=")
+                if not (name and paths) or name in (*found, "val", "test"):
                     expected = f"`--{kind}` takes NAME=FILE with a new NAME each"
                     raise UsageError(f"{expected}, got `{text}`.")
                 found[name] = kind, paths.split(",")
@@ -76,11 +76,7 @@ class Sets:
             raise no_file(Path(self.posterior))
 
     def read(self, reader: Callable[[Source], Predictions]) -> dict[str, list[Predictions]]:
-        """The predictions of each set, one a member of the ensemble.
-
-        Raises:
-            ValueError: If the files do not belong together.
-        """
+        """The predictions of each set, one a member of the ensemble; a ValueError if they do not belong together."""
         named = {"val": ("val", self.val), "test": ("test", self.test), **self.further}
         sets = {
             name: [labelled_as(reader(source), name, kind, source) for source in sources]
@@ -96,8 +92,7 @@ class Sets:
 def labelled_as(predictions: Predictions, split: str, kind: str, source: Source) -> Predictions:
     """Predictions with the split and kind that the command line gives them.
 
-    Raises:
-        ValueError: If the file itself names another kind, or lacks labels that are needed.
+    A ValueError if the file itself names another kind, or lacks labels that are needed.
     """
     if kind in ("val", "test") and predictions.kind not in ("", kind):
         said = f"the {predictions.kind} set `{predictions.split}`"
@@ -115,12 +110,7 @@ def labelled_as(predictions: Predictions, split: str, kind: str, source: Source)
 
 
 def with_posterior(predictions: Predictions, path: str) -> Predictions:
-    """Predictions with the class distributions of a file.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        CorruptRun: If it holds something else than a distribution for each example.
-    """
+    """Predictions with the class distributions of a file; a CorruptRun if it holds anything else."""
     if not Path(path).is_file():
         raise no_file(Path(path))
     with corrupt_if_it_fails(f"`--posterior {path}`"):
@@ -139,12 +129,11 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
         for part in parts:
             if part.outputs != first.outputs:
                 raise ValueError(f"`{name}` has {part.outputs}, `test` {first.outputs}.")
-            if len(part.target) == 0:
-                raise ValueError(f"`{name}` holds no examples.")
     for val, test in zip(sets.get("val", []), sets["test"], strict=False):
         if np.array_equal(val.logits, test.logits):
-            same = "`--val` and `--test` hold the same predictions"
-            raise ValueError(f"{same}: that would fit on the test set.")
+            raise ValueError(
+                "`--val` and `--test` hold the same predictions: that would fit on the test set."
+            )
 
 
 def short_names(paths: Sequence[Source]) -> list[str]:

@@ -35,20 +35,16 @@ def arrays_of_table(
 ) -> tuple[dict[str, Array], str]:
     """Named arrays in a table, and one line on the columns that are left out, if any are.
 
-    Args:
-        table: The table: of lists, one a row; of a column a class, with labels or without; of the columns `NAME` and
-            `label:NAME` of several labels; or of pairs.
-        told: The columns of a role, where the user says it.
-
-    Raises:
-        ValueError: If it is none of these, or rows of it are wrong; the message names the first, and says how many.
+    The table is of lists, one a row; of a column a class, with labels or without; of the columns `NAME` and
+    `label:NAME` of several labels; or of pairs. A ValueError if it is none of these, or names the first wrong rows.
+    `told` are the columns of each role that the user names.
     """
     columns = _Columns(table)
     if told:
         return columns.told(told), ""
     if columns.lists:
         return {name: columns.array(at) for at, name in enumerate(columns.names)}, ""
-    if (pair := columns.pair()) is not None:
+    if pair := columns.pair():
         return pair, ""
     if any(name.startswith(LABEL_COLUMN) for name in columns.names):
         return columns.of_labels(), ""
@@ -67,13 +63,19 @@ class _Columns:
         self._table, self.names = table, table.written
         self._frame = table.frame()
         _refuse(table.problems, table.total)
-        self.lists = [at for at in range(len(self.names)) if self._holds_lists(at)]
+        first = [] if self._frame.empty else self._frame.iloc[0]
+        self.lists = [at for at, cell in enumerate(first) if np.ndim(cell) == 1]
 
     def _column(self, at: int) -> Any:
         return self._frame.iloc[:, at]
 
-    def _holds_lists(self, at: int) -> bool:
-        return len(self._frame) > 0 and np.ndim(self._column(at).iloc[0]) == 1
+    def _numeric(self, at: int) -> Any:
+        """The cells of a column as numbers, NaN where they are none."""
+        import pandas
+
+        column = self._column(at)
+        plain = column if column.dtype.kind in "biuf" else column.astype(object)
+        return pandas.to_numeric(plain, errors="coerce")
 
     def _named(self, wanted: Collection[str]) -> list[int]:
         return [at for at, name in enumerate(self.names) if name.lower() in wanted]
@@ -95,17 +97,11 @@ class _Columns:
 
         wrong, values = dict[int, str](), np.empty((len(self._frame), len(chosen)))
         for place, at in enumerate(chosen):
-            column = self._column(at)
-            plain = column if column.dtype.kind in "biuf" else column.astype(object)
-            found = pandas.to_numeric(plain, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-            values[:, place] = found
-            for row in np.flatnonzero(np.isnan(found)):
-                cell = (
-                    "is empty or NaN"
-                    if pandas.isna(column.iloc[row])
-                    else f"holds `{column.iloc[row]}`"
-                )
-                wrong[int(self._table.rows[row])] = f"the column `{self.names[at]}` {cell}"
+            values[:, place] = self._numeric(at).to_numpy(np.float64, na_value=np.nan)
+            for row in np.flatnonzero(np.isnan(values[:, place])):
+                cell = self._column(at).iloc[row]
+                said = "is empty or NaN" if pandas.isna(cell) else f"holds `{cell}`"
+                wrong[int(self._table.rows[row])] = f"the column `{self.names[at]}` {said}"
         _refuse(wrong, len(values))
         return values
 
@@ -115,9 +111,8 @@ class _Columns:
 
         name = self._table.names[at]
         cells = self._table.frame([name], [name])[name].to_numpy(str)
-        _refuse(
-            dict.fromkeys(self._table.rows[cells == ""].tolist(), "the label is empty"), len(cells)
-        )
+        empty = self._table.rows[cells == ""].tolist()
+        _refuse(dict.fromkeys(empty, "the label is empty"), len(cells))
         if np.isin(cells, ("True", "False", "true", "false")).all():
             return np.isin(cells, ("True", "true"))
         try:
@@ -153,13 +148,13 @@ class _Columns:
         nameless = [at for at, name in enumerate(self._table.names) if name.startswith(NAMELESS)]
         others = [at for at in range(len(self.names)) if at not in (*labels, *nameless)]
         chosen = [at for at in others if not self._is_no_score(at)]
-        left_out = ", ".join(f"`{self.names[at]}`" for at in others if at not in chosen)
         known = {TARGET: self.labels(labels[0])} if labels else {}
         whole = [at for at in chosen if self.names[at].lower() in _OF_ALL]
         if labels and (len(chosen) == 1 or (len(whole) == 1 and not self._sum_to_1(chosen))):
             scores = (whole or chosen)[0]
-            said = ", ".join(f"`{self.names[at]}`" for at in others if at != scores)
-            return {self.names[scores]: self.array(scores), **known}, _left_out(said)
+            return {self.names[scores]: self.array(scores), **known}, self._without(
+                others, [scores]
+            )
         if len(chosen) < 2:
             raise ValueError(
                 f"columns of numbers for each class are expected, and one of labels called label, target or y; "
@@ -167,27 +162,29 @@ class _Columns:
                 f"{' (`--separator SIGN` says what is between cells)' if len(self.names) == 1 else ''}."
             )
         names, values = [self.names[at] for at in chosen], self.numbers(chosen)
-        _check_labels_are_named(values, names, named=bool(labels))
+        if not labels:
+            _check_labels_are_named(values, names)
         check_distinct(names)
         role, names = _role_and_classes(names)
         numbered = [str(number) for number in range(len(names))]
         if sorted(names) == sorted(numbered):  # the labels are these numbers, not places of columns
             values, names = values[:, [names.index(number) for number in numbered]], numbered
-        return {role: values, CLASS_NAMES: np.array(names), **known}, _left_out(left_out)
+        return {role: values, CLASS_NAMES: np.array(names), **known}, self._without(others, chosen)
+
+    def _without(self, others: Sequence[int], chosen: Sequence[int]) -> str:
+        """One line on the columns that are not chosen, if there are any."""
+        names = ", ".join(f"`{self.names[at]}`" for at in others if at not in chosen)
+        say = f"left out: {names} (`--keys probs=A,B,C` names the columns of the classes)"
+        return say if names else ""
 
     def _is_no_score(self, at: int) -> bool:
         """Whether a column holds no number, only counts the rows, or has the class that was predicted."""
-        import pandas
-
-        column, name = self._column(at), self.names[at].lower()
-        numbers = (
-            column
-            if column.dtype.kind in "biuf"
-            else pandas.to_numeric(column.astype(object), errors="coerce")
-        )
+        numbers, name = self._numeric(at), self.names[at].lower()
         if not numbers.notna().any():
             return len(numbers) > 0
-        return counts_rows(column, name) or (name in HARD and bool((numbers % 1 == 0).all()))
+        return counts_rows(self._column(at), name) or (
+            name in HARD and bool((numbers % 1 == 0).all())
+        )
 
     def _sum_to_1(self, chosen: Sequence[int]) -> bool:
         excess = self.numbers(chosen).sum(axis=1) - 1
@@ -230,18 +227,8 @@ def _refuse(problems: Mapping[int, str], total: int) -> None:
         raise ValueError(f"{in_one_line(of_rows(problems), total, 'rows')}.")
 
 
-def _left_out(names: str) -> str:
-    return (
-        f"left out: {names} (`--keys probs=A,B,C` names the columns of the classes)"
-        if names
-        else ""
-    )
-
-
-def _check_labels_are_named(scores: Array, names: list[str], *, named: bool) -> None:
+def _check_labels_are_named(scores: Array, names: list[str]) -> None:
     """Raise a ValueError if without one of its columns a table without labels were one of probabilities."""
-    if named:
-        return
     excess = scores.sum(axis=1) - 1
     for values, name in zip(scores.T, names, strict=True):
         rest_is_1 = np.abs(excess - values).max(initial=0.0) < SUM_TOLERANCE

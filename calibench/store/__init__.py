@@ -25,21 +25,20 @@ if TYPE_CHECKING:
     from calibench.store.adding import Kept as Kept
     from calibench.store.adding import add as add
     from calibench.store.adding import add_imported as add_imported
-    from calibench.store.card import CARD as CARD
-    from calibench.store.card import Card as Card
-    from calibench.store.card import card_text as card_text
-    from calibench.store.card import write_card as write_card
-    from calibench.store.card import wrong_card as wrong_card
     from calibench.store.entry import Entry as Entry
     from calibench.store.finding import entries as entries
     from calibench.store.finding import find as find
     from calibench.store.finding import find_run as find_run
     from calibench.store.finding import load as load
     from calibench.store.finding import results_folder as results_folder
+    from calibench.store.index import CARD as CARD
     from calibench.store.index import Listed as Listed
+    from calibench.store.index import card_text as card_text
     from calibench.store.index import mark_verified as mark_verified
     from calibench.store.index import read_index as read_index
     from calibench.store.index import rebuild_index as rebuild_index
+    from calibench.store.index import write_card as write_card
+    from calibench.store.index import wrong_card as wrong_card
     from calibench.store.moving import Added as Added
     from calibench.store.moving import pull as pull
     from calibench.store.moving import push as push

@@ -12,18 +12,8 @@ from calibench.config import read_yaml
 from calibench.ground.bar import with_progress
 from calibench.ground.files import content_of
 from calibench.ground.output import without_machine
-from calibench.runs import (
-    FORMAT,
-    CorruptRun,
-    Predictions,
-    Run,
-    corrupt_if_it_fails,
-    json_bytes,
-    read_json,
-    run_folders,
-    write_atomically,
-)
-from calibench.runs.files import described
+from calibench.runs import CorruptRun, Predictions, Run, run_folders, write_atomically
+from calibench.runs.files import FORMAT, corrupt_if_it_fails, described, json_bytes, read_json
 from calibench.runs.folder import SEED, holds_run
 from calibench.runs.predictions import Imported
 from calibench.runs.schemas import EntryStatus
@@ -33,7 +23,6 @@ from calibench.store.packing import content_digest, rounded, save_packed
 from calibench.store.places import Folder
 
 # What may name folders of the machine and decides no number.
-_PRIVATE = ("command",)  # of environment.json
 _PATHS = (
     "trainer.default_root_dir", "trainer.logger", "trainer.profiler", "data.init_args.root", "ckpt_path",
 )  # fmt: skip
@@ -96,13 +85,7 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
 
 
 def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False) -> Added:
-    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`.
-
-    The folder of the store is made if it is not there.
-
-    Raises:
-        StoreError: If another process writes the store.
-    """
+    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`."""
     added, place, every = Added(), Folder(store), list(found)
     with changing(place):
         for one in with_progress(every, len(every), "importing predictions"):
@@ -122,12 +105,10 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
     if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
         raise CorruptRun("metrics.json is of another run")
     files = {"metrics.json": _public_metrics(metrics)}  # its digest is in status.json
-    config = run.folder / "config.yaml"
-    if config.is_file():
+    if (config := run.folder / "config.yaml").is_file():
         files["config.yaml"] = public_config(config)
-    environment = run.folder / "environment.json"
-    if environment.is_file():
-        its = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
+    if (environment := run.folder / "environment.json").is_file():
+        its = {k: v for k, v in read_json(environment).items() if k != "command"}  # it has paths
         files["environment.json"] = json_bytes(without_machine(its))
     wanted = sets if kept.sets is None else ("val", "test", *kept.sets)
     chosen = {name: part for name, part in sets.items() if name in wanted}
@@ -149,11 +130,7 @@ def _public_metrics(metrics: Mapping[str, Any]) -> bytes:
 
 
 def public_config(path: Path) -> bytes:
-    """The content of config.yaml without paths of the machine: as it is where it has none.
-
-    Raises:
-        CorruptRun: If it cannot be read.
-    """
+    """The content of config.yaml without paths of the machine: as it is where it has none."""
     content = content_of(path)
     with corrupt_if_it_fails(f"{path} cannot be read"):
         config = read_yaml(content.decode())

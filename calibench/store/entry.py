@@ -35,11 +35,7 @@ class Entry:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read what an entry says of itself.
-
-        Raises:
-            CorruptRun: If there is no status.json, or it is not what was written.
-        """
+        """Read what an entry says of itself; a CorruptRun if its status.json is not what was written."""
         name = "/".join(folder.absolute().parts[-5:])
         status = read_json(folder / STATUS)
         with_digest = "digest" in status
@@ -56,11 +52,6 @@ class Entry:
         return str(self.status.get("digest", ""))
 
     @property
-    def claimed(self) -> tuple[str, ...]:
-        """Splits and sets of which it has numbers and no logits, so that nobody can verify them."""
-        return tuple(self.status.get("claimed") or ())
-
-    @property
     def exact(self) -> bool:
         """Whether its logits are float32."""
         return str(self.status.get("precision", "float32")) == "float32"
@@ -71,11 +62,7 @@ class Entry:
         return bool(self.status.get("imported"))
 
     def predictions(self) -> dict[str, Predictions]:
-        """The predictions of every split and set that the entry has, val and test first.
-
-        Raises:
-            CorruptRun: If a file is missing, damaged or altered, or its labels do not fit.
-        """
+        """The predictions of every split and set that the entry has, val and test first; CorruptRun if damaged."""
         self.check("predictions/")
         found = {name: Predictions.load(path) for name, path in Run(self.folder).sets().items()}
         if not found:

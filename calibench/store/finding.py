@@ -20,12 +20,10 @@ from calibench.store.places import Folder, StoreError, is_url, place_of
 SHIPPED = "store"
 """The name of the store that comes with calibench, where no folder of that name is."""
 
-ResultsFolder = Annotated[
-    str,
-    Option(
-        help="Folder of runs; or a store: a folder, a URL, or `store`, the one that comes with calibench."
-    ),
-]
+_HELP = (
+    "Folder of runs; or a store: a folder, a URL, or `store`, the one that comes with calibench."
+)
+ResultsFolder = Annotated[str, Option(help=_HELP)]
 """The argument of a verb that names a folder of runs or a store, as `results_folder` takes it."""
 
 
@@ -70,11 +68,7 @@ def entries(store: Path | str = SHIPPED) -> Iterator[Entry]:
 
 
 def listed_entries(text: str) -> Iterator[Listed]:
-    """What the index says of each entry of a store, or of a folder of runs, by its path or URL.
-
-    Raises:
-        UsageError: If there is no store at the URL.
-    """
+    """What the index says of each entry of a store, or of a folder of runs, by its path or URL."""
     place = place_of(text) if is_url(text) else Folder(results_folder(text))
     try:
         yield from iterate_index(place)
@@ -85,7 +79,7 @@ def listed_entries(text: str) -> Iterator[Listed]:
 
 
 def load(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:
-    """The predictions of an entry of a store; `calibench.load` is this function.
+    """The predictions of an entry of a store, by split and set, val and test first.
 
     What comes from a URL is kept below the data root (`$CALIBENCH_DATA`, else ~/.cache/calibench), and read from there
     the next time.
@@ -93,9 +87,6 @@ def load(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:
     Args:
         name: `<benchmark>/<backbone>/<loss>/seed=<k>`, with `<key>` before `seed` where two entries would match.
         store: A folder, a URL or `store`, the store that comes with calibench.
-
-    Returns:
-        The predictions of each split and set, val and test first.
 
     Raises:
         StoreError: If there is no such entry, or more than one; the message lists them.

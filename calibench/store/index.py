@@ -1,16 +1,23 @@
-"""Index of a store: one parquet file with a row for each entry, derived from them and rebuilt when one is added."""
+"""What a store says of its entries, derived from them: its index, and its card.
+
+The index is one parquet file with a row for each entry, rebuilt when one is added. The card, README.md of a pushed
+store, says what its entries are, whose, under which licence, and their digest.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 
 import msgspec
 
-from calibench.ground.errors import one_line
-from calibench.runs import FORMAT
+from calibench.ground.errors import UsageError, one_line
+from calibench.ground.version import __version__
+from calibench.runs import FORMAT, CorruptRun
 from calibench.runs.schemas import EntryStatus
 from calibench.store.places import INDEX, Folder, Place, StoreError
 
@@ -74,9 +81,7 @@ def read_index(place: Place) -> list[Listed]:
 def iterate_index(place: Place) -> Iterator[Listed]:
     """The entries of a store, from its index alone, which is read in pieces.
 
-    Raises:
-        FileNotFoundError: If it has none.
-        StoreError: If it cannot be read, or is of a newer format.
+    A FileNotFoundError if it has none, a StoreError if that cannot be read, or is of a newer format.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -95,17 +100,11 @@ def iterate_index(place: Place) -> Iterator[Listed]:
     except (FileNotFoundError, StoreError):
         raise
     except (pa.ArrowException, msgspec.ValidationError, ValueError, OSError) as error:
-        reason = one_line(error)
-        raise StoreError(f"{place}/{INDEX} cannot be read: {reason}") from error
+        raise StoreError(f"{place}/{INDEX} cannot be read: {one_line(error)}") from error
 
 
 def entry_names(place: Place) -> list[str]:
-    """The names of the entries of a store: by its index where it is far away.
-
-    Raises:
-        FileNotFoundError: If there is no such folder.
-        StoreError: If a URL does not answer, or is no store.
-    """
+    """The names of the entries of a store: by its index where it is far away; raises if it is none."""
     if isinstance(place, Folder):
         if not place.path.is_dir():
             raise FileNotFoundError(f"no folder {place}")
@@ -131,18 +130,14 @@ def rebuild_index(place: Place) -> list[Listed]:
 
 def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
     """A row for each entry, or for those of some names, from their status.json; damaged ones are left out."""
-    try:
+    verified: dict[str, str] = {}
+    with suppress(FileNotFoundError, StoreError):
         verified = {row.digest: row.verified for row in iterate_index(place)}
-    except (FileNotFoundError, StoreError):
-        verified = {}
     rows = []
     for name in place.names() if names is None else names:
-        try:
-            status = place.status(name)
-            if status is not None:
+        with suppress(ValueError):  # `verify` names it
+            if status := place.status(name):
                 rows.append(Listed.of(name, status, verified.get(status["digest"], "")))
-        except ValueError:
-            continue  # `verify` names it
     return rows
 
 
@@ -174,3 +169,79 @@ def _write(place: Place, rows: list[Listed]) -> None:
     table = pa.Table.from_pylist([*map(asdict, rows)], schema)
     pq.write_table(table, buffer, row_group_size=100_000, write_page_checksum=True)
     place.write(INDEX, buffer.getvalue())
+
+
+# --- the card ---
+
+CARD = "README.md"
+_MADE = "written by `calibench store push`"
+_DIGEST = re.compile(r"^\| digest \| `([0-9a-f]{64})` \|$", re.MULTILINE)
+
+
+def card_text(name: str, text: str | None) -> str | None:
+    """The check of an argument that a card shows: one line, without what Markdown or YAML would take for its own."""
+    if text is not None and (not text.strip() or re.search(r"[\x00-\x1f|`<>\[\]{}]", text)):
+        raise UsageError(f"`{name}` must be a line of plain text, got {text!r}.")
+    return text
+
+
+def write_card(place: Place, *, about: str, by: str, licence: str) -> None:
+    """Write the card of what a store holds now.
+
+    Args:
+        place: The store.
+        about: What the entries are.
+        by: Who made them.
+        licence: Its SPDX name.
+
+    Raises:
+        CorruptRun: If there is a README.md that is no card: it stays as it is.
+    """
+    there = _card_of(place)
+    if there and _MADE not in there:
+        raise CorruptRun(f"{place}/{CARD} is no card of `calibench store push`: it stays as it is")
+    names = entry_names(place)
+    rows = dict.fromkeys("/".join(name.split("/")[:3]) for name in names)
+    text = f"""\
+---
+license: {licence.lower()}
+tags: [calibration, calibench]
+---
+
+# {about}
+
+<!-- {_MADE} {__version__} -->
+
+| | |
+|---|---|
+| what | {len(names)} runs of {len(rows)} methods: logits, labels, and the numbers that follow from them |
+| by | {by} |
+| licence | {licence} |
+| command | `calibench verify {place}` computes every number again |
+| digest | `{_digest_of(place, names)}` |
+
+{"".join(f"* {row}{chr(10)}" for row in rows)}"""
+    place.write(CARD, text.encode())
+
+
+def wrong_card(place: Place) -> list[str]:
+    """What is wrong with the card of a store, if it has one: its digest is of other entries."""
+    said = _DIGEST.search(_card_of(place))
+    if said is None or said[1] == _digest_of(place, entry_names(place)):
+        return []
+    return [f"{place}/{CARD}: its digest {said[1][:10]} is of other entries than are there"]
+
+
+def _card_of(place: Place) -> str:
+    try:
+        return place.read(CARD).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _digest_of(place: Place, names: list[str]) -> str:
+    """Over the names and digests of the entries; a damaged one has none."""
+    found = hashlib.sha256()
+    for row in listed(place, sorted(names)):
+        found.update(f"{row.name} {row.digest}\n".encode())
+    return found.hexdigest()

@@ -81,8 +81,7 @@ def staged(place: Folder, name: str = "") -> Iterator[Path]:
 def finish(place: Folder, folder: Path, name: str, status: EntryStatus, added: Added) -> None:
     """Give a whole entry, whose folder lacks status.json only, its place, unless there is one with its name."""
     target = place.path / check_name(name)
-    there = place.status(name)
-    if there is not None:
+    if there := place.status(name):
         shutil.rmtree(folder, ignore_errors=True)
         note_known(name, there, status, added)
         return
@@ -159,11 +158,7 @@ def _move(source: Place, target: Place, names: Sequence[str], title: str) -> Add
 
 
 def chosen(there: Sequence[str], names: Sequence[str], what: object) -> list[str]:
-    """The entries of some names, or of folders; all if there are none.
-
-    Raises:
-        StoreError: If there is no such entry.
-    """
+    """The entries of some names, or of folders, all if there are none; a StoreError if one is not there."""
     wanted = [name.rstrip("/") for name in names]
     for name in wanted:
         if not any(f"{entry}/".startswith(f"{name}/") for entry in there):
@@ -174,25 +169,19 @@ def chosen(there: Sequence[str], names: Sequence[str], what: object) -> list[str
 
 
 def copied(source: Place, target: Place, name: str, added: Added) -> None:
-    """Copy an entry unless it is there; every file is compared with its digest.
-
-    Raises:
-        CorruptRun: If something of it is damaged.
-        StoreError: If a place does not answer.
-    """
+    """Copy an entry unless it is there; every file is compared with its digest."""
     status = source.status(name)
     if status is None:
         raise StoreError(f"{source} lists {name}, and has no such entry.")
-    there = target.status(name)
-    if there is not None:
+    if there := target.status(name):
         note_known(name, there, status, added)
-    elif isinstance(target, Folder):
-        _copy_labels(source, target, status)
+        return
+    _copy_labels(source, target, status)
+    if isinstance(target, Folder):
         with staged(target, status["digest"]) as folder:
             _copy_files(source, name, Folder(folder), "", status)
             finish(target, folder, name, status, added)
     else:
-        _copy_labels(source, target, status)
         _copy_files(source, name, target, f"{name}/", status)
         target.write(f"{name}/{STATUS}", source.read(f"{name}/{STATUS}"))  # from now on it is there
         _check_sent(target, name, status)

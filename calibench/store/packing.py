@@ -28,11 +28,7 @@ _LARGEST = np.finfo(np.float16).max
 
 
 def packed(logits: npt.NDArray[np.float32]) -> Arrays:
-    """`logits` (N, K) float16, none above 0, and `offset` (N,) float32: their sum is what was given, rounded.
-
-    Raises:
-        ValueError: If a row has no finite logit, or an infinitely large one.
-    """
+    """`logits` (N, K) float16, none above 0, and `offset` (N,) float32: their sum is what was given, rounded."""
     offset = logits.max(axis=1)
     if not np.isfinite(offset).all():
         raise ValueError("the largest logit of a row is infinite")
@@ -62,10 +58,6 @@ def save_packed(predictions: Predictions, path: Path, *, store: Path, exact: boo
     """Write a prediction file, and its labels into the store unless it has them. Returns the digest of the labels.
 
     `exact` keeps the logits as float32.
-
-    Raises:
-        ValueError: If the logits cannot be packed.
-        OSError: If a file cannot be written.
     """
     labels = labels_of(rounded(predictions))
     digest = labels_digest(labels)

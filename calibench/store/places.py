@@ -111,10 +111,8 @@ class Folder(Place):
 
     def has(self, name: str, known: Mapping[str, Any]) -> bool:
         """Whether a file is there already, by its digest."""
-        return (
-            self.size(name) == known["bytes"]
-            and described(self.read(name, known["bytes"])) == known
-        )
+        size = known["bytes"]
+        return self.size(name) == size and described(self.read(name, size)) == known
 
     def size(self, name: str) -> int | None:
         """The bytes of a file."""
@@ -154,10 +152,11 @@ class Remote(Place):
 
         self.url = url.rstrip("/")
         self.limits = limits or Limits()
+        on_web = self.url.startswith(("http://", "https://"))
         # as a stream: what a web server says of sizes and ranges is not relied on
-        self._opening = {"block_size": 0, "size": 1} if self.url.startswith("http") else {}
+        self._opening = {"block_size": 0, "size": 1} if on_web else {}
         with errors_as(f"{self.url} cannot be opened", ImportError, ValueError, kind=StoreError):
-            self._files, self._root = url_to_fs(self.url, **_patience(self.url))
+            self._files, self._root = url_to_fs(self.url, **(_patience() if on_web else {}))
 
     def __str__(self) -> str:
         return self.url
@@ -176,9 +175,8 @@ class Remote(Place):
             found += part
             waited = time.monotonic() - began - self.limits.patience
             if len(found) > limit:
-                raise StoreError(
-                    f"{self.url}/{name} has more than the {limit:,} bytes that it may have."
-                )
+                allowed = f"the {limit:,} bytes that it may have"
+                raise StoreError(f"{self.url}/{name} has more than {allowed}.")
             if waited > len(found) / self.limits.least_rate:
                 rate = f"{self.limits.least_rate:,.0f} bytes a second are expected"
                 raise StoreError(f"{self.url}/{name} is sent too slowly: {rate} (`--least-rate`).")
@@ -193,9 +191,8 @@ class Remote(Place):
         except NotImplementedError:
             raise StoreError(f"{self.url} can be read only.") from None
         except Exception as error:
-            raise StoreError(
-                f"{self.url}/{name} cannot be written: {one_line(error, 200)}"
-            ) from error
+            reason = one_line(error, 200)
+            raise StoreError(f"{self.url}/{name} cannot be written: {reason}") from error
 
     def size(self, name: str) -> int | None:
         """The bytes of a file."""
@@ -224,9 +221,8 @@ class Remote(Place):
         except (FileNotFoundError, StoreError):
             raise
         except Exception as error:  # each file system has errors of its own
-            raise StoreError(
-                f"{self.url}/{name} does not answer: {one_line(error, 200)}"
-            ) from error
+            reason = one_line(error, 200)
+            raise StoreError(f"{self.url}/{name} does not answer: {reason}") from error
 
 
 def place_of(text: str | Path, limits: Limits | None = None) -> Place:
@@ -242,10 +238,8 @@ def is_url(text: str | Path) -> bool:
     return "://" in str(text)
 
 
-def _patience(url: str) -> dict[str, Any]:
+def _patience() -> dict[str, Any]:
     """Seconds to wait for a web server, whose default is five minutes."""
-    if not url.startswith(("http://", "https://")):
-        return {}
     from aiohttp import ClientTimeout
 
     return {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=15, sock_read=60)}}

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from calibench.doctor.diagnosis import about_label_shift
-from calibench.doctor.where import LabelShift
+from calibench.doctor.verdict import LabelShift
 
 
 def test_the_p_value_is_that_of_chi_squared_where_that_holds() -> None:

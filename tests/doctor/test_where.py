@@ -10,7 +10,7 @@ import torch
 
 from calibench.doctor.diagnosis import about_kinds, about_ranges
 from calibench.doctor.examples import LabelledExamples
-from calibench.doctor.where import groups, kinds, ranges
+from calibench.doctor.verdict import groups, kinds, ranges
 from calibench.predictions.pairs import ConfidencePairs
 from calibench.runs import Predictions
 

@@ -152,7 +152,7 @@ def test_auroc_agrees_with_scikit_learn() -> None:
         for n, s in ((80, 2.0), (50, 1.0))
     )
     drawn = Resamples(80, 55), Resamples(50, 55, seed=1)
-    found = ood_replicates(inside, outside, *drawn)["entropy"]
+    found = ood_replicates(inside, outside, *drawn)[Key("ood_auroc", score="entropy")]
     scores = torch.cat([log_entropy(inside.double()), log_entropy(outside.double())])
     weights = np.concatenate([part.counts for part in drawn], axis=1)
     for number in (0, 54):

@@ -46,7 +46,7 @@ def test_on_the_set_itself_it_is_the_cross_fitted_refinement(n: int, k: int) -> 
 
 def test_parts_add_up_to_the_resampled_score() -> None:
     log_probs, target = drawn(200, 3, 0.4, torch.Generator().manual_seed(0))
-    names = [number.key.metric for number, _ in Refinement().numbers((log_probs, target), None)]
+    names = [*Refinement()((log_probs, target), None)]
     assert set(names) == set(REFITTED)
     resamples = Resamples(200, 50)
     found = refitted_replicates([*names, "nll"], log_probs, target, resamples)

@@ -22,7 +22,7 @@ from calibench.evaluation.whole_set import (
 from calibench.metrics import METRIC_CLASSES
 from calibench.metrics.conformal import conformal_of_examples
 from calibench.statistics import Verdict, verdict_of_mean
-from calibench.statistics.number import Key
+from calibench.statistics.number import Key, Number
 from calibench.tables.titles import METRICS, TEST_METRICS
 
 from .examples import means, predictions, saved
@@ -95,6 +95,11 @@ def test_calibration_errors_alone_have_a_floor_and_means_have_intervals() -> Non
     assert Key("lac_worst_class") not in report.replicates
 
 
+def numbers_of(metric: Any, *sets: Any) -> list[Number]:
+    """The numbers of a metric of a set, and of a validation set if there is one."""
+    return [metric.number(*of) for of in metric(*sets, *[None] * (2 - len(sets))).items()]
+
+
 @pytest.mark.parametrize(
     "metric", [Refinement(), pytest.param(VariationalCalibrationError(), marks=pytest.mark.slow)]
 )
@@ -104,9 +109,7 @@ def test_at_most_five_percent_of_calibrated_models_lack_the_mark(metric: Any) ->
     for _ in range(100):
         probs = torch.from_numpy(random.dirichlet([0.5] * 4, size=150))
         target = (probs.cumsum(1) > torch.from_numpy(random.random((150, 1)))).int().argmax(1)
-        verdict = next(
-            n.verdict for n, _ in metric.numbers((probs.log(), target), None) if n.verdict
-        )
+        verdict = next(n.verdict for n in numbers_of(metric, (probs.log(), target)) if n.verdict)
         unmarked += not verdict.marked
     assert unmarked / 100 <= 0.1
 
@@ -123,14 +126,14 @@ def test_verdict_of_a_mean_by_hand() -> None:
 def test_one_example_and_two_classes_have_defined_values() -> None:
     one = torch.log_softmax(torch.tensor([[1.0, 0.0]]), 1), torch.tensor([0])
     for metric in (Refinement(), VariationalCalibrationError()):
-        for number, _ in metric.numbers(one, None):
+        for number in numbers_of(metric, one):
             assert np.isnan(number.value)
             assert number.verdict is None
-    for number, _ in ConformalSets().numbers(one, one):
+    for number in numbers_of(ConformalSets(), one, one):
         assert np.isfinite(number.value)
     same = torch.zeros(4, 2).log_softmax(1), torch.tensor([0, 0, 0, 0])  # one class, equal logits
     both = (Refinement(), VariationalCalibrationError())
-    for number, _ in (one for metric in both for one in metric.numbers(same, None)):
+    for number in (one for metric in both for one in numbers_of(metric, same)):
         assert np.isfinite(number.value)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from calibench.ground.errors import UsageError
-from calibench.predictions.files import Reader
-from calibench.predictions.foreign import imported
+from calibench.predictions.files import Reader, imported
 from calibench.runs import CorruptRun
 
 NOISE = np.random.default_rng(0)

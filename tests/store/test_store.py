@@ -119,7 +119,7 @@ def test_a_chosen_part_of_the_splits_leaves_claimed_numbers(results: Path, tmp_p
     store.add(tmp_path / "kept", results, kept=store.Kept(sets=[]))
     entry = store.find(NAME, tmp_path / "kept")
     assert list(entry.predictions()) == ["val", "test"]
-    assert entry.claimed == ("noise", "photos")
+    assert entry.status["claimed"] == ["noise", "photos"]
     (row, _) = store.read_index(store.Folder(tmp_path / "kept"))
     assert (row.sets, row.claimed) == (["val", "test"], ["noise", "photos"])
     record = read_results(tmp_path / "kept").records[0]

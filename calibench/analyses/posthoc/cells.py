@@ -97,8 +97,8 @@ def _numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -> Row:
     found = values(log_probs, torch.from_numpy(test.target), cell.metrics, n_bins=BINS)
     if cell.further:
         import_metrics(cell.further)
-        of_val = LabelledSet.of(val, predicted_log_probabilities(val, calibrator))
-        more = further_numbers(LabelledSet.of(test, log_probs), cell.further, (), of_val)
+        of_val = LabelledSet(val, predicted_log_probabilities(val, calibrator))
+        more = further_numbers(LabelledSet(test, log_probs), cell.further, (), of_val)
         found |= {number.key.metric: number.value for number in more if not number.key.label}
     if lacking := [name for name in cell.metrics if name not in found]:
         raise ValueError(f"{lacking[0]} has no value for these predictions")
