@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -90,38 +90,6 @@ def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
         raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
 
 
-# --- loggers of Lightning by a short name ---
-
-
-def _tensorboard(folder: Path, name: str) -> Logger:
-    return TensorBoardLogger(folder / "tensorboard", name, version="", default_hp_metric=False)
-
-
-def _mlflow(folder: Path, name: str) -> Logger:
-    benchmark, _, rest = name.partition("/")
-    place = os.environ.get("MLFLOW_TRACKING_URI")
-    if not place:
-        # a folder needs no database; 3.x asks
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-        place = (folder / "mlruns").absolute().as_uri()
-    return MLFlowLogger(benchmark, run_name=rest, tracking_uri=place)
-
-
-def _wandb(folder: Path, name: str) -> Logger:
-    benchmark, _, rest = name.partition("/")
-    place = folder / "wandb"
-    place.mkdir(parents=True, exist_ok=True)
-    return WandbLogger(rest, place, project=benchmark)
-
-
-LOGGERS: dict[str, Callable[[Path, str], Logger]] = {
-    "csv": lambda folder, name: CSVLogger(folder / "csv", name),
-    "mlflow": _mlflow,
-    "tensorboard": _tensorboard,
-    "wandb": _wandb,
-}
-
-
 def logger_of(kind: str, cell: Cell, root: Path) -> Logger:
     """The logger of a run, which keeps its files below the folder of results unless it sends them elsewhere.
 
@@ -132,8 +100,21 @@ def logger_of(kind: str, cell: Cell, root: Path) -> Logger:
     Raises:
         UsageError: If its library is not installed.
     """
+    folder, name = root / kind, cell.folder(Path()).as_posix()
+    benchmark, _, rest = name.partition("/")
     try:
-        return LOGGERS[kind](root, cell.folder(Path()).as_posix())
+        if kind == "csv":
+            return CSVLogger(folder, name)
+        if kind == "tensorboard":
+            return TensorBoardLogger(folder, name, version="", default_hp_metric=False)
+        if kind == "wandb":
+            folder.mkdir(parents=True, exist_ok=True)
+            return WandbLogger(rest, folder, project=benchmark)
+        server = os.environ.get("MLFLOW_TRACKING_URI")
+        if not server:  # a folder needs no database; 3.x asks
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        server = server or (root / "mlruns").absolute().as_uri()
+        return MLFlowLogger(benchmark, run_name=rest, tracking_uri=server)
     except ModuleNotFoundError as error:
         raise UsageError(f"`--logger {kind}` needs a library: {pip_install(kind)}") from error
 

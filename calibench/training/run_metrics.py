@@ -36,14 +36,8 @@ def write_metrics(
 ) -> None:
     """Write metrics.json of a run, once its other files are written.
 
-    Args:
-        run: Its folder.
-        cell: What it is.
-        settings: The settings that give its key.
-        sets: Its predictions by name.
-        report: Their evaluation.
-        evaluation: The arguments of that evaluation, as `spelled_out` gives them.
-        fast: Whether training was a trial of few batches.
+    The settings are those that give its key, the evaluation the arguments of its report, as `spelled_out` gives them;
+    `fast` says that training was a trial of few batches.
     """
     test = sets["test"].metadata
     content = {
@@ -71,13 +65,8 @@ def write_derived(
 ) -> Path:
     """Write predictions that were made of finished runs as another one beside them, evaluated as they are.
 
-    Args:
-        runs: Runs of one key; the other one has the seed of the first.
-        sets: The predictions of each set.
-        added: Settings that the other run has besides.
-
-    Returns:
-        Its folder.
+    The runs are of one key; the other one has the seed of the first, and what is `added` to their settings. Returns its
+    folder.
     """
     first = runs[0].folder
     content = with_present_calibrators(read_json(first / "metrics.json"))
