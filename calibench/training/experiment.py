@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -50,8 +49,6 @@ from calibench.training.processes import (
 )
 from calibench.training.trace import Trace
 from calibench.training.wrapping import wrapped
-
-DEFAULT_ROOT = "results"
 
 
 def _quiet() -> None:
@@ -277,15 +274,15 @@ class Experiment(LightningCLI):
     @property
     def root(self) -> Path:
         """The folder of results."""
-        return Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)
+        return Path(self.config.trainer.default_root_dir or "results")
 
     def build(self, callbacks: Sequence[Callback] = (), **trainer_options: Any) -> None:
         """Build trainer, module and data module; further options of the trainer go before the configuration's."""
         self.trainer_defaults["callbacks"] = list(callbacks)
-        self._trainer_options = trainer_options
         self.config_init = self._built
         self.datamodule = self.config_init["data"]
         self.model = self.config_init["model"]
+        self.evaluation: Evaluation = self.config_init["evaluation"]
         if self.config.logger:
             if self.config.trainer.logger:
                 raise UsageError(
@@ -293,26 +290,19 @@ class Experiment(LightningCLI):
                 )
             logger = logger_of(self.config.logger, self.cell, self.root)
             logger.log_hyperparams(settings(self.resolved))
-            self._trainer_options["logger"] = logger
+            trainer_options["logger"] = logger
+        # One process has nothing to synchronise, and its key keeps the configuration's value.
+        if self.replicas.count > 1:
+            trainer_options.setdefault("sync_batchnorm", self.replicas.synchronised)
+        if self.goes_on_in_float32:
+            trainer_options.setdefault("precision", "32-true")
+        given = self.config_init["trainer"].get("plugins") or []
+        plugins = [*given] if isinstance(given, list) else [given]
+        plugins += [AtomicCheckpointIO(), *cluster_plugins(plugins)]
         with _refusals("trainer", WHAT_THERE_IS):
-            self.trainer = self.instantiate_trainer()
-        self.evaluation: Evaluation = self.config_init["evaluation"]
+            self.trainer = self.instantiate_trainer(plugins=plugins, **trainer_options)
 
     @property
     def evaluation_settings(self) -> Config:
         """The settings of the evaluation, with every default."""
         return spelled_out(self.resolved["evaluation"])
-
-    def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
-        """The trainer, which writes checkpoints atomically."""
-        trainer = self.config_init["trainer"]
-        plugins = trainer.get("plugins") or []
-        plugins = plugins if isinstance(plugins, list) else [plugins]
-        given = {**self._trainer_options, **kwargs}
-        # One process has nothing to synchronise, and its key keeps the configuration's value.
-        if self.replicas.count > 1:
-            given = {"sync_batchnorm": self.replicas.synchronised, **given}
-        if self.goes_on_in_float32:
-            given = {"precision": "32-true", **given}
-        plugins = [*plugins, AtomicCheckpointIO(), *cluster_plugins(plugins)]
-        return super().instantiate_trainer(plugins=plugins, **given)

@@ -24,8 +24,7 @@ from calibench.training.run_metrics import write_derived
 def save_collected(experiment: Experiment, folder: Path) -> dict[str, Predictions]:
     """Write the logits that its trainer collected last, one .npz file for each split and set, in dataset order.
 
-    Returns:
-        What was written, by the name of the split or set; nothing in processes but the first.
+    Returns what was written, by the name of the split or set; nothing in processes but the first.
     """
     if not experiment.trainer.is_global_zero:
         return {}
@@ -34,9 +33,10 @@ def save_collected(experiment: Experiment, folder: Path) -> dict[str, Prediction
     for name, outputs in module.outputs.items():
         metadata = data.metadata_of(name, module.caveats)
         logits, target = outputs.logits.float().cpu().numpy(), outputs.target.cpu().numpy()
-        known = data.test_posterior if name == "test" else None
-        posterior = None if known is None else known.probs[: len(target)].numpy()
-        metadata |= {} if known is None else {"posterior": known.source}
+        posterior = None
+        if name == "test" and (known := data.test_posterior) is not None:
+            metadata["posterior"] = known.source
+            posterior = known.probs[: len(target)].numpy()
         saved[name] = Predictions.of_outputs(logits, target, metadata, posterior=posterior)
         saved[name].save(folder / f"{name}.npz")
     return saved

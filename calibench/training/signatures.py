@@ -113,7 +113,10 @@ def _defined(module: str, name: str, depth: int = _DEEPEST) -> tuple[str, Defini
             return module, node
         if isinstance(node, ast.ImportFrom) and name in _bound(node):
             alias = next(one for one in node.names if (one.asname or one.name) == name)
-            return _defined(_origin(module, node), alias.name, depth - 1) if depth else None
+            spec = find_module(module)
+            package = spec.parent if spec is not None else module
+            origin = resolve_name("." * node.level + (node.module or ""), package)
+            return _defined(origin, alias.name, depth - 1) if depth else None
     if name in _names(module) or _may_have_others(module) or find_module(f"{module}.{name}"):
         return None
     public = [one for one in _names(module) if not one.startswith("_")]
@@ -183,10 +186,3 @@ def _may_have_others(module: str) -> bool:
     text = "\n".join(map(ast.unparse, plain))
     dynamic = any(sign in text for sign in ("import *", "globals()", "setattr(", "vars("))
     return not _body(module) or dynamic or "__getattr__" in _names(module)
-
-
-def _origin(module: str, node: ast.ImportFrom) -> str:
-    """The full name of the module that a statement imports from."""
-    spec = find_module(module)
-    package = spec.parent if spec is not None else module
-    return resolve_name("." * node.level + (node.module or ""), package)

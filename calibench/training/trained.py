@@ -133,7 +133,10 @@ def export_run(
     if per_label and val.labels is None:
         raise UsageError("`--per-label` is for networks with several labels an example.")
     fitted = (PerLabel if per_label else Shared)(calibrator).fit(val)
-    calibrated = _with_own_storage(fitted.module(val.label_names))
+    calibrated = fitted.module(val.label_names)
+    for part in calibrated.modules():
+        if isinstance(part, Calibrator):  # torch.export warns of buffers that share a storage
+            part.load_state_dict(part.state_dict())
     trained = trained_network(source, trusted=trusted)
     backbone, data = trained.backbone, trained.data
     stored, transform = data.first_stored(data.batch_size).cpu(), data.evaluated_transform
@@ -178,11 +181,3 @@ def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> byte
     buffer = io.BytesIO()
     torch.export.save(program, buffer, extra_files={NOTES: json.dumps(notes)})
     return buffer.getvalue()
-
-
-def _with_own_storage(module: nn.Module) -> nn.Module:
-    """A module in which each buffer of a calibrator has a storage of its own: `torch.export` warns of views of one."""
-    for part in module.modules():
-        if isinstance(part, Calibrator):
-            part.load_state_dict(part.state_dict())
-    return module

@@ -90,15 +90,6 @@ class Bundle:
             file.write(line)
 
 
-def update(jobs: Sequence[Job], line: str) -> Job:
-    """Update the job that an event is about, from a line of a bundle's file. Returns the job."""
-    event = json.loads(line)
-    job = jobs[int(event["cell"])]
-    for name in _REPORTED:
-        setattr(job, name, event[name])
-    return job
-
-
 # --- the jobs, seen from the process that submitted them ---
 
 ASKED_EVERY = 15.0  # seconds between two calls of `squeue`
@@ -128,7 +119,10 @@ class ArrayTask:
             file.seek(self.read)
             while (line := file.readline()).endswith(b"\n"):
                 self.read += len(line)
-                job = update(self.jobs, line.decode())
+                event = json.loads(line)
+                job = self.jobs[int(event["cell"])]
+                for name in _REPORTED:
+                    setattr(job, name, event[name])
                 job.started = time.monotonic() - job.seconds
                 yield job
 
