@@ -37,10 +37,7 @@ def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
 
     Softmax does not see what a row has in common, but the 24 bits of a float32 do: -3e7 added to all logits leaves
     none of their differences. So where rounding would change probabilities, each row's largest logit is subtracted
-    first, in the precision that the logits come in (integers exactly).
-
-    Args:
-        logits: Real numbers of any precision; -inf is a class of probability 0.
+    first, in the precision that the logits come in (integers exactly); -inf is a class of probability 0.
 
     Raises:
         ValueError: If a logit is NaN, inf or beyond float32, a row has none above -inf, or rows are so far from 0 that
@@ -182,19 +179,11 @@ class Predictions:
 
     @classmethod
     def of_labels(
-        cls,
-        logits: Array,
-        target: Array,
-        metadata: Mapping[str, Any],
-        ids: Array | None = None,
+        cls, logits: Array, target: Array, metadata: Mapping[str, Any], ids: Array | None = None
     ) -> Self:
-        """Predictions of examples with several labels.
+        """Predictions of examples with several labels: logits and targets (N, L), 1 present, 0 absent, -1 unknown.
 
-        Args:
-            logits: (N, L), a logit for each label.
-            target: (N, L): 1 present, 0 absent, -1 unknown.
-            metadata: As of other predictions; `label_names` are numbers where it names none.
-            ids: Identifiers (N,).
+        Labels that `label_names` of the metadata does not name have numbers.
         """
         labels, pairs, present = LabelTable.of(np.asarray(logits), np.asarray(target))
         names = metadata.get("label_names") or [str(number) for number in range(logits.shape[1])]
@@ -249,11 +238,8 @@ class Predictions:
     def arrays(self, name: str, values: Array, unknown: Array, **more: Any) -> dict[str, Any]:
         """The arrays of a file, by name.
 
-        Args:
-            name: What the file holds of each class, `logits` or `probs`.
-            values: It, of the rows, (M, K).
-            unknown: It, of `unknown_logits`, (U, K).
-            more: Further metadata.
+        What it holds of each class is called `logits` or `probs`: values of the rows (M, K), and of `unknown_logits`
+        (U, K). The metadata can have `more`.
         """
         metadata = {"format": FORMAT, "task": MULTICLASS, **self.metadata, **more}
         arrays: dict[str, Any] = {name: values, "target": self.target}

@@ -361,8 +361,7 @@ def any_wants_gpu(jobs: Sequence[Job]) -> bool:
 def pool_of(jobs: Sequence[Job], logs: Path, where: Where) -> Pool:
     """A pool of worker processes for jobs; each sees one GPU if the jobs use GPUs and the machine has some.
 
-    Raises:
-        UsageError: If cells are to share a GPU, and no GPU is visible or the jobs want none.
+    Raises a UsageError if cells are to share a GPU, and no GPU is visible or the jobs want none.
     """
     wanted = any_wants_gpu(jobs)
     gpus = visible_gpus() if wanted else []

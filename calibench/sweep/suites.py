@@ -259,8 +259,7 @@ class Suite:
     def differing(self, own: Mapping[str, str]) -> Suite:
         """The suite with further differences from the paper; of its earlier ones, those that concern its parts stay.
 
-        Raises:
-            UsageError: If one of `own` concerns nothing in the suite.
+        Raises a UsageError if one of its `own` concerns nothing in the suite.
         """
         known = [_EVERYTHING]
         for part in self.parts:
@@ -306,8 +305,7 @@ class Suite:
     ) -> Suite:
         """The suite restricted to some losses and data sets, with other seeds or further files before the loss.
 
-        Raises:
-            UsageError: If no part has one of the losses or data sets.
+        Raises a UsageError if no part has one of the losses or data sets.
         """
         _check_among("loss", losses, [label for part in self.parts for label in part.losses])
         _check_among("dataset", datasets, [part.named_dataset for part in self.parts])
@@ -348,11 +346,7 @@ def is_suite(path: Path) -> bool:
 
 
 def load_suite(name: str) -> Suite:
-    """Read a suite, given by path or short name.
-
-    Raises:
-        UsageError: If the file is no suite, or names something that does not exist.
-    """
+    """Read a suite, by path or short name; a UsageError if it is none, or names something that does not exist."""
     content = load(name, folders=("suites", ""))
     known = [*_SUITE_KEYS, *_PART_KEYS]
     for key in (key for block in (content, *content.get("parts", [])) for key in block):

@@ -92,10 +92,7 @@ def logger_of(kind: str, cell: Cell, root: Path) -> Logger:
 
     TensorBoard, CSV: `root/<kind>/<benchmark>/...`, named as the run folder. MLflow: the server of MLFLOW_TRACKING_URI,
     or else `root/mlruns`; an experiment for each benchmark. W&B: a project for each benchmark, as the account or
-    WANDB_MODE says.
-
-    Raises:
-        UsageError: If its library is not installed.
+    WANDB_MODE says. Raises a UsageError if its library is not installed.
     """
     folder, name = root / kind, cell.folder(Path()).as_posix()
     benchmark, _, rest = name.partition("/")

@@ -108,8 +108,7 @@ class ClassPlace:
     def arguments(self, path: str) -> Arguments | None:
         """The arguments that a configuration may give to a class, by its name or import path; None if that is not seen.
 
-        Raises:
-            Absent: There is no such class for certain.
+        Raises Absent if there is no such class for certain.
         """
         module, _, name = path.rpartition(".")
         family = self.family

@@ -110,9 +110,7 @@ def cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
 def deaths_reported(trainer: Callable[[], Any]) -> Iterator[None]:
     """Report in one line that another process of the run died, in place of the error of the broken connection.
 
-    Raises:
-        ExpectedFailure: In the first process, or in one whose parent died.
-        SystemExit: In another process, for which the first one, torchrun or srun reports.
+    The first process reports it by an ExpectedFailure, and so does one whose parent died; others just exit.
     """
     try:
         yield
@@ -138,15 +136,12 @@ def _death(processes: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class Replicas:
-    """The processes of one run, each with a copy of the network.
-
-    Attributes:
-        count: Number of processes.
-        synchronised: Whether they share the statistics of batch normalisation, which torch can do on GPUs only.
-    """
+    """The processes of one run, each with a copy of the network."""
 
     count: int
-    synchronised: bool
+    synchronised: (
+        bool  # whether they share the statistics of batch normalisation, as torch can on GPUs only
+    )
 
     def caveats(self, backbone: Backbone) -> list[str]:
         """Reasons why the result of several processes for this network differs from that of one, if it does."""

@@ -26,10 +26,7 @@ class Absent(Exception):
 def arguments(path: str) -> Arguments | None:
     """The arguments of a class or function by its import path; None if its text does not tell them all.
 
-    Of a function none must be given: whoever calls it gives some.
-
-    Raises:
-        Absent: There is no such class for certain.
+    Of a function none must be given: whoever calls it gives some. Raises Absent if there is no such class for certain.
     """
     module, _, name = path.rpartition(".")
     found = _defined(module, name)

@@ -48,11 +48,8 @@ def trained_network(source: Run, *, trusted: bool = False) -> Trained:
     """The network of a run with the evaluated weights, on the CPU, its loss, and its data.
 
     Unless it is `trusted`, classes of packages other than calibench, torch and Lightning that its configuration names
-    are refused: a run may be a stranger's, and building a class runs its code.
-
-    Raises:
-        UsageError: If the checkpoint is missing, or a class is refused.
-        ExpectedFailure: If the checkpoint does not hold the network's weights.
+    are refused by a UsageError: a run may be a stranger's, and building a class runs its code. So is a run without the
+    checkpoint; one that does not hold the network's weights is an ExpectedFailure.
     """
     file = source.folder / "config.yaml"
     if not trusted:
@@ -124,9 +121,7 @@ def export_run(
 ) -> None:
     """Export a run with a calibrator that is fitted on its validation logits, and say how the program is used.
 
-    Raises:
-        UsageError: If there is no calibrator of the name, or the checkpoint is missing.
-        ExpectedFailure: If a file of the run is damaged, or the program differs from the modules.
+    Raises as `trained_network` and `exported` do, and a UsageError if there is no calibrator of the name.
     """
     calibrator = calibrator_named(name)
     val = Predictions.load(source.predictions("val"))
@@ -166,8 +161,7 @@ def export_run(
 def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:
     """The program of a model for any number of rows, with JSON notes, checked against the model on inputs (N, ...).
 
-    Raises:
-        ExpectedFailure: If the model cannot be exported, or the program gives other probabilities.
+    Raises an ExpectedFailure if the model cannot be exported, or the program gives other probabilities.
     """
     two = inputs[[0, 0]].contiguous()  # torch takes a dimension of size 1 for a constant
     rows = torch.export.Dim("rows")

@@ -186,11 +186,8 @@ _OVER = (
 def ended(array: str) -> Callable[[int], str]:
     """From the number of a task of a job array to the state in which it ended; empty if it did not, or is unknown.
 
-    This asks `squeue`, which every cluster has; `sacct` needs an accounting database. `squeue` forgets tasks that
-    ended minutes ago; they count as over. The only task of a single job is 0.
-
-    Raises:
-        ExpectedFailure: If there is no `squeue`.
+    This asks `squeue`, which every cluster has (an ExpectedFailure without); `sacct` needs an accounting database.
+    `squeue` forgets tasks that ended minutes ago; they count as over. The only task of a single job is 0.
     """
     command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", f"--jobs={array}"]  # fmt: skip
     try:
