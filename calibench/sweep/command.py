@@ -25,12 +25,10 @@ from calibench.sweep.selection import check_primary, primary_grid, record_select
 from calibench.sweep.suites import Suite, is_suite, load_suite, parse_seeds, suite_of
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
-from calibench.training.keys import KEYS_HELP
+from calibench.training.keys import KEYS, KEYS_HELP
 from calibench.training.mistakes import check
 
-_PLAIN_KEYS = (
-    "benchmark", "data", "threads", "evaluated_checkpoint", "checkpoint_every_n_steps", "logger",
-)  # fmt: skip
+_PLAIN_KEYS = ["data", *(key for key in KEYS if key not in ("overwrite", "ckpt_path"))]
 
 
 # --- what the terminal shows ---
@@ -63,13 +61,14 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
     rows: dict[tuple[str, str], dict[int, Job]] = {}
     for job in jobs:
         rows.setdefault((job.benchmark, job.row), {})[job.seed] = job
-    done = [all(job.state in ("done", "skipped") for job in row.values()) for row in rows.values()]
-    room = max(3, height - 8)
-    first = sorted(range(len(rows)), key=done.__getitem__)[:room]
+    done = {
+        name: {job.state for job in rows[name].values()} <= {"done", "skipped"} for name in rows
+    }
+    first = sorted(rows, key=done.__getitem__)[: max(3, height - 8)]
     shown = [
         [*name, *(cells[seed].text if seed in cells else "" for seed in seeds)]
-        for place, (name, cells) in enumerate(rows.items())
-        if place in first
+        for name, cells in rows.items()
+        if name in first
     ]
     more = len(rows) - len(shown)
     return Grid(title, headings, shown, [f"{more} more rows"] if more else [])

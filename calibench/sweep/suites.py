@@ -74,17 +74,14 @@ def parse_losses(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a suite: what all seeds of a row share.
+    """A setting of a suite: what all seeds of a row share, as `SuitePart` says of a product of them.
 
     Attributes:
-        dataset: The paper's name of the benchmark.
         backbone: Class of the network; empty for the configuration's own.
         model: The suite's label of the network.
         values: The values from the grid, by key.
         files: Configuration files in the order of their merging.
         options: Values of configuration keys, set on top of the files.
-        sets: Our names of a paper's out-of-distribution sets.
-        calibrators: Blocks of the calibrators of its runs; empty for the benchmark's.
     """
 
     benchmark: str

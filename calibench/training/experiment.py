@@ -11,15 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import loggers
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
-from lightning.pytorch.loggers import (
-    CSVLogger,
-    Logger,
-    MLFlowLogger,
-    TensorBoardLogger,
-    WandbLogger,
-)
 
 from calibench import backbones, calibrators, data, losses
 from calibench.config import Config
@@ -87,7 +81,7 @@ def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
         raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
 
 
-def logger_of(kind: str, cell: Cell, root: Path) -> Logger:
+def logger_of(kind: str, cell: Cell, root: Path) -> loggers.Logger:
     """The logger of a run, which keeps its files below the folder of results unless it sends them elsewhere.
 
     TensorBoard, CSV: `root/<kind>/<benchmark>/...`, named as the run folder. MLflow: the server of MLFLOW_TRACKING_URI,
@@ -98,17 +92,17 @@ def logger_of(kind: str, cell: Cell, root: Path) -> Logger:
     benchmark, _, rest = name.partition("/")
     try:
         if kind == "csv":
-            return CSVLogger(folder, name)
+            return loggers.CSVLogger(folder, name)
         if kind == "tensorboard":
-            return TensorBoardLogger(folder, name, version="", default_hp_metric=False)
+            return loggers.TensorBoardLogger(folder, name, version="", default_hp_metric=False)
         if kind == "wandb":
             folder.mkdir(parents=True, exist_ok=True)
-            return WandbLogger(rest, folder, project=benchmark)
+            return loggers.WandbLogger(rest, folder, project=benchmark)
         server = os.environ.get("MLFLOW_TRACKING_URI")
         if not server:  # a folder needs no database; 3.x asks
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         server = server or (root / "mlruns").absolute().as_uri()
-        return MLFlowLogger(benchmark, run_name=rest, tracking_uri=server)
+        return loggers.MLFlowLogger(benchmark, run_name=rest, tracking_uri=server)
     except ModuleNotFoundError as error:
         raise UsageError(f"`--logger {kind}` needs a library: {pip_install(kind)}") from error
 

@@ -104,9 +104,9 @@ def fit(
         keep(experiment.trainer.loggers, run)
     if lead and outcome == "skipped":
         _evaluate_again(experiment, run, patient=report is None)
-    if lead:
+    if lead and console is not None:
         _show(run, console, _SAID[outcome])
-        if console is not None and outcome != "trial":
+        if outcome != "trial":
             console.print(next_commands(experiment.root), soft_wrap=True)
     return "skipped" if outcome == "skipped" else "done", run
 
@@ -314,9 +314,7 @@ def _saved(run: Run) -> dict[str, Predictions]:
     return sets
 
 
-def _show(run: Run, console: Terminal | None, what: str) -> None:
-    if console is None:
-        return
+def _show(run: Run, console: Terminal, what: str) -> None:
     content = with_present_calibrators(read_json(run.folder / "metrics.json"))
     add_described(content.get("metrics") or {})
     show(table_of(content), console, pipe_width=PIPE_WIDTH)

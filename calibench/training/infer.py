@@ -71,8 +71,8 @@ def predict(
     of its name. With `passes` or `laplace` another network predicts in the trained one's place (`calibench.training.
     predictive`); `row` makes these predictions a run beside the one whose they are.
     """
-    other = _in_place(passes, laplace)
-    if str(row).lower() not in ("true", "false") or (str(row).lower() == "true" and not other):
+    other, as_row = _in_place(passes, laplace), str(row).lower()
+    if as_row not in ("true", "false") or (as_row == "true" and not other):
         raise UsageError("`--row true` makes predictions of `--passes` or `--laplace` a run.")
     output = Path(output)
     if output.exists() and not output.is_dir():
@@ -89,7 +89,7 @@ def predict(
         for name, predictions in saved.items():
             save_probabilities(fitted, predictions, folder / f"{name}.npz")
         console.print(f"{folder}  the calibrated probabilities")
-    if str(row).lower() == "true" and saved:
+    if as_row == "true" and saved:
         run = experiment.run
         if not run.done:
             raise UsageError(f"`--row`: {run.folder} is not a finished run.")

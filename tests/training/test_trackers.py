@@ -92,7 +92,7 @@ def test_a_missing_library_is_named_with_its_extra(
     def missing(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("No module named 'mlflow'")
 
-    monkeypatch.setattr("calibench.training.experiment.MLFlowLogger", missing)
+    monkeypatch.setattr("lightning.pytorch.loggers.MLFlowLogger", missing)
     experiment = Experiment(configuration_of(arguments(tmp_path, "--logger", "mlflow")))
     with pytest.raises(UsageError, match=r"pip install 'calibench-suite\[mlflow\]'"):
         experiment.build()
