@@ -53,7 +53,14 @@ def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
     _check_finite(logits, np.concatenate([_unusable(logits[block]) for block in blocks], axis=1))
     single: npt.NDArray[np.float32] = np.ascontiguousarray(logits, dtype=np.float32)
     exact = [_is_exact(logits[block], single[block]) for block in blocks]
-    _check_told_apart(logits, np.concatenate([lost for _, lost in exact]))
+    lost = np.concatenate([lost for _, lost in exact])
+    if lost.any():
+        row = int(lost.argmax())
+        top = np.abs(logits[row].max())
+        raise ValueError(
+            f"`logits` of {lost.sum()} rows cannot be told apart: {top:g} in row {row} is kept in steps of "
+            f"{np.spacing(top):.2g} by {logits.dtype}. Subtract each row's largest logit before they are saved."
+        )
     if all(kept for kept, _ in exact):
         return single
     return np.concatenate([_distances(logits[block]).astype(np.float32) for block in blocks])
@@ -109,17 +116,6 @@ def _distances(logits: Array) -> Floats:
     top = logits.max(axis=1, keepdims=True).astype(wide.dtype)
     below: Floats = np.subtract(top, wide).astype(np.float64)
     return -below
-
-
-def _check_told_apart(logits: Array, lost: npt.NDArray[np.bool_]) -> None:
-    """Raise a ValueError if a common part of the rows has taken the digits of their differences."""
-    if lost.any():
-        row = int(lost.argmax())
-        top = np.abs(logits[row].max())
-        raise ValueError(
-            f"`logits` of {lost.sum()} rows cannot be told apart: {top:g} in row {row} is kept in steps of "
-            f"{np.spacing(top):.2g} by {logits.dtype}. Subtract each row's largest logit before they are saved."
-        )
 
 
 def _is_lost(logits: Array, distances: Floats) -> npt.NDArray[np.bool_]:

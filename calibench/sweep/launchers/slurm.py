@@ -202,12 +202,8 @@ def ended(array: str) -> Callable[[int], str]:
         return lambda task: ""  # SLURM does not answer; its jobs may run all the same
     named = (line.partition("|") for line in done.stdout.split())
     states = {int(name.partition("_")[2] or 0): state for name, _, state in named}
-
-    def state(task: int) -> str:
-        found = states.get(task, "ended")
-        return found if found in (*_OVER, "ended") else ""
-
-    return state
+    over = {task: state if state in _OVER else "" for task, state in states.items()}
+    return lambda task: over.get(task, "ended")
 
 
 @dataclass
