@@ -48,10 +48,6 @@ def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
     return torch.autocast(kind, enabled=False)
 
 
-SharpnessCallable = Callable[[Optimizer], SharpnessAware]
-StepSchedulerCallable = Callable[[Optimizer, int], LRScheduler]
-
-
 class NonFiniteLoss(ExpectedFailure):
     """The training loss became NaN or infinite; the message says where."""
 
@@ -113,9 +109,9 @@ class ClassificationModule(L.LightningModule):
         channels_last: bool = False,
         compile: bool = False,
         task: Task | None = None,
-        step_scheduler: StepSchedulerCallable | None = None,
+        step_scheduler: Callable[[Optimizer, int], LRScheduler] | None = None,
         parameter_groups: ParameterGroups | None = None,
-        sharpness: SharpnessCallable | None = None,
+        sharpness: Callable[[Optimizer], SharpnessAware] | None = None,
     ) -> None:
         super().__init__()
         if lr_scheduler is not None and step_scheduler is not None:

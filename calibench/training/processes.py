@@ -48,15 +48,6 @@ def lacks_bfloat16(trainer: Mapping[str, Any]) -> bool:
     return bool(words & {"flags", "Features"}) and not words & _BFLOAT16
 
 
-def check_cores(processes: int) -> None:
-    """Raise a UsageError for so many processes on a CPU that each has but a small part of a core."""
-    there = cores()
-    if processes > PROCESSES_A_CORE * there:
-        raise UsageError(
-            f"`trainer.devices` {processes}: on a CPU these are processes, and there are {there} cores."
-        )
-
-
 _STARTED_BY = os.getppid()
 _DEATH_IS_NOTICED = 3.0  # seconds to wait for an exit code after a connection broke
 
@@ -172,10 +163,13 @@ def replicas_of(trainer: Any) -> Replicas:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    if planned.strategy.root_device.type == "cpu":
-        check_cores(planned.num_devices)
-    count = planned.num_devices * planned.num_nodes
-    return Replicas(count, count > 1 and planned.strategy.root_device.type == "cuda")
+    kind, here = planned.strategy.root_device.type, planned.num_devices
+    if kind == "cpu" and here > PROCESSES_A_CORE * cores():
+        raise UsageError(
+            f"`trainer.devices` {here}: on a CPU these are processes, and there are {cores()} cores."
+        )
+    count = here * planned.num_nodes
+    return Replicas(count, count > 1 and kind == "cuda")
 
 
 class Interruption(Callback):
