@@ -195,9 +195,8 @@ def sweep(
     # before any job starts
     for config in {(job.benchmark, job.loss, job.variant): job.config for job in jobs}.values():
         check(config)
-    whole = compared.losses is None and compared.datasets is None
     for suite in suites.values():
-        if suite.primary is not None and whole:
+        if suite.primary is not None:
             check_primary(suite.primary, suite.jobs(keys))
     if not jobs:
         raise UsageError(f"the suite has nothing to run. {' '.join(remarks)}".rstrip())
@@ -220,7 +219,7 @@ def sweep(
     code = _conclude(jobs, launcher, root)
     for name, suite in suites.items():
         _print(console, record_selection(name, suite, root, keys))
-        if suite.primary is not None and whole:
+        if suite.primary is not None:
             show(primary_grid(suite.primary, suite.jobs(keys), root))
     return code
 

@@ -302,7 +302,7 @@ class Suite:
     ) -> Suite:
         """The suite restricted to some losses and data sets, with other seeds or further files before the loss.
 
-        Raises a UsageError if no part has one of the losses or data sets.
+        Of a restricted one there is no primary comparison. Raises a UsageError if no part has a loss or data set.
         """
         _check_among("loss", losses, [label for part in self.parts for label in part.losses])
         _check_among("dataset", datasets, [part.named_dataset for part in self.parts])
@@ -310,7 +310,8 @@ class Suite:
         for part in self.only(datasets=datasets).parts:
             chosen, config = _among(part.losses, losses), [*part.config, *overlays]
             parts.append(replace(part, losses=chosen, seeds=seeds or part.seeds, config=config))
-        return replace(self, parts=parts)
+        whole = losses is None and datasets is None
+        return replace(self, parts=parts, primary=self.primary if whole else None)
 
 
 def _check_among(what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:

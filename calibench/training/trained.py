@@ -80,7 +80,6 @@ def _below(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
 # at a step of an isotonic map or a histogram, the rounding of a logit gives another probability.
 TOLERANCE = 1e-5
 NOTES = "calibench.json"
-RUN_DEPTH = 5  # parts of a run's path: benchmark, network, loss, key, seed
 
 
 class CalibratedModel(nn.Module):
@@ -147,7 +146,7 @@ def export_run(
         "input_shape": [None, *stored.shape[1:]],
         "input_dtype": dtype.removeprefix("torch."),
         "preprocessing": {"inside": True, **getattr(transform, "described", dict)()},
-        "run": "/".join(source.folder.resolve().parts[-RUN_DEPTH:]),
+        "run": "/".join(source.folder.resolve().parts[-5:]),  # benchmark, network, loss, key, seed
     }
     write_output(output, exported(model, stored, notes))
     say(
