@@ -192,8 +192,7 @@ class Cell(NamedTuple):
 
     def folder(self, root: Path) -> Path:
         """`root/<benchmark>/<backbone>/<loss>/<key>/seed=<k>`."""
-        names = (self.benchmark, self.backbone, self.loss, self.key)
-        parts = (name.replace("/", "_") for name in names)
+        parts = (name.replace("/", "_") for name in self[:4])
         return root.joinpath(*parts, f"seed={self.seed}")
 
 

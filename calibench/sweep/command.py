@@ -61,10 +61,8 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
     rows: dict[tuple[str, str], dict[int, Job]] = {}
     for job in jobs:
         rows.setdefault((job.benchmark, job.row), {})[job.seed] = job
-    done = {
-        name: {job.state for job in rows[name].values()} <= {"done", "skipped"} for name in rows
-    }
-    first = sorted(rows, key=done.__getitem__)[: max(3, height - 8)]
+    states = {name: {job.state for job in row.values()} for name, row in rows.items()}
+    first = sorted(rows, key=lambda name: states[name] <= {"done", "skipped"})[: max(3, height - 8)]
     shown = [
         [*name, *(cells[seed].text if seed in cells else "" for seed in seeds)]
         for name, cells in rows.items()

@@ -42,9 +42,6 @@ def save_collected(experiment: Experiment, folder: Path) -> dict[str, Prediction
     return saved
 
 
-Values = Sequence[Mapping[str, float]]
-
-
 def validate(config: Config, console: Terminal) -> None:
     """Print the validation metrics of a checkpoint."""
     _print(_run(config, "validate", verbose=False)[1], console)
@@ -108,7 +105,7 @@ def _in_place(passes: str | int | None, laplace: str | None) -> list[Predictive]
 
 def _run(
     config: Config, verb: str, others: Sequence[Callback] = (), **options: Any
-) -> tuple[Experiment, Values]:
+) -> tuple[Experiment, Sequence[Mapping[str, float]]]:
     """Call a verb of a trainer on the checkpoint. Returns the experiment, and its values in the first process."""
     with interruptible() as interruption:
         experiment = Experiment(config)
@@ -142,7 +139,7 @@ def _checkpoint(experiment: Experiment) -> str | None:
     )
 
 
-def _print(values: Values, console: Terminal) -> None:
+def _print(values: Sequence[Mapping[str, float]], console: Terminal) -> None:
     merged = {name: value for part in values for name, value in part.items()}
     for name, value in sorted(merged.items()):
         console.print(f"{name:40s} {value:.6f}")

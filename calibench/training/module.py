@@ -161,7 +161,8 @@ class ClassificationModule(L.LightningModule):
     def scored(self, batch: Batch) -> Tensor:
         """Outputs (n, L) of a batch for evaluation: those of several views of an example are averaged."""
         n, draws = len(batch.target), any(part.training for part in self.backbone.modules())
-        few = batch.inputs.device.type == "cpu" and not draws  # it draws for several passes
+        # on a CPU few rows at a time; a network that draws, as for several passes, draws for all at once
+        few = batch.inputs.device.type == "cpu" and not draws
         at_a_time = max(1, min(n, _ROWS_ON_A_CPU) if few else n)
         pieces = without_a_short_end(batch.inputs, at_a_time)
         logits = torch.cat([self.evaluated(piece) for piece in pieces])

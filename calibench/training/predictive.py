@@ -73,9 +73,8 @@ class _Mean(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (N, L) of the mean."""
-        return self.task.mean_of_views(
-            torch.stack([self.inner(inputs) for _ in range(self.passes)], 1)
-        )
+        passes = [self.inner(inputs) for _ in range(self.passes)]
+        return self.task.mean_of_views(torch.stack(passes, 1))
 
 
 class LastLayerLaplace(Predictive):

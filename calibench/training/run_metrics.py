@@ -102,14 +102,12 @@ def write_derived(
 def _environment(runs: Sequence[Run]) -> dict[str, Any]:
     """That of the first member; the seconds are those of all, the memory that of the largest."""
     all_of = [read_json(run.folder / "environment.json") for run in runs]
-    known = {
-        key: [of[key] for of in all_of if of.get(key)] for key in ("wall_seconds", "peak_memory_mb")
-    }
+    memory = [of["peak_memory_mb"] for of in all_of if of.get("peak_memory_mb")]
     return {
         **all_of[0],
         "command": command_line(),
-        "wall_seconds": sum(known["wall_seconds"]),
-        "peak_memory_mb": max(known["peak_memory_mb"], default=None),
+        "wall_seconds": sum(of.get("wall_seconds") or 0 for of in all_of),
+        "peak_memory_mb": max(memory, default=None),
     }
 
 

@@ -57,8 +57,7 @@ def _arguments(module: str, node: Definition) -> Arguments | None:
         name = ast.unparse(base).rpartition(".")[2].partition("[")[0]
         if name in _PLAIN_BASES:
             continue
-        found = _defined(module, name) if isinstance(base, ast.Name) else None
-        above = _arguments(*found) if found is not None else None
+        above = arguments(f"{module}.{name}") if isinstance(base, ast.Name) else None
         if above is None:
             return None
         own = {**{name: above[name] for name in above.keys() - _passed_on(init)}, **own}
