@@ -21,7 +21,6 @@ from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
-from calibench.ground.arguments import is_integer
 from calibench.ground.errors import UsageError, pip_install
 from calibench.ground.family import load_plugins, reach_own_classes
 from calibench.ground.lazily import load
@@ -248,8 +247,6 @@ class Experiment(LightningCLI):
     @property
     def cell(self) -> Cell:
         """The identity of the run."""
-        if not is_integer(self.config.seed_everything):
-            raise UsageError("`seed_everything` must be an integer: a run is known by its seed.")
         return Cell.of(self.resolved)
 
     @property

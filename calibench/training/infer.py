@@ -15,7 +15,6 @@ from calibench.ground.errors import UsageError
 from calibench.runs import Predictions
 from calibench.training.checkpoints import of_this_network
 from calibench.training.experiment import Experiment
-from calibench.training.mistakes import given_checkpoint
 from calibench.training.predictive import DropoutPasses, LastLayerLaplace, Predictive
 from calibench.training.processes import interruptible
 from calibench.training.run_metrics import write_derived
@@ -124,7 +123,7 @@ def _checkpoint(experiment: Experiment) -> str | None:
     """The given checkpoint; without one, or with `last`, that of the run folder, or none for a trained network."""
     path = experiment.config.ckpt_path
     if path not in (None, "last"):
-        return given_checkpoint(path)
+        return str(path)
     # The number of processes that evaluate a network need not be that of those which trained it.
     own = [run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)]
     found = [path for path in own if path.is_file()]
