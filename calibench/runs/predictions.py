@@ -12,14 +12,7 @@ import numpy.typing as npt
 from calibench.ground.arrays import Array, Floats, Integers
 from calibench.ground.files import atomic_file
 from calibench.ground.names import CLASSES, MULTICLASS, MULTILABEL, UNKNOWN
-from calibench.runs.files import (
-    FORMAT,
-    Json,
-    check_format,
-    corrupt_if_it_fails,
-    parse_json,
-    plain,
-)
+from calibench.runs.files import FORMAT, Json, check_format, corrupt_if_it_fails, parse_json, plain
 from calibench.runs.labels import LabelTable, arrays_of, read_labels, store_of, two_class
 from calibench.runs.schemas import Metadata, check_schema
 

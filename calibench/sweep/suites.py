@@ -36,9 +36,6 @@ from calibench.sweep.pool import Job
 from calibench.training.keys import spelled_out
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
-_SUITE_KEYS = (
-    "parts", "select", "primary", "same_cells_as", "only", "missing", "note", "differs", "draw",
-)  # fmt: skip
 _EVERYTHING = "all"
 _CALIBRATOR = "calibrators."
 
@@ -346,7 +343,7 @@ def is_suite(path: Path) -> bool:
 def load_suite(name: str) -> Suite:
     """Read a suite, by path or short name; a UsageError if it is none, or names something that does not exist."""
     content = load(name, folders=("suites", ""))
-    known = [*_SUITE_KEYS, *_PART_KEYS]
+    known = [*(one.name for one in fields(Suite)), "same_cells_as", "only", *_PART_KEYS]
     for key in (key for block in (content, *content.get("parts", [])) for key in block):
         if key not in known:
             raise UsageError(f"suite {name}: unknown key `{key}`{near_matches(key, known)}")

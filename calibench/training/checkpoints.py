@@ -43,8 +43,6 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     def load_checkpoint(self, path: Any, *args: Any, **options: Any) -> dict[str, Any]:
         """Read the checkpoint at `path`; raises CorruptRun if it is damaged."""
-        if not Path(path).is_file():  # it does not exist, or is not local
-            return super().load_checkpoint(path, *args, **options)
         with corrupt_if_it_fails(f"{path} is not a whole checkpoint"):
             check_archive(Path(path))
             return super().load_checkpoint(path, *args, **options)

@@ -16,9 +16,7 @@ _OURS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a run is o
 _ATTEMPTS = 20  # how often a job that ran into its time limit is put back into the queue
 
 
-def slurm_options(
-    options: Sequence[tuple[str, Any]],
-) -> tuple[Config, list[tuple[str, Any]]]:
+def slurm_options(options: Sequence[tuple[str, Any]]) -> tuple[Config, list[tuple[str, Any]]]:
     """Separate options `slurm.KEY` from others; a value that is text is read as YAML, or refused by a UsageError."""
     named = [
         (key.removeprefix(_PREFIX), value) for key, value in options if key.startswith(_PREFIX)
