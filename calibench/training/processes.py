@@ -15,7 +15,7 @@ import torch.distributed as dist
 from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import Callback, LambdaCallback
 from torch import nn
 
 from calibench.backbones import Backbone
@@ -172,23 +172,13 @@ def replicas_of(trainer: Any) -> Replicas:
     return Replicas(count, count > 1 and kind == "cuda")
 
 
-class Interruption(Callback):
-    """Remembers the exception that ended a run, as Lightning turns Ctrl-C and SIGTERM into its own exit codes."""
-
-    exception: BaseException | None = None
-
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Keep the first exception."""
-        self.exception = self.exception or exception
-
-
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
-    """Let SIGTERM and SIGHUP unwind as Ctrl-C does; yields the callback for the trainer."""
-    interruption = Interruption()
+def interruptible() -> Iterator[Callback]:
+    """Let SIGTERM and SIGHUP unwind as Ctrl-C does, which Lightning makes a SystemExit; yields a callback for it."""
+    raised: list[BaseException] = []
     with unwinding():
         try:
-            yield interruption
-        except SystemExit as error:  # Lightning raises it for Ctrl-C
-            ctrl_c = isinstance(interruption.exception, KeyboardInterrupt)
+            yield LambdaCallback(on_exception=lambda trainer, module, error: raised.append(error))
+        except SystemExit as error:
+            ctrl_c = isinstance(next(iter(raised), None), KeyboardInterrupt)
             raise (KeyboardInterrupt if ctrl_c else error) from None
