@@ -253,7 +253,7 @@ class Suite:
     def differing(self, own: Mapping[str, str]) -> Suite:
         """The suite with further differences from the paper; of its earlier ones, those that concern its parts stay.
 
-        Raises a UsageError if one of its `own` concerns nothing in the suite.
+        Raises a UsageError if one of `own` concerns nothing in the suite.
         """
         known = [_EVERYTHING]
         for part in self.parts:
@@ -299,7 +299,7 @@ class Suite:
     ) -> Suite:
         """The suite restricted to some losses and data sets, with other seeds or further files before the loss.
 
-        Of a restricted one there is no primary comparison. Raises a UsageError if no part has a loss or data set.
+        A restricted one has no primary comparison. Raises a UsageError if no part has a loss or data set.
         """
         _check_among("loss", losses, [label for part in self.parts for label in part.losses])
         _check_among("dataset", datasets, [part.named_dataset for part in self.parts])
