@@ -198,7 +198,7 @@ def _train(
         earlier, seconds = sum(timing.earlier), [*timing.earlier, *timing.seconds]
         path = best[0].best_model_path if best and not trial else None
         saved = _predicted(experiment, run, claim, path)
-        if claim is not None:
+        if claim is not None and trainer.is_global_zero:
             wall = time.perf_counter() - started + earlier
             made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", made, sealed=True)
