@@ -33,6 +33,7 @@ from pathlib import Path
 import lightning.pytorch as L
 import numpy as np
 import torch
+from lightning.pytorch.callbacks import LambdaCallback
 
 from calibench import backbones
 from calibench.backbones import MLP
@@ -42,7 +43,6 @@ from calibench.losses import CrossEntropyLoss
 from calibench.training.callbacks import EpochProgress, NaNGuard, Timing, TrainingCurve
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
 from calibench.training.module import ClassificationModule
-from calibench.training.processes import Interruption
 
 BATCH, STEPS = 128, 340
 
@@ -111,7 +111,7 @@ def module(loss: Clocked, *, everything: bool) -> None:
             Timing(),
             TrainingCurve(root / "metrics.csv"),
             LastCheckpoint(root),
-            Interruption(),
+            LambdaCallback(),  # what notes the error of a run
             EpochProgress(),
         ]
         trainer = L.Trainer(

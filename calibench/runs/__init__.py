@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from calibench.runs.folder import former_defaults as former_defaults
     from calibench.runs.folder import run_folders as run_folders
     from calibench.runs.folder import settings as settings
-    from calibench.runs.folder import with_arguments as with_arguments
     from calibench.runs.folder import with_present_calibrators as with_present_calibrators
     from calibench.runs.folder import with_present_names as with_present_names
     from calibench.runs.lock import Busy as Busy

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -141,15 +141,11 @@ def former_defaults(block: Mapping[str, Any]) -> Config:
 
 
 def _named_by_former_defaults(name: str, block: Mapping[str, Any]) -> str:
+    """A calibrator's name with the arguments that are no defaults any more, such as `shrinkage=False`."""
     name = name.replace("TemperatureScaling(mixture=True", "TemperatureWithMixture(", 1)
     said = (f"{key}={value}" for key, value in former_defaults(block).items())
-    return with_arguments(name, [text for text in said if text not in name])
-
-
-def with_arguments(name: str, more: Sequence[str]) -> str:
-    """A calibrator's name with more arguments that are not its defaults, such as `shrinkage=False`."""
     begun, _, arguments = name.removesuffix(")").partition("(")
-    every = [*filter(None, [arguments]), *more]
+    every = [*filter(None, [arguments]), *(text for text in said if text not in name)]
     return f"{begun}({', '.join(every)})" if every else name
 
 
@@ -196,8 +192,7 @@ class Cell(NamedTuple):
 
     def folder(self, root: Path) -> Path:
         """`root/<benchmark>/<backbone>/<loss>/<key>/seed=<k>`."""
-        names = (self.benchmark, self.backbone, self.loss, self.key)
-        parts = (name.replace("/", "_") for name in names)
+        parts = (name.replace("/", "_") for name in self[:4])
         return root.joinpath(*parts, f"seed={self.seed}")
 
 

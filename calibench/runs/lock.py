@@ -18,11 +18,7 @@ _PATIENCE = 0.2  # seconds for a file that its owner is just removing
 
 
 class Busy(BlockingIOError):
-    """Another process holds the folder.
-
-    Attributes:
-        owner: That process: `process 7 on node3`, `another process`.
-    """
+    """Another process holds the folder: its `owner`, `process 7 on node3` or `another process`."""
 
     def __init__(self, folder: Path, owner: str) -> None:
         self.owner = owner
@@ -130,8 +126,10 @@ class Lease(Claim):
         from filelock import Timeout
 
         old = False
-        with suppress(FileNotFoundError):
-            old = _now(self.path.parent) - self.file.stat().st_mtime > EXPIRES_AFTER
+        # by the clock of the file system, which may be another machine's
+        with suppress(FileNotFoundError), TemporaryFile(dir=self.path.parent) as probe:
+            now = os.fstat(probe.fileno()).st_mtime
+            old = now - self.file.stat().st_mtime > EXPIRES_AFTER
         try:
             self._lease.acquire(EXPIRES_AFTER + 10 if old else _PATIENCE, poll_interval=0.02)
         except Timeout:
@@ -162,12 +160,6 @@ def signature(path: Path) -> tuple[int, str]:
 def _in_words(pid: int, host: str) -> str:
     # filelock ends the name of a machine with the namespace of process numbers
     return f"process {pid} on {host.partition('?')[0]}" if host else "another process"
-
-
-def _now(folder: Path) -> float:
-    """The time by the clock of the folder's file system, which may be another machine's."""
-    with TemporaryFile(dir=folder) as probe:
-        return os.fstat(probe.fileno()).st_mtime
 
 
 # Errors by which a file system says that it cannot lock.

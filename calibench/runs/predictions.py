@@ -12,14 +12,7 @@ import numpy.typing as npt
 from calibench.ground.arrays import Array, Floats, Integers
 from calibench.ground.files import atomic_file
 from calibench.ground.names import CLASSES, MULTICLASS, MULTILABEL, UNKNOWN
-from calibench.runs.files import (
-    FORMAT,
-    Json,
-    check_format,
-    corrupt_if_it_fails,
-    parse_json,
-    plain,
-)
+from calibench.runs.files import FORMAT, Json, check_format, corrupt_if_it_fails, parse_json, plain
 from calibench.runs.labels import LabelTable, arrays_of, read_labels, store_of, two_class
 from calibench.runs.schemas import Metadata, check_schema
 
@@ -37,10 +30,7 @@ def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
 
     Softmax does not see what a row has in common, but the 24 bits of a float32 do: -3e7 added to all logits leaves
     none of their differences. So where rounding would change probabilities, each row's largest logit is subtracted
-    first, in the precision that the logits come in (integers exactly).
-
-    Args:
-        logits: Real numbers of any precision; -inf is a class of probability 0.
+    first, in the precision that the logits come in (integers exactly); -inf is a class of probability 0.
 
     Raises:
         ValueError: If a logit is NaN, inf or beyond float32, a row has none above -inf, or rows are so far from 0 that
@@ -56,7 +46,14 @@ def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
     _check_finite(logits, np.concatenate([_unusable(logits[block]) for block in blocks], axis=1))
     single: npt.NDArray[np.float32] = np.ascontiguousarray(logits, dtype=np.float32)
     exact = [_is_exact(logits[block], single[block]) for block in blocks]
-    _check_told_apart(logits, np.concatenate([lost for _, lost in exact]))
+    lost = np.concatenate([lost for _, lost in exact])
+    if lost.any():
+        row = int(lost.argmax())
+        top = np.abs(logits[row].max())
+        raise ValueError(
+            f"`logits` of {lost.sum()} rows cannot be told apart: {top:g} in row {row} is kept in steps of "
+            f"{np.spacing(top):.2g} by {logits.dtype}. Subtract each row's largest logit before they are saved."
+        )
     if all(kept for kept, _ in exact):
         return single
     return np.concatenate([_distances(logits[block]).astype(np.float32) for block in blocks])
@@ -112,17 +109,6 @@ def _distances(logits: Array) -> Floats:
     top = logits.max(axis=1, keepdims=True).astype(wide.dtype)
     below: Floats = np.subtract(top, wide).astype(np.float64)
     return -below
-
-
-def _check_told_apart(logits: Array, lost: npt.NDArray[np.bool_]) -> None:
-    """Raise a ValueError if a common part of the rows has taken the digits of their differences."""
-    if lost.any():
-        row = int(lost.argmax())
-        top = np.abs(logits[row].max())
-        raise ValueError(
-            f"`logits` of {lost.sum()} rows cannot be told apart: {top:g} in row {row} is kept in steps of "
-            f"{np.spacing(top):.2g} by {logits.dtype}. Subtract each row's largest logit before they are saved."
-        )
 
 
 def _is_lost(logits: Array, distances: Floats) -> npt.NDArray[np.bool_]:
@@ -182,19 +168,11 @@ class Predictions:
 
     @classmethod
     def of_labels(
-        cls,
-        logits: Array,
-        target: Array,
-        metadata: Mapping[str, Any],
-        ids: Array | None = None,
+        cls, logits: Array, target: Array, metadata: Mapping[str, Any], ids: Array | None = None
     ) -> Self:
-        """Predictions of examples with several labels.
+        """Predictions of examples with several labels: logits and targets (N, L), 1 present, 0 absent, -1 unknown.
 
-        Args:
-            logits: (N, L), a logit for each label.
-            target: (N, L): 1 present, 0 absent, -1 unknown.
-            metadata: As of other predictions; `label_names` are numbers where it names none.
-            ids: Identifiers (N,).
+        Labels that `label_names` of the metadata does not name have numbers.
         """
         labels, pairs, present = LabelTable.of(np.asarray(logits), np.asarray(target))
         names = metadata.get("label_names") or [str(number) for number in range(logits.shape[1])]
@@ -249,11 +227,8 @@ class Predictions:
     def arrays(self, name: str, values: Array, unknown: Array, **more: Any) -> dict[str, Any]:
         """The arrays of a file, by name.
 
-        Args:
-            name: What the file holds of each class, `logits` or `probs`.
-            values: It, of the rows, (M, K).
-            unknown: It, of `unknown_logits`, (U, K).
-            more: Further metadata.
+        What it holds of each class is called `logits` or `probs`: values of the rows (M, K), and of `unknown_logits`
+        (U, K). The metadata can have `more`.
         """
         metadata = {"format": FORMAT, "task": MULTICLASS, **self.metadata, **more}
         arrays: dict[str, Any] = {name: values, "target": self.target}

@@ -22,15 +22,13 @@ from calibench.sweep.launchers.slurm import Slurm
 from calibench.sweep.plan import listing
 from calibench.sweep.pool import FINAL, Job, Pool, Where, pool_of
 from calibench.sweep.selection import check_primary, primary_grid, record_selection
-from calibench.sweep.suites import Suite, is_suite, load_suite, parse_seeds, suite_of
+from calibench.sweep.suites import Suite, is_suite, load_suite, suite_of
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
-from calibench.training.keys import KEYS_HELP
+from calibench.training.keys import KEYS, KEYS_HELP
 from calibench.training.mistakes import check
 
-_PLAIN_KEYS = (
-    "benchmark", "data", "threads", "evaluated_checkpoint", "checkpoint_every_n_steps", "logger",
-)  # fmt: skip
+_PLAIN_KEYS = ["data", *(key for key in KEYS if key not in ("overwrite", "ckpt_path"))]
 
 
 # --- what the terminal shows ---
@@ -63,13 +61,12 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
     rows: dict[tuple[str, str], dict[int, Job]] = {}
     for job in jobs:
         rows.setdefault((job.benchmark, job.row), {})[job.seed] = job
-    done = [all(job.state in ("done", "skipped") for job in row.values()) for row in rows.values()]
-    room = max(3, height - 8)
-    first = sorted(range(len(rows)), key=done.__getitem__)[:room]
+    states = {name: {job.state for job in row.values()} for name, row in rows.items()}
+    first = sorted(rows, key=lambda name: states[name] <= {"done", "skipped"})[: max(3, height - 8)]
     shown = [
         [*name, *(cells[seed].text if seed in cells else "" for seed in seeds)]
-        for place, (name, cells) in enumerate(rows.items())
-        if place in first
+        for name, cells in rows.items()
+        if name in first
     ]
     more = len(rows) - len(shown)
     return Grid(title, headings, shown, [f"{more} more rows"] if more else [])
@@ -196,9 +193,8 @@ def sweep(
     # before any job starts
     for config in {(job.benchmark, job.loss, job.variant): job.config for job in jobs}.values():
         check(config)
-    whole = compared.losses is None and compared.datasets is None
     for suite in suites.values():
-        if suite.primary is not None and whole:
+        if suite.primary is not None:
             check_primary(suite.primary, suite.jobs(keys))
     if not jobs:
         raise UsageError(f"the suite has nothing to run. {' '.join(remarks)}".rstrip())
@@ -221,7 +217,7 @@ def sweep(
     code = _conclude(jobs, launcher, root)
     for name, suite in suites.items():
         _print(console, record_selection(name, suite, root, keys))
-        if suite.primary is not None and whole:
+        if suite.primary is not None:
             show(primary_grid(suite.primary, suite.jobs(keys), root))
     return code
 
@@ -263,8 +259,6 @@ def _print(console: Terminal, lines: Iterable[str]) -> None:
 
 def _suites(compared: Compared) -> dict[str, Suite]:
     """The named suites, restricted to what was asked for, and one without a name of all benchmarks."""
-    if compared.seeds is not None:
-        parse_seeds(compared.seeds)
     suites, benchmarks = {}, []
     for name in compared.benchmarks:
         path = find(name, folders=("", "suites", "losses", "protocols"))

@@ -8,7 +8,7 @@ import subprocess
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -158,16 +158,6 @@ def _write_to(log: str) -> None:
     os.close(descriptor)
 
 
-@contextmanager
-def _for_the_parent_only(*signals: signal.Signals) -> Iterator[None]:
-    """Block signals, which SLURM sends to every process of a job, in processes that are started inside."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 @dataclass
 class _Worker:
     process: BaseProcess
@@ -202,8 +192,12 @@ class Pool:
     def _start(self, device: str | None) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, device), daemon=True)
-        with _for_the_parent_only(signal.SIGUSR1, signal.SIGUSR2):
+        # SLURM sends them to every process of a job, and they are the parent's to answer
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+        try:
             process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         worker = _Worker(process, ours, device)
         self.workers.append(worker)
@@ -353,18 +347,13 @@ def visible_gpus() -> list[str]:
     return []
 
 
-def any_wants_gpu(jobs: Sequence[Job]) -> bool:
-    """Whether a job's configuration leaves the accelerator open or names one that is not the CPU."""
-    return any((job.config.get("trainer") or {}).get("accelerator") != "cpu" for job in jobs)
-
-
 def pool_of(jobs: Sequence[Job], logs: Path, where: Where) -> Pool:
     """A pool of worker processes for jobs; each sees one GPU if the jobs use GPUs and the machine has some.
 
-    Raises:
-        UsageError: If cells are to share a GPU, and no GPU is visible or the jobs want none.
+    Raises a UsageError if cells are to share a GPU, and no GPU is visible or the jobs want none.
     """
-    wanted = any_wants_gpu(jobs)
+    # a configuration may leave the accelerator open
+    wanted = any((job.config.get("trainer") or {}).get("accelerator") != "cpu" for job in jobs)
     gpus = visible_gpus() if wanted else []
     if where.cells_per_gpu is not None and not gpus:
         why = "none is visible here" if wanted else "the configuration says `accelerator: cpu`"

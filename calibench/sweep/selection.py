@@ -26,15 +26,8 @@ from calibench.tables.grid import Grid
 class Selection:
     """The best setting of a benchmark, network and loss by a metric of the validation set.
 
-    A setting counts only if every seed of it is done: means over different seeds do not compare.
-
-    Attributes:
-        dataset: The paper's name of the benchmark.
-        criterion: The metric, `val/nll`.
-        tried: How many settings were compared.
-        not_done: How many were left out.
-        values: Those of the best setting by key; None if no setting is done.
-        value: Its mean over seeds.
+    A setting counts as tried only if every seed of it is done: means over different seeds do not compare. The values
+    are those of the best setting by key, None if none is done, and its `value` is the mean of the criterion over seeds.
     """
 
     dataset: str

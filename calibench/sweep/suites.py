@@ -36,9 +36,6 @@ from calibench.sweep.pool import Job
 from calibench.training.keys import spelled_out
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
-_SUITE_KEYS = (
-    "parts", "select", "primary", "same_cells_as", "only", "missing", "note", "differs", "draw",
-)  # fmt: skip
 _EVERYTHING = "all"
 _CALIBRATOR = "calibrators."
 
@@ -74,17 +71,14 @@ def parse_losses(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a suite: what all seeds of a row share.
+    """A setting of a suite: what all seeds of a row share, as `SuitePart` says of a product of them.
 
     Attributes:
-        dataset: The paper's name of the benchmark.
         backbone: Class of the network; empty for the configuration's own.
         model: The suite's label of the network.
         values: The values from the grid, by key.
         files: Configuration files in the order of their merging.
         options: Values of configuration keys, set on top of the files.
-        sets: Our names of a paper's out-of-distribution sets.
-        calibrators: Blocks of the calibrators of its runs; empty for the benchmark's.
     """
 
     benchmark: str
@@ -259,8 +253,7 @@ class Suite:
     def differing(self, own: Mapping[str, str]) -> Suite:
         """The suite with further differences from the paper; of its earlier ones, those that concern its parts stay.
 
-        Raises:
-            UsageError: If one of `own` concerns nothing in the suite.
+        Raises a UsageError if one of `own` concerns nothing in the suite.
         """
         known = [_EVERYTHING]
         for part in self.parts:
@@ -306,8 +299,7 @@ class Suite:
     ) -> Suite:
         """The suite restricted to some losses and data sets, with other seeds or further files before the loss.
 
-        Raises:
-            UsageError: If no part has one of the losses or data sets.
+        A restricted one has no primary comparison. Raises a UsageError if no part has a loss or data set.
         """
         _check_among("loss", losses, [label for part in self.parts for label in part.losses])
         _check_among("dataset", datasets, [part.named_dataset for part in self.parts])
@@ -315,7 +307,8 @@ class Suite:
         for part in self.only(datasets=datasets).parts:
             chosen, config = _among(part.losses, losses), [*part.config, *overlays]
             parts.append(replace(part, losses=chosen, seeds=seeds or part.seeds, config=config))
-        return replace(self, parts=parts)
+        whole = losses is None and datasets is None
+        return replace(self, parts=parts, primary=self.primary if whole else None)
 
 
 def _check_among(what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
@@ -348,13 +341,9 @@ def is_suite(path: Path) -> bool:
 
 
 def load_suite(name: str) -> Suite:
-    """Read a suite, given by path or short name.
-
-    Raises:
-        UsageError: If the file is no suite, or names something that does not exist.
-    """
+    """Read a suite, by path or short name; a UsageError if it is none, or names something that does not exist."""
     content = load(name, folders=("suites", ""))
-    known = [*_SUITE_KEYS, *_PART_KEYS]
+    known = [*(one.name for one in fields(Suite)), "same_cells_as", "only", *_PART_KEYS]
     for key in (key for block in (content, *content.get("parts", [])) for key in block):
         if key not in known:
             raise UsageError(f"suite {name}: unknown key `{key}`{near_matches(key, known)}")

@@ -36,9 +36,8 @@ class WeightAverage(WeightAveraging):
         super().setup(trainer, pl_module, stage)
         if self._average_model is not None:
             self._average_model.module.loss = pl_module.loss
-            trainer.precision_plugin.convert_module(
-                self._average_model
-            )  # as Lightning does with the network, later
+            # as Lightning does with the network, later
+            trainer.precision_plugin.convert_module(self._average_model)
 
 
 class EMA(WeightAverage):

@@ -14,7 +14,6 @@ from calibench.runs import CorruptRun, Run
 from calibench.training.checkpoints import of_this_network, read_checkpoint
 from calibench.training.experiment import Experiment
 from calibench.training.messages import one_line
-from calibench.training.mistakes import given_checkpoint
 
 # Packages whose callbacks watch nothing but what a run of ours logs.
 _OF_OURS = ("calibench", "lightning", "pytorch_lightning")
@@ -26,7 +25,6 @@ _AT_LEAST = {
     "trainer.accumulate_grad_batches": 1,
     "trainer.check_val_every_n_epoch": 1,
     "trainer.gradient_clip_val": 0,
-    "seed_everything": 0,
 }
 # Options that must have one value, with the reason.
 _NOT = {
@@ -70,7 +68,7 @@ def first_checkpoint(experiment: Experiment, run: Run, *, warn: bool) -> str | N
     """
     asked, own = experiment.config.ckpt_path, run.checkpoints / "last.ckpt"
     if asked not in (None, "last"):
-        return given_checkpoint(asked)
+        return str(asked)
     if not own.is_file() or (asked is None and experiment.config.overwrite):
         return None
     try:

@@ -145,8 +145,7 @@ class EpochProgress(Callback):
         if not trainer.is_global_zero or not sys.stderr.isatty():
             return
         columns = (
-            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            "training", BarColumn(), MofNCompleteColumn(), "epochs", TimeElapsedColumn(), "left", TimeRemainingColumn(),
             TextColumn("{task.description}", markup=False),
         )  # fmt: skip
         self._bar = Progress(*columns, console=Terminal(stderr=True), transient=True)

@@ -19,8 +19,7 @@ from calibench.runs import check_archive, corrupt_if_it_fails, write_atomically
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint; its tensors stay in the file until they are used.
 
-    Raises:
-        CorruptRun: If it is damaged, by its checksums, which torch does not compare.
+    Raises a CorruptRun if it is damaged, by its checksums, which torch does not compare.
     """
     with corrupt_if_it_fails(f"{path} is not a whole checkpoint"):
         check_archive(path)
@@ -40,15 +39,10 @@ def of_this_network(otherwise: str) -> Iterator[None]:
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes checkpoints atomically, so that a crash leaves the old one whole.
-
-    Before it reads a checkpoint it compares the checksums.
-    """
+    """Writes checkpoints atomically, so that a crash leaves the old one whole, and reads them with their checksums."""
 
     def load_checkpoint(self, path: Any, *args: Any, **options: Any) -> dict[str, Any]:
         """Read the checkpoint at `path`; raises CorruptRun if it is damaged."""
-        if not Path(path).is_file():  # it does not exist, or is not local
-            return super().load_checkpoint(path, *args, **options)
         with corrupt_if_it_fails(f"{path} is not a whole checkpoint"):
             check_archive(Path(path))
             return super().load_checkpoint(path, *args, **options)

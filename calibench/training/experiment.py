@@ -4,23 +4,16 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import loggers
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
-from lightning.pytorch.loggers import (
-    CSVLogger,
-    Logger,
-    MLFlowLogger,
-    TensorBoardLogger,
-    WandbLogger,
-)
 
 from calibench import backbones, calibrators, data, losses
 from calibench.config import Config
@@ -28,7 +21,6 @@ from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
-from calibench.ground.arguments import is_integer
 from calibench.ground.errors import UsageError, pip_install
 from calibench.ground.family import load_plugins, reach_own_classes
 from calibench.ground.lazily import load
@@ -50,8 +42,6 @@ from calibench.training.processes import (
 )
 from calibench.training.trace import Trace
 from calibench.training.wrapping import wrapped
-
-DEFAULT_ROOT = "results"
 
 
 def _quiet() -> None:
@@ -90,50 +80,28 @@ def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
         raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
 
 
-# --- loggers of Lightning by a short name ---
-
-
-def _tensorboard(folder: Path, name: str) -> Logger:
-    return TensorBoardLogger(folder / "tensorboard", name, version="", default_hp_metric=False)
-
-
-def _mlflow(folder: Path, name: str) -> Logger:
-    benchmark, _, rest = name.partition("/")
-    place = os.environ.get("MLFLOW_TRACKING_URI")
-    if not place:
-        # a folder needs no database; 3.x asks
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-        place = (folder / "mlruns").absolute().as_uri()
-    return MLFlowLogger(benchmark, run_name=rest, tracking_uri=place)
-
-
-def _wandb(folder: Path, name: str) -> Logger:
-    benchmark, _, rest = name.partition("/")
-    place = folder / "wandb"
-    place.mkdir(parents=True, exist_ok=True)
-    return WandbLogger(rest, place, project=benchmark)
-
-
-LOGGERS: dict[str, Callable[[Path, str], Logger]] = {
-    "csv": lambda folder, name: CSVLogger(folder / "csv", name),
-    "mlflow": _mlflow,
-    "tensorboard": _tensorboard,
-    "wandb": _wandb,
-}
-
-
-def logger_of(kind: str, cell: Cell, root: Path) -> Logger:
+def logger_of(kind: str, cell: Cell, root: Path) -> loggers.Logger:
     """The logger of a run, which keeps its files below the folder of results unless it sends them elsewhere.
 
     TensorBoard, CSV: `root/<kind>/<benchmark>/...`, named as the run folder. MLflow: the server of MLFLOW_TRACKING_URI,
     or else `root/mlruns`; an experiment for each benchmark. W&B: a project for each benchmark, as the account or
-    WANDB_MODE says.
-
-    Raises:
-        UsageError: If its library is not installed.
+    WANDB_MODE says. Raises a UsageError if its library is not installed.
     """
+    folder, name = root / kind, cell.folder(Path()).as_posix()
+    benchmark, _, rest = name.partition("/")
     try:
-        return LOGGERS[kind](root, cell.folder(Path()).as_posix())
+        if kind == "csv":
+            return loggers.CSVLogger(folder, name)
+        if kind == "tensorboard":
+            return loggers.TensorBoardLogger(folder, name, version="", default_hp_metric=False)
+        if kind == "wandb":
+            folder.mkdir(parents=True, exist_ok=True)
+            return loggers.WandbLogger(rest, folder, project=benchmark)
+        server = os.environ.get("MLFLOW_TRACKING_URI")
+        if not server:  # a folder needs no database; 3.x asks
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        server = server or (root / "mlruns").absolute().as_uri()
+        return loggers.MLFlowLogger(benchmark, run_name=rest, tracking_uri=server)
     except ModuleNotFoundError as error:
         raise UsageError(f"`--logger {kind}` needs a library: {pip_install(kind)}") from error
 
@@ -279,8 +247,6 @@ class Experiment(LightningCLI):
     @property
     def cell(self) -> Cell:
         """The identity of the run."""
-        if not is_integer(self.config.seed_everything):
-            raise UsageError("`seed_everything` must be an integer: a run is known by its seed.")
         return Cell.of(self.resolved)
 
     @property
@@ -296,15 +262,15 @@ class Experiment(LightningCLI):
     @property
     def root(self) -> Path:
         """The folder of results."""
-        return Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)
+        return Path(self.config.trainer.default_root_dir or "results")
 
     def build(self, callbacks: Sequence[Callback] = (), **trainer_options: Any) -> None:
         """Build trainer, module and data module; further options of the trainer go before the configuration's."""
         self.trainer_defaults["callbacks"] = list(callbacks)
-        self._trainer_options = trainer_options
         self.config_init = self._built
         self.datamodule = self.config_init["data"]
         self.model = self.config_init["model"]
+        self.evaluation: Evaluation = self.config_init["evaluation"]
         if self.config.logger:
             if self.config.trainer.logger:
                 raise UsageError(
@@ -312,26 +278,19 @@ class Experiment(LightningCLI):
                 )
             logger = logger_of(self.config.logger, self.cell, self.root)
             logger.log_hyperparams(settings(self.resolved))
-            self._trainer_options["logger"] = logger
+            trainer_options["logger"] = logger
+        # One process has nothing to synchronise, and its key keeps the configuration's value.
+        if self.replicas.count > 1:
+            trainer_options.setdefault("sync_batchnorm", self.replicas.synchronised)
+        if self.goes_on_in_float32:
+            trainer_options.setdefault("precision", "32-true")
+        given = self.config_init["trainer"].get("plugins") or []
+        plugins = [*given] if isinstance(given, list) else [given]
+        plugins += [AtomicCheckpointIO(), *cluster_plugins(plugins)]
         with _refusals("trainer", WHAT_THERE_IS):
-            self.trainer = self.instantiate_trainer()
-        self.evaluation: Evaluation = self.config_init["evaluation"]
+            self.trainer = self.instantiate_trainer(plugins=plugins, **trainer_options)
 
     @property
     def evaluation_settings(self) -> Config:
         """The settings of the evaluation, with every default."""
         return spelled_out(self.resolved["evaluation"])
-
-    def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
-        """The trainer, which writes checkpoints atomically."""
-        trainer = self.config_init["trainer"]
-        plugins = trainer.get("plugins") or []
-        plugins = plugins if isinstance(plugins, list) else [plugins]
-        given = {**self._trainer_options, **kwargs}
-        # One process has nothing to synchronise, and its key keeps the configuration's value.
-        if self.replicas.count > 1:
-            given = {"sync_batchnorm": self.replicas.synchronised, **given}
-        if self.goes_on_in_float32:
-            given = {"precision": "32-true", **given}
-        plugins = [*plugins, AtomicCheckpointIO(), *cluster_plugins(plugins)]
-        return super().instantiate_trainer(plugins=plugins, **given)

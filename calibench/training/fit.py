@@ -5,7 +5,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
@@ -48,11 +48,10 @@ from calibench.training.callbacks import (
     epoch_report,
 )
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
-from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.infer import save_collected
 from calibench.training.processes import deaths_reported, interruptible
-from calibench.training.run_metrics import write_metrics
+from calibench.training.run_metrics import environment, write_metrics
 from calibench.training.shapes import ShapeCheck
 
 # What `evaluated_checkpoint` minimises.
@@ -104,9 +103,9 @@ def fit(
         keep(experiment.trainer.loggers, run)
     if lead and outcome == "skipped":
         _evaluate_again(experiment, run, patient=report is None)
-    if lead:
+    if lead and console is not None:
         _show(run, console, _SAID[outcome])
-        if console is not None and outcome != "trial":
+        if outcome != "trial":
             console.print(next_commands(experiment.root), soft_wrap=True)
     return "skipped" if outcome == "skipped" else "done", run
 
@@ -116,12 +115,6 @@ _SAID: dict[str, str] = {
     "skipped": "is already done (train it again with --overwrite true)",
     "trial": "is a trial (fast_dev_run, or no training step): nothing counts it, and the next one takes its place",
 }
-
-
-_IN_FLOAT32 = (
-    "calibench: this CPU has no bfloat16 instructions: training goes on in float32, which takes about twice as long as "
-    "with them."
-)
 
 
 def _finished(experiment: Experiment, run: Run) -> bool:
@@ -174,11 +167,8 @@ def _train(
     """Train, evaluate and write everything but the status. Returns the status. The first process has the claim."""
     start = first_checkpoint(experiment, run, warn=claim is not None)
     anew = experiment.config.overwrite and start is None
-    beginning, started, timing = (
-        Beginning(run, experiment.yaml(), anew=anew),
-        time.perf_counter(),
-        Timing(),
-    )
+    beginning = Beginning(run, experiment.yaml(), anew=anew)
+    started, timing = time.perf_counter(), Timing()
     best, trace = _best_checkpoint(experiment, run), experiment.trace
     guards = [] if claim is None else [claim_guard(claim)]
     callbacks: list[Callback] = [
@@ -208,11 +198,14 @@ def _train(
         earlier, seconds = sum(timing.earlier), [*timing.earlier, *timing.seconds]
         path = best[0].best_model_path if best and not trial else None
         saved = _predicted(experiment, run, claim, path)
-        if trainer.is_global_zero:
+        if claim is not None and trainer.is_global_zero:
             wall = time.perf_counter() - started + earlier
             made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", made, sealed=True)
-            _write_numbers(experiment, run, claim, saved, trial=trial)
+            numbers = experiment.evaluation(saved, data.unavailable)
+            claim.check()
+            is_of = experiment.cell, settings(experiment.resolved)
+            write_metrics(run, *is_of, saved, numbers, experiment.evaluation_settings, fast=trial)
         trainer.strategy.barrier("calibench: the run is written")
     return "trial" if trial else "done"
 
@@ -237,7 +230,11 @@ def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:
     if experiment.goes_on_in_float32:
         told.append("trained in float32: the CPU had no bfloat16 instructions")
         if aloud:
-            say(_IN_FLOAT32, to=sys.stderr)
+            say(
+                "calibench: this CPU has no bfloat16 instructions: training goes on in float32, which takes about "
+                "twice as long as with them.",
+                to=sys.stderr,
+            )
     if experiment.caveats and aloud:
         warnings.warn(
             f"{'; '.join(experiment.caveats)}. Their number is in the run's key.", stacklevel=3
@@ -249,54 +246,46 @@ def _predicted(
 ) -> dict[str, Predictions]:
     """Predict every set, by a checkpoint if there is one, and save that; in the first process by name."""
     saved: dict[str, Predictions] = {}
-    for verb in (experiment.trainer.validate, experiment.trainer.test):
-        data = experiment.datamodule
-        verb(
-            experiment.model,
-            datamodule=data,
-            ckpt_path=checkpoint,
-            verbose=False,
-            weights_only=True,
-        )
+    trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
+    for verb in (trainer.validate, trainer.test):
+        verb(module, datamodule=data, ckpt_path=checkpoint, verbose=False, weights_only=True)
         if claim is not None:
             claim.check()
         saved |= save_collected(experiment, run.folder / "predictions")
     return saved
 
 
-def _write_numbers(
-    experiment: Experiment,
-    run: Run,
-    claim: Claim | None,
-    saved: dict[str, Predictions],
-    *,
-    trial: bool,
-) -> None:
-    """Evaluate what was predicted, and write metrics.json."""
-    evaluated = experiment.evaluation(saved, experiment.datamodule.unavailable)
-    if claim is not None:
-        claim.check()
-    is_of = experiment.cell, settings(experiment.resolved)
-    write_metrics(run, *is_of, saved, evaluated, experiment.evaluation_settings, fast=trial)
-
-
 def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
     """Evaluate the saved logits of a finished run again, if calibrators, metrics or bins are asked for that it lacks.
 
-    Earlier numbers stay, also those that another process adds at the same time. Raises Busy if one holds the run, and
-    this one is not patient or that one trains it.
+    Earlier numbers stay, also those that another process adds at the same time; if `patient`, this one waits for it,
+    which takes seconds. Raises Busy otherwise, or if another process trains the run.
     """
-    if _missing(experiment, run) is None:
-        return
-    with _in_turn(run, patient) as claim:
-        missing = _missing(experiment, run)  # again: another process may have added it just before
-        if missing is not None:
-            wanted, unavailable, fast = missing
-            sets = _saved(run)
-            evaluated = built(wanted)(sets, unavailable)
-            claim.check()
-            is_of = experiment.cell, settings(experiment.resolved)
-            write_metrics(run, *is_of, sets, evaluated, wanted, fast=fast)
+    told = False
+    while _missing(experiment, run) is not None:
+        try:
+            with run.claimed() as claim:
+                _add_missing(experiment, run, claim)
+            return
+        except Busy as busy:
+            if not (patient and run.done):
+                raise
+            if not told:
+                waits = f"calibench: waiting for {busy.owner}, which evaluates {run.folder}"
+                say(waits, to=sys.stderr)
+            told = True
+            time.sleep(0.2)
+
+
+def _add_missing(experiment: Experiment, run: Run, claim: Claim) -> None:
+    missing = _missing(experiment, run)  # again: another process may have added it just before
+    if missing is not None:
+        wanted, unavailable, fast = missing
+        sets = _saved(run)
+        numbers = built(wanted)(sets, unavailable)
+        claim.check()
+        is_of = experiment.cell, settings(experiment.resolved)
+        write_metrics(run, *is_of, sets, numbers, wanted, fast=fast)
 
 
 def _missing(experiment: Experiment, run: Run) -> tuple[Config, dict[str, str], bool] | None:
@@ -324,28 +313,7 @@ def _saved(run: Run) -> dict[str, Predictions]:
     return sets
 
 
-@contextmanager
-def _in_turn(run: Run, patient: bool) -> Iterator[Claim]:
-    """`Run.claimed`, but with `patient` it waits for other processes that evaluate the run, which takes seconds."""
-    with ExitStack() as stack:
-        claim, told = None, False
-        while claim is None:
-            try:
-                claim = stack.enter_context(run.claimed())
-            except Busy as busy:
-                if not (patient and run.done):
-                    raise
-                if not told:
-                    waits = f"calibench: waiting for {busy.owner}, which evaluates {run.folder}"
-                    say(waits, to=sys.stderr)
-                told = True
-                time.sleep(0.2)
-        yield claim
-
-
-def _show(run: Run, console: Terminal | None, what: str) -> None:
-    if console is None:
-        return
+def _show(run: Run, console: Terminal, what: str) -> None:
     content = with_present_calibrators(read_json(run.folder / "metrics.json"))
     add_described(content.get("metrics") or {})
     show(table_of(content), console, pipe_width=PIPE_WIDTH)

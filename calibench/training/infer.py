@@ -15,7 +15,6 @@ from calibench.ground.errors import UsageError
 from calibench.runs import Predictions
 from calibench.training.checkpoints import of_this_network
 from calibench.training.experiment import Experiment
-from calibench.training.mistakes import given_checkpoint
 from calibench.training.predictive import DropoutPasses, LastLayerLaplace, Predictive
 from calibench.training.processes import interruptible
 from calibench.training.run_metrics import write_derived
@@ -24,8 +23,7 @@ from calibench.training.run_metrics import write_derived
 def save_collected(experiment: Experiment, folder: Path) -> dict[str, Predictions]:
     """Write the logits that its trainer collected last, one .npz file for each split and set, in dataset order.
 
-    Returns:
-        What was written, by the name of the split or set; nothing in processes but the first.
+    Returns what was written, by the name of the split or set; nothing in processes but the first.
     """
     if not experiment.trainer.is_global_zero:
         return {}
@@ -34,15 +32,13 @@ def save_collected(experiment: Experiment, folder: Path) -> dict[str, Prediction
     for name, outputs in module.outputs.items():
         metadata = data.metadata_of(name, module.caveats)
         logits, target = outputs.logits.float().cpu().numpy(), outputs.target.cpu().numpy()
-        known = data.test_posterior if name == "test" else None
-        posterior = None if known is None else known.probs[: len(target)].numpy()
-        metadata |= {} if known is None else {"posterior": known.source}
+        posterior = None
+        if name == "test" and (known := data.test_posterior) is not None:
+            metadata["posterior"] = known.source
+            posterior = known.probs[: len(target)].numpy()
         saved[name] = Predictions.of_outputs(logits, target, metadata, posterior=posterior)
         saved[name].save(folder / f"{name}.npz")
     return saved
-
-
-Values = Sequence[Mapping[str, float]]
 
 
 def validate(config: Config, console: Terminal) -> None:
@@ -71,8 +67,8 @@ def predict(
     of its name. With `passes` or `laplace` another network predicts in the trained one's place (`calibench.training.
     predictive`); `row` makes these predictions a run beside the one whose they are.
     """
-    other = _in_place(passes, laplace)
-    if str(row).lower() not in ("true", "false") or (str(row).lower() == "true" and not other):
+    other, as_row = _in_place(passes, laplace), str(row).lower()
+    if as_row not in ("true", "false") or (as_row == "true" and not other):
         raise UsageError("`--row true` makes predictions of `--passes` or `--laplace` a run.")
     output = Path(output)
     if output.exists() and not output.is_dir():
@@ -89,7 +85,7 @@ def predict(
         for name, predictions in saved.items():
             save_probabilities(fitted, predictions, folder / f"{name}.npz")
         console.print(f"{folder}  the calibrated probabilities")
-    if str(row).lower() == "true" and saved:
+    if as_row == "true" and saved:
         run = experiment.run
         if not run.done:
             raise UsageError(f"`--row`: {run.folder} is not a finished run.")
@@ -108,7 +104,7 @@ def _in_place(passes: str | int | None, laplace: str | None) -> list[Predictive]
 
 def _run(
     config: Config, verb: str, others: Sequence[Callback] = (), **options: Any
-) -> tuple[Experiment, Values]:
+) -> tuple[Experiment, Sequence[Mapping[str, float]]]:
     """Call a verb of a trainer on the checkpoint. Returns the experiment, and its values in the first process."""
     with interruptible() as interruption:
         experiment = Experiment(config)
@@ -127,7 +123,7 @@ def _checkpoint(experiment: Experiment) -> str | None:
     """The given checkpoint; without one, or with `last`, that of the run folder, or none for a trained network."""
     path = experiment.config.ckpt_path
     if path not in (None, "last"):
-        return given_checkpoint(path)
+        return str(path)
     # The number of processes that evaluate a network need not be that of those which trained it.
     own = [run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)]
     found = [path for path in own if path.is_file()]
@@ -142,7 +138,7 @@ def _checkpoint(experiment: Experiment) -> str | None:
     )
 
 
-def _print(values: Values, console: Terminal) -> None:
+def _print(values: Sequence[Mapping[str, float]], console: Terminal) -> None:
     merged = {name: value for part in values for name, value in part.items()}
     for name, value in sorted(merged.items()):
         console.print(f"{name:40s} {value:.6f}")

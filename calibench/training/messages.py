@@ -96,11 +96,6 @@ def _integers_first(kind: Any) -> Any:
 class Parser(LightningArgumentParser):
     """Reports an error in one line, where the stock parser prints its whole usage first."""
 
-    @property
-    def options(self) -> list[str]:
-        """The options there are, with their dashes."""
-        return [option for action in self._actions for option in action.option_strings]
-
     def add_class_arguments(self, *args: Any, **kwargs: Any) -> list[str]:
         """Add the arguments of a class, for which the literal 1 stays an integer where a type allows both."""
         added: list[str] = super().add_class_arguments(*args, **kwargs)

@@ -55,8 +55,8 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
     for metric in (isinstance(evaluation, Mapping) and evaluation.get("metrics")) or ():
         METRIC_CLASSES.check(_class_path(metric) or ".")
     checkpoint = config.get("ckpt_path")
-    if isinstance(checkpoint, str) and checkpoint not in ("last", "null"):
-        given_checkpoint(checkpoint)
+    if isinstance(checkpoint, str) and checkpoint not in ("last", _NULL):
+        _check_checkpoint(checkpoint)
 
 
 def check_name(key: str, name: str) -> None:
@@ -87,15 +87,13 @@ def _options_of_classes(config: Config) -> Iterator[str]:
                 yield from (f"{key}.{name}" for name in place.arguments(path) or ())
 
 
-def given_checkpoint(path: str) -> str:
-    """The file that `--ckpt_path` names; raises a UsageError if it does not exist."""
+def _check_checkpoint(path: str) -> None:
     if not Path(path).is_file():
         raise UsageError(f"`--ckpt_path {path}`: no such file.")
     if not is_zipfile(path):
         raise UsageError(
             f"`--ckpt_path {path}` is no checkpoint, or not a whole one: a run's are in its folder checkpoints/."
         )
-    return path
 
 
 def _arguments_of(group: str) -> Arguments:

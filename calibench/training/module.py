@@ -48,10 +48,6 @@ def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
     return torch.autocast(kind, enabled=False)
 
 
-SharpnessCallable = Callable[[Optimizer], SharpnessAware]
-StepSchedulerCallable = Callable[[Optimizer, int], LRScheduler]
-
-
 class NonFiniteLoss(ExpectedFailure):
     """The training loss became NaN or infinite; the message says where."""
 
@@ -113,9 +109,9 @@ class ClassificationModule(L.LightningModule):
         channels_last: bool = False,
         compile: bool = False,
         task: Task | None = None,
-        step_scheduler: StepSchedulerCallable | None = None,
+        step_scheduler: Callable[[Optimizer, int], LRScheduler] | None = None,
         parameter_groups: ParameterGroups | None = None,
-        sharpness: SharpnessCallable | None = None,
+        sharpness: Callable[[Optimizer], SharpnessAware] | None = None,
     ) -> None:
         super().__init__()
         if lr_scheduler is not None and step_scheduler is not None:
@@ -164,17 +160,15 @@ class ClassificationModule(L.LightningModule):
 
     def scored(self, batch: Batch) -> Tensor:
         """Outputs (n, L) of a batch for evaluation: those of several views of an example are averaged."""
-        n, pieces = len(batch.target), without_a_short_end(batch.inputs, self._at_a_time(batch))
+        n, draws = len(batch.target), any(part.training for part in self.backbone.modules())
+        # on a CPU few rows at a time; a network that draws, as for several passes, draws for all at once
+        few = batch.inputs.device.type == "cpu" and not draws
+        at_a_time = max(1, min(n, _ROWS_ON_A_CPU) if few else n)
+        pieces = without_a_short_end(batch.inputs, at_a_time)
         logits = torch.cat([self.evaluated(piece) for piece in pieces])
         if len(logits) == n:
             return logits
         return self.task.mean_of_views(logits.view(n, -1, logits.shape[1]))
-
-    def _at_a_time(self, batch: Batch) -> int:
-        """How many rows are evaluated at a time: on a CPU few, but for a network that draws, as for several passes."""
-        n, draws = len(batch.target), any(part.training for part in self.backbone.modules())
-        few = batch.inputs.device.type == "cpu" and not draws
-        return max(1, min(n, _ROWS_ON_A_CPU) if few else n)
 
     def configure_optimizers(self) -> Any:
         """The optimiser and, if there is one, the schedule."""
@@ -353,11 +347,10 @@ class ClassificationModule(L.LightningModule):
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Update the metrics of the test set, or of the OOD or shift set that this loader holds."""
         metrics = cast(list[SetMetrics], list(self.test_metrics))
-        logits, target = self.task.rows(
-            self._keep(metrics[dataloader_idx].name, batch), batch.target
-        )
+        own = metrics[dataloader_idx]
+        logits, target = self.task.rows(self._keep(own.name, batch), batch.target)
         log_probs = log_probabilities(logits)
-        metrics[dataloader_idx].update(log_probs, target, batch.index)
+        own.update(log_probs, target, batch.index)
         if dataloader_idx == 0:
             for outside in metrics[1:]:
                 outside.update_inside(log_probs)

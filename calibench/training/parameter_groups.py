@@ -55,8 +55,7 @@ class ParameterGroups:
     def optimizer(self, build: Callable[[Any], Optimizer], module: nn.Module) -> Optimizer:
         """The optimiser that `build` makes of groups of a module's parameters, those without a rule in its first one.
 
-        Raises:
-            UsageError: A rule applies to no parameter, or the optimiser has a weight decay, too.
+        Raises a UsageError if a rule applies to no parameter, or the optimiser has a weight decay, too.
         """
         optimizer = build([{"params": members} for members in self._members(module)])
         for group, rule in zip(optimizer.param_groups[1:], self.rules, strict=True):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from calibench.data import ClassificationDataModule
 from calibench.data.resident import mixed, run_seed
 from calibench.data.task import Task
-from calibench.ground.errors import UsageError, errors_as
+from calibench.ground.errors import UsageError, errors_as, pip_install
 from calibench.training.module import ClassificationModule
 
 
@@ -73,9 +73,8 @@ class _Mean(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (N, L) of the mean."""
-        return self.task.mean_of_views(
-            torch.stack([self.inner(inputs) for _ in range(self.passes)], 1)
-        )
+        passes = [self.inner(inputs) for _ in range(self.passes)]
+        return self.task.mean_of_views(torch.stack(passes, 1))
 
 
 class LastLayerLaplace(Predictive):
@@ -99,7 +98,7 @@ class LastLayerLaplace(Predictive):
             import laplace  # noqa: F401 - to be missed before the network is built
         except ImportError:
             raise UsageError(
-                "`--laplace` needs laplace-torch: pip install 'calibench-suite[laplace]'."
+                f"`--laplace` needs laplace-torch: {pip_install('laplace')}."
             ) from None
         self.structure = structure
         self.title = f"a last-layer Laplace approximation ({structure})"

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import Callback, LambdaCallback
 from torch import nn
 
 from calibench.backbones import Backbone
@@ -46,15 +46,6 @@ def lacks_bfloat16(trainer: Mapping[str, Any]) -> bool:
     except OSError:
         return False
     return bool(words & {"flags", "Features"}) and not words & _BFLOAT16
-
-
-def check_cores(processes: int) -> None:
-    """Raise a UsageError for so many processes on a CPU that each has but a small part of a core."""
-    there = cores()
-    if processes > PROCESSES_A_CORE * there:
-        raise UsageError(
-            f"`trainer.devices` {processes}: on a CPU these are processes, and there are {there} cores."
-        )
 
 
 _STARTED_BY = os.getppid()
@@ -110,9 +101,7 @@ def cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
 def deaths_reported(trainer: Callable[[], Any]) -> Iterator[None]:
     """Report in one line that another process of the run died, in place of the error of the broken connection.
 
-    Raises:
-        ExpectedFailure: In the first process, or in one whose parent died.
-        SystemExit: In another process, for which the first one, torchrun or srun reports.
+    The first process reports it by an ExpectedFailure, and so does one whose parent died; others just exit.
     """
     try:
         yield
@@ -138,15 +127,12 @@ def _death(processes: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class Replicas:
-    """The processes of one run, each with a copy of the network.
-
-    Attributes:
-        count: Number of processes.
-        synchronised: Whether they share the statistics of batch normalisation, which torch can do on GPUs only.
-    """
+    """The processes of one run, each with a copy of the network."""
 
     count: int
-    synchronised: bool
+    synchronised: (
+        bool  # whether they share the statistics of batch normalisation, as torch can on GPUs only
+    )
 
     def caveats(self, backbone: Backbone) -> list[str]:
         """Reasons why the result of several processes for this network differs from that of one, if it does."""
@@ -177,29 +163,22 @@ def replicas_of(trainer: Any) -> Replicas:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    if planned.strategy.root_device.type == "cpu":
-        check_cores(planned.num_devices)
-    count = planned.num_devices * planned.num_nodes
-    return Replicas(count, count > 1 and planned.strategy.root_device.type == "cuda")
-
-
-class Interruption(Callback):
-    """Remembers the exception that ended a run, as Lightning turns Ctrl-C and SIGTERM into its own exit codes."""
-
-    exception: BaseException | None = None
-
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Keep the first exception."""
-        self.exception = self.exception or exception
+    kind, here = planned.strategy.root_device.type, planned.num_devices
+    if kind == "cpu" and here > PROCESSES_A_CORE * cores():
+        raise UsageError(
+            f"`trainer.devices` {here}: on a CPU these are processes, and there are {cores()} cores."
+        )
+    count = here * planned.num_nodes
+    return Replicas(count, count > 1 and kind == "cuda")
 
 
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
-    """Let SIGTERM and SIGHUP unwind as Ctrl-C does; yields the callback for the trainer."""
-    interruption = Interruption()
+def interruptible() -> Iterator[Callback]:
+    """Let SIGTERM and SIGHUP unwind as Ctrl-C does, which Lightning makes a SystemExit; yields a callback for it."""
+    raised: list[BaseException] = []
     with unwinding():
         try:
-            yield interruption
-        except SystemExit as error:  # Lightning raises it for Ctrl-C
-            ctrl_c = isinstance(interruption.exception, KeyboardInterrupt)
+            yield LambdaCallback(on_exception=lambda trainer, module, error: raised.append(error))
+        except SystemExit as error:
+            ctrl_c = isinstance(next(iter(raised), None), KeyboardInterrupt)
             raise (KeyboardInterrupt if ctrl_c else error) from None

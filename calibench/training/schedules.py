@@ -13,13 +13,10 @@ from calibench.ground.errors import UsageError
 
 
 def steps_of_training(trainer: L.Trainer) -> int:
-    """The optimiser steps of the whole training, at least 1.
+    """The optimiser steps of the whole training, at least 1; raises a UsageError if it has no end.
 
     Lightning's `estimated_stepping_batches` makes the training loader, which then misses the state that a checkpoint
     has for it: a run that goes on within an epoch would begin it anew.
-
-    Raises:
-        UsageError: It has no end.
     """
     epochs, most = trainer.max_epochs, trainer.max_steps
     if epochs in (None, -1):

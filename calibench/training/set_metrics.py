@@ -38,7 +38,8 @@ class SetMetrics(MovedNotCast):
         self.known = [] if posterior is None else [PosteriorScores()]
         self.register_buffer("posterior", posterior, persistent=False)
         # They are registered so that they move with the module.
-        self.registered = nn.ModuleList([*self.labelled, *self.outside.values(), *self.known])
+        every = [*self.labelled, *self.outside.values(), *self.known]
+        self.registered: Any = nn.ModuleList(every)
 
     def update(self, log_probs: Tensor, target: Tensor, index: Tensor) -> None:
         """Add rows of this set: log-probabilities (N, K), targets (N,) and positions in the set (N,)."""
@@ -69,6 +70,5 @@ class SetMetrics(MovedNotCast):
 
     def reset(self) -> None:
         """Forget all rows."""
-        metrics: list[Any] = [*self.labelled, *self.outside.values(), *self.known]
-        for metric in metrics:
+        for metric in self.registered:
             metric.reset()

@@ -85,20 +85,15 @@ class ShapeCheck(Callback):
         data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
         precision = trainer.precision_plugin
         with isolate_rng(), evaluating(module.backbone), precision.forward_context():
-            inputs = precision.convert_input(_first_inputs(data))
+            inputs = data.first_inputs(ROWS)
+            if data.tokens is not None:  # one of them is the highest that there is
+                inputs = inputs.clone()
+                inputs[:, -1:] = data.tokens.vocab_size - 1
+            inputs = precision.convert_input(inputs)
             check_shapes(module.evaluated, module.backbone, inputs, data)
         with isolate_rng():
             loss = module.loss.losses[0] if isinstance(module.loss, LabelLoss) else module.loss
             check_gradient(cast(CalibrationLoss, loss), data.num_classes, trainer.max_epochs or 1)
-
-
-def _first_inputs(data: ClassificationDataModule) -> Tensor:
-    """Two validation inputs; of token numbers, one is the highest that there is."""
-    inputs = data.first_inputs(ROWS)
-    if data.tokens is not None:
-        inputs = inputs.clone()
-        inputs[:, -1:] = data.tokens.vocab_size - 1
-    return inputs
 
 
 @contextmanager

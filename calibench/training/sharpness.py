@@ -40,8 +40,7 @@ class SharpnessAware(Optimizer, ABC):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
         """Compute the loss and its gradient, once more where the loss is higher, and let the optimiser step.
 
-        Raises:
-            UsageError: There is no closure, as with float16, whose gradients are scaled.
+        Raises a UsageError if there is no closure, as with float16, whose gradients are scaled.
         """
         if closure is None:
             raise UsageError(

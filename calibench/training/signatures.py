@@ -26,10 +26,7 @@ class Absent(Exception):
 def arguments(path: str) -> Arguments | None:
     """The arguments of a class or function by its import path; None if its text does not tell them all.
 
-    Of a function none must be given: whoever calls it gives some.
-
-    Raises:
-        Absent: There is no such class for certain.
+    Of a function none must be given: whoever calls it gives some. Raises Absent if there is no such class for certain.
     """
     module, _, name = path.rpartition(".")
     found = _defined(module, name)
@@ -60,8 +57,7 @@ def _arguments(module: str, node: Definition) -> Arguments | None:
         name = ast.unparse(base).rpartition(".")[2].partition("[")[0]
         if name in _PLAIN_BASES:
             continue
-        found = _defined(module, name) if isinstance(base, ast.Name) else None
-        above = _arguments(*found) if found is not None else None
+        above = arguments(f"{module}.{name}") if isinstance(base, ast.Name) else None
         if above is None:
             return None
         own = {**{name: above[name] for name in above.keys() - _passed_on(init)}, **own}
@@ -113,7 +109,10 @@ def _defined(module: str, name: str, depth: int = _DEEPEST) -> tuple[str, Defini
             return module, node
         if isinstance(node, ast.ImportFrom) and name in _bound(node):
             alias = next(one for one in node.names if (one.asname or one.name) == name)
-            return _defined(_origin(module, node), alias.name, depth - 1) if depth else None
+            spec = find_module(module)
+            package = spec.parent if spec is not None else module
+            origin = resolve_name("." * node.level + (node.module or ""), package)
+            return _defined(origin, alias.name, depth - 1) if depth else None
     if name in _names(module) or _may_have_others(module) or find_module(f"{module}.{name}"):
         return None
     public = [one for one in _names(module) if not one.startswith("_")]
@@ -183,10 +182,3 @@ def _may_have_others(module: str) -> bool:
     text = "\n".join(map(ast.unparse, plain))
     dynamic = any(sign in text for sign in ("import *", "globals()", "setattr(", "vars("))
     return not _body(module) or dynamic or "__getattr__" in _names(module)
-
-
-def _origin(module: str, node: ast.ImportFrom) -> str:
-    """The full name of the module that a statement imports from."""
-    spec = find_module(module)
-    package = spec.parent if spec is not None else module
-    return resolve_name("." * node.level + (node.module or ""), package)

@@ -43,12 +43,9 @@ class Trace:
 
     def callbacks(self, folder: Path) -> list[Callback]:
         """The callbacks that record the trace; checkpoints are written into `folder`."""
-        chosen: list[Callback] = []
-        if self.test_metrics:
-            chosen.append(TestMetrics(self.values))
-        if self.checkpoints:
-            chosen.append(NamedCheckpoints(folder, self.checkpoints))
-        return chosen
+        scores = [TestMetrics(self.values)] if self.test_metrics else []
+        kept = [NamedCheckpoints(folder, self.checkpoints)] if self.checkpoints else []
+        return [*scores, *kept]
 
 
 class TestMetrics(Callback):

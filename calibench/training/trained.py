@@ -48,11 +48,8 @@ def trained_network(source: Run, *, trusted: bool = False) -> Trained:
     """The network of a run with the evaluated weights, on the CPU, its loss, and its data.
 
     Unless it is `trusted`, classes of packages other than calibench, torch and Lightning that its configuration names
-    are refused: a run may be a stranger's, and building a class runs its code.
-
-    Raises:
-        UsageError: If the checkpoint is missing, or a class is refused.
-        ExpectedFailure: If the checkpoint does not hold the network's weights.
+    are refused by a UsageError: a run may be a stranger's, and building a class runs its code. So is a run without the
+    checkpoint; one that does not hold the network's weights is an ExpectedFailure.
     """
     file = source.folder / "config.yaml"
     if not trusted:
@@ -83,7 +80,6 @@ def _below(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
 # at a step of an isotonic map or a histogram, the rounding of a logit gives another probability.
 TOLERANCE = 1e-5
 NOTES = "calibench.json"
-RUN_DEPTH = 5  # parts of a run's path: benchmark, network, loss, key, seed
 
 
 class CalibratedModel(nn.Module):
@@ -124,16 +120,17 @@ def export_run(
 ) -> None:
     """Export a run with a calibrator that is fitted on its validation logits, and say how the program is used.
 
-    Raises:
-        UsageError: If there is no calibrator of the name, or the checkpoint is missing.
-        ExpectedFailure: If a file of the run is damaged, or the program differs from the modules.
+    Raises as `trained_network` and `exported` do, and a UsageError if there is no calibrator of the name.
     """
     calibrator = calibrator_named(name)
     val = Predictions.load(source.predictions("val"))
     if per_label and val.labels is None:
         raise UsageError("`--per-label` is for networks with several labels an example.")
     fitted = (PerLabel if per_label else Shared)(calibrator).fit(val)
-    calibrated = _with_own_storage(fitted.module(val.label_names))
+    calibrated = fitted.module(val.label_names)
+    for part in calibrated.modules():
+        if isinstance(part, Calibrator):  # torch.export warns of buffers that share a storage
+            part.load_state_dict(part.state_dict())
     trained = trained_network(source, trusted=trusted)
     backbone, data = trained.backbone, trained.data
     stored, transform = data.first_stored(data.batch_size).cpu(), data.evaluated_transform
@@ -149,7 +146,7 @@ def export_run(
         "input_shape": [None, *stored.shape[1:]],
         "input_dtype": dtype.removeprefix("torch."),
         "preprocessing": {"inside": True, **getattr(transform, "described", dict)()},
-        "run": "/".join(source.folder.resolve().parts[-RUN_DEPTH:]),
+        "run": "/".join(source.folder.resolve().parts[-5:]),  # benchmark, network, loss, key, seed
     }
     write_output(output, exported(model, stored, notes))
     say(
@@ -163,8 +160,7 @@ def export_run(
 def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:
     """The program of a model for any number of rows, with JSON notes, checked against the model on inputs (N, ...).
 
-    Raises:
-        ExpectedFailure: If the model cannot be exported, or the program gives other probabilities.
+    Raises an ExpectedFailure if the model cannot be exported, or the program gives other probabilities.
     """
     two = inputs[[0, 0]].contiguous()  # torch takes a dimension of size 1 for a constant
     rows = torch.export.Dim("rows")
@@ -178,11 +174,3 @@ def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> byte
     buffer = io.BytesIO()
     torch.export.save(program, buffer, extra_files={NOTES: json.dumps(notes)})
     return buffer.getvalue()
-
-
-def _with_own_storage(module: nn.Module) -> nn.Module:
-    """A module in which each buffer of a calibrator has a storage of its own: `torch.export` warns of views of one."""
-    for part in module.modules():
-        if isinstance(part, Calibrator):
-            part.load_state_dict(part.state_dict())
-    return module

@@ -14,16 +14,11 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from lightning.pytorch import Trainer
-
 from calibench import backbones, calibrators, data, losses, metrics
 from calibench.config import Config, load
-from calibench.evaluation import Evaluation
 from calibench.ground.errors import UsageError
 from calibench.ground.imports import imported
-from calibench.training.keys import KEYS
-from calibench.training.module import ClassificationModule
-from calibench.training.trace import Trace
+from calibench.training.keys import GROUPS, KEYS
 from calibench.training.wrapping import STAND_INS
 
 # What may be named without `--trust`: building or calling it runs no other code.
@@ -53,12 +48,9 @@ def check_known(file: Path) -> None:
 
 def foreign_names(config: Config) -> Iterator[str]:
     """The texts of a configuration by which other code than calibench's, torch's or Lightning's could be run."""
-    groups = {
-        "trainer": Trainer, "model": ClassificationModule, "evaluation": Evaluation, "trace": Trace
-    }  # fmt: skip
     for key, value in config.items():
-        if key in groups and isinstance(value, Mapping):
-            yield from _of_arguments(value, groups[key])
+        if key in GROUPS and isinstance(value, Mapping):
+            yield from _of_arguments(value, imported(GROUPS[key]))
         elif key not in KEYS or not _is_text(KEYS[key]):
             yield from _of_value(value)
 

@@ -11,7 +11,7 @@ import pytest
 from calibench.cli import configuration_of
 from calibench.ground.errors import UsageError
 from calibench.sweep import pool as pools
-from calibench.sweep.pool import Job, Pool, Where, any_wants_gpu, pool_of, visible_gpus
+from calibench.sweep.pool import Job, Pool, Where, pool_of, visible_gpus
 
 CPU = ["--config", "digits_lt"]  # accelerator: cpu
 ANY = ["--config", "cifar10"]
@@ -96,5 +96,9 @@ def test_visible_gpus(
         ([*ANY, "--trainer.accelerator", "gpu", "--trainer.accelerator", "cpu"], False),
     ],
 )
-def test_who_wants_a_gpu(arguments: list[str], wanted: bool) -> None:
-    assert any_wants_gpu(jobs(*arguments, n=1)) is wanted
+def test_who_wants_a_gpu(
+    arguments: list[str], wanted: bool, gpus: Callable[[str], None], tmp_path: Path
+) -> None:
+    gpus("0")
+    pool = pool_of(jobs(*arguments, n=1), tmp_path, Where())
+    assert pool.devices == (["0"] if wanted else [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from calibench.ground.errors import UsageError
@@ -10,6 +12,8 @@ from calibench.training import processes
 
 def test_many_more_processes_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "cores", lambda: 2)
-    processes.check_cores(8)
+    asked = SimpleNamespace(accelerator="cpu", devices=8, num_nodes=1)
+    assert processes.replicas_of(asked).count == 8
+    asked.devices = 9
     with pytest.raises(UsageError, match=r"`trainer.devices` 9: on a CPU .* there are 2 cores"):
-        processes.check_cores(9)
+        processes.replicas_of(asked)

@@ -90,12 +90,10 @@ def test_two_ways_to_name_a_logger_exclude_each_other(tmp_path: Path) -> None:
 def test_a_missing_library_is_named_with_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(folder: Path, name: str) -> None:
+    def missing(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("No module named 'mlflow'")
 
-    monkeypatch.setitem(
-        __import__("calibench.training.experiment", fromlist=["LOGGERS"]).LOGGERS, "mlflow", missing
-    )
+    monkeypatch.setattr("lightning.pytorch.loggers.MLFlowLogger", missing)
     experiment = Experiment(configuration_of(arguments(tmp_path, "--logger", "mlflow")))
     with pytest.raises(UsageError, match=r"pip install 'calibench-suite\[mlflow\]'"):
         experiment.build()

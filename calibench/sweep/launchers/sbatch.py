@@ -16,19 +16,12 @@ _OURS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a run is o
 _ATTEMPTS = 20  # how often a job that ran into its time limit is put back into the queue
 
 
-def slurm_options(
-    options: Sequence[tuple[str, Any]],
-) -> tuple[Config, list[tuple[str, Any]]]:
-    """Separate options `slurm.KEY` from others; a value that is text is read as YAML.
-
-    Raises:
-        UsageError: If a value is no YAML.
-    """
-    slurm = {
-        key.removeprefix(_PREFIX).replace("-", "_"): _value(key.removeprefix(_PREFIX), value)
-        for key, value in options
-        if key.startswith(_PREFIX)
-    }
+def slurm_options(options: Sequence[tuple[str, Any]]) -> tuple[Config, list[tuple[str, Any]]]:
+    """Separate options `slurm.KEY` from others; a value that is text is read as YAML, or refused by a UsageError."""
+    named = [
+        (key.removeprefix(_PREFIX), value) for key, value in options if key.startswith(_PREFIX)
+    ]
+    slurm = {key.replace("-", "_"): _value(key, value) for key, value in named}
     return slurm, [(key, value) for key, value in options if not key.startswith(_PREFIX)]
 
 
@@ -44,11 +37,7 @@ def _value(key: str, text: Any) -> Any:
 
 
 def minutes_of(text: str) -> int:
-    """A time in one of SLURM's spellings, in whole minutes: `90`, `90:00`, `1:30:00`, `1-12`, `1-12:30`, `1-12:30:00`.
-
-    Raises:
-        UsageError: If it is none.
-    """
+    """A time in whole minutes: `90`, `90:00`, `1:30:00`, `1-12`, `1-12:30`, `1-12:30:00`; another is a UsageError."""
     if not re.fullmatch(r"(\d+-\d+(:\d+){0,2}|\d+(:\d+){0,2})", text):
         raise UsageError(
             f"`--slurm.time` must be minutes, or like 1:30:00 or 1-12:00:00, got {text!r}."
@@ -84,9 +73,7 @@ def _refusal(message: str, options: Mapping[str, Any]) -> str:
 class JobArray:
     """A job array that runs bundles, by submitit, whose script, pickles and output are in a folder that nodes share.
 
-    Raises:
-        ExpectedFailure: If submitit is not installed or this machine has no SLURM.
-        UsageError: If submitit refuses an option.
+    Raises an ExpectedFailure if submitit or SLURM is not installed, and a UsageError if submitit refuses an option.
     """
 
     def __init__(self, folder: Path, options: Mapping[str, Any], *, minutes: int) -> None:
@@ -112,11 +99,7 @@ class JobArray:
             raise UsageError(_refusal(str(error), options)) from error
 
     def submit(self, bundles: Sequence[Callable[[], None]]) -> str:
-        """Submit one task for each bundle; returns the number of the array.
-
-        Raises:
-            ExpectedFailure: If SLURM refuses; the message is its own.
-        """
+        """Submit one task for each bundle; returns the number of the array, or raises what SLURM says."""
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
         try:

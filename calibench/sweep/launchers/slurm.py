@@ -90,15 +90,6 @@ class Bundle:
             file.write(line)
 
 
-def update(jobs: Sequence[Job], line: str) -> Job:
-    """Update the job that an event is about, from a line of a bundle's file. Returns the job."""
-    event = json.loads(line)
-    job = jobs[int(event["cell"])]
-    for name in _REPORTED:
-        setattr(job, name, event[name])
-    return job
-
-
 # --- the jobs, seen from the process that submitted them ---
 
 ASKED_EVERY = 15.0  # seconds between two calls of `squeue`
@@ -128,7 +119,10 @@ class ArrayTask:
             file.seek(self.read)
             while (line := file.readline()).endswith(b"\n"):
                 self.read += len(line)
-                job = update(self.jobs, line.decode())
+                event = json.loads(line)
+                job = self.jobs[int(event["cell"])]
+                for name in _REPORTED:
+                    setattr(job, name, event[name])
                 job.started = time.monotonic() - job.seconds
                 yield job
 
@@ -192,11 +186,8 @@ _OVER = (
 def ended(array: str) -> Callable[[int], str]:
     """From the number of a task of a job array to the state in which it ended; empty if it did not, or is unknown.
 
-    This asks `squeue`, which every cluster has; `sacct` needs an accounting database. `squeue` forgets tasks that
-    ended minutes ago; they count as over. The only task of a single job is 0.
-
-    Raises:
-        ExpectedFailure: If there is no `squeue`.
+    This asks `squeue`, which every cluster has (an ExpectedFailure without); `sacct` needs an accounting database.
+    `squeue` forgets tasks that ended minutes ago; they count as over. The only task of a single job is 0.
     """
     command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", f"--jobs={array}"]  # fmt: skip
     try:
@@ -211,12 +202,8 @@ def ended(array: str) -> Callable[[int], str]:
         return lambda task: ""  # SLURM does not answer; its jobs may run all the same
     named = (line.partition("|") for line in done.stdout.split())
     states = {int(name.partition("_")[2] or 0): state for name, _, state in named}
-
-    def state(task: int) -> str:
-        found = states.get(task, "ended")
-        return found if found in (*_OVER, "ended") else ""
-
-    return state
+    over = {task: state if state in _OVER else "" for task, state in states.items()}
+    return lambda task: over.get(task, "ended")
 
 
 @dataclass
