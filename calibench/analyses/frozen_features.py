@@ -14,8 +14,8 @@ from torch import nn
 
 from calibench.analyses.features import outputs_of
 from calibench.config import Config
-from calibench.data import ClassificationDataModule
-from calibench.data.features import NOTES, SPLITS, digest_of
+from calibench.data import ClassificationDataModule, Splits
+from calibench.data.features import NOTES, digest_of
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError, one_line
 from calibench.ground.names import MULTICLASS
@@ -66,7 +66,7 @@ def write_features(source: Source, output: Path) -> tuple[int, str]:
     data = source.data
     if data.task.name != MULTICLASS:
         raise UsageError(f"{data.title()} has several labels an example; heads are of classes.")
-    sets = [*SPLITS, *data.evaluation_sets]
+    sets = [*Splits._fields, *data.evaluation_sets]
     place = output.absolute()
     place.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as beside:
@@ -126,7 +126,7 @@ def _benchmark(output: Path, notes: Mapping[str, Any], examples: int) -> str:
     epochs = min(max(20, 2000 * batch // examples), 100)
     head = {"class_path": "MLP", "init_args": {"in_features": notes["features"], "hidden": []}}
     adam = {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.003}}
-    ood = [name for name in notes["sets"] if name not in SPLITS]
+    ood = [name for name in notes["sets"] if name not in Splits._fields]
     data = {
         "root": str(output.absolute()),
         "digest": notes["digest"],

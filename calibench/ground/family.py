@@ -5,7 +5,8 @@ import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,15 @@ def initials(name: str) -> str:
     return capitals if len(capitals) > 1 else name
 
 
+@cache
+def _entry_points(path: tuple[str, ...]) -> EntryPoints:
+    """What packages on a path registered; to look for it reads a file of every package."""
+    return entry_points()
+
+
 def plugins(kind: str) -> list[EntryPoint]:
     """Plug-ins: what other packages registered under the entry-point group `calibench.<kind>`."""
-    return sorted(entry_points(group=f"calibench.{kind}"))
+    return sorted(_entry_points(tuple(sys.path)).select(group=f"calibench.{kind}"))
 
 
 def plugin_lines(kind: str) -> dict[str, str]:
@@ -84,7 +91,7 @@ def plugin_lines(kind: str) -> dict[str, str]:
 
 def load_plugins(*kinds: str) -> dict[str, Any]:
     """Import the plug-ins of some kinds, all of them by default; one that cannot be loaded is a warning."""
-    loaded, installed = {}, entry_points()  # looked for once: that reads a file of every package
+    loaded, installed = {}, _entry_points(tuple(sys.path))
     every = [group for group in installed.groups if group.startswith("calibench.")]
     groups = [f"calibench.{kind}" for kind in kinds] or sorted(every)
     for entry in (entry for group in groups for entry in sorted(installed.select(group=group))):

@@ -200,7 +200,9 @@ class Experiment(LightningCLI):
 
         Nobody changes it: the key, the metadata and the evaluation are read from the same one.
         """
-        resolved: Config = json.loads(self.parser.dump(self.config, format="json", skip_none=False))
+        resolved: Config = json.loads(
+            self.parser.dump(self.config, format="json", skip_none=False, skip_validation=True)
+        )
         resolved.pop("config", None)
         if self.caveats:
             resolved["processes"] = self.replicas.count
@@ -211,7 +213,7 @@ class Experiment(LightningCLI):
         config = self.config.clone()
         if config.trainer.default_root_dir:
             config.trainer.default_root_dir = here(str(config.trainer.default_root_dir))
-        return str(self.parser.dump(config, skip_none=False))
+        return str(self.parser.dump(config, skip_none=False, skip_validation=True))
 
     @property
     def trace(self) -> Trace:
