@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +80,40 @@ def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
         raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
 
 
+# --- loggers of Lightning by a short name ---
+
+
+def _tensorboard(folder: Path, name: str) -> loggers.Logger:
+    return loggers.TensorBoardLogger(
+        folder / "tensorboard", name, version="", default_hp_metric=False
+    )
+
+
+def _mlflow(folder: Path, name: str) -> loggers.Logger:
+    benchmark, _, rest = name.partition("/")
+    place = os.environ.get("MLFLOW_TRACKING_URI")
+    if not place:
+        # a folder needs no database; 3.x asks
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        place = (folder / "mlruns").absolute().as_uri()
+    return loggers.MLFlowLogger(benchmark, run_name=rest, tracking_uri=place)
+
+
+def _wandb(folder: Path, name: str) -> loggers.Logger:
+    benchmark, _, rest = name.partition("/")
+    place = folder / "wandb"
+    place.mkdir(parents=True, exist_ok=True)
+    return loggers.WandbLogger(rest, place, project=benchmark)
+
+
+LOGGERS: dict[str, Callable[[Path, str], loggers.Logger]] = {
+    "csv": lambda folder, name: loggers.CSVLogger(folder / "csv", name),
+    "mlflow": _mlflow,
+    "tensorboard": _tensorboard,
+    "wandb": _wandb,
+}
+
+
 def logger_of(kind: str, cell: Cell, root: Path) -> loggers.Logger:
     """The logger of a run, which keeps its files below the folder of results unless it sends them elsewhere.
 
@@ -87,21 +121,8 @@ def logger_of(kind: str, cell: Cell, root: Path) -> loggers.Logger:
     or else `root/mlruns`; an experiment for each benchmark. W&B: a project for each benchmark, as the account or
     WANDB_MODE says. Raises a UsageError if its library is not installed.
     """
-    folder, name = root / kind, cell.folder(Path()).as_posix()
-    benchmark, _, rest = name.partition("/")
     try:
-        if kind == "csv":
-            return loggers.CSVLogger(folder, name)
-        if kind == "tensorboard":
-            return loggers.TensorBoardLogger(folder, name, version="", default_hp_metric=False)
-        if kind == "wandb":
-            folder.mkdir(parents=True, exist_ok=True)
-            return loggers.WandbLogger(rest, folder, project=benchmark)
-        server = os.environ.get("MLFLOW_TRACKING_URI")
-        if not server:  # a folder needs no database; 3.x asks
-            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-        server = server or (root / "mlruns").absolute().as_uri()
-        return loggers.MLFlowLogger(benchmark, run_name=rest, tracking_uri=server)
+        return LOGGERS[kind](root, cell.folder(Path()).as_posix())
     except ModuleNotFoundError as error:
         raise UsageError(f"`--logger {kind}` needs a library: {pip_install(kind)}") from error
 

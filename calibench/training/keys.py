@@ -1,6 +1,6 @@
 """Keys of a configuration: calibench's own, and the families of the classes that stand at others."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, get_type_hints
@@ -91,12 +91,16 @@ class ClassPlace:
         family: Our own family, if the classes are of one.
         stand_in: The class that stands for one that fulfils no contract of ours, and takes its arguments.
         filled_in: How many arguments the program gives in front.
+        short: What makes of a short spelling the block that it stands for, and leaves all else as it is.
+        elsewhere: The short names of other libraries' classes.
     """
 
     package: str
     family: Family | None = None
     stand_in: str = ""
     filled_in: int = 0
+    short: Callable[[Any], Any] = lambda given: given
+    elsewhere: Callable[[], Iterable[str]] = tuple
 
     @property
     def names(self) -> list[str]:
@@ -141,17 +145,17 @@ class ClassPlace:
         public = [name for name in names if name[0].isupper() and name not in _BASES]
         missing = reason.startswith("No module named") and not reason.count(".")
         name = short_name(path)
-        elsewhere = names_elsewhere() if self.family is BACKBONES and "." not in path else ()
-        others = get_close_matches(name, elsewhere, 2, 0.8)
+        others = [] if "." in path else get_close_matches(name, self.elsewhere(), 2, 0.8)
         near = "" if missing else near_matches(name, public or [*self.names, *others])
-        line = f"`{key}`: no class `{path}`{near}{f' ({reason})' if reason else ''}"
-        if near:
-            return line
+        why = f" ({reason})" if reason else ""
+        return f"`{key}`: no class `{path}`{near}{why}{'' if near else self._remedy(reason)}"
+
+    def _remedy(self, reason: str) -> str:
         if reason.startswith("No module"):
-            return f"{line}: install it, or run where its file is"
+            return ": install it, or run where its file is"
         if self.family is not None:
-            return f"{line} (see `calibench list {self.family.kind}`)"
-        return f"{line}; there are {', '.join(self.names)}"
+            return f" (see `calibench list {self.family.kind}`)"
+        return f"; there are {', '.join(self.names)}"
 
 
 _LOSSES = ClassPlace(LOSSES.package, LOSSES, "ImportedLoss")
@@ -160,7 +164,13 @@ _CALIBRATORS = ClassPlace(CALIBRATORS.package, CALIBRATORS)
 _PLACES = {
     "loss": _LOSSES,
     "losses": _LOSSES,
-    "backbone": ClassPlace(BACKBONES.package, BACKBONES, "ImportedBackbone"),
+    "backbone": ClassPlace(
+        BACKBONES.package,
+        BACKBONES,
+        "ImportedBackbone",
+        short=spelled_out_network,
+        elsewhere=names_elsewhere,
+    ),
     "calibrator": _CALIBRATORS,
     "calibrators": _CALIBRATORS,
     "data": ClassPlace(DATA_MODULES.package, DATA_MODULES, "ImportedDataModule"),
@@ -182,6 +192,6 @@ def spelled_out(key: str, given: Any) -> Any:
     """What a value at a dotted key names, in its full spelling; raises a UsageError for a mistaken one."""
     place = place_of(key)
     try:
-        return spelled_out_network(given) if place and place.family is BACKBONES else given
+        return place.short(given) if place is not None else given
     except UsageError as error:
         raise UsageError(f"`{key}`: {error}") from None
