@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def initials(name: str) -> str:
 
 
 @cache
-def _entry_points(path: tuple[str, ...]) -> EntryPoints:
+def _entry_points(path: tuple[str, ...]) -> Any:  # of Python 3.11 they have another type
     """What packages on a path registered; to look for it reads a file of every package."""
     return entry_points()
 
