@@ -1,6 +1,6 @@
 """Trackers (TensorBoard, MLflow, W&B): the diagram and the table of a finished run, handed to those that keep them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from calibench.leaderboard.columns import Column
@@ -11,7 +11,7 @@ from calibench.runs import Run, read_json
 from calibench.tables.evaluation import table_of
 from calibench.tables.text import markdown
 
-KEEPING = ("TensorBoardLogger", "MLFlowLogger", "WandbLogger")
+Keep = Callable[[Any, "Figure", str], None]
 
 
 def keep_artefacts(loggers: Sequence[Any], run: Run) -> None:
@@ -19,7 +19,8 @@ def keep_artefacts(loggers: Sequence[Any], run: Run) -> None:
 
     A logger of another kind keeps what it was told while it trained.
     """
-    keeping = [logger for logger in loggers if type(logger).__name__ in KEEPING]
+    kinds = [(logger, type(logger).__name__) for logger in loggers]
+    keeping = [(logger, KEEP[kind]) for logger, kind in kinds if kind in KEEP]
     if not keeping:
         return
     from calibench.plots.kinds import KINDS
@@ -29,19 +30,28 @@ def keep_artefacts(loggers: Sequence[Any], run: Run) -> None:
     tables = build_tables(read_results(run.folder), columns, Column("nll"))
     figure = KINDS["reliability"](Request(tables, Column("ece"))).figure
     table = markdown(table_of(read_json(run.folder / "metrics.json")))
-    for logger in keeping:
-        _keep(logger, figure, table)
+    for logger, keep in keeping:
+        keep(logger, figure, table)
 
 
-def _keep(logger: Any, figure: Figure, table: str) -> None:
-    match type(logger).__name__:
-        case "TensorBoardLogger":
-            logger.experiment.add_figure("reliability", figure)
-            logger.experiment.add_text("table", table)
-            logger.experiment.flush()
-        case "MLFlowLogger":
-            logger.experiment.log_figure(logger.run_id, figure, "reliability.png")
-            logger.experiment.log_text(logger.run_id, table, "table.md")
-        case "WandbLogger":
-            logger.log_image("reliability", [figure])
-            logger.log_text("table", columns=["table"], data=[[table]])
+def _in_tensorboard(logger: Any, figure: Figure, table: str) -> None:
+    logger.experiment.add_figure("reliability", figure)
+    logger.experiment.add_text("table", table)
+    logger.experiment.flush()
+
+
+def _in_mlflow(logger: Any, figure: Figure, table: str) -> None:
+    logger.experiment.log_figure(logger.run_id, figure, "reliability.png")
+    logger.experiment.log_text(logger.run_id, table, "table.md")
+
+
+def _in_wandb(logger: Any, figure: Figure, table: str) -> None:
+    logger.log_image("reliability", [figure])
+    logger.log_text("table", columns=["table"], data=[[table]])
+
+
+KEEP: dict[str, Keep] = {
+    "TensorBoardLogger": _in_tensorboard,
+    "MLFlowLogger": _in_mlflow,
+    "WandbLogger": _in_wandb,
+}

@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,6 +31,9 @@ from calibench.runs import (
 )
 from calibench.runs.files import files_of
 from calibench.tables.shown import Report
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Trainer
 
 _PACKAGES = (
     "torch", "lightning", "torchmetrics", "torchvision", "numpy", "scikit-learn", "timm",
@@ -112,7 +115,7 @@ def _environment(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def environment(
-    trainer: Any, *, wall_seconds: float, epoch_seconds: Sequence[float]
+    trainer: "Trainer", *, wall_seconds: float, epoch_seconds: Sequence[float]
 ) -> dict[str, object]:
     """The content of environment.json of a finished run, which holds the median of the seconds of its epochs.
 
