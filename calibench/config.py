@@ -229,8 +229,9 @@ _OWN_FILES = ("folder", "train_file", "file")  # arguments that say where one's 
 def _title_of_data(data: Mapping[str, Any]) -> str:
     """The name of data that the command line gives: the folder's or file's, or else the class's."""
     given = data.get("init_args") or {}
-    for key in filter(given.get, _OWN_FILES):
-        place = Path(str(given[key])).expanduser().absolute()
+    file = next(filter(None, map(given.get, _OWN_FILES)), None)
+    if file is not None:
+        place = Path(str(file)).expanduser().absolute()
         return place.name if place.is_dir() else place.stem
     name = short_name(data["class_path"])
     return name.removesuffix("DataModule").lower() or name

@@ -80,9 +80,11 @@ class Floors:
 
     @cached_property
     def top_label(self) -> tuple[Tensor, Tensor]:
-        """Confidence and correctness of each example."""
-        parts = [top_label(probs, self._target[rows]) for rows, probs in self.blocks()]
-        confidence, correct = (torch.cat(of) for of in zip(*parts, strict=True))
+        """Confidence and correctness of each example, in memory of their own: see `of_rows`."""
+        confidence = self._scores.new_empty(len(self._target))
+        correct = torch.empty_like(self._target, dtype=torch.bool)
+        for rows, probs in self.blocks():
+            confidence[rows], correct[rows] = top_label(probs, self._target[rows])
         return confidence, correct
 
     @property
