@@ -143,7 +143,11 @@ def available() -> dict[str, Path]:
 
 
 def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
-    """The file behind a path or a short name (`digits_lt`, `focal`, `protocols/gce`); a UsageError if there is none."""
+    """The file behind a path or a short name (`digits_lt`, `focal`, `protocols/gce`).
+
+    Raises:
+        UsageError: If there is none; the message lists near matches.
+    """
     path = Path(name)
     if path.is_file():
         return path
@@ -167,7 +171,10 @@ def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
     """Read one configuration file, given by path or short name.
 
     A loss file may list published hyper-parameters under `published`; `dual_focal@cifar10/resnet50` is that
-    file with the entry's arguments. A file of comments only is an empty configuration. Raises a UsageError.
+    file with the entry's arguments. A file of comments only is an empty configuration.
+
+    Raises:
+        UsageError: If the file is missing, is not YAML, or is not a mapping.
     """
     name, _, entry = name.partition("@")
     path = find(name, folders=folders)

@@ -56,25 +56,6 @@ def test_every_method_names_its_source(family: Family) -> None:
         )
 
 
-@each_family
-def test_every_public_method_says_what_it_does(family: Family) -> None:
-    """Itself, or by what it overrides."""
-    ours = {
-        base: None
-        for cls in concrete_classes(family).values()
-        for base in cls.__mro__
-        if base.__module__.startswith("calibench.")
-    }
-    silent = [
-        f"{cls.__name__}.{name}"
-        for cls in ours
-        for name, value in vars(cls).items()
-        if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
-        if not inspect.getdoc(getattr(cls, name))
-    ]
-    assert not silent
-
-
 def test_no_two_values_share_a_name() -> None:
     names = [name for entry in TABLE.values() for name in entry.all_values]
     assert len(set(names)) == len(names)

@@ -37,24 +37,22 @@ class Source(NamedTuple):
 
 def source_of(network: str, run: Run | None, asked: Config | None, trusted: bool) -> Source:
     """The network of a run, or a backbone as it is built, with the data of a configuration, or else the run's own."""
-    shown = None
-    if asked is not None:
-        shown = Experiment(asked)
-        shown.build()
-        shown.datamodule.prepare_data()
-        shown.datamodule.setup("validate")
-    if run is not None:
-        trained = trained_network(run, trusted=trusted)
-        title = "/".join(run.folder.resolve().parts[-5:])
-        if shown is None:
-            return Source(trained.backbone, trained.data, title, [_SEEN])
+    trained = None if run is None else trained_network(run, trusted=trusted)
+    title = network if run is None else "/".join(run.folder.resolve().parts[-5:])
+    if trained is not None and asked is None:
+        return Source(trained.backbone, trained.data, title, [_SEEN])
+    assert asked is not None
+    shown = Experiment(asked)
+    shown.build()
+    shown.datamodule.prepare_data()
+    shown.datamodule.setup("validate")
+    if trained is not None:
         return Source(trained.backbone, shown.datamodule, title)
-    assert shown is not None
     data, backbone = shown.datamodule, shown.model.backbone
     if data.tokens is not None:
         backbone.on_tokens(data.tokens)
     backbone.on_training_inputs(data.training_inputs())
-    return Source(backbone, data, network)
+    return Source(backbone, data, title)
 
 
 def write_features(source: Source, output: Path) -> tuple[int, str]:

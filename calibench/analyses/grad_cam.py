@@ -139,7 +139,8 @@ def read_boxes(path: Path, classes: Sequence[str]) -> list[Box]:
     """
     boxes = []
     try:
-        rows = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.reader(file))
     except (OSError, ValueError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"`--boxes {path}` cannot be read: {reason}.") from None

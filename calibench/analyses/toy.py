@@ -31,8 +31,9 @@ PUBLISHED = {"FL": 0.550, "DFL": 0.638, "gBS": 0.664}
 class Correlation:
     """A correlation of an error and an uncertainty measure over the test points of one run.
 
-    A run has its own class means, points and network. A measure has an exponent gamma and a norm of order beta, 1 where
-    it has none. The error `signed` is what the authors' notebook computes.
+    A run has its own class means, points and network. The error of the probabilities is `l2`, ||eta - p||, `target`,
+    |eta_y - p_y|, or `signed`, eta_y - p_y, which is what the authors' notebook computes. A measure, `FL`, `DFL` or
+    `gBS`, has an exponent gamma and a norm of order beta, 1 where it has none.
     """
 
     run: int

@@ -63,7 +63,11 @@ class ImportedBackbone(Backbone):
         return self._argument_names
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (N, num_classes) of a batch of whatever the network takes; a UsageError if it gives something else."""
+        """Logits (N, num_classes) of a batch of whatever the network takes.
+
+        Raises:
+            UsageError: The network gives something else than one tensor.
+        """
         if inputs.shape[0] == 0:  # one of several processes; networks reshape by the number of rows
             return sum(
                 (parameter.sum() * 0 for parameter in self.network.parameters()),

@@ -136,6 +136,7 @@ class AdaptiveTemperatureScaling(Calibrator):
 
     @property
     def at_bound(self) -> bool:
+        """Whether the temperature of a bin is the smallest or the largest that is allowed."""
         bounds = (self.min_temperature, self.max_temperature)
         return self.fitted and is_bound(self.temperatures, bounds)
 

@@ -290,6 +290,7 @@ class Structured(Affine, ABC):
 
     @property
     def fitted(self) -> bool:
+        """Whether `fit` has been called, or a fitted state been loaded."""
         return super().fitted and self.first.fitted
 
     def parameters_dict(self) -> dict[str, float | list[float]]:

@@ -175,6 +175,7 @@ class Calibrator(TakesSavedShapes, ABC):
         return {name: getattr(self, name).tolist() for name in self.reported if self.fitted}
 
     def extra_repr(self) -> str:
+        """What was fitted: numbers, and the shapes of longer lists."""
         names = (self.reported or self.fitted_buffers) if self.fitted else ()
         shown = {name: getattr(self, name) for name in names}
         return ", ".join(
@@ -280,7 +281,8 @@ def keep_argmax(values: Tensor, logits: Tensor) -> Tensor:
     """Give the entries of `values` (N, K) the maxima of `logits` (N, K), ties included.
 
     For maps that are increasing in exact arithmetic: two logits one rounding apart may come out equal, and two equal
-    ones apart, because a vectorised `exp` differs from the scalar one in the last bit.
+    ones apart, because a vectorised `exp` differs from the scalar one in the last bit. Entries of the largest logit get
+    its value, the others stay at least one rounding below.
     """
     top_logit, index = logits.max(dim=1, keepdim=True)
     top = values.gather(1, index)

@@ -140,6 +140,7 @@ class CrossValidatedCalibration(Calibrator):
 
     @property
     def at_bound(self) -> bool:
+        """Whether the fit of the choice ended at a bound."""
         return self.fitted and self.choice.at_bound
 
     @property
@@ -255,12 +256,15 @@ class SklearnCalibrator(Calibrator, ABC):
 
     @property
     def fitted(self) -> bool:
+        """Whether `fit` has been called, or a fitted state been loaded."""
         return self.estimator_ is not None
 
     def get_extra_state(self) -> dict[str, Any]:
+        """What a state holds: the fitted estimator and the number of classes."""
         return {"estimator": self.estimator_, "num_classes": self.num_classes}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `get_extra_state` gave."""
         self.estimator_, self.num_classes = state["estimator"], state["num_classes"]
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:

@@ -57,6 +57,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
     @property
     def at_bound(self) -> bool:
+        """Whether T is the smallest or the largest that is tried."""
         return self.fitted and is_bound(self.temperature, BOUNDS)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:

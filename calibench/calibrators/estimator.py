@@ -120,6 +120,7 @@ class CalibratedClassifier(MetaEstimatorMixin, LogitsClassifier):  # type: ignor
         return self
 
     def predict_proba(self, X: Any) -> Floats:
+        """Calibrated probabilities, (N, K)."""
         check_is_fitted(self)
         method = _method(self.estimator_)
         return super().predict_proba(self._logits(getattr(self.estimator_, method)(X), method))

@@ -99,6 +99,7 @@ class IsotonicTopLabel(Smoothed, ConfidenceMap):
         return knots, smoothed(values, len(confidence), self.smoothing)
 
     def calibrated(self, confidence: Tensor) -> Tensor:
+        """The isotonic map at confidences of any shape."""
         return interpolate(confidence, self.knots, self.values)
 
 

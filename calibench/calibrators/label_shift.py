@@ -46,7 +46,7 @@ class BiasCorrectedTemperatureScaling(Calibrator):
         scaled, k = logits / start, logits.shape[1]
 
         def objective(parameters: Tensor) -> tuple[float, Tensor]:
-            """With the prior of T at the logarithm of the slope, so that T is positive."""
+            """With shrinkage, with the prior of T at the logarithm of the slope, so that T is positive."""
             slope = parameters[:1].exp() if self.shrinkage else parameters[:1]
             blocks = in_blocks(scaled, target, weight)
             value, (by_slope, by_bias) = diagonal_nll(blocks, slope.expand(k), parameters[1:])
@@ -119,10 +119,12 @@ class LabelShiftCorrection(Calibrator, ABC):
 
     @property
     def fitted(self) -> bool:
+        """Whether `fit` has been called, or a fitted state been loaded."""
         return super().fitted and self.calibrator.fitted
 
     @property
     def at_bound(self) -> bool:
+        """Whether the calibrator's fit ended at a bound."""
         return self.calibrator.at_bound
 
     def parameters_dict(self) -> dict[str, float | list[float]]:

@@ -197,10 +197,8 @@ class BBQ(OneVsRest):
         smallest = max(1, int(len(scores) ** (1 / 3) / 10))
         largest = min(math.ceil(len(scores) / 5), math.ceil(10 * len(scores) ** (1 / 3)))
         running = np.cumsum([np.ones_like(hits), hits, hits * scores], axis=1)
-        sums, numbers = (
-            np.pad(running, ((0, 0), (1, 0))),
-            range(smallest, max(largest, smallest) + 1),
-        )
+        sums = np.pad(running, ((0, 0), (1, 0)))
+        numbers = range(smallest, max(largest, smallest) + 1)
         binnings = [_binning(scores, sums, _ends(scores, n)) for n in numbers]
         cuts, values = _average(_before_elbow(binnings))
         return torch.from_numpy(cuts), torch.from_numpy(values)

@@ -83,6 +83,7 @@ class TemperatureScaling(Calibrator):
 
     @property
     def at_bound(self) -> bool:
+        """Whether T is the smallest or the largest that is tried."""
         bounds = (GRID[0], GRID[-1]) if self.objective == "ece" else BOUNDS
         return self.fitted and is_bound(self.temperature, bounds)
 

@@ -119,6 +119,7 @@ class SplineCalibration(ConfidenceMap):
         return knots, values
 
     def calibrated(self, confidence: Tensor) -> Tensor:
+        """The corrected confidence at confidences of any shape, in [0, 1]."""
         return INTERPOLATIONS[self.variant](confidence, self.knots, self.values).clamp(0, 1)
 
 

@@ -95,7 +95,8 @@ class ImportedDataModule(ClassificationDataModule):
     def load_splits(self, seed: int) -> Splits:
         """Read each of the module's loaders once, or not at all; what is stored of an example is a digest of it.
 
-        A loader that gives something else than inputs and class numbers is a DataError.
+        Raises:
+            DataError: A loader gives something else than inputs and class numbers.
         """
         with isolate_rng(include_cuda=False):
             torch.default_generator.manual_seed(seed)

@@ -47,10 +47,12 @@ def choose_per_class(
     """
     generator = np.random.default_rng(seed)
     labels, chosen = target.numpy(), []
+    allowed = np.full(len(labels), candidates is None)
+    if candidates is not None:
+        allowed[candidates.numpy()] = True
     for label, count in enumerate(torch.as_tensor(counts).tolist()):
         members = generator.permutation(np.flatnonzero(labels == label))
-        if candidates is not None:
-            members = members[np.isin(members, candidates.numpy())]
+        members = members[allowed[members]]
         if len(members) < count:
             raise ValueError(f"class {label} has {len(members)} examples, {count} were asked for.")
         chosen.append(members[:count])

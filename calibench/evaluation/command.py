@@ -64,13 +64,17 @@ def evaluated(
 
 def _content(report: Report, asked: EvaluationOptions, suffix: str) -> bytes:
     """A report in one of `calibench.evaluation.options.REPORTS`."""
-    if suffix != ".json":
-        return (report.markdown() if suffix == ".md" else report.csv()).encode()
     names = ("calibrate_members", "priors", "n_bins", "bootstrap")
     arguments = {of.name: getattr(asked.sets, of.name) for of in fields(asked.sets)}
     arguments |= {name: getattr(asked, name) for name in names}
     arguments |= {name: getattr(asked.reader, name) for name in ("scores", "clip")}
-    return json_bytes({"format": FORMAT, "arguments": arguments, **report.to_dict()})
+    content = {"format": FORMAT, "arguments": arguments, **report.to_dict()}
+    texts: dict[str, Callable[[], bytes]] = {
+        ".json": lambda: json_bytes(content),
+        ".md": lambda: report.markdown().encode(),
+        ".csv": lambda: report.csv().encode(),
+    }
+    return texts[suffix]()
 
 
 def _of_models(

@@ -162,8 +162,8 @@ def variational_terms(
     what is too high equals what is too low in every row, as both distributions sum to one.)
 
     Returns:
-        Each example's terms, (N,) float64, of the means `error`, `over` (overconfidence) and `under`; for the arguments
-        see `cross_fitted`.
+        Each example's terms, (N,) float64, of the means `error`, `over` (overconfidence) and `under`; p is 1 or 2, the
+        other arguments are those of `cross_fitted`.
     """
     subgradient = one_of("p", p, _SUBGRADIENTS)
 

@@ -221,6 +221,7 @@ class Evaluation:
                     watch("resample")
                     refits = extent.every or bool(self.metrics)
                     known |= self._replicates(labelled, numbers, bootstrap, refits=refits)
+                del labelled  # the labels that its floors have drawn
             if part.kind in OUTSIDE:
                 sides = log_probs[TEST], log_probs[name]
                 numbers += scoring.ood_numbers(*sides)

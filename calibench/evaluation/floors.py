@@ -80,7 +80,7 @@ class Floors:
 
     @cached_property
     def top_label(self) -> tuple[Tensor, Tensor]:
-        """Confidence and correctness of each example, in memory of their own: see `of_rows`."""
+        """Confidence and correctness of each example: no block's, whose memory would not be used again."""
         confidence = self._scores.new_empty(len(self._target))
         correct = torch.empty_like(self._target, dtype=torch.bool)
         for rows, probs in self.blocks():

@@ -180,8 +180,8 @@ def unavailable_metrics(
     blocks: Sequence[MetricBlock], part: Predictions, *, has_val: bool
 ) -> dict[str, str]:
     """The metrics that cannot score a set, with the reason."""
-    lacking = {block["class_path"]: _lacking(block, part, has_val=has_val) for block in blocks}
-    return {name: reason for name, reason in lacking.items() if reason}
+    lacking = [(block["class_path"], _lacking(block, part, has_val=has_val)) for block in blocks]
+    return {name: reason for name, reason in lacking if reason}
 
 
 def _class_counts(part: Predictions) -> list[int]:

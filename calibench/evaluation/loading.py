@@ -47,8 +47,9 @@ def confidence_pairs(
 ) -> ConfidencePairs:
     """The confidence of each example's top label, and whether it is right: of scores (N, K), or of such pairs.
 
-    Arrays are those that `Reader` takes, `scores` and `classes` its own; a file has its labels. Raises a ValueError if
-    an array is not what it should be, or labels are unknown.
+    Arrays are those that `Reader` takes, `scores` and `classes` its own; `labels` (N,) are class indices or names, of
+    confidences whether each was right; a file has its labels. Raises a ValueError if an array is not what it should be,
+    or labels are unknown.
     """
     (source,) = sources_of("labels", logits if labels is None else (logits, labels))
     read = Reader(scores=scores, classes=classes).read(source)

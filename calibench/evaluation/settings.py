@@ -118,7 +118,8 @@ def fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
     """A fitted calibrator of a run: with the parameters in metrics.json, or else fitted on its validation logits.
 
     The name is that of a leaderboard, None for raw probabilities, or a class of ours, which is then fitted with its
-    default arguments; a ValueError if it is none, or of a class that is not loaded.
+    default arguments; a ValueError if it is none, or of a class that is not loaded, and a FileNotFoundError if the run
+    lacks a prediction file.
     """
     if name == RAW:
         return None

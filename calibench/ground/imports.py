@@ -15,7 +15,10 @@ class NotImported(UsageError, ImportError):
 
 
 def imported(path: str) -> Callable[..., Any]:
-    """The class or function behind a dotted path, `torchvision.models.resnet18`; a UsageError if there is none."""
+    """The class or function behind a dotted path, `torchvision.models.resnet18`.
+
+    A UsageError if there is none, or its module fails; that is `NotImported` if there is no such module.
+    """
     module_name, _, name = path.rpartition(".")
     try:
         module = import_module(module_name)

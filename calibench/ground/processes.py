@@ -44,9 +44,10 @@ def spread(
     imports: Sequence[str] = (),
     start: Callable[[], None] | None = None,
 ) -> Iterator[R]:
-    """Call an importable function for each item, in several processes; yields the results in the order of the items.
+    """Call a function for each item, in several processes; yields the results in the order of the items.
 
-    With one process, or one item, it is this one; with more, a script that calls this needs the guard of every script
+    It is importable, like its argument and its result, and nothing that it does to its arguments comes back. With one
+    process, or one item, it is this one; with more, a script that calls this needs the guard of every script
     that uses `multiprocessing`: `if __name__ == "__main__":`. Modules that take long to import are imported once, and
     `start` is called first in every process but this one.
     """

@@ -85,7 +85,8 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
     """Compare the losses that tables have in common.
 
     With `allow_missing` also where runs are missing: means are over the seeds that finished, a table without some loss
-    is left out, and the result names both. Raises a ValueError if fewer than two tables remain.
+    is left out, and the result names both. Raises a ValueError if runs are missing and this is not allowed, or fewer
+    than two tables remain.
     """
     methods = list(dict.fromkeys(row.label for table in tables for row in table.rows))
     rows = {t.title: {row.label: row for row in t.rows} for t in tables}

@@ -147,6 +147,7 @@ class PerExampleLoss(CalibrationLoss):
         """Return each example's loss: (N, K) and (N,) -> (N,)."""
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the mean over the batch."""
         return self.per_example(logits, target).mean()
 
     def expected(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -173,28 +174,34 @@ class CompositeLoss(CalibrationLoss, ABC):
 
     @property
     def per_label(self) -> bool:  # type: ignore[override]
+        """Whether one of them sees each label alone."""
         return any(part.per_label for part in self._losses())
 
     @property
     def remembers_examples(self) -> bool:
+        """Whether one of them must be told which examples a batch holds."""
         return any(part.remembers_examples for part in self._losses())
 
     def _losses(self) -> list[CalibrationLoss]:
         return [part for part in self.parts if isinstance(part, CalibrationLoss)]
 
     def on_fit_start(self, class_counts: Tensor) -> None:
+        """Pass on the class counts."""
         for part in self._losses():
             part.on_fit_start(class_counts)
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
+        """Pass on the epoch."""
         for part in self._losses():
             part.on_train_epoch_start(epoch, total_epochs)
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
+        """Pass on the validation set."""
         for part in self._losses():
             part.on_validation_epoch_end(logits, target)
 
     def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
+        """Pass on the batch."""
         for part in self._losses():
             part.on_train_batch(logits, target, index)
 
@@ -218,9 +225,11 @@ class WeightedSum(CompositeLoss):
 
     @property
     def accepts_soft_targets(self) -> bool:  # type: ignore[override]
+        """Whether all of them do."""
         return all(part.accepts_soft_targets for part in self._losses())
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return sum_l weight_l loss_l."""
         terms = zip(self.weights, self._losses(), strict=True)
         values = [weight * loss(logits, target) for weight, loss in terms]
         return sum(values[1:], start=values[0])
@@ -258,7 +267,11 @@ class ImportedLoss(CalibrationLoss):
             )
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the mean over the batch; a UsageError if the loss gives neither a scalar nor a value per example."""
+        """Return the mean over the batch.
+
+        Raises:
+            UsageError: The loss gives neither a scalar nor a value per example.
+        """
         if target.device.type == "cpu" and not torch.compiler.is_compiling():
             with suppress(RuntimeError):  # torch.func.vmap stands for many: no value can be read
                 check_class_indices(target, logits.shape[1])  # torch leaves -100 out silently
@@ -356,6 +369,7 @@ class LabelLoss(nn.Module):
                 raise ValueError(f"the label `{name}`: {error}") from error
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
+        """Tell the loss the epoch."""
         for loss in self._each():
             loss.on_train_epoch_start(epoch, total_epochs)
 

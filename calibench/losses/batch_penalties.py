@@ -104,6 +104,7 @@ class MMCELoss(CalibrationLoss):
         self.kernel_width = at_least("kernel_width", kernel_width, NARROWEST)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return cross-entropy + weight * MMCE^2."""
         penalty = mmce_penalty(logits, target, kernel_width=self.kernel_width)
         return cross_entropy_loss(logits, target).mean() + self.weight * penalty
 
@@ -138,6 +139,7 @@ class WeightedMMCELoss(CalibrationLoss):
         self.kernel_width = at_least("kernel_width", kernel_width, NARROWEST)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return cross-entropy + weight * weighted MMCE."""
         penalty = weighted_mmce_penalty(
             logits, target, kernel_width=self.kernel_width, norm=self.norm
         )
@@ -171,6 +173,7 @@ class MDCALoss(CompositeLoss):
         self.weight = non_negative("weight", weight)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return base loss + weight * MDCA."""
         (base,) = self.parts
         loss: Tensor = base(logits, target)
         return loss + self.weight * mdca_penalty(logits, target)
@@ -188,4 +191,5 @@ class DCALoss(CalibrationLoss):
         self.weight = non_negative("weight", weight)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return cross-entropy + weight * DCA."""
         return cross_entropy_loss(logits, target).mean() + self.weight * dca_penalty(logits, target)

@@ -67,9 +67,11 @@ class ClassBalancedLoss(ClassCountLoss):
     fewest = 0
 
     def from_counts(self, counts: Tensor) -> Tensor:
+        """1 - N_k / N, (K,)."""
         return 1 - counts / counts.sum()
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return self.for_classes(logits)[target] * cross_entropy_loss(logits, target)
 
 
@@ -93,9 +95,11 @@ class LogitAdjustedLoss(ClassCountLoss):
         self.tau = finite("tau", tau)
 
     def from_counts(self, counts: Tensor) -> Tensor:
+        """Return tau log(prior), (K,)."""
         return self.tau * (counts / counts.sum()).log()
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return logit_adjusted_loss(logits, target, adjustment=self.for_classes(logits))
 
 
@@ -132,9 +136,11 @@ class LDAMLoss(ClassCountLoss):
         self.scale = positive("scale", scale)
 
     def from_counts(self, counts: Tensor) -> Tensor:
+        """Return the margins, (K,)."""
         return self.max_margin * (counts.min() / counts).pow(0.25)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return ldam_loss(logits, target, margins=self.for_classes(logits), scale=self.scale)
 
 
@@ -213,6 +219,7 @@ class MaxEntLoss(ClassCountLoss):
         return torch.cat([share.unsqueeze(1), found], 1)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         log_probs = log_probabilities(logits)
         share, weight, *weight_of_variance = self.for_classes(log_probs).unbind(1)
         ce, probs = surprisal(log_probs, target), log_probs.exp()

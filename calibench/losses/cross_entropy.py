@@ -69,6 +69,7 @@ class CrossEntropyLoss(PerExampleLoss):
     """Cross-entropy, -log p_y (torch.nn.functional.cross_entropy)."""
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return -log p_y of each example, (N,)."""
         return cross_entropy_loss(logits, target)
 
 
@@ -98,6 +99,7 @@ class LabelSmoothingLoss(PerExampleLoss):
         self.off_target = one_of("mode", mode, {"uniform": False, "off_target": True})
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's cross-entropy against the smoothed target, (N,)."""
         smoothing, num_classes = self.smoothing, logits.shape[1]
         if self.off_target:  # the uniform definition with a larger smoothing
             smoothing = smoothing * num_classes / (num_classes - 1)
@@ -117,6 +119,7 @@ class BrierLoss(PerExampleLoss):
     """
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's Brier score, (N,)."""
         return brier_loss(logits, target)
 
 
@@ -147,6 +150,7 @@ class MarginLoss(PerExampleLoss):
         self.weight = non_negative("weight", weight)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return margin_loss(logits, target, margin=self.margin, weight=self.weight)
 
 
@@ -197,6 +201,7 @@ class ACLSLoss(PerExampleLoss):
         self.others = non_negative("others", others)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         weights = {"weight": self.weight, "largest": self.largest, "others": self.others}
         return acls_loss(logits, target, margin=self.margin, **weights)
 
@@ -217,6 +222,7 @@ class ConfidencePenaltyLoss(PerExampleLoss):
         self.smoothing = unit_interval("smoothing", smoothing)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         surprise = cross_entropy_loss(logits, target, smoothing=self.smoothing)
         return surprise - self.weight * entropy(logits)
 
@@ -247,6 +253,7 @@ class LogitNormLoss(PerExampleLoss):
         self.temperature = positive("temperature", temperature)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return logit_norm_loss(logits, target, temperature=self.temperature)
 
 
@@ -271,4 +278,5 @@ class PolyLoss(PerExampleLoss):
         self.epsilon = at_least("epsilon", epsilon, -1)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return poly_loss(logits, target, epsilon=self.epsilon)

@@ -62,10 +62,12 @@ class FocalLoss(PerExampleLoss):
         self.register_buffer("gamma", torch.tensor(self.initial_gamma, dtype=torch.float64))
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
+        """Take the gamma of this epoch."""
         due = [gamma for start, gamma in self.schedule if start <= epoch]
         self.gamma.fill_(due[-1] if due else self.initial_gamma)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return focal_loss(logits, target, gamma=self.gamma)
 
 
@@ -99,6 +101,7 @@ class FLSDLoss(PerExampleLoss):
         self.gamma = non_negative("gamma", gamma)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return flsd_loss(logits, target, gamma=self.gamma)
 
 
@@ -123,6 +126,7 @@ class InverseFocalLoss(PerExampleLoss):
         self.gamma = non_negative("gamma", gamma)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return inverse_focal_loss(logits, target, gamma=self.gamma)
 
 
@@ -193,6 +197,7 @@ class DualFocalLoss(PerExampleLoss):
         self.runner_up = one_of("runner_up", runner_up, RUNNERS_UP)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's dual focal loss, (N,)."""
         return dual_focal_loss(logits, target, gamma=self.gamma, runner_up=self.runner_up)
 
 
@@ -238,6 +243,7 @@ class FocalCalibrationLoss(PerExampleLoss):
         self.mean = one_of("class_reduction", class_reduction, {"sum": False, "mean": True})
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         weight = self.weight / logits.shape[1] if self.mean else self.weight
         of = {"gamma": self.gamma, "weight": weight, "order": self.order}
         return focal_calibration_loss(logits, target, **of)

@@ -75,6 +75,7 @@ class GenerativeCrossEntropy(CalibrationLoss):
         self.smoothing = unit_interval("smoothing", smoothing)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of the batch."""
         return generative_cross_entropy(logits, target, smoothing=self.smoothing)
 
     expected = forward
@@ -114,6 +115,7 @@ class FixedGamma(nn.Module):
         self.register_buffer("gamma", torch.tensor(gamma, dtype=torch.float64))
 
     def forward(self, probability: Tensor) -> Tensor:
+        """Return the exponent, ()."""
         return self.gamma
 
     def update(self, logits: Tensor, target: Tensor) -> None:
@@ -160,7 +162,9 @@ class GenerativeFocalLoss(CalibrationLoss):
         self.modulation = one_of("focal_on", focal_on, MODULATIONS)
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
+        """Update the exponents."""
         self.focus.update(logits, target)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of the batch."""
         return generative_focal_loss(logits, target, focus=self.focus, modulation=self.modulation)

@@ -86,6 +86,7 @@ class BrierWeightedLoss(PerExampleLoss):
         self.form = one_of("form", form, FORMS)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return brier_weighted_loss(
             logits, target, gamma=self.gamma, beta=self.beta, detach=self.detach, form=self.form
         )
@@ -145,6 +146,7 @@ class FocalGRALoss(PerExampleLoss):
         self.gamma = non_negative("gamma", gamma)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return focal_gra_loss(logits, target, gamma=self.gamma)
 
 
@@ -155,6 +157,7 @@ class FLSDGRALoss(FLSDLoss):
     """
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return flsd_gra_loss(logits, target, gamma=self.gamma)
 
 
@@ -177,4 +180,5 @@ class DualFocalGRALoss(PerExampleLoss):
         self.detach_own = one_of("variant", variant, {"published": True, "reference": False})
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         return dual_focal_gra_loss(logits, target, gamma=self.gamma, detach_own=self.detach_own)

@@ -57,6 +57,7 @@ class SoftBinnedECELoss(CalibrationLoss):
         self.by_bin = one_of("binning", binning, {"bins": True, "labels": False})
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return cross-entropy + weight * SB-ECE."""
         confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
         numbers = torch.arange(self.n_bins, dtype=confidence.dtype, device=logits.device)
         distance = confidence.unsqueeze(1) - (numbers + 0.5) / self.n_bins
@@ -94,6 +95,7 @@ class UncertaintyAgreementLoss(CalibrationLoss):
         """What each example adds where it is certain, and where it is not, by its entropy as a share of log K."""
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return cross-entropy + weight * the logarithm."""
         confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
         nats = entropy(logits)
         share = (nats / math.log(logits.shape[1])).clamp(_LEAST, 1 - _LEAST)
@@ -115,6 +117,7 @@ class AvUCLoss(UncertaintyAgreementLoss):
     """
 
     def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """Confidence of the right, what is left of it for the wrong, on one side of the threshold."""
         amount = torch.where(correct, confidence, 1 - confidence)
         uncertain = (share >= self.threshold).to(share.dtype)
         return amount * (1 - uncertain), amount * uncertain
@@ -139,6 +142,7 @@ class SoftAvUCLoss(UncertaintyAgreementLoss):
         self.temperature = positive("temperature", temperature)
 
     def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """1 - q and q."""
         beyond = share.logit() - math.log(self.threshold / (1 - self.threshold))
         uncertain = (beyond / self.temperature).sigmoid()
         return 1 - uncertain, uncertain
@@ -155,6 +159,7 @@ class AURCLoss(CalibrationLoss):
     """
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return mean_i -log(1 - r_i / (N + 1)) * -log p_iy."""
         confidence, _ = confidence_and_correctness(log_probabilities(logits.detach()), target)
         mine, others = confidence.unsqueeze(1), confidence.unsqueeze(0)
         below, equal = (others < mine).sum(1), (others == mine).sum(1)
@@ -221,6 +226,7 @@ class CorrectnessRankingLoss(CalibrationLoss):
         self.register_buffer("correctness", torch.zeros(0, dtype=torch.float64))  # of the batch
 
     def on_fit_start(self, class_counts: Tensor) -> None:
+        """Make room for the training examples."""
         examples = int(class_counts.sum())
         if len(self.hits) != examples:
             self.hits = self.hits.new_zeros(examples)
@@ -237,6 +243,7 @@ class CorrectnessRankingLoss(CalibrationLoss):
         self.hits.index_add_(0, index, (logits.argmax(1) == target).long())
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return cross-entropy + weight * correctness ranking."""
         plain = cross_entropy_loss(logits, target).mean()
         if len(self.correctness) != len(logits):
             return plain

@@ -143,9 +143,11 @@ class AdaFocalLoss(PerExampleLoss):
         self.focus = AdaptiveGamma(n_bins, gamma_initial, (gamma_min, gamma_max), rate, switch)
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
+        """Update the bins and their gammas."""
         self.focus.update(logits, target)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
         ce = cross_entropy_loss(logits, target)
         return signed_focal_factor(ce, self.focus(torch.exp(-ce))) * ce
 
@@ -188,6 +190,7 @@ class ECEWeightedLoss(CalibrationLoss):
 
     @torch.no_grad()
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
+        """Measure the three calibration errors."""
         device = self.edges.device  # a module may collect a large validation set on the CPU
         log_probs, target = log_probabilities(logits.to(device)), target.to(device)
         confidence, correct = confidence_and_correctness(log_probs, target)
@@ -197,6 +200,7 @@ class ECEWeightedLoss(CalibrationLoss):
         self.class_errors = classwise_errors(log_probs.exp(), target, self.edges)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the mean of weight * cross-entropy."""
         ce = cross_entropy_loss(logits, target)
         if len(self.class_errors) == 0:  # nothing measured yet
             return ce.mean()

@@ -77,9 +77,11 @@ class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
 
     def cells(self, preds: Tensor) -> Cells | None:
+        """Those of the formula."""
         return self.formula.cells(preds)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """That of the formula."""
         return self.formula.of_cells(count, total, hits)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
@@ -126,6 +128,7 @@ class MeanMetric(CalibrationMetric, ABC):
         self.accumulate("count", count)
 
     def compute(self) -> Tensor:
+        """The mean, a float64 scalar."""
         return self.total / self.count
 
 
@@ -180,6 +183,7 @@ class PerExampleMetric(CalibrationMetric, ABC):
         super().sync(*args, **kwargs)
 
     def reset(self) -> None:
+        """Forget all rows and free their memory."""
         super().reset()
         self._reserved.clear()
 
@@ -213,9 +217,11 @@ class TopLabelMetric(PairMetric, PerExampleMetric, ABC):
         self.add_rows("packed", torch.int32)
 
     def compute(self) -> Any:
+        """The error of the formula, a float64 scalar, if it is one."""
         return self.formula.of_pairs(*self.pairs())
 
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
+        """Keep the pairs."""
         self.append("packed", pack(confidence, correct))
 
     def pairs(self) -> tuple[Tensor, Tensor]:
@@ -259,6 +265,7 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
         self.add_state("columns", torch.ones((), dtype=torch.int64), dist_reduce_fx="max")
 
     def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         if self.num_classes:
             check_columns(preds, self.num_classes)

@@ -42,6 +42,7 @@ class SummedCellsMetric(CalibrationMetric, ABC):
         self.accumulate("sums", torch.stack(cells.sums(hit)))
 
     def compute(self) -> Tensor:
+        """The error, a float64 scalar."""
         return self.of_cells(*self.sums)
 
 
@@ -54,6 +55,7 @@ class EqualWidthMetric(EqualWidthCells, PairMetric, SummedCellsMetric, ABC):
         self.add_sum("sums", 3, n_bins)
 
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
+        """Add to the bins."""
         self.add_hits(self.cells_of(confidence), correct)
 
 
@@ -99,6 +101,7 @@ class OverconfidenceError(EqualWidthMetric):
     sign = 1
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The excess of confidence, or of accuracy; see `ErrorOfCells.of_cells`."""
         excess: Tensor = (self.sign * (total - hits)).clamp(min=0)
         return (total / count.clamp(min=1) * excess).sum(-1) / count.sum()
 
@@ -144,6 +147,7 @@ class AdaptiveCalibrationError(TopLabelMetric):
         self.take_variant_name(variant)
 
     def compute(self) -> Tensor:
+        """The error, a float64 scalar."""
         bins = self.formula.bins(unpack_confidence(self.rows("packed")))
         parts = (bins.cells(confidence).sums(correct) for confidence, correct in self.pieces())
         return self.formula.of_sums(added(parts))
@@ -203,6 +207,7 @@ class DebiasedCalibrationError(PackedColumnsMetric):
         self.n_bins = positive_integer("n_bins", n_bins)
 
     def cells(self, preds: Tensor) -> Cells:
+        """The bins of the confidence, or of each class."""
         packed = self.kind(preds, torch.zeros(len(preds), dtype=torch.int64, device=preds.device))
         value, _ = unpack(packed)
         if value.shape[1] == 1:
@@ -215,10 +220,12 @@ class DebiasedCalibrationError(PackedColumnsMetric):
         return Cells(values, equal_mass_bin(values, self.n_bins), (self.n_bins,))
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The estimate, over classes the mean of its p-th powers; see `ErrorOfCells.of_cells`."""
         error = self.estimator(count, total, hits)
         return (error.mean(-1) if count.ndim > 1 else error).pow(1 / self.p)
 
     def compute(self) -> Tensor:
+        """The debiased calibration error, a float64 scalar."""
 
         def error(p: Tensor, hit: Tensor) -> Tensor:
             return self.estimator(*self._cells_of(p.squeeze(1)).sums(hit.squeeze(1)))
@@ -256,6 +263,7 @@ class ClasswiseCalibrationError(SummedCellsMetric):
         self.add_sum("sums", 3, num_classes, n_bins + 1)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
         classes = torch.arange(self.num_classes, device=preds.device)
@@ -300,9 +308,11 @@ class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
         return MassBins.of(column.clone(), self.n_bins, self.cuts).cells(column)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Mean over classes of the summed |total - hits| over N; see `ErrorOfCells.of_cells`."""
         return absolute_residuals(count, total, hits).mean(-1)
 
     def compute(self) -> Tensor:
+        """The mean over classes, a float64 scalar."""
         return self.mean_over_columns(lambda p, hit: self.of_sums(self.cells(p).sums(hit)))
 
 

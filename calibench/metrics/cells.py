@@ -50,6 +50,7 @@ class Cells:
 
     @property
     def size(self) -> int:
+        """The number of cells."""
         return torch.Size(self.shape).numel()
 
     def sums(self, hit: Tensor) -> Sums:
@@ -109,9 +110,12 @@ class ErrorOfCells:
         return None
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The error of each set, (R,) float64, given what `Cells` sum to; what the sets share may lack them.
+        """The error of each set, (R,) float64, given what `Cells` sum to.
 
-        From the probabilities in each cell, what they sum to, and the hits: (R, cells) or (R, K, cells).
+        Args:
+            count: Probabilities in each cell, of the cells' shape, or with the sets in front.
+            total: What they sum to, of the same shape.
+            hits: Hits in each cell, with the sets in front: (R, cells) or (R, K, cells).
         """
         raise NotImplementedError
 
@@ -132,6 +136,7 @@ class TopLabelError(ErrorOfCells):
         raise NotImplementedError
 
     def cells(self, preds: Tensor) -> Cells:
+        """The cells of the largest probabilities."""
         return self.cells_of(preds.amax(1))
 
     def of_pairs(self, confidence: Tensor, correct: Tensor) -> Tensor:

@@ -47,6 +47,7 @@ class ConfusionMetric(CalibrationMetric, ABC):
         self.add_state("confusion", zeros, dist_reduce_fx="sum")
 
     def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
         counts, pairs = (
@@ -67,6 +68,7 @@ class ConfusionMatrix(ConfusionMetric):
     """
 
     def compute(self) -> Tensor:
+        """The counts, (K, K) int64."""
         return self.confusion
 
     def plot(self, val: Tensor | None = None, ax: Any = None) -> Any:
@@ -86,6 +88,7 @@ class PerClassError(ConfusionMetric):
     plot_legend_name = "Class"
 
     def compute(self) -> Tensor:
+        """The error of each class, (K,) float64."""
         return class_errors(self.confusion)
 
 
@@ -117,6 +120,7 @@ class GroupError(ConfusionMetric):
         self.groups = class_groups(counts, thresholds)
 
     def compute(self) -> dict[str, Tensor]:
+        """The errors of the six groups."""
         errors = class_errors(self.confusion)
         return {name: errors[labels].nanmean() for name, labels in self.groups.items()}
 

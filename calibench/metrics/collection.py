@@ -66,9 +66,12 @@ class CalibrationMetrics(MetricCollection):
 
     @taking_any_arrays
     def update(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:  # type: ignore[override]
-        """Add a batch: probabilities (N, K), class indices (N,), and the logarithms of the former where they are known.
+        """Add a batch.
 
-        These are then used instead.
+        Args:
+            preds: Probabilities, shape (N, K).
+            target: Class indices, shape (N,).
+            log_probs: Their logarithms (N, K) where they are known, which are then used instead.
         """
         if self.validate_args:
             check_probabilities(preds, target)
@@ -116,10 +119,12 @@ class CalibrationMetrics(MetricCollection):
     def items(  # type: ignore[override]
         self, keep_base: bool = False, copy_state: bool = True
     ) -> Iterable[tuple[str, Metric]]:
+        """Names and up-to-date metrics."""
         self.evaluate_waiting_rows()
         return super().items(keep_base, copy_state)
 
     def values(self, copy_state: bool = True) -> Iterable[Metric]:  # type: ignore[override]
+        """The metrics, up to date."""
         self.evaluate_waiting_rows()
         return super().values(copy_state)
 
@@ -128,6 +133,7 @@ class CalibrationMetrics(MetricCollection):
         return super().__getitem__(key, copy_state)
 
     def reset(self) -> None:
+        """Forget all rows."""
         self._waiting.clear()
         super().reset()
 

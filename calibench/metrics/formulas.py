@@ -49,6 +49,7 @@ class EqualWidthCells(TopLabelError):
     n_bins: int
 
     def cells_of(self, confidence: Tensor) -> Cells:
+        """The bins."""
         return Cells(confidence, equal_width_bin(confidence, self.n_bins), (self.n_bins,))
 
 
@@ -89,6 +90,7 @@ class MassBins(NamedTuple):
         return cls(ordered[[end for end in ends if end < len(ordered)]], len(ends))
 
     def cells(self, values: Tensor) -> Cells:
+        """The bins of values."""
         index = torch.searchsorted(self.lower, values.contiguous(), right=True)
         return Cells(values, index, (self.size,))
 
@@ -153,6 +155,7 @@ class DistinctCells(TopLabelError):
     """A top-label error without bins: each distinct confidence is a cell."""
 
     def cells_of(self, confidence: Tensor) -> Cells:
+        """Distinct confidences."""
         return distinct_cells(confidence.float())
 
 
@@ -166,6 +169,7 @@ class KuiperCalibrationError(DistinctCells):
     """
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The largest less the smallest of the cumulative gaps, 0 among them."""
         gaps = running_sums(total - hits) / count.sum()
         return gaps.amax(-1).clamp(min=0) - gaps.amin(-1).clamp(max=0)
 

@@ -35,6 +35,7 @@ class ErrorRate(PairMetric, MeanMetric):
     """
 
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
+        """Count the wrong ones."""
         self.add(correct.logical_not().sum(dtype=torch.float64), len(correct))
 
 
@@ -49,6 +50,7 @@ class BrierScore(MeanMetric):
     plot_upper_bound = 2.0
 
     def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
         self.add(brier_sum(*self.receive(preds, target)), len(target))
 
 
@@ -71,9 +73,13 @@ class NegativeLogLikelihood(MeanMetric):
         self.from_logits = from_logits
 
     def update(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:
-        """Add a batch: probabilities, or logits if `from_logits`, (N, K), and class indices (N,).
+        """Add a batch.
 
-        Log-probabilities (N, K), or those of the true class alone (N,), are used instead of `preds` where given.
+        Args:
+            preds: Probabilities, or logits if `from_logits`, shape (N, K).
+            target: Class indices, shape (N,).
+            log_probs: Log-probabilities (N, K), or those of the true class alone (N,), used instead of
+                `preds` where given.
         """
         if log_probs is not None:
             log_likelihood = true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
@@ -112,6 +118,7 @@ class SpiegelhalterZ(PairMetric):
         self.accumulate("sums", torch.stack(terms).sum(1))
 
     def compute(self) -> dict[str, Tensor]:
+        """Z and its p-value, see the class."""
         excess, variance, count = self.sums
         z = torch.where(excess == 0, excess, excess / variance.sqrt())
         z = torch.where(count > 0, z, torch.nan)
@@ -145,6 +152,7 @@ class BrierDecomposition(CalibrationMetric):
         self.add_sum("brier")
 
     def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
         group = equal_width_bin(preds.amax(1), self.n_bins)
@@ -156,6 +164,7 @@ class BrierDecomposition(CalibrationMetric):
         self.accumulate("brier", brier_sum(preds, target))
 
     def compute(self) -> dict[str, Tensor]:
+        """The three terms, see the class."""
         counts = self.sums[1].sum(1, keepdim=True)
         mean_preds, frequency = self.sums / counts.clamp(min=1)
         share = (counts / counts.sum()).squeeze(1)
@@ -184,6 +193,7 @@ class CorpDecomposition(PackedColumnsMetric):
         self.take_variant_name(kind)
 
     def compute(self) -> dict[str, Tensor]:
+        """The three parts, see the class."""
         parts = [_parts(p.squeeze(1), hit.squeeze(1)) for p, hit in self.each_column()]
         means = torch.from_numpy(np.mean(parts or np.full((1, 3), np.nan), axis=0)).to(self.device)
         return dict(zip(("mcb", "dsc", "unc"), means, strict=True))
@@ -220,6 +230,7 @@ class PosteriorScores(CalibrationMetric):
         self.accumulate("count", len(log_probs))
 
     def compute(self) -> dict[str, Tensor]:
+        """The means, by name."""
         return dict(zip(VALUES, self.sums / self.count, strict=True))
 
 

@@ -78,6 +78,7 @@ class OutOfDistribution(PerExampleMetric):
             self.append("outside" if is_ood else "inside", scores)
 
     def compute(self) -> dict[str, Tensor]:
+        """The four rates, see the class."""
         return detection_rates(self.rows("inside"), self.rows("outside"))
 
 
@@ -116,6 +117,7 @@ class RiskCoverage(TopLabelMetric):
         self.risk = risk
 
     def compute(self) -> dict[str, Tensor]:
+        """The rates, see the class."""
         packed = self.rows("packed")
         n = len(packed)
         if n == 0:

@@ -138,9 +138,11 @@ class ReflectedKernel:
     falls: ClassVar[bool] = True
 
     def coordinate(self, confidence: Tensor) -> Tensor:
+        """The confidence itself."""
         return confidence.double()
 
     def error(self, residuals: Residuals, width: float) -> Tensor:
+        """See `SmoothingKernel`."""
         if residuals.many and width <= _WIDEST and _grid_points(width) == COARSEST:
             return _error_of_many(residuals, width)
         at_points = self.smoothed(residuals, width)
@@ -163,6 +165,7 @@ class LogitKernel:
     falls: ClassVar[bool] = False
 
     def coordinate(self, confidence: Tensor) -> Tensor:
+        """The logit of the clipped confidence, mapped to [0, 1]."""
         return confidence.double().clamp(_CLIP, 1 - _CLIP).logit() / (2 * _REACH) + 0.5
 
     def error(self, residuals: Residuals, width: float) -> Tensor:
@@ -351,6 +354,7 @@ class SmoothError(TopLabelError):
         return replace(distinct_cells(equal_width_bin(values, _FINEST)), value=values)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The smoothed residuals of each set; see `ErrorOfCells.of_cells`."""
         position = self.kernel.coordinate(total / count)
         weight = torch.cat([total - hits, count.unsqueeze(0)])
         return self_consistent(self.kernel, Residuals.at(position, weight)).error

@@ -27,6 +27,7 @@ class Title:
 
     @property
     def label(self) -> str:
+        """The title with its unit."""
         return f"{self.title} %" if self.percent else self.title
 
     @property

@@ -25,6 +25,7 @@ class UnbinnedError(DistinctCells, TopLabelMetric, ABC):
     """The base of top-label calibration errors without bins: each distinct confidence is a cell (this package)."""
 
     def compute(self) -> Tensor:
+        """The calibration error, a float64 scalar."""
         return self.of_pairs(*self.pairs())
 
 
@@ -40,6 +41,7 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
     """
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The largest cumulative |total - hits| over N; see `ErrorOfCells.of_cells`."""
         return running_sums(total - hits).abs().amax(-1) / count.sum()
 
 
@@ -67,6 +69,7 @@ class SmoothCalibrationError(TopLabelMetric):
         self.take_variant_name(kernel)
 
     def compute(self) -> Tensor:
+        """The smooth calibration error, a float64 scalar."""
         packed, kernel = self.rows("packed"), self.formula.kernel
         if len(packed) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
@@ -90,7 +93,7 @@ def largest_correlation(values: np.ndarray, residuals: np.ndarray) -> float:
         # left p > right q, are worth size * (p - q) less and change places; at or beyond the end there is none.
         size = abs(float(residual))
         best += size
-        gaining, losing = (right, left) if residual > 0 else (left, right)
+        gaining, losing = (left, right) if residual > 0 else (right, left)
         while size > 0 and losing and losing[0][0] + moved < 1:
             position, its_size = heappop(losing)
             position += moved
@@ -120,6 +123,7 @@ class LipschitzCalibrationError(UnbinnedError):
     draws = 39  # each takes some hundred times as long as of other metrics
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The largest correlation with each set's residuals; see `ErrorOfCells.of_cells`."""
         values, residuals = (total / count).cpu().numpy(), (hits - total) / count.sum()
         found = [largest_correlation(values, row) for row in residuals.cpu().numpy()]
         return torch.tensor(found, dtype=torch.float64, device=hits.device)
@@ -177,6 +181,7 @@ class SweepCalibrationError(UnbinnedError):
     """
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The error of each set in the bins that its own hits allow; see `ErrorOfCells.of_cells`."""
         sweep = Sweep(count.cpu(), total.cpu())
         found = [sweep.error(row) for row in hits.cpu().numpy()]
         return torch.tensor(found, dtype=torch.float64, device=hits.device)
@@ -261,6 +266,7 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
         )
 
     def compute(self) -> dict[str, Tensor]:
+        """The estimate and its p-value, see the class."""
         packed = self.packed_columns()
         found = torch.full((2,), torch.nan, dtype=torch.float64, device=packed.device)
         if len(packed) > 1:

@@ -118,9 +118,8 @@ def smooth_reliability(
     return SmoothReliability(at.numpy(), accuracy, density, *ends, *of_kernel)
 
 
-_Smoothed = Callable[
-    [Tensor, Tensor], Tensor
-]  # sums of weights (M, N) of confidences (N,), under the kernel
+# sums of weights (M, N) of confidences (N,), under the kernel
+_Smoothed = Callable[[Tensor, Tensor], Tensor]
 
 
 def _ends(curves: Tensor) -> Floats:

@@ -121,6 +121,9 @@ def from_python(
         classes: Names of the columns; by default those of a data frame, if they are texts.
         clip: As in `predictions_of`.
         task: As in `predictions_of`.
+
+    Raises:
+        ValueError: If they are not what they should be; the message says what was found.
     """
     array = as_array(values)
     known = {} if labels is None else {TARGET: as_array(labels)}

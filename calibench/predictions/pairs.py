@@ -44,7 +44,8 @@ class ConfidencePairs:
     def binary(self, clip: float = 0.0) -> Predictions:
         """The same as predictions of two classes, `wrong` and `right`, which calibrators can be fitted on.
 
-        Probabilities below `clip` are raised to it; without it an exact 0 or 1 has an infinite logit.
+        Args:
+            clip: Smaller probabilities are raised to this one; without it an exact 0 or 1 has an infinite logit.
         """
         both = np.stack([1 - self.confidence, self.confidence], axis=1)
         with np.errstate(divide="ignore"):

@@ -152,9 +152,8 @@ class _Columns:
         whole = [at for at in chosen if self.names[at].lower() in _OF_ALL]
         if labels and (len(chosen) == 1 or (len(whole) == 1 and not self._sum_to_1(chosen))):
             scores = (whole or chosen)[0]
-            return {self.names[scores]: self.array(scores), **known}, self._without(
-                others, [scores]
-            )
+            left_out = self._without(others, [scores])
+            return {self.names[scores]: self.array(scores), **known}, left_out
         if len(chosen) < 2:
             raise ValueError(
                 f"columns of numbers for each class are expected, and one of labels called label, target or y; "

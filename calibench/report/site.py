@@ -134,8 +134,8 @@ def _summary(pages: Sequence[RunPage]) -> dict[str, str]:
     losses, seeds = {cell.loss for cell in cells}, {cell.seed for cell in cells}
     found = {"Runs": f"{len(pages)}: {len(losses)} losses, {len(seeds)} seeds"}
     for key in ("Date", "Commit", "Test size"):
-        values = {fact[key] for fact in facts}
-        found[key] = " to ".join(sorted({min(values), max(values)}))
+        values = sorted({fact[key] for fact in facts})
+        found[key] = values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}"
     return {**found, "Command": shlex.join(["calibench", "sweep", cells[0].benchmark])}
 
 

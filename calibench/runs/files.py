@@ -64,7 +64,9 @@ _IN_WORDS = {
 def check_archive(path: Path | BinaryIO) -> None:
     """Compare the members of a zip file with their checksums, which torch never does, and numpy not always.
 
-    Raises a BadZipFile if one differs, or if a small file would fill the memory; other errors where it is no zip file.
+    Raises:
+        BadZipFile: If one differs, or if a small file would fill the memory; other errors are possible where the file
+            is no zip file.
     """
     with zipfile.ZipFile(path) as archive:
         sizes = [(member.file_size, member.compress_size) for member in archive.infolist()]

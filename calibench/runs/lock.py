@@ -18,7 +18,11 @@ _PATIENCE = 0.2  # seconds for a file that its owner is just removing
 
 
 class Busy(BlockingIOError):
-    """Another process holds the folder: its `owner`, `process 7 on node3` or `another process`."""
+    """Another process holds the folder.
+
+    Attributes:
+        owner: That process: `process 7 on node3`, `another process`.
+    """
 
     def __init__(self, folder: Path, owner: str) -> None:
         self.owner = owner

@@ -170,9 +170,13 @@ class Predictions:
     def of_labels(
         cls, logits: Array, target: Array, metadata: Mapping[str, Any], ids: Array | None = None
     ) -> Self:
-        """Predictions of examples with several labels: logits and targets (N, L), 1 present, 0 absent, -1 unknown.
+        """Predictions of examples with several labels.
 
-        Labels that `label_names` of the metadata does not name have numbers.
+        Args:
+            logits: (N, L), a logit for each label.
+            target: (N, L): 1 present, 0 absent, -1 unknown.
+            metadata: As of other predictions; `label_names` are numbers where it names none.
+            ids: Identifiers (N,).
         """
         labels, pairs, present = LabelTable.of(np.asarray(logits), np.asarray(target))
         names = metadata.get("label_names") or [str(number) for number in range(logits.shape[1])]
@@ -227,8 +231,11 @@ class Predictions:
     def arrays(self, name: str, values: Array, unknown: Array, **more: Any) -> dict[str, Any]:
         """The arrays of a file, by name.
 
-        What it holds of each class is called `logits` or `probs`: values of the rows (M, K), and of `unknown_logits`
-        (U, K). The metadata can have `more`.
+        Args:
+            name: What the file holds of each class, `logits` or `probs`.
+            values: It, of the rows, (M, K).
+            unknown: It, of `unknown_logits`, (U, K).
+            more: Further metadata.
         """
         metadata = {"format": FORMAT, "task": MULTICLASS, **self.metadata, **more}
         arrays: dict[str, Any] = {name: values, "target": self.target}

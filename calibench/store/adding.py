@@ -85,7 +85,13 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
 
 
 def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False) -> Added:
-    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`."""
+    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`.
+
+    The folder of the store is made if it is not there.
+
+    Raises:
+        StoreError: If another process writes the store.
+    """
     added, place, every = Added(), Folder(store), list(found)
     with changing(place):
         for one in with_progress(every, len(every), "importing predictions"):

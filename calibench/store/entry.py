@@ -35,7 +35,11 @@ class Entry:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read what an entry says of itself; a CorruptRun if its status.json is not what was written."""
+        """Read what an entry says of itself.
+
+        Raises:
+            CorruptRun: If there is no status.json, or it is not what was written.
+        """
         name = "/".join(folder.absolute().parts[-5:])
         status = read_json(folder / STATUS)
         with_digest = "digest" in status
@@ -62,7 +66,11 @@ class Entry:
         return bool(self.status.get("imported"))
 
     def predictions(self) -> dict[str, Predictions]:
-        """The predictions of every split and set that the entry has, val and test first; CorruptRun if damaged."""
+        """The predictions of every split and set that the entry has, val and test first.
+
+        Raises:
+            CorruptRun: If a file is missing, damaged or altered, or its labels do not fit.
+        """
         self.check("predictions/")
         found = {name: Predictions.load(path) for name, path in Run(self.folder).sets().items()}
         if not found:

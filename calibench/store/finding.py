@@ -79,7 +79,7 @@ def listed_entries(text: str) -> Iterator[Listed]:
 
 
 def load(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:
-    """The predictions of an entry of a store, by split and set, val and test first.
+    """The predictions of an entry of a store; `calibench.load` is this function.
 
     What comes from a URL is kept below the data root (`$CALIBENCH_DATA`, else ~/.cache/calibench), and read from there
     the next time.
@@ -87,6 +87,9 @@ def load(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:
     Args:
         name: `<benchmark>/<backbone>/<loss>/seed=<k>`, with `<key>` before `seed` where two entries would match.
         store: A folder, a URL or `store`, the store that comes with calibench.
+
+    Returns:
+        The predictions of each split and set, val and test first.
 
     Raises:
         StoreError: If there is no such entry, or more than one; the message lists them.

@@ -22,7 +22,7 @@ from calibench.sweep.launchers.slurm import Slurm
 from calibench.sweep.plan import listing
 from calibench.sweep.pool import FINAL, Job, Pool, Where, pool_of
 from calibench.sweep.selection import check_primary, primary_grid, record_selection
-from calibench.sweep.suites import Suite, is_suite, load_suite, suite_of
+from calibench.sweep.suites import Suite, is_suite, load_suite, parse_seeds, suite_of
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
 from calibench.training.keys import KEYS, KEYS_HELP
@@ -259,6 +259,8 @@ def _print(console: Terminal, lines: Iterable[str]) -> None:
 
 def _suites(compared: Compared) -> dict[str, Suite]:
     """The named suites, restricted to what was asked for, and one without a name of all benchmarks."""
+    if compared.seeds is not None:
+        parse_seeds(compared.seeds)
     suites, benchmarks = {}, []
     for name in compared.benchmarks:
         path = find(name, folders=("", "suites", "losses", "protocols"))

@@ -180,7 +180,7 @@ def run_table(numbers: Sequence[Number], calibrators: Mapping[str, Mapping[str, 
 def _fitted(calibrators: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     """The rows of their temperatures, of which a calibrator with bins has several."""
     given = (of.get("temperature", of.get("temperatures", [])) for of in calibrators)
-    each = [of if isinstance(of, Sequence) else [of] for of in given]
+    each = [of if isinstance(of, Sequence) else [] if of is None else [of] for of in given]
     if any(each):
         yield ["temperature", *(f"{median(of):.3f}" if of else "" for of in each)]
     if any(len(of) > 1 for of in each):

@@ -55,8 +55,8 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
     for metric in (isinstance(evaluation, Mapping) and evaluation.get("metrics")) or ():
         METRIC_CLASSES.check(_class_path(metric) or ".")
     checkpoint = config.get("ckpt_path")
-    if isinstance(checkpoint, str) and checkpoint not in ("last", _NULL):
-        _check_checkpoint(checkpoint)
+    if checkpoint not in (None, "last", _NULL):
+        _check_checkpoint(str(checkpoint))
 
 
 def check_name(key: str, name: str) -> None:

@@ -127,12 +127,15 @@ def _death(processes: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class Replicas:
-    """The processes of one run, each with a copy of the network."""
+    """The processes of one run, each with a copy of the network.
+
+    Attributes:
+        count: Number of processes.
+        synchronised: Whether they share the statistics of batch normalisation, which torch can do on GPUs only.
+    """
 
     count: int
-    synchronised: (
-        bool  # whether they share the statistics of batch normalisation, as torch can on GPUs only
-    )
+    synchronised: bool
 
     def caveats(self, backbone: Backbone) -> list[str]:
         """Reasons why the result of several processes for this network differs from that of one, if it does."""

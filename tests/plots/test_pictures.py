@@ -17,6 +17,7 @@ from calibench.cli import main
 from calibench.plots.kinds import KINDS, OVER_TABLES
 from calibench.plots.kinds.calibrators import BEST
 from calibench.plots.picture import Picture
+from calibench.tables.text import rows_csv
 
 from .three_sets import (
     BENCHMARKS,
@@ -350,7 +351,7 @@ def test_no_picture_is_without_a_mark() -> None:
         with pytest.raises(ValueError, match="there is nothing to draw in a panel: no such number"):
             Picture(figure, [{"value": 1.0}])
     axes.scatter([0.0], [1.0])
-    Picture(figure, [{"value": 1.0}])  # now there is
+    assert rows_csv(Picture(figure, [{"value": 1.0}]).numbers) == "value\n1.0\n"  # now there is
     with pytest.raises(ValueError, match="nothing to draw"):
         Picture(figure, [])
 

@@ -226,14 +226,14 @@ Row = tuple[Tensor | float, Tensor | float, Tensor | float]
 def _moved(images: Tensor, across: Row, along: Row) -> Tensor:
     """Images whose pixel (x, y) was at (a x + b y + c, d x + e y + f), bilinear; black where that is outside.
 
-    The numbers are (n,) each; the middle of the first pixel is at (1/2, 1/2).
+    The numbers are of all images or (n,) of each; the middle of the first pixel is at (1/2, 1/2).
     """
     height, width = images.shape[2:]
     shape = len(images), height, width
     x = (torch.arange(width, device=images.device) + 0.5).expand(shape)
     y = (torch.arange(height, device=images.device)[:, None] + 0.5).expand(shape)
     (a, b, c), (d, e, f) = (
-        [torch.as_tensor(part, device=x.device).reshape(-1, 1, 1) for part in row]
+        [part[:, None, None] if isinstance(part, Tensor) else part for part in row]
         for row in (across, along)
     )
     old_x, old_y = a * x + b * y + c, d * x + e * y + f

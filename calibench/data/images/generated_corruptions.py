@@ -25,7 +25,11 @@ _AT_ONCE = 1000  # images in float64
 def gaussian_noise(
     images: Tensor, *, severity: int, seed: int, std: Sequence[float] = GAUSSIAN_NOISE_STD
 ) -> Tensor:
-    """Add clipped Gaussian noise to images in [0, 1], of any shape; its deviation is that of `std` for the severity."""
+    """Add clipped Gaussian noise to images in [0, 1], of any shape.
+
+    Its standard deviation is that of `std` for the severity, 1 to 5, by default CIFAR's; another severity is a
+    ValueError.
+    """
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(images.shape, generator=generator) * std[_place(severity)]
     return (images + noise).clamp(0, 1)

@@ -120,6 +120,7 @@ GENERATORS: Mapping[str, Mapping[str, Callable[[Tensor, int], Tensor]]] = {
     "tiny_imagenet": {"gaussian_noise": partial(noisy, std=(0.04, 0.08, 0.12, 0.15, 0.18))},
 }
 """What makes a corruption of a severity (1 to 5) from clean uint8 images, for each image set that has an archive."""
+_OF_FOLDERS = ("tiny_imagenet",)  # whose archives are folders of images, not arrays
 
 
 def _corrupted(name: str, context: EvaluationContext) -> EvaluationSet:
@@ -132,7 +133,7 @@ def _corrupted(name: str, context: EvaluationContext) -> EvaluationSet:
     corruption, _, last = name.rpartition("-")
     severity, root, archive = int(last), context.root, f"{context.dataset}_c"
     source, make = sources()[archive], GENERATORS[context.dataset].get(corruption)
-    in_folders = context.dataset == "tiny_imagenet"
+    in_folders = context.dataset in _OF_FOLDERS
     files = [corruption] if in_folders else [f"{corruption}.npy", "labels.npy"]
     if make is not None and source.missing(root, files[:1]):
         made = Examples(make(context.test.inputs, severity), context.test.target)

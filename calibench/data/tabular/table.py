@@ -62,7 +62,8 @@ def read_columns(
 ) -> Columns:
     """Read a table by `open_table`: `features` by name or pattern, or the columns that are `like` a training file's.
 
-    What becomes of dates and categories is said in one line.
+    Without either they are all but the label, the group, those without a name and one like `id` that only counts the
+    rows. What becomes of dates and categories is said in one line.
 
     Raises:
         DataError: No such file, another format, a missing column, or a column of text that is neither dates nor one of

@@ -93,7 +93,8 @@ def cooccurrence_vectors(
     a neighbour at distance d counts (window + 1 - d) / window, the distribution of contexts is raised to
     0.75, and the left singular vectors are scaled by the roots of the singular values. No class label
     is looked at. The singular vectors are found by a seeded randomised method: the same texts give
-    the same vectors, up to the last bits of another machine's linear algebra. `window` is in known words of a text.
+    the same vectors, up to the last bits of another machine's linear algebra. Token numbers are at least 1 and below
+    `vocab_size`, which counts padding, 0; `window` is in known words of a text.
 
     Returns:
         Vectors by token number (vocab_size, dimensions) float32, with a standard deviation of 1 over the words that

@@ -16,7 +16,6 @@ from calibench.runs import (
     Run,
     evaluated_calibrators,
     former_defaults,
-    json_or_nothing,
     read_json,
     with_present_calibrators,
 )
@@ -219,7 +218,8 @@ def _finished(run: Run) -> Mapping[str, Any]:
     if not run.done:
         return {}
     content = with_present_calibrators(read_json(run.folder / "metrics.json"))
-    return {**content, "environment": json_or_nothing(run.folder / "environment.json")}
+    costs = run.folder / "environment.json"
+    return {**content, "environment": read_json(costs) if costs.is_file() else {}}
 
 
 def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:

@@ -113,7 +113,11 @@ class Published:
 
 
 def load(paper: str | None = None, *, table: str | None = None) -> list[Published]:
-    """The published numbers, in the order of the tables; raises a ValueError if there is no such paper or table."""
+    """The published numbers, in the order of the tables.
+
+    Raises:
+        ValueError: If there is no such paper, or it has no such table.
+    """
     if paper is None:
         return list(_all())
     if paper not in PAPERS:
