@@ -110,7 +110,7 @@ def labelled_as(predictions: Predictions, split: str, kind: str, source: Source)
 
 
 def with_posterior(predictions: Predictions, path: str) -> Predictions:
-    """Predictions with the class distributions of a file, which must be there; a CorruptRun if it holds something else."""
+    """Predictions with the class distributions of a file, which is there; a CorruptRun if it holds something else."""
     if not Path(path).is_file():
         raise no_file(Path(path))
     with corrupt_if_it_fails(f"`--posterior {path}`"):
