@@ -87,4 +87,6 @@ def heard_hangup() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
     seed_torch()
-    os.environ.pop("PL_GLOBAL_SEED", None)  # that of a run of another test, which processes of tests do not have
+    os.environ.pop(
+        "PL_GLOBAL_SEED", None
+    )  # that of a run of another test, which processes of tests do not have

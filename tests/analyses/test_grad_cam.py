@@ -142,6 +142,8 @@ def test_boxes_are_read_as_the_official_file_has_them(tmp_path: Path) -> None:
     file = tmp_path / "boxes.csv"
     file.write_text(f"{HEADER}a_000.png,Infiltrate,225.5,547,86.5,79,,,\n")
     assert read_boxes(file, FINDINGS) == [Box("a_000.png", "Infiltration", (225.5, 547, 312, 626))]
+    file.write_text(f'{HEADER}"a\x85b.png",Mass,1,2,3,4\n')  # no end of a line
+    assert [box.image for box in read_boxes(file, FINDINGS)] == ["a\x85b.png"]
     for row, problem in {
         "a.png,Mas,1,2,3,4": "row 2: there is no class `Mas`; did you mean Mass",
         "a.png,Mass,1,2,3": "row 2: image, class, x, y, width, height are expected",

@@ -14,7 +14,12 @@ import torch
 
 from calibench.cli import configuration_of
 from calibench.evaluation import Evaluation
-from calibench.evaluation.further_metrics import blocks_named, import_metrics
+from calibench.evaluation.further_metrics import (
+    blocks_named,
+    blocks_of,
+    import_metrics,
+    unavailable_metrics,
+)
 from calibench.evaluation.settings import built, spelled_out, united
 from calibench.ground.errors import UsageError
 from calibench.leaderboard import leaderboard
@@ -73,7 +78,11 @@ def test_all_metrics_of_a_labelled_set_are_rows() -> None:
     places = [(r["metric"], r.get("n_bins"), r.get("label")) for r in found]
     assert len(set(places)) == len(places)  # nothing twice, also what the benchmark has already
     assert all(isinstance(row["value"], float) for row in found)
+    able = {"class_path": "GroupError", "init_args": {"class_counts": [5, 3, 2]}}
     lacking = Evaluation([], metrics=["GroupError"])(SETS).unavailable
+    assert (
+        unavailable_metrics(blocks_of(["GroupError", able]), SETS["test"], has_val=True) == lacking
+    )
     assert lacking == {"GroupError": "the predictions do not say the `class_counts` of training"}
 
 

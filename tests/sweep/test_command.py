@@ -92,6 +92,11 @@ def test_bad_seeds(text: str) -> None:
         parse_seeds(text)
 
 
+def test_seeds_of_an_empty_variable_are_no_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "digits_lt", "--seeds", "", "--dry-run"]) == 2
+    assert "--seeds" in capsys.readouterr().err
+
+
 def test_losses(tmp_path: Path) -> None:
     assert parse_losses(["core"]) == list(CORE_LOSSES)
     assert set(CORE_LOSSES) < set(parse_losses(["all"]))

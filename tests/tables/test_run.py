@@ -37,6 +37,14 @@ def test_a_terminal_of_80_columns_has_a_line_for_each_metric() -> None:
     assert "TS = TemperatureScaling, ATS = AdaptiveTemperatureScaling" in lines
 
 
+def test_a_temperature_that_is_not_known_is_blank() -> None:
+    numbers = [Number.of(row) for row in metric_rows({"nll": 1.0})]
+    file = io.StringIO()
+    fitted = {"TemperatureScaling": {"temperature": None}, "VectorScaling": {}}
+    Console(width=80, file=file).print(Printed(run_table(numbers, fitted)))
+    assert "temperature" not in file.getvalue()
+
+
 @pytest.mark.parametrize("width", [52, 60])
 def test_a_narrower_one_wraps_the_labels(width: int) -> None:
     lines = printed(width)

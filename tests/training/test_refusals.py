@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of, main
+from calibench.config import configuration
+from calibench.ground.errors import UsageError
 from calibench.leaderboard import read_results
 from calibench.runs import write_json
 from calibench.training.experiment import Experiment
@@ -39,6 +41,12 @@ def test_a_refused_argument_is_one_line_and_leaves_no_folder(
     (said,) = capsys.readouterr().err.splitlines()
     assert REFUSED[line] in said
     assert not root.exists()
+
+
+def test_a_checkpoint_may_be_a_path_and_must_be_there() -> None:
+    config = configuration(["digits_lt"], {"ckpt_path": Path("nowhere.ckpt")})
+    with pytest.raises(UsageError, match=r"`--ckpt_path nowhere\.ckpt`: no such file"):
+        Experiment(config)
 
 
 def test_a_refused_argument_leaves_a_folder_as_it_was(tmp_path: Path) -> None:
