@@ -87,6 +87,5 @@ def heard_hangup() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
     seed_torch()
-    os.environ.pop(
-        "PL_GLOBAL_SEED", None
-    )  # that of a run of another test, which processes of tests do not have
+    # another test's run leaves its seed there, which the processes of tests do not have
+    os.environ.pop("PL_GLOBAL_SEED", None)

@@ -33,7 +33,6 @@ def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str, s
     return len(pyplot.get_fignums()), texts.getvalue(), errors.getvalue()
 
 
-@pytest.mark.slow
 def test_the_code_of_the_first_one_runs(tmp_path: Path) -> None:
     """Without a kernel, in seconds; the others take up to a minute, with a kernel."""
     ((pictures, texts, errors),) = run_processes(_run_cells, 1, NOTEBOOKS[0], tmp_path)
