@@ -13,8 +13,8 @@ import yaml
 
 from calibench.cli import configuration_of, main
 from calibench.runs import read_json, write_json
+from calibench.training.environment import command_line
 from calibench.training.experiment import Experiment
-from calibench.training.run_metrics import command_line
 from tests.run_folders import settings_of, write_predictions, write_run
 
 FOLDER, HOST, SECRET = "/home/ada-lovelace", "ada-lovelaces-laptop", "canary-of-the-environment"

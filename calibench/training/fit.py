@@ -48,10 +48,11 @@ from calibench.training.callbacks import (
     epoch_report,
 )
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
+from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.infer import save_collected
 from calibench.training.processes import deaths_reported, interruptible
-from calibench.training.run_metrics import environment, write_metrics
+from calibench.training.run_metrics import write_metrics
 from calibench.training.shapes import ShapeCheck
 
 # What `evaluated_checkpoint` minimises.

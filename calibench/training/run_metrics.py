@@ -1,23 +1,12 @@
-"""metrics.json and environment.json: what a run is, how it was made and what its logits say; and a run made of runs."""
+"""metrics.json: what the evaluation of a run's logits says, beside what the run is; and a run made of runs."""
 
-import platform
-import shlex
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any
 
 from calibench.evaluation.further_metrics import described
 from calibench.evaluation.settings import built, spelled_out
 from calibench.ground.files import text_of
-from calibench.ground.output import here
-from calibench.ground.version import __version__
 from calibench.runs import (
     FORMAT,
     Cell,
@@ -31,13 +20,7 @@ from calibench.runs import (
 )
 from calibench.runs.files import files_of
 from calibench.tables.shown import Report
-
-if TYPE_CHECKING:
-    from lightning.pytorch import Trainer
-
-_PACKAGES = (
-    "torch", "lightning", "torchmetrics", "torchvision", "numpy", "scikit-learn", "timm",
-)  # fmt: skip
+from calibench.training.environment import command_line
 
 
 def write_metrics(
@@ -112,68 +95,3 @@ def _environment(runs: Sequence[Run]) -> dict[str, Any]:
         "wall_seconds": sum(of.get("wall_seconds") or 0 for of in all_of),
         "peak_memory_mb": max(memory, default=None),
     }
-
-
-def environment(
-    trainer: "Trainer", *, wall_seconds: float, epoch_seconds: Sequence[float]
-) -> dict[str, object]:
-    """The content of environment.json of a finished run, which holds the median of the seconds of its epochs.
-
-    `wall_seconds` has of the time before a resume its epochs only.
-    """
-    device = trainer.strategy.root_device
-    versions = {"calibench": __version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions[package] = version(package)
-    return {
-        "versions": versions,
-        "platform": platform.platform(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "processor": _processor(),
-        "processes": trainer.world_size,
-        "threads": torch.get_num_threads(),
-        "command": command_line(),
-        "commit": _commit(),
-        "wall_seconds": round(wall_seconds, 3),
-        "seconds_per_epoch": round(median(epoch_seconds), 4) if epoch_seconds else None,
-        "peak_memory_mb": _peak_memory(device),
-    }
-
-
-def command_line() -> str:
-    """The command line, to be given again in the same folder: paths inside it are relative."""
-    program = Path(sys.argv[0])
-    called = ["python", "-m", program.parent.name] if program.stem == "__main__" else [program.name]
-    return shlex.join([*called, *map(here, sys.argv[1:])])
-
-
-def _processor() -> str:
-    """The processor's name, as far as the system says it."""
-    with suppress(OSError):  # Linux, where `platform` says the architecture only
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-        return next(names, "") or platform.machine()
-    return platform.processor() or platform.machine()
-
-
-def _peak_memory(device: torch.device) -> float:
-    if device.type == "cuda":
-        return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
-    import resource  # not on Windows
-
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
-
-
-def _commit() -> str | None:
-    """The commit of the working folder's repository, `-dirty` if it has changes; None without git."""
-    try:
-        done = subprocess.run(
-            ["git", "-c", "core.fsmonitor=false", "describe", "--always", "--dirty", "--abbrev=12"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None

@@ -22,9 +22,9 @@ from calibench.ground.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.statistics.number import Key
 from calibench.training import fit as training
+from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.module import NonFiniteLoss
-from calibench.training.run_metrics import environment
 
 QUICK = [
     "--config",
