@@ -14,10 +14,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.leaderboard.bold import NOISY, PROMISE, WELCH, apart_lines
+from calibench.ranking.bold import NOISY, PROMISE, WELCH, apart_lines
 from calibench.statistics import BestComparison, comparison_of_means
 from calibench.tables.grid import SCATTER
-from calibench.tables.titles import METRICS
+from calibench.tables.metric_titles import METRICS
 
 UNPAIRED = f"- bold: {PROMISE} (unpaired: from means and deviations)"
 _LINES = re.compile(

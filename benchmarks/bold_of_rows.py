@@ -14,10 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from calibench.leaderboard.bold import NOISY, WELCH, mark_best
-from calibench.leaderboard.columns import Column
-from calibench.leaderboard.formats import grid
-from calibench.leaderboard.table import Row, Table, Value
+from calibench.ranking.bold import NOISY, WELCH, mark_best
+from calibench.ranking.columns import Column
+from calibench.ranking.formats import grid
+from calibench.ranking.table import Row, Table, Value
 from calibench.statistics import Verdict, verdict_over_seeds
 from calibench.tables.text import markdown
 

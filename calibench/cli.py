@@ -9,41 +9,41 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from calibench.config import Config, configuration, read_arguments
-from calibench.ground.errors import ExpectedFailure, UsageError, near_matches, one_line
-from calibench.ground.output import loading, say, signs_of_life, wrapped
-from calibench.ground.verb import VerbParser
-from calibench.ground.version import __version__
-from calibench.training.keys import FAMILIES, KEYS_HELP
+from calibench.command_line.verb_parser import VerbParser
+from calibench.configuration.merging import Config, configuration, read_arguments
+from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
+from calibench.messages.printable_text import loading, say, signs_of_life, wrapped
+from calibench.messages.version import __version__
+from calibench.run_configuration.keys import FAMILIES, KEYS_HELP
 
 # The function that each verb is, in its module: its signature and docstring make the command line, and it returns the
 # exit code, or the words of another verb that does the work. Empty where keys of a configuration are the command line.
 VERBS = {
-    "new": "templates.command:new",
+    "new": "verbs.new:new",
     "fit": "",
-    "sweep": "sweep.command:sweep",
-    "data": "data.command:data",
-    "doctor": "doctor.options:examine",
-    "evaluate": "evaluation.options:evaluate",
-    "calibrate": "evaluation.calibrate_options:calibrate",
-    "export": "training.export_options:export",
-    "leaderboard": "leaderboard.command:rank",
-    "plot": "plots.command:plot",
-    "report": "report.command:report",
-    "list": "report.listing:list_names",
+    "sweep": "verbs.sweep:sweep",
+    "data": "verbs.data:data",
+    "doctor": "verbs.doctor:doctor",
+    "evaluate": "verbs.evaluate:evaluate",
+    "calibrate": "verbs.calibrate:calibrate",
+    "export": "verbs.export:export",
+    "leaderboard": "verbs.leaderboard:leaderboard",
+    "plot": "verbs.plot:plot",
+    "report": "verbs.report:report",
+    "list": "verbs.list:list_names",
     "validate": "",
     "test": "",
     "predict": "",
     "features": "analyses.command:frozen_features",
-    "posthoc": "analyses.posthoc.command:posthoc",
-    "store": "evaluation.store_command:store",
-    "verify": "evaluation.store_command:verify",
-    "ensemble": "analyses.ensemble:ensemble",
-    "reproduce": "report.reproduce.command:reproduce",
-    "methods": "report.methods.command:methods",
-    "plot all": "plots.command:plot_all",
-    "plot sweep": "plots.sweep_command:plot_sweep",
-    "plot learning-curves": "analyses.posthoc.learning_curves:plot_learning_curves",
+    "posthoc": "verbs.posthoc:posthoc",
+    "store": "verbs.store:store",
+    "verify": "verbs.store:verify",
+    "ensemble": "verbs.ensemble:ensemble",
+    "reproduce": "verbs.reproduce:reproduce",
+    "methods": "verbs.methods:methods",
+    "plot all": "verbs.plot:plot_all",
+    "plot sweep": "verbs.plot_sweep:plot_sweep",
+    "plot learning-curves": "calibrator_comparison.learning_curves:plot_learning_curves",
     "plot grad-cam": "analyses.command:plot_grad_cam",
     "audit": "analyses.command:audit",
     "plot loss-surface": "analyses.command:plot_loss_surface",
@@ -201,7 +201,7 @@ def _training(verb: str, arguments: list[str]) -> int:
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in others])
     _check(config, given.questions, others)
     with loading():
-        from calibench.ground.console import Terminal
+        from calibench.messages.terminal import Terminal
         from calibench.plots.trackers import keep_artefacts
         from calibench.training import infer
         from calibench.training.experiment import Experiment
@@ -218,13 +218,13 @@ def _training(verb: str, arguments: list[str]) -> int:
 
 def _check(config: Config, questions: Sequence[str], others: Sequence[str] = ()) -> None:
     """Refuse what is wrong before anything slow is imported; a question about a class needs no whole configuration."""
-    from calibench.training import mistakes
+    from calibench.run_configuration import checks
 
     if not any(question.startswith("--") and "help" in question for question in questions):
-        mistakes.check(config, others)
+        checks.check(config, others)
     for option, name in pairwise(questions):
         if option.endswith(".help") and not name.startswith("--"):
-            mistakes.check_name(option.removeprefix("--").removesuffix(".help"), name)
+            checks.check_name(option.removeprefix("--").removesuffix(".help"), name)
 
 
 def parser_of(verb: str) -> VerbParser:
@@ -297,7 +297,7 @@ def _warner() -> Callable[..., None]:
 
 def _verdict(error: BaseException) -> tuple[int, str | None]:
     """Exit code and one line for an error of the user or the machine; no line for an error of ours."""
-    from calibench.ground.processes import Terminated
+    from calibench.parallel.processes import Terminated
 
     text = one_line(error)
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))

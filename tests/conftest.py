@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 
-from calibench.ground.processes import warm_context
+from calibench.parallel.processes import warm_context
 from tests.seeds import seed_torch
 
 torch.set_num_threads(1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from calibench.config import available, merge_files
+from calibench.configuration.merging import available, merge_files
 from tests.seeds import seed_torch
 
 TESTS = Path(__file__).parent

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from calibench.metrics import LipschitzCalibrationError, SmoothCalibrationError
-from calibench.metrics.cells import ErrorOfCells
+from calibench.metrics.bins import ErrorOfCells
 from calibench.metrics.smoothing import SmoothError
 
 FEW = 9

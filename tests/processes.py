@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from calibench.ground.processes import keep_imports
+from calibench.parallel.processes import keep_imports
 from tests import warm
 
 

@@ -8,7 +8,7 @@ import pytest
 from jsonargparse import ArgumentParser
 
 from calibench.cli import configuration_of
-from calibench.config import available, load, read_yaml
+from calibench.configuration.merging import available, load, read_yaml
 from calibench.losses import CalibrationLoss
 from calibench.training import fit as training
 from calibench.training.callbacks import NaNGuard

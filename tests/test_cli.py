@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import FIRST, VERBS, configuration_of, main
-from calibench.report.listing import KINDS, listed
-from calibench.training.keys import KEYS_HELP
+from calibench.run_configuration.keys import KEYS_HELP
+from calibench.verbs.list import KINDS, listed
 from tests import warm
 from tests.run_folders import write_run
 from tests.waiting import wait_for
@@ -202,7 +202,7 @@ def test_a_typo_in_a_yaml_is_one_line(
 
 
 def test_debug_shows_the_traceback() -> None:
-    from calibench.ground.errors import UsageError
+    from calibench.messages.errors import UsageError
 
     with pytest.raises(UsageError):
         main(["fit", "--config", "nowhere", "--debug"])

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
-from calibench.leaderboard.columns import COSTS, Column
-from calibench.leaderboard.table import Value
+from calibench.ranking.columns import COSTS, Column
+from calibench.ranking.table import Value
 from calibench.statistics import Verdict, comparison_with_best, verdict_over_seeds
-from calibench.tables.titles import initials
+from calibench.tables.metric_titles import initials
 from tests.committed import agree
 
 pytestmark = pytest.mark.committed

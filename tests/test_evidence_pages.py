@@ -15,7 +15,7 @@ from scipy.stats import ttest_1samp
 
 from calibench.statistics import comparison_with_best
 from calibench.statistics.data_sets import sign_flip_p
-from calibench.sweep.suites import load_suite
+from calibench.sweeps.suites import load_suite
 from tests.committed import agree
 
 pytestmark = pytest.mark.committed

@@ -17,7 +17,7 @@ import yaml
 from calibench.calibrators import StructuredMatrixScaling, TemperatureScaling
 from calibench.calibrators.cross_validated import candidates
 from calibench.cli import main
-from calibench.config import read_yaml
+from calibench.configuration.merging import read_yaml
 from calibench.runs import Run, with_present_calibrators
 from tests.test_evidence_pages import LESS_CONFIDENT
 

@@ -11,11 +11,11 @@ import pytest
 
 from calibench.cli import VERBS
 from calibench.evaluation import whole_set
-from calibench.ground.family import Family
 from calibench.metrics import PANEL, TABLE, collection
 from calibench.plots.kinds import KINDS, LINES
-from calibench.tables.titles import METRICS
-from calibench.training.keys import FAMILIES
+from calibench.plugins.registries import Family
+from calibench.run_configuration.keys import FAMILIES
+from calibench.tables.metric_titles import METRICS
 
 each_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
 

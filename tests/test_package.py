@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from calibench import __version__
-from calibench.config import available
-from calibench.ground.errors import DISTRIBUTION, pip_install
+from calibench.configuration.merging import available
+from calibench.messages.errors import DISTRIBUTION, pip_install
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -44,9 +44,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 OUTSIDE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from calibench import config
-for name, path in config.available().items():
-    print(name, config.load(name) != {}, path.is_relative_to(sys.argv[1]))
+from calibench.configuration import merging
+for name, path in merging.available().items():
+    print(name, merging.load(name) != {}, path.is_relative_to(sys.argv[1]))
 """
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of, parser_of
-from calibench.ground.family import load_plugins
-from calibench.report.listing import listed
+from calibench.plugins.registries import load_plugins
 from calibench.training.experiment import Experiment
+from calibench.verbs.list import listed
 from tests import warm
 
 SOURCE = """
@@ -87,7 +87,7 @@ def test_a_broken_plug_in_is_a_warning(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_what_is_no_calibration_loss_is_refused() -> None:
-    from calibench.ground.errors import UsageError
+    from calibench.messages.errors import UsageError
 
     with pytest.raises(UsageError, match=r"model\.loss"):
         Experiment(
@@ -102,13 +102,13 @@ def test_list_names_plugins(package: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from calibench.plots import command
+    from calibench.verbs import plot
 
     (package / "throwaway" / "pictures.py").write_text("def mine(request): ...\n")
     points = package / "throwaway-1.0.dist-info" / "entry_points.txt"
     points.write_text("[calibench.plots]\nmine = throwaway.pictures:mine\n")
     monkeypatch.syspath_prepend(str(package))
-    monkeypatch.setattr(command, "KINDS", dict(command.KINDS))
+    monkeypatch.setattr(plot, "KINDS", dict(plot.KINDS))
     with pytest.raises(FileNotFoundError, match="no folder nowhere"):
         parser_of("plot").run(["mine", "nowhere", "-o", "x.png"])
     assert listed("plots")["mine"] == "plug-in throwaway.pictures:mine"

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from calibench.cli import main
-from calibench.leaderboard import leaderboard
-from calibench.sweep.suites import load_suite
+from calibench.ranking import rank_results
+from calibench.sweeps.suites import load_suite
 from tests import warm
 from tests.committed import agree
 from tests.docs.pages import WRITTEN, blocks, code
@@ -63,7 +63,7 @@ def test_what_the_doctor_answers(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.committed
 @pytest.mark.usefixtures("elsewhere")
 def test_the_answer_that_leads_a_table() -> None:
-    (table,) = leaderboard("store/digits_lt").tables
+    (table,) = rank_results("store/digits_lt").tables
     for page in FACES:
         (line,) = re.findall(r"^> (best on .*)$", page.read_text(), re.MULTILINE)
         agree(str(table.answer), line)

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from calibench.data import streamed
+from calibench.data import disk_loader
 from tests.data import fakes
 
 FOLDER = Path(__file__).parent.parent / "benchmarks" / "speed"
@@ -63,7 +63,7 @@ def test_what_a_step_costs(
 def test_what_streamed_images_cost_and_processes_read(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamed, "world", streamed.world)  # which the script changes
+    monkeypatch.setattr(disk_loader, "world", disk_loader.world)  # which the script changes
     script("streaming").main(["--images", "20", "--repeats", "1"])
     rate, read = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"\d+ images/s, torchvision \d+: [\d.]+ times", rate)

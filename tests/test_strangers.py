@@ -20,9 +20,9 @@ from calibench.cli import configuration_of, main
 from calibench.data import DataError
 from calibench.data.cache import cached_by_key
 from calibench.data.images.sets import read_pickle
-from calibench.evaluation.settings import built, fitted_from, spelled_out
-from calibench.ground.console import Terminal
-from calibench.ground.errors import UsageError
+from calibench.evaluation.serialization import built, fitted_from, spelled_out
+from calibench.messages.errors import UsageError
+from calibench.messages.terminal import Terminal
 from calibench.runs import Run, write_json
 from calibench.training.fit import fit
 from tests.evaluation.examples import saved

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.config import benchmarks_folder
+from calibench.configuration.merging import benchmarks_folder
 from tests.examples import sampled
 
 READING = ("evaluate", "leaderboard")
@@ -23,7 +23,7 @@ class Blocked(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Blocked())
 from calibench.cli import main
-from calibench.metrics.cells import ErrorOfCells
+from calibench.metrics.bins import ErrorOfCells
 from calibench.metrics.smoothing import SmoothError
 
 ErrorOfCells.draws = SmoothError.draws = 9  # tests.few_draws needs what is blocked

@@ -50,7 +50,7 @@ def test_a_tag_is_built_and_checked_before_it_is_published() -> None:
     assert any(".ci/run" in step for step in steps)
     assert any("twine check --strict" in step for step in steps)
     (pattern,) = re.findall(r"sed -nE 's/(.*)/\\1/p'", compared)
-    source = (ROOT / "calibench" / "ground" / "version.py").read_text()
+    source = (ROOT / "calibench" / "messages" / "version.py").read_text()
     assert re.findall(pattern, source, re.MULTILINE) == [__version__]
     assert re.search(rf"^version: {__version__}$", (ROOT / "CITATION.cff").read_text(), re.M)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, NamedTuple
 
-from calibench.ground.processes import keep_imports, warm_context
+from calibench.parallel.processes import keep_imports, warm_context
 from tests.waiting import patience
 
 

@@ -18,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import calibench
 from calibench import data
 from calibench.cli import configuration_of
-from calibench.sweep.suites import parse_seeds
+from calibench.sweeps.suites import parse_seeds
 
 TEMPERED = "TemperatureScaling"
 COLUMNS = (

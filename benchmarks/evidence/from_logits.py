@@ -24,8 +24,8 @@ from calibench import calibrators
 from calibench.analyses.arguments import finished_runs
 from calibench.evaluation import Evaluation
 from calibench.evaluation.evaluation import Extent
-from calibench.ground.bar import with_progress
-from calibench.ground.threads import one_thread
+from calibench.messages.progress import with_progress
+from calibench.parallel.threads import one_thread
 from calibench.predictions.files import Reader
 from calibench.runs import Run, read_json
 from calibench.statistics.number import RAW

@@ -19,7 +19,7 @@ import tidy
 from calibench.analyses.arguments import finished_runs
 from calibench.analyses.gradient_norm import gradient_norms, summary
 from calibench.runs import Run
-from calibench.training.trained import trained_network
+from calibench.training.export import trained_network
 
 
 def rows(run: Run) -> Iterator[list[Any]]:

@@ -24,17 +24,17 @@ import tuned
 import validated
 import yaml
 
-from calibench.analyses.posthoc.summary import (
+from calibench.calibrator_comparison.summary import (
     TS,
     BenchmarkSummary,
     curves,
     frame,
     summarised,
 )
-from calibench.leaderboard.comparison import EFFECTS
+from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds.aggregates import draw_critical_difference
-from calibench.plots.picture import Picture
 from calibench.plots.style import panel
+from calibench.ranking.comparison import EFFECTS
 from calibench.statistics.data_sets import (
     UNKNOWN,
     RankComparison,
@@ -45,7 +45,7 @@ from calibench.statistics.data_sets import (
 )
 from calibench.statistics.number import RAW
 from calibench.statistics.pairs import Runs, beats
-from calibench.sweep.suites import load_suite
+from calibench.sweeps.suites import load_suite
 from calibench.tables.text import markdown
 
 BENCHMARKS = Path(__file__).parent.parent

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from calibench.ground.bar import with_progress
+from calibench.messages.progress import with_progress
 from calibench.runs import Predictions, Run, run_folders
 
 ARCHIVE = Path(__file__).parent.parent / "results" / "runs.tar.xz"

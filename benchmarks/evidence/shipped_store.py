@@ -16,9 +16,8 @@ import tempfile
 from pathlib import Path
 
 from calibench import store
-from calibench.evaluation.settings import built, spelled_out
-from calibench.evaluation.store_command import told
-from calibench.ground.bar import with_progress
+from calibench.evaluation.serialization import built, spelled_out
+from calibench.messages.progress import with_progress
 from calibench.runs import (
     Predictions,
     Run,
@@ -34,6 +33,7 @@ from calibench.store import Entry
 from calibench.store.entry import entry_digest
 from calibench.store.index import rebuild_index
 from calibench.store.packing import rounded
+from calibench.verbs.store import told
 
 
 def round_and_score(source: Path, folder: Path) -> None:

@@ -28,9 +28,9 @@ from calibench.analyses.arguments import finished_runs
 from calibench.calibrators import CrossValidatedCalibration
 from calibench.evaluation import Evaluation
 from calibench.evaluation.evaluation import Extent
-from calibench.ground.bar import with_progress
-from calibench.ground.output import FileRow
-from calibench.ground.threads import one_thread
+from calibench.messages.printable_text import FileRow
+from calibench.messages.progress import with_progress
+from calibench.parallel.threads import one_thread
 from calibench.runs import Run, read_json
 from calibench.statistics import comparison_with_best
 from calibench.tables.grid import SCATTER

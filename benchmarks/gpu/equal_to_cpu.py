@@ -35,7 +35,7 @@ from sitting import Sitting, parser, quiet, read
 from torch import Tensor
 
 from calibench import backbones, calibrators, losses, metrics
-from calibench.ground.distributed import gather_batch
+from calibench.tensors.distributed import gather_batch
 
 K, ROWS = 10, 4000
 BOUNDS = {"loss": 1e-9, "metric": 1e-6, "calibrator": 1e-5, "network": 1e-6, "processes": 1e-9}

@@ -41,7 +41,7 @@ from calibench.calibrators import (
 )
 from calibench.calibrators.cross_validated import candidates, nll, refitted, unwarned
 from calibench.calibrators.names import unique_names
-from calibench.doctor.choice import number_of_folds
+from calibench.diagnosis.nested_cv import number_of_folds
 from calibench.predictions.files import Reader
 from calibench.statistics.number import RAW
 

@@ -17,7 +17,7 @@ from calibench.backbones import DenseNet121
 from calibench.data.batch import Examples
 from calibench.data.images.augment import Normalize
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD
-from calibench.data.resident import ResidentLoader
+from calibench.data.in_memory_loader import ResidentLoader
 from calibench.data.task import Multilabel
 from calibench.losses import CrossEntropyLoss
 from calibench.training.module import ClassificationModule

@@ -34,7 +34,7 @@ from torch import Tensor
 from training import instructions
 
 from calibench.cli import configuration_of
-from calibench.ground.processes import cores
+from calibench.parallel.processes import cores
 from calibench.runs import read_json
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit

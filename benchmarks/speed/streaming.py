@@ -24,10 +24,10 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
-from calibench.data import ImageFolderDataModule, streamed
+from calibench.data import ImageFolderDataModule, disk_loader
 from calibench.data.images.augment import RandomResizedCrop
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD
-from calibench.ground.processes import cores
+from calibench.parallel.processes import cores
 
 BATCH = 64
 
@@ -96,9 +96,9 @@ def reads_over_uses(processes: int) -> tuple[int, int]:
     """Examples that all of so many processes read in an epoch, and those that they use."""
     dataset, used = Counting(), 0
     for rank in range(processes):
-        streamed.world = lambda rank=rank: (processes, rank)  # type: ignore[misc]
+        disk_loader.world = lambda rank=rank: (processes, rank)  # type: ignore[misc]
         source = DataLoader(dataset, BATCH, shuffle=True)
-        loader = streamed.StreamedLoader(source, "train", seed=1, device="cpu")
+        loader = disk_loader.StreamedLoader(source, "train", seed=1, device="cpu")
         used += sum(len(batch.target) for batch in loader)
     return dataset.read, used
 

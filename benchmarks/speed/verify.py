@@ -18,8 +18,8 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from calibench.evaluation.store_command import verify
-from calibench.store.finding import entries, results_folder
+from calibench.store.lookup import entries, results_folder
+from calibench.verbs.store import verify
 
 
 def copied(folder: Path, copies: int, number: int) -> float:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from calibench.config import Config, available, load, read_yaml
-from calibench.ground.arguments import ends_in, integer_from, non_negative, positive
-from calibench.ground.errors import UsageError
-from calibench.ground.output import FileRow
-from calibench.ground.verb import Count, Option
+from calibench.command_line.verb_parser import Count, Option
+from calibench.configuration.merging import Config, available, load, read_yaml
 from calibench.losses import LOSSES
+from calibench.messages.checks import ends_in, integer_from, non_negative, positive
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import FileRow
 from calibench.plots.style import FORMATS, Figure
 from calibench.runs import Run, run_folders
 
@@ -170,7 +170,7 @@ NumbersFile = Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".csv", *F
 
 def write(file: Path | None, numbers: Sequence[FileRow], draw: Callable[[], Figure]) -> None:
     """Write numbers, and a picture of them if the file's name is of one."""
-    from calibench.plots.picture import Picture
+    from calibench.plots.figure_with_numbers import Picture
     from calibench.runs import write_output
     from calibench.tables.text import rows_csv
 

@@ -11,10 +11,10 @@ from sklearn.datasets import make_moons
 from torch import Tensor, nn
 
 from calibench.analyses.arguments import Training, write
-from calibench.analyses.audit.checks import Subject
-from calibench.config import Config
-from calibench.ground.bar import with_progress
+from calibench.configuration.merging import Config
+from calibench.loss_audit.checks import Subject
 from calibench.losses import CalibrationLoss
+from calibench.messages.progress import with_progress
 from calibench.metrics.binned import calibration_error
 from calibench.plots.style import Figure, panels, tidied
 from calibench.statistics import mean_std

@@ -17,13 +17,13 @@ from calibench.analyses.arguments import (
     finished_runs,
     whole_numbers,
 )
-from calibench.config import configuration, read_arguments
-from calibench.ground.arguments import ends_in, positive
-from calibench.ground.errors import UsageError
-from calibench.ground.output import loading, say
-from calibench.ground.verb import Count, Option, VerbParser
+from calibench.command_line.verb_parser import Count, Option, VerbParser
+from calibench.configuration.merging import configuration, read_arguments
+from calibench.messages.checks import ends_in, positive
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import loading, say
 from calibench.plots.style import PictureFile, check_kept
-from calibench.training.mistakes import check
+from calibench.run_configuration.checks import check
 
 LOSSES = ("CrossEntropyLoss", "FocalLoss:gamma=10", "FocalCalibrationLoss:gamma=10,weight=1.5")
 
@@ -323,5 +323,5 @@ def audit(
     """
     blocks = blocks_of(losses, argument)
     with loading():
-        from calibench.analyses.audit.page import study
+        from calibench.loss_audit.page import study
     return study(blocks, output)

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from calibench.analyses.arguments import labels_of, write
 from calibench.data import Batch
-from calibench.ground.arrays import Floats, Integers
-from calibench.ground.bar import with_progress
-from calibench.ground.errors import UsageError
-from calibench.ground.names import MULTILABEL
-from calibench.ground.output import FileRow, say
+from calibench.files.set_names import MULTILABEL
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import FileRow, say
+from calibench.messages.progress import with_progress
 from calibench.plots.style import PALETTE, Figure, color, legend_below, marker, panels, tidied
 from calibench.runs import Run
-from calibench.training.trained import trained_network
+from calibench.tensors.arrays import Floats, Integers
+from calibench.training.export import trained_network
 
 
 class LastLayerOutputs(NamedTuple):

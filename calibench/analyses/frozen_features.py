@@ -13,15 +13,15 @@ from numpy.lib.format import open_memmap
 from torch import nn
 
 from calibench.analyses.features import outputs_of
-from calibench.config import Config
+from calibench.configuration.merging import Config
 from calibench.data import ClassificationDataModule, Splits
 from calibench.data.features import NOTES, digest_of
-from calibench.ground.bar import with_progress
-from calibench.ground.errors import UsageError, one_line
-from calibench.ground.names import MULTICLASS
+from calibench.files.set_names import MULTICLASS
+from calibench.messages.errors import UsageError, one_line
+from calibench.messages.progress import with_progress
 from calibench.runs import Run, json_bytes
 from calibench.training.experiment import Experiment
-from calibench.training.trained import trained_network
+from calibench.training.export import trained_network
 
 _SEEN = "features of the training examples are of a network that was trained on them"
 

@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from calibench.analyses.arguments import MapChoice, labels_of
 from calibench.data import ClassificationDataModule
 from calibench.data.images.decode import fitted
-from calibench.ground.arrays import Floats
-from calibench.ground.bar import with_progress
-from calibench.ground.errors import UsageError, near_matches
-from calibench.ground.output import FileRow, say
-from calibench.plots.picture import Picture
+from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.printable_text import FileRow, say
+from calibench.messages.progress import with_progress
+from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.style import PALETTE, Axes, Figure, panels, tidied
 from calibench.runs import Run
 from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
-from calibench.training.trained import Trained, trained_network
+from calibench.tensors.arrays import Floats
+from calibench.training.export import Trained, trained_network
 
 AUTO = "auto"
 Heat = npt.NDArray[np.float32]

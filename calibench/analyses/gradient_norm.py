@@ -18,16 +18,16 @@ from torch import Tensor, nn
 from calibench.analyses.arguments import labels_of, write
 from calibench.analyses.features import outputs_of
 from calibench.data import Batch
-from calibench.ground.bar import with_progress
-from calibench.ground.binning import equal_width_bin
-from calibench.ground.errors import UsageError
-from calibench.ground.names import MULTILABEL
-from calibench.ground.output import FileRow
+from calibench.files.set_names import MULTILABEL
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import FileRow
+from calibench.messages.progress import with_progress
 from calibench.plots.style import Axes, Figure, legend_below, logarithmic, look, panels, tidied
 from calibench.runs import Run
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.terminal import show
-from calibench.training.trained import trained_network
+from calibench.tensors.binning import equal_width_bin
+from calibench.training.export import trained_network
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 

@@ -14,15 +14,15 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from calibench.analyses.audit.checks import Subject
-from calibench.config import Config
-from calibench.ground.arrays import Floats
-from calibench.ground.bar import with_progress
-from calibench.ground.output import FileRow
-from calibench.plots.picture import Picture
+from calibench.configuration.merging import Config
+from calibench.loss_audit.checks import Subject
+from calibench.messages.printable_text import FileRow
+from calibench.messages.progress import with_progress
+from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.style import GREY, Axes, Figure, color, legend_below, look, panels, tidied
 from calibench.tables.grid import HOLE, Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
+from calibench.tensors.arrays import Floats
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from calibench.analyses.arguments import write
 from calibench.data.gaussians import SyntheticGaussiansDataModule
-from calibench.ground.bar import with_progress
 from calibench.losses.gradient_reweighting import vector_form
+from calibench.messages.progress import with_progress
 from calibench.plots.kinds.calibrators import draw_bars
 from calibench.plots.style import Figure, legend_below, panel
 from calibench.statistics import mean_std

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.ground.family import Family
-from calibench.ground.lazily import lazy
+from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.registries import Family
 
 if TYPE_CHECKING:
     from calibench.backbones.base import Backbone as Backbone

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from torch import Tensor, nn
 
-from calibench.ground.imports import parameters_of
-from calibench.ground.tensors import TokenInputs
+from calibench.plugins.import_paths import parameters_of
+from calibench.tensors.scores import TokenInputs
 
 _DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.ground.errors import errors_as
+from calibench.messages.errors import errors_as
 
 
 class CIFARDenseNet121(Backbone):

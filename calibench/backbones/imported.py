@@ -6,9 +6,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.ground.errors import UsageError
-from calibench.ground.hub import one_line_of
-from calibench.ground.imports import accepts, check_arguments, imported, parameters_of
+from calibench.files.hub import one_line_of
+from calibench.messages.errors import UsageError
+from calibench.plugins.import_paths import accepts, check_arguments, imported, parameters_of
 
 
 class ImportedBackbone(Backbone):

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.ground.errors import UsageError, near_matches, pip_install
-from calibench.ground.hub import one_line_of, without_retries
-from calibench.ground.tensors import TokenInputs
+from calibench.files.hub import one_line_of, without_retries
+from calibench.messages.errors import UsageError, near_matches, pip_install
+from calibench.tensors.scores import TokenInputs
 
 
 class HuggingFaceBackbone(Backbone):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.ground.arguments import positive_integer
+from calibench.messages.checks import positive_integer
 
 
 class MLP(Backbone):

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.ground.arguments import positive_integer
-from calibench.ground.errors import UsageError
+from calibench.messages.checks import positive_integer
+from calibench.messages.errors import UsageError
 
 _IMAGES = 5_000  # as many as the whitening is estimated from
 _LEAST_SIDE = 9  # three halvings of what the 2x2 convolution leaves

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from calibench.backbones import BACKBONES
-from calibench.ground.errors import UsageError, near_matches
-from calibench.ground.family import plugin_lines
+from calibench.messages.errors import UsageError, near_matches
+from calibench.plugins.registries import plugin_lines
 
 _OF_IMAGES = ("timm", "torchvision")
 _LIBRARIES = (*_OF_IMAGES, "hf")

@@ -5,9 +5,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.ground.arguments import unit_interval
-from calibench.ground.errors import UsageError
-from calibench.ground.tensors import TokenInputs
+from calibench.messages.checks import unit_interval
+from calibench.messages.errors import UsageError
+from calibench.tensors.scores import TokenInputs
 
 
 class GlobalPoolingCNN(Backbone):

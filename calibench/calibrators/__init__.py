@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from calibench.ground.family import Family, initials
-from calibench.ground.lazily import lazy
+from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.registries import Family, initials
 
 if TYPE_CHECKING:
     from calibench.calibrators.adaptive_temperature import (

@@ -25,8 +25,8 @@ from calibench.calibrators.temperature import (
     prior_weight,
     raw_confidence,
 )
-from calibench.ground.arguments import integer_from, one_of, positive, positive_integer
-from calibench.ground.arrays import Floats, Integers
+from calibench.messages.checks import integer_from, one_of, positive, positive_integer
+from calibench.tensors.arrays import Floats, Integers
 
 # The gap from which a step has its full size, and the smallest share of it.
 FULL_GAP, SMALLEST_SHARE = 0.1, 0.1

@@ -16,7 +16,7 @@ from calibench.calibrators.temperature import (
     nll_temperature,
     prior_weight,
 )
-from calibench.ground.arguments import non_negative, one_of, positive_integer
+from calibench.messages.checks import non_negative, one_of, positive_integer
 
 # With a handful of examples for each class a set is separable: vector scaling then has no finite optimum, and
 # further iterations only over-fit. On 14 real sets it converges in 12 to 87.

@@ -9,8 +9,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from calibench.ground.arrays import Array, as_array, taking_any_arrays
-from calibench.ground.tensors import (
+from calibench.tensors.arrays import Array, as_array, taking_any_arrays
+from calibench.tensors.scores import (
     TakesSavedShapes,
     are_probabilities,
     at_least_float32,

@@ -24,7 +24,7 @@ from calibench.calibrators.ensemble import EnsembleTemperatureScaling
 from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
 from calibench.calibrators.one_vs_rest import log_normalised
 from calibench.calibrators.temperature import TemperatureScaling, TemperatureWithMixture
-from calibench.ground.arguments import integer_from
+from calibench.messages.checks import integer_from
 
 
 def stratified_folds(target: Tensor, folds: int) -> Tensor:

@@ -18,8 +18,8 @@ from calibench.calibrators.temperature import (
     nll_temperature,
     prior_weight,
 )
-from calibench.ground.arguments import one_of
-from calibench.ground.arrays import Floats
+from calibench.messages.checks import one_of
+from calibench.tensors.arrays import Floats
 
 # Probabilities of targets are not let below, so that the gradient, a mean of their quotients, does not overflow.
 LOWEST = 1e-290

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from calibench import calibrators
 from calibench.calibrators.base import Calibrator
-from calibench.ground.arrays import Floats
+from calibench.tensors.arrays import Floats
 
 _LEAST = 1e-12  # what a probability of exactly 0 counts as
 

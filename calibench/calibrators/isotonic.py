@@ -17,8 +17,8 @@ from calibench.calibrators.one_vs_rest import (
     smoothed,
 )
 from calibench.calibrators.top_label import ConfidenceMap
-from calibench.ground.arguments import non_negative, positive
-from calibench.ground.arrays import Floats
+from calibench.messages.checks import non_negative, positive
+from calibench.tensors.arrays import Floats
 
 
 def fit_isotonic(score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:

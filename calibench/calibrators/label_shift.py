@@ -12,8 +12,8 @@ from calibench.calibrators.affine import VECTOR_ITERATIONS
 from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.likelihood import diagonal_nll, lbfgs_minimum
 from calibench.calibrators.temperature import in_blocks, nll_temperature, prior_weight
-from calibench.ground.arguments import one_of
-from calibench.ground.arrays import taking_any_arrays
+from calibench.messages.checks import one_of
+from calibench.tensors.arrays import taking_any_arrays
 
 EM_ITERATIONS = 2_000
 EM_TOLERANCE = 1e-9

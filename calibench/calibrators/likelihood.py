@@ -16,7 +16,7 @@ from torch import Tensor
 
 from calibench.calibrators.base import warn_unless_converged
 from calibench.calibrators.temperature import in_blocks
-from calibench.ground.arrays import Floats
+from calibench.tensors.arrays import Floats
 
 NEWTON_ITERATIONS = 500  # a finite optimum took 40 at most
 STAGE = 10  # Newton iterations between two preconditioners

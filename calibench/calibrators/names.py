@@ -11,12 +11,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from calibench.calibrators import CALIBRATORS
-from calibench.ground.arguments import positive_integer
-from calibench.ground.errors import UsageError
-from calibench.ground.imports import loaded_class
-from calibench.ground.lazily import load
-from calibench.ground.processes import cores
-from calibench.ground.verb import Option
+from calibench.command_line.verb_parser import Option
+from calibench.messages.checks import positive_integer
+from calibench.messages.errors import UsageError
+from calibench.parallel.processes import cores
+from calibench.plugins.import_paths import loaded_class
+from calibench.plugins.lazy_imports import load
 
 if TYPE_CHECKING:
     from calibench.calibrators import Calibrator

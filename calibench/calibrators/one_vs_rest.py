@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
-from calibench.ground.arguments import non_negative, one_of, positive_integer
-from calibench.ground.arrays import Floats, Integers
-from calibench.ground.binning import equal_mass_ends, equal_width_edges
+from calibench.messages.checks import non_negative, one_of, positive_integer
+from calibench.tensors.arrays import Floats, Integers
+from calibench.tensors.binning import equal_mass_ends, equal_width_edges
 
 
 def padded(rows: list[Tensor], fill: float | None = None, minimum: int = 0) -> Tensor:

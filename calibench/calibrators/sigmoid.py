@@ -10,7 +10,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.one_vs_rest import log_complement
-from calibench.ground.arguments import one_of
+from calibench.messages.checks import one_of
 
 # Weight of the squared coefficients beside the mean loss: it changes no finite optimum beyond rounding, and gives one
 # to classes that are separable.

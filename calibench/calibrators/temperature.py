@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator, warn_unless_converged
-from calibench.ground.arguments import one_of, positive_integer
-from calibench.ground.arrays import Floats
-from calibench.ground.binning import equal_width_bin, equal_width_bin_of_array
+from calibench.messages.checks import one_of, positive_integer
+from calibench.tensors.arrays import Floats
+from calibench.tensors.binning import equal_width_bin, equal_width_bin_of_array
 
 BOUNDS = MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
 PRIOR_DEVIATION = 0.5  # of ln T, about 0

@@ -10,7 +10,7 @@ from torch import Tensor
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.one_vs_rest import interpolate, smoothed, with_top
 from calibench.calibrators.temperature import is_correct, raw_confidence
-from calibench.ground.arguments import integer_from, non_negative, one_of
+from calibench.messages.checks import integer_from, non_negative, one_of
 
 
 class ConfidenceMap(Calibrator):

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from calibench.data.source import read_table
-from calibench.ground.family import Family
-from calibench.ground.lazily import lazy
+from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.registries import Family
 
 if TYPE_CHECKING:
     from calibench.data.base import ClassificationDataModule as ClassificationDataModule
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from calibench.data.batch import Examples as Examples
     from calibench.data.batch import Posterior as Posterior
     from calibench.data.batch import Splits as Splits
-    from calibench.data.resident import ResidentLoader as ResidentLoader
-    from calibench.data.resident import ShuffledLoader as ShuffledLoader
-    from calibench.data.resident import run_seed as run_seed
+    from calibench.data.in_memory_loader import ResidentLoader as ResidentLoader
+    from calibench.data.in_memory_loader import ShuffledLoader as ShuffledLoader
+    from calibench.data.in_memory_loader import run_seed as run_seed
     from calibench.data.source import DataError as DataError
     from calibench.data.text.base import TextDataModule as TextDataModule
 

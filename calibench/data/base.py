@@ -10,11 +10,9 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
-from calibench.config import Seed
+from calibench.configuration.merging import Seed
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
-from calibench.data.label_noise import LabelNoise
-from calibench.data.mixing import Augmentation, Mixing
-from calibench.data.resident import (
+from calibench.data.in_memory_loader import (
     Decode,
     ResidentLoader,
     ShuffledLoader,
@@ -23,13 +21,15 @@ from calibench.data.resident import (
     number_of,
     run_seed,
 )
+from calibench.data.label_noise import LabelNoise
+from calibench.data.mixing import Augmentation, Mixing
 from calibench.data.source import DataError
 from calibench.data.splits import fingerprint, stratified_fraction
 from calibench.data.task import Task
-from calibench.ground.arguments import integer_from, positive_integer
-from calibench.ground.errors import UsageError, errors_as
-from calibench.ground.names import sets_named
-from calibench.ground.tensors import TokenInputs
+from calibench.files.set_names import sets_named
+from calibench.messages.checks import integer_from, positive_integer
+from calibench.messages.errors import UsageError, errors_as
+from calibench.tensors.scores import TokenInputs
 
 
 class ClassificationDataModule(LightningDataModule, ABC):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibench.ground.files import atomic_file
+from calibench.files.atomic_files import atomic_file
 
 Arrays = Mapping[str, np.ndarray]
 

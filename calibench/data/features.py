@@ -19,7 +19,7 @@ from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.source import DataError
 from calibench.data.splits import fingerprint
-from calibench.ground.errors import errors_as
+from calibench.messages.errors import errors_as
 
 NOTES = "features.json"
 

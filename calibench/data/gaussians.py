@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
-from calibench.ground.arguments import integer_from
+from calibench.messages.checks import integer_from
 
 
 class SyntheticGaussiansDataModule(ClassificationDataModule):

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import unit_interval
+from calibench.messages.checks import unit_interval
 
 
 class LabelNoise(ABC):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.data.batch import Batch
-from calibench.ground.arguments import positive, unit_interval
+from calibench.messages.checks import positive, unit_interval
 
 Crop = Callable[[Any, int], Any]
 """An image of Pillow's to the part of it that a network is given, a square of so many pixels."""

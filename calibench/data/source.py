@@ -11,9 +11,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from calibench.config import data_root, read_yaml
-from calibench.ground.errors import ExpectedFailure, in_one_line, one_line
-from calibench.ground.hub import forbidden
+from calibench.configuration.merging import data_root, read_yaml
+from calibench.files.hub import forbidden
+from calibench.messages.errors import ExpectedFailure, in_one_line, one_line
 
 Checksum = Literal["strict", "warn", "off"]
 

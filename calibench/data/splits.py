@@ -10,9 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.config import Seed, long_tail_seed
+from calibench.configuration.merging import Seed, long_tail_seed
 from calibench.data.batch import Examples
-from calibench.data.resident import number_of
+from calibench.data.in_memory_loader import number_of
 from calibench.data.source import DataError
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from calibench.ground.names import CLASSES, MULTICLASS, MULTILABEL
+from calibench.files.set_names import CLASSES, MULTICLASS, MULTILABEL
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss, two_class_rows
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from calibench.data.source import DataError, left_out, made_up
-from calibench.ground.errors import errors_as, near_matches, of_rows
-from calibench.ground.table_file import EXPECTED, KINDS, TableFile, kind_of, open_table
+from calibench.files.tables import EXPECTED, KINDS, TableFile, kind_of, open_table
+from calibench.messages.errors import errors_as, near_matches, of_rows
 
 
 def opened(path: Path, expected: str, **options: Any) -> TableFile:

@@ -2,20 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.ground.lazily import lazy
+from calibench.plugins.lazy_imports import lazy
 
 if TYPE_CHECKING:
+    from calibench.evaluation.calibrator_fits import fit_calibrator as fit_calibrator
+    from calibench.evaluation.calibrator_fits import log_probabilities as log_probabilities
     from calibench.evaluation.ensemble import deep_ensemble as deep_ensemble
     from calibench.evaluation.evaluation import Evaluation as Evaluation
     from calibench.evaluation.evaluation import default_calibrators as default_calibrators
-    from calibench.evaluation.fitting import fit_calibrator as fit_calibrator
-    from calibench.evaluation.fitting import log_probabilities as log_probabilities
     from calibench.evaluation.scoring import OOD_SCORES as OOD_SCORES
     from calibench.evaluation.scoring import evaluate as evaluate
     from calibench.evaluation.scoring import evaluate_ood as evaluate_ood
     from calibench.evaluation.scoring import temperature_gap as temperature_gap
     from calibench.evaluation.scoring import update_metrics as update_metrics
-    from calibench.tables.shown import Report as Report
+    from calibench.tables.evaluation_report import Report as Report
 
 
 lazy(__name__)

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import ONE_PER_CORE, Calibrators, Jobs, listed_calibrators
-from calibench.ground.arguments import integer_from, numbers_of_bins
-from calibench.ground.errors import UsageError
+from calibench.messages.checks import integer_from, numbers_of_bins
+from calibench.messages.errors import UsageError
 from calibench.metrics import METRIC_CLASSES
 from calibench.predictions.files import Reader
-from calibench.predictions.sets import Sets
+from calibench.predictions.inputs import Sets
 
 
 def _priors(name: str, given: Any) -> Any:

@@ -12,21 +12,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.evaluation.crossfit import REFITTED
+from calibench.evaluation.cross_fitting import REFITTED
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import OOD_SCORES, uncertainty
-from calibench.ground.arrays import Floats
-from calibench.ground.threads import one_thread
-from calibench.metrics.cells import ErrorOfCells
+from calibench.metrics.bins import ErrorOfCells
+from calibench.metrics.calibration_errors import errors
 from calibench.metrics.detection import resampled_auroc
-from calibench.metrics.formulas import errors
-from calibench.metrics.labelled import scores_of_examples
-from calibench.metrics.posterior import posterior_values
+from calibench.metrics.probabilities import scores_of_examples
+from calibench.metrics.soft_label_scores import posterior_values
+from calibench.parallel.threads import one_thread
 from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples, interval, weighted_means
 from calibench.tables.bold import with_best
-from calibench.tables.titles import RESAMPLED, metric_info
+from calibench.tables.metric_titles import RESAMPLED, metric_info
+from calibench.tensors.arrays import Floats
 
 _IN_CACHE = 1 << 16  # counts at a time, so that they stay in the cache
 _FEWEST = 16  # resamples at a time, of many examples

@@ -10,7 +10,7 @@ import torch
 
 from calibench import calibrators
 from calibench.calibrators import CALIBRATORS, Calibrator
-from calibench.ground.errors import near_matches
+from calibench.messages.errors import near_matches
 from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
 
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.

@@ -9,20 +9,20 @@ from calibench.calibrators import Calibrator
 from calibench.calibrators.names import calibrators_named
 from calibench.evaluation.asked import EvaluationOptions
 from calibench.evaluation.bootstrap import summarised
+from calibench.evaluation.calibrator_fits import check_fittable
 from calibench.evaluation.ensemble import pooled_sets
 from calibench.evaluation.evaluation import STAGES, Evaluation, Extent, evaluate_pairs
-from calibench.evaluation.fitting import check_fittable
-from calibench.evaluation.further_metrics import blocks_named
-from calibench.ground.bar import stage_bars
-from calibench.ground.errors import UsageError
-from calibench.ground.family import load_plugins
+from calibench.evaluation.extra_metrics import blocks_named
+from calibench.messages.errors import UsageError
+from calibench.messages.progress import stage_bars
+from calibench.plugins.registries import load_plugins
+from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
 from calibench.predictions.files import Source
-from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
-from calibench.predictions.sets import short_names
+from calibench.predictions.inputs import short_names
 from calibench.runs import FORMAT, Predictions, json_bytes, write_output
 from calibench.statistics.number import RAW
-from calibench.tables.shown import MODEL, Report
-from calibench.tables.titles import HEADLINE
+from calibench.tables.evaluation_report import MODEL, Report
+from calibench.tables.metric_titles import HEADLINE
 
 _EVERY_NUMBER = (".json", ".csv")  # the others hold what is printed: the test sets, the first bins
 
@@ -63,7 +63,7 @@ def evaluated(
 
 
 def _content(report: Report, asked: EvaluationOptions, suffix: str) -> bytes:
-    """A report in one of `calibench.evaluation.options.REPORTS`."""
+    """A report in one of `calibench.verbs.evaluate.REPORTS`."""
     names = ("calibrate_members", "priors", "n_bins", "bootstrap")
     arguments = {of.name: getattr(asked.sets, of.name) for of in fields(asked.sets)}
     arguments |= {name: getattr(asked, name) for name in names}

@@ -18,16 +18,15 @@ from calibench.evaluation.bootstrap import (
     replicates,
     summarised,
 )
-from calibench.evaluation.crossfit import REFITTED, cross_fitted_nll, refitted_replicates
-from calibench.evaluation.fitting import (
+from calibench.evaluation.calibrator_fits import (
     Fitting,
     check_priors,
     fittings,
     predicted_log_probabilities,
     remarks,
 )
-from calibench.evaluation.floors import Floors
-from calibench.evaluation.further_metrics import (
+from calibench.evaluation.cross_fitting import REFITTED, cross_fitted_nll, refitted_replicates
+from calibench.evaluation.extra_metrics import (
     LabelledSet,
     MetricBlock,
     blocks_of,
@@ -35,20 +34,21 @@ from calibench.evaluation.further_metrics import (
     pair_numbers,
     unavailable_metrics,
 )
-from calibench.evaluation.labels import label_numbers, label_replicates, labels_without_rank
+from calibench.evaluation.floors import Floors
+from calibench.evaluation.multilabel import label_numbers, label_replicates, labels_without_rank
 from calibench.evaluation.whole_set import Refinement
-from calibench.ground.arguments import numbers_of_bins
-from calibench.ground.arrays import Floats
-from calibench.ground.threads import in_threads
-from calibench.metrics.cells import TopLabelError
-from calibench.metrics.formulas import errors, errors_as_coded
-from calibench.metrics.labelled import as_two_columns
-from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
+from calibench.messages.checks import numbers_of_bins
+from calibench.metrics.bins import TopLabelError
+from calibench.metrics.calibration_errors import errors, errors_as_coded
+from calibench.metrics.probabilities import as_two_columns
+from calibench.parallel.threads import in_threads
+from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import Predictions
 from calibench.statistics.number import CROSS_FITTED, RAW, TEST, VAL, Key, Number
 from calibench.statistics.resamples import Resamples
-from calibench.tables.shown import MODEL, Report
-from calibench.tables.titles import TEST_METRICS, metric_info
+from calibench.tables.evaluation_report import MODEL, Report
+from calibench.tables.metric_titles import TEST_METRICS, metric_info
+from calibench.tensors.arrays import Floats
 
 LABELLED = ("", "val", "test", "shift")
 OUTSIDE = ("ood", "shift")

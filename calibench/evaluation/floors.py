@@ -15,10 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.ground.arrays import Floats, Integers
-from calibench.ground.tensors import rows_at_once
-from calibench.ground.threads import one_thread
-from calibench.metrics.cells import (
+from calibench.metrics.bins import (
     ErrorOfCells,
     Part,
     ResampledCells,
@@ -27,10 +24,13 @@ from calibench.metrics.cells import (
     count_drawn_hits,
     sums_of,
 )
-from calibench.metrics.labelled import as_two_columns, less_than_one, top_label
+from calibench.metrics.probabilities import as_two_columns, less_than_one, top_label
+from calibench.parallel.threads import one_thread
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.statistics.resamples import affordable, verdict_of
+from calibench.tensors.arrays import Floats, Integers
+from calibench.tensors.scores import rows_at_once
 
 _AT_ONCE = 1 << 22  # hits in cells that are counted at a time, 4 bytes each
 _LOOKED_AT = 1 << 18  # and those that an error is made of at a time

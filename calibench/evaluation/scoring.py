@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.evaluation.fitting import fit_calibrator, predicted_log_probabilities
+from calibench.evaluation.calibrator_fits import fit_calibrator, predicted_log_probabilities
 from calibench.evaluation.floors import Floors
-from calibench.ground.tensors import blocks_of_rows
+from calibench.metrics.calibration_errors import Formula, errors
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
-from calibench.metrics.formulas import Formula, errors
-from calibench.metrics.labelled import true_class
-from calibench.metrics.posterior import posterior_values
+from calibench.metrics.probabilities import true_class
+from calibench.metrics.soft_label_scores import posterior_values
 from calibench.runs import Predictions
 from calibench.statistics.number import RAW, TEST, Key, Number
-from calibench.tables.titles import POSTERIOR_METRICS
+from calibench.tables.metric_titles import POSTERIOR_METRICS
+from calibench.tensors.scores import blocks_of_rows
 
 if TYPE_CHECKING:  # five seconds of imports, which files of logits do without
     from torchmetrics import Metric, MetricCollection

@@ -10,10 +10,10 @@ import numpy as np
 
 from calibench import metrics
 from calibench.evaluation.evaluation import Extent
-from calibench.evaluation.settings import built
-from calibench.ground.family import load_plugins
-from calibench.ground.lazily import load
-from calibench.ground.threads import one_thread
+from calibench.evaluation.serialization import built
+from calibench.parallel.threads import one_thread
+from calibench.plugins.lazy_imports import load
+from calibench.plugins.registries import load_plugins
 from calibench.runs import CorruptRun, Predictions, with_present_calibrators
 from calibench.statistics.number import RAW, VAL, Key, Number
 from calibench.store import Entry

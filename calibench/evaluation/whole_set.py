@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from calibench.evaluation.crossfit import refinement_of_examples, variational_terms
-from calibench.ground.arguments import integer_from, one_of, unit_interval
+from calibench.evaluation.cross_fitting import refinement_of_examples, variational_terms
+from calibench.messages.checks import integer_from, one_of, unit_interval
 from calibench.metrics.conformal import conformal_of_examples
 from calibench.metrics.titles import Named
 from calibench.statistics import verdict_of_mean

@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibench.ground.arguments import finite
-from calibench.ground.arrays import taking_any_arrays
-from calibench.ground.errors import UsageError, errors_as
-from calibench.ground.imports import check_arguments, imported, parameters_of
-from calibench.ground.names import UNKNOWN
-from calibench.ground.tensors import (
+from calibench.files.set_names import UNKNOWN
+from calibench.messages.checks import finite
+from calibench.messages.errors import UsageError, errors_as
+from calibench.plugins.import_paths import check_arguments, imported, parameters_of
+from calibench.tensors.arrays import taking_any_arrays
+from calibench.tensors.scores import (
     TakesSavedShapes,
     at_least_float32,
     check_class_indices,

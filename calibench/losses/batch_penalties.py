@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.ground.arguments import at_least, non_negative, one_of
 from calibench.losses.base import CalibrationLoss, CompositeLoss
 from calibench.losses.cross_entropy import (
     CrossEntropyLoss,
@@ -17,6 +16,7 @@ from calibench.losses.cross_entropy import (
     residual,
     root,
 )
+from calibench.messages.checks import at_least, non_negative, one_of
 
 NARROWEST = 0.01  # exp(0.5 / width), the largest factor below, must stay far from float32's limit
 

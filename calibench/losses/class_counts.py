@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import finite, non_negative, one_of, positive
-from calibench.ground.tensors import at_least_float32
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.cross_entropy import cross_entropy_loss, log_probabilities, surprisal
 from calibench.losses.focal import focal_factor
+from calibench.messages.checks import finite, non_negative, one_of, positive
+from calibench.tensors.scores import at_least_float32
 
 
 class ClassCountLoss(PerExampleLoss):

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.ground.arguments import at_least, non_negative, one_of, positive, unit_interval
-from calibench.ground.tensors import at_least_float32
 from calibench.losses.base import PerExampleLoss
+from calibench.messages.checks import at_least, non_negative, one_of, positive, unit_interval
+from calibench.tensors.scores import at_least_float32
 
 # torch leaves out the targets that equal `ignore_index`, -100 by default, and says nothing.
 # Nobody means this number, so a target of -100 is refused as out of range.

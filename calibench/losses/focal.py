@@ -6,7 +6,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.cross_entropy import (
     cross_entropy_loss,
@@ -14,6 +13,7 @@ from calibench.losses.cross_entropy import (
     residual,
     surprisal,
 )
+from calibench.messages.checks import non_negative, one_of
 
 
 def power(base: Tensor, gamma: float | Tensor) -> Tensor:

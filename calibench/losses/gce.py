@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibench.ground.arguments import finite, one_of, unit_interval
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.cross_entropy import log_probabilities, surprisal
 from calibench.losses.validation_steered import AdaFocalLoss, signed_focal_factor
+from calibench.messages.checks import finite, one_of, unit_interval
 
 
 def within_classes(log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,7 +6,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import at_least, non_negative, one_of
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.cross_entropy import (
     cross_entropy_loss,
@@ -22,6 +21,7 @@ from calibench.losses.focal import (
     focal_factor,
     power,
 )
+from calibench.messages.checks import at_least, non_negative, one_of
 
 Form = Callable[[Tensor, float, float], Tensor]
 """From p - Y, (N, K), gamma and beta to each example's weight, (N,)."""

@@ -8,13 +8,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import (
-    non_negative,
-    one_of,
-    positive,
-    positive_integer,
-    unit_interval,
-)
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.cross_entropy import (
     confidence_and_correctness,
@@ -22,6 +15,13 @@ from calibench.losses.cross_entropy import (
     entropy,
     log_probabilities,
     root,
+)
+from calibench.messages.checks import (
+    non_negative,
+    one_of,
+    positive,
+    positive_integer,
+    unit_interval,
 )
 
 _LEAST = 1e-5  # of what is divided by, as in the authors' code

@@ -5,8 +5,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from calibench.ground.arguments import non_negative, positive, positive_integer
-from calibench.ground.binning import equal_width_edges, reference_mass_edges
 from calibench.losses.base import CalibrationLoss, PerExampleLoss
 from calibench.losses.cross_entropy import (
     confidence_and_correctness,
@@ -14,6 +12,8 @@ from calibench.losses.cross_entropy import (
     log_probabilities,
 )
 from calibench.losses.focal import power
+from calibench.messages.checks import non_negative, positive, positive_integer
+from calibench.tensors.binning import equal_width_edges, reference_mass_edges
 
 
 def bin_gaps(confidence: Tensor, correct: Tensor, edges: Tensor) -> Tensor:

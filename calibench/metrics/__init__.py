@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.ground.family import Family
-from calibench.ground.lazily import lazy
 from calibench.metrics.titles import MORE, NEITHER, MetricEntry, Title, rate, signed, signed_rate
+from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.registries import Family
 
 if TYPE_CHECKING:
     from calibench.metrics.base import CalibrationMetric as CalibrationMetric
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from calibench.metrics.class_errors import per_class_error as per_class_error
     from calibench.metrics.collection import CalibrationMetrics as CalibrationMetrics
     from calibench.metrics.collection import calibration_metrics as calibration_metrics
-    from calibench.metrics.labelled import log_softmax as log_softmax
-    from calibench.metrics.labelled import probabilities as probabilities
-    from calibench.metrics.labelled import softmax as softmax
     from calibench.metrics.of_formula import KuiperCalibrationError as KuiperCalibrationError
     from calibench.metrics.of_formula import kuiper_calibration_error as kuiper_calibration_error
+    from calibench.metrics.probabilities import log_softmax as log_softmax
+    from calibench.metrics.probabilities import probabilities as probabilities
+    from calibench.metrics.probabilities import softmax as softmax
     from calibench.metrics.proper_scores import BrierDecomposition as BrierDecomposition
     from calibench.metrics.proper_scores import BrierScore as BrierScore
     from calibench.metrics.proper_scores import CorpDecomposition as CorpDecomposition
@@ -90,7 +90,7 @@ TABLE = dict(
         "Adaptive calibration error, AdaECE (Nguyen and O'Connor 2015; Mukhoti et al. 2020).",
         {"adaptive_ece": rate("AdaECE")},
         {"reference": {"adaptive_ece_reference": rate("AdaECE as coded")}},
-        formula="calibench.metrics.formulas.EqualMassError",
+        formula="calibench.metrics.calibration_errors.EqualMassError",
     ),
     AdaptiveClasswiseCalibrationError=MetricEntry(
         "Adaptive classwise calibration error, ACE (Nixon et al. 2019).",
@@ -114,13 +114,13 @@ TABLE = dict(
         "Expected (ECE), RMS or maximum calibration error (Naeini et al. 2015; Guo et al. 2017).",
         {"ece": rate("ECE")},
         {"l2": {"rmsce": rate("RMSCE")}, "max": {"mce": rate("MCE")}},
-        formula="calibench.metrics.formulas.EqualWidthError",
+        formula="calibench.metrics.calibration_errors.EqualWidthError",
     ),
     ClasswiseCalibrationError=MetricEntry(
         "Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).",
         {"classwise_ece": rate("ClasswiseECE")},
         {"reference": {"classwise_ece_reference": rate("ClasswiseECE as coded")}},
-        formula="calibench.metrics.formulas.ClasswiseError",
+        formula="calibench.metrics.calibration_errors.ClasswiseError",
     ),
     ConformalSets=MetricEntry(
         "Coverage and size of split-conformal prediction sets: LAC, APS, RAPS (Angelopoulos and Bates 2021).",
@@ -179,7 +179,7 @@ TABLE = dict(
     KuiperCalibrationError=MetricEntry(
         "Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).",
         {"kuiper": rate("Kuiper")},
-        formula="calibench.metrics.formulas.KuiperCalibrationError",
+        formula="calibench.metrics.calibration_errors.KuiperCalibrationError",
     ),
     LipschitzCalibrationError=MetricEntry(
         'Lipschitz ("smooth") calibration error, smCE (Kakade and Foster 2008; Błasiok et al. 2023).',

@@ -14,13 +14,13 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
-from calibench.ground.arguments import one_of
-from calibench.ground.arrays import taking_any_arrays
-from calibench.ground.tensors import MovedNotCast, at_least_float32
-from calibench.metrics.cells import Cells, ErrorOfCells, TopLabelError
-from calibench.metrics.labelled import check_columns, check_probabilities, pack, unpack
-from calibench.metrics.labelled import top_label as top_label_of
+from calibench.messages.checks import one_of
+from calibench.metrics.bins import Cells, ErrorOfCells, TopLabelError
+from calibench.metrics.probabilities import check_columns, check_probabilities, pack, unpack
+from calibench.metrics.probabilities import top_label as top_label_of
 from calibench.metrics.titles import Named
+from calibench.tensors.arrays import taking_any_arrays
+from calibench.tensors.scores import MovedNotCast, at_least_float32
 
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 _SMALLEST_BUFFER = 1 << 12

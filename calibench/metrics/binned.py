@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import one_of, positive_integer, unit_interval
-from calibench.ground.binning import equal_mass_bin, equal_mass_cuts, order_statistic_cuts
+from calibench.messages.checks import one_of, positive_integer, unit_interval
 from calibench.metrics.base import (
     IS_REFERENCE,
     CalibrationMetric,
@@ -17,8 +16,8 @@ from calibench.metrics.base import (
     TopLabelMetric,
     function_of,
 )
-from calibench.metrics.cells import Cells, added, columns_of_cells
-from calibench.metrics.formulas import (
+from calibench.metrics.bins import Cells, added, columns_of_cells
+from calibench.metrics.calibration_errors import (
     CUTS,
     NORMS,
     ClasswiseError,
@@ -29,7 +28,8 @@ from calibench.metrics.formulas import (
     MassBins,
     absolute_residuals,
 )
-from calibench.metrics.labelled import check_columns, unpack, unpack_confidence
+from calibench.metrics.probabilities import check_columns, unpack, unpack_confidence
+from calibench.tensors.binning import equal_mass_bin, equal_mass_cuts, order_statistic_cuts
 
 
 class SummedCellsMetric(CalibrationMetric, ABC):

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities.plot import plot_confusion_matrix
 
-from calibench.ground.arguments import positive_integer
+from calibench.messages.checks import positive_integer
 from calibench.metrics.base import CalibrationMetric, function_of
-from calibench.metrics.labelled import check_columns
+from calibench.metrics.probabilities import check_columns
 
 
 def class_errors(confusion: Tensor) -> Tensor:

@@ -8,17 +8,17 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from calibench import metrics
-from calibench.ground.arguments import numbers_of_bins
-from calibench.ground.arrays import taking_any_arrays
-from calibench.ground.tensors import at_least_float32
+from calibench.messages.checks import numbers_of_bins
 from calibench.metrics.base import CalibrationMetric, TopLabelMetric
-from calibench.metrics.labelled import (
+from calibench.metrics.probabilities import (
     check_columns,
     check_logits_and_target,
     check_probabilities,
     log_softmax,
     top_label,
 )
+from calibench.tensors.arrays import taking_any_arrays
+from calibench.tensors.scores import at_least_float32
 
 PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in metrics.PANEL)
 """What every run is evaluated by, in the order of a table."""

@@ -7,9 +7,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import unit_interval
-from calibench.ground.tensors import running_sums
-from calibench.metrics.labelled import true_class
+from calibench.messages.checks import unit_interval
+from calibench.metrics.probabilities import true_class
+from calibench.tensors.scores import running_sums
 
 
 def _adaptive(probs: Tensor, penalty: float = 0.0) -> Tensor:

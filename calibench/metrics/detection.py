@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.ground.arrays import Floats, Integers
-from calibench.ground.tensors import check_scores
-from calibench.metrics.labelled import check_finite_maximum, sort_rows
+from calibench.metrics.probabilities import check_finite_maximum, sort_rows
+from calibench.tensors.arrays import Floats, Integers
+from calibench.tensors.scores import check_scores
 
 _LOST = -40.0  # of a logarithm: its exp is less than half a rounding of 1
 

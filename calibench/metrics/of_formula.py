@@ -4,10 +4,10 @@ from abc import ABC
 from inspect import signature
 from typing import Any, ClassVar
 
-from calibench.ground.arguments import positive_integer
+from calibench.messages.checks import positive_integer
 from calibench.metrics import TABLE
 from calibench.metrics.base import TopLabelMetric, function_name, function_of
-from calibench.metrics.formulas import formula_of
+from calibench.metrics.calibration_errors import formula_of
 
 
 class BinnedFormulaMetric(TopLabelMetric, ABC):

@@ -3,9 +3,9 @@
 import numpy as np
 from torch import Tensor
 
-from calibench.ground.arrays import Floats
-from calibench.ground.tensors import at_least_float32
-from calibench.metrics.labelled import check_probabilities, top_label
+from calibench.metrics.probabilities import check_probabilities, top_label
+from calibench.tensors.arrays import Floats
+from calibench.tensors.scores import at_least_float32
 
 _MOST_VALUES = 10_000  # distinct confidences; more are rounded to a grid of this many
 

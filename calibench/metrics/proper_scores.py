@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import positive_integer
-from calibench.ground.binning import equal_width_bin
+from calibench.messages.checks import positive_integer
 from calibench.metrics.base import (
     CalibrationMetric,
     MeanMetric,
@@ -16,14 +15,15 @@ from calibench.metrics.base import (
     PairMetric,
     function_of,
 )
-from calibench.metrics.labelled import (
+from calibench.metrics.probabilities import (
     brier_sum,
     check_columns,
     check_logits_and_target,
     log_softmax,
     true_class,
 )
-from calibench.metrics.posterior import VALUES, posterior_values
+from calibench.metrics.soft_label_scores import VALUES, posterior_values
+from calibench.tensors.binning import equal_width_bin
 
 
 class ErrorRate(PairMetric, MeanMetric):

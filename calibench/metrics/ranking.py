@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import one_of
-from calibench.ground.tensors import running_sums
+from calibench.messages.checks import one_of
 from calibench.metrics.base import PerExampleMetric, TopLabelMetric, function_of
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
-from calibench.metrics.labelled import sort_rows, unpack
+from calibench.metrics.probabilities import sort_rows, unpack
+from calibench.tensors.scores import running_sums
 
 
 def out_of_distribution(

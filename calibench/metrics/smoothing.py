@@ -12,9 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.ground.arrays import Floats, Integers
-from calibench.ground.binning import equal_width_bin
-from calibench.metrics.cells import Cells, Sums, TopLabelError, distinct_cells
+from calibench.metrics.bins import Cells, Sums, TopLabelError, distinct_cells
 from calibench.metrics.convolution import (
     even_spectrum,
     in_pieces,
@@ -24,6 +22,8 @@ from calibench.metrics.convolution import (
     smooth_even,
     smooth_open,
 )
+from calibench.tensors.arrays import Floats, Integers
+from calibench.tensors.binning import equal_width_bin
 
 _CLIP = 1e-3  # of the confidence before its logit, as in relplot
 _REACH = float(torch.tensor(1 - _CLIP, dtype=torch.float64).logit())

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import integer_from, one_of, positive
-from calibench.ground.binning import equal_mass_cuts
-from calibench.ground.tensors import running_sums
+from calibench.messages.checks import integer_from, one_of, positive
 from calibench.metrics.base import PackedColumnsMetric, TopLabelMetric, function_of
-from calibench.metrics.formulas import DistinctCells
-from calibench.metrics.labelled import unpack
+from calibench.metrics.calibration_errors import DistinctCells
+from calibench.metrics.probabilities import unpack
 from calibench.metrics.smoothing import KERNELS, SmoothError, of_pairs, self_consistent
+from calibench.tensors.binning import equal_mass_cuts
+from calibench.tensors.scores import running_sums
 
 _ENTRIES = 1 << 22  # of the matrix of pairs that are held at once
 _REPLICATES = 200

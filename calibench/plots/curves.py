@@ -10,12 +10,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from calibench.ground.arguments import unit_interval
-from calibench.ground.arrays import Booleans, Floats, Integers
-from calibench.ground.files import TEXT_LIMIT, opened
+from calibench.files.atomic_files import TEXT_LIMIT, opened
+from calibench.messages.checks import unit_interval
 from calibench.plots.style import GREY, Axes, look, tidied
 from calibench.runs import corrupt_if_it_fails
 from calibench.runs.files import check_is_of_run
+from calibench.tensors.arrays import Booleans, Floats, Integers
 
 SETTLED = 0.1  # coverage from which on a risk-coverage curve must be in the picture
 

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibench.evaluation.fitting import log_probabilities
-from calibench.evaluation.settings import fitted_calibrator, fitted_from
-from calibench.ground.arrays import Booleans, Floats, Integers
-from calibench.leaderboard.records import Record
+from calibench.evaluation.calibrator_fits import log_probabilities
+from calibench.evaluation.serialization import fitted_calibrator, fitted_from
 from calibench.plots.reliability import Reliability, examples_and_runs, reliability
 from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliability
+from calibench.ranking.records import Record
 from calibench.runs import Predictions, read_json
 from calibench.statistics.number import RAW, TEST
+from calibench.tensors.arrays import Booleans, Floats, Integers
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibench.ground.arrays import Booleans, Floats, Integers
-from calibench.ground.binning import equal_width_bin_of_array
 from calibench.plots.style import GREY, PALETTE, PANEL, Axes, color, logarithmic_at, look, tidied
 from calibench.statistics import LEVEL
 from calibench.statistics.poisson_binomial import PoissonBinomial
+from calibench.tensors.arrays import Booleans, Floats, Integers
+from calibench.tensors.binning import equal_width_bin_of_array
 
 if TYPE_CHECKING:
     from calibench.plots.smooth_reliability import SmoothReliability

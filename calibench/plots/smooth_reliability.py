@@ -13,10 +13,10 @@ from numpy.random import Generator
 from scipy import sparse
 from torch import Tensor
 
-from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.metrics.smoothing import REFLECTED, SOFTENING, Residuals, error_and_width
 from calibench.statistics import LEVEL
 from calibench.statistics.poisson_binomial import PoissonBinomial
+from calibench.tensors.arrays import Booleans, Floats, Integers
 
 POINTS = 201  # of a curve
 DRAWS = 400  # of calibrated models, and of resampled test sets

@@ -12,10 +12,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from calibench.ground.arguments import ends_in
-from calibench.ground.errors import UsageError
-from calibench.ground.output import printable
-from calibench.ground.verb import Option
+from calibench.command_line.verb_parser import Option
+from calibench.messages.checks import ends_in
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from calibench.leaderboard.columns import Column
-from calibench.leaderboard.reading import read_results
-from calibench.leaderboard.table import build_tables
 from calibench.plots.style import Figure
+from calibench.ranking.columns import Column
+from calibench.ranking.reading import read_results
+from calibench.ranking.table import build_tables
 from calibench.runs import Run, read_json
 from calibench.tables.evaluation import table_of
 from calibench.tables.text import markdown
@@ -24,7 +24,7 @@ def keep_artefacts(loggers: Sequence[Any], run: Run) -> None:
     if not keeping:
         return
     from calibench.plots.kinds import KINDS
-    from calibench.plots.request import Request
+    from calibench.plots.selection import Request
 
     columns = [Column("error"), Column("nll"), Column("ece")]
     tables = build_tables(read_results(run.folder), columns, Column("nll"))

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.ground.lazily import lazy
+from calibench.plugins.lazy_imports import lazy
 
 if TYPE_CHECKING:
     from calibench.predictions.arrays import predictions_of as predictions_of
+    from calibench.predictions.confidence_pairs import ConfidencePairs as ConfidencePairs
     from calibench.predictions.files import Reader as Reader
-    from calibench.predictions.pairs import ConfidencePairs as ConfidencePairs
     from calibench.runs.predictions import Predictions as Predictions
 
 

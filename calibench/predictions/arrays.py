@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from calibench.ground.arrays import Array, Floats, as_array, indices_of_names, names_of_columns
-from calibench.ground.errors import near_matches
-from calibench.ground.names import MULTILABEL, UNKNOWN
-from calibench.predictions.pairs import PAIR_NAMES, ConfidencePairs
+from calibench.files.set_names import MULTILABEL, UNKNOWN
+from calibench.messages.errors import near_matches
+from calibench.predictions.confidence_pairs import PAIR_NAMES, ConfidencePairs
 from calibench.runs import Predictions
 from calibench.runs.predictions import metadata_of
+from calibench.tensors.arrays import Array, Floats, as_array, indices_of_names, names_of_columns
 
 LOGITS, PROBS, TARGET, CLASS_NAMES = "logits", "probs", "target", "class_names"
 # What other people call them.

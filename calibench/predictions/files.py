@@ -15,13 +15,12 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from calibench.ground.arguments import unit_interval
-from calibench.ground.arrays import Array, as_array
-from calibench.ground.errors import UsageError, near_matches, no_file
-from calibench.ground.names import MULTICLASS, MULTILABEL
-from calibench.ground.output import say
-from calibench.ground.table_file import EXPECTED, KINDS, kind_of, open_table
-from calibench.ground.verb import InPython, Option
+from calibench.command_line.verb_parser import InPython, Option
+from calibench.files.set_names import MULTICLASS, MULTILABEL
+from calibench.files.tables import EXPECTED, KINDS, kind_of, open_table
+from calibench.messages.checks import unit_interval
+from calibench.messages.errors import UsageError, near_matches, no_file
+from calibench.messages.printable_text import say
 from calibench.predictions import hdf5
 from calibench.predictions.arrays import (
     LOGITS,
@@ -32,11 +31,12 @@ from calibench.predictions.arrays import (
     roles_told,
     with_roles,
 )
-from calibench.predictions.pairs import ConfidencePairs, pairs_of
+from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
 from calibench.predictions.tables import arrays_of_table
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
 from calibench.runs.predictions import Imported, read_arrays
+from calibench.tensors.arrays import Array, as_array
 
 _PICKLES = (".pkl", ".pickle", ".joblib")
 _SAFELY = "write `np.savez('x.npz', logits=logits, labels=np.asarray(labels))` instead."

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from calibench.ground.arrays import Array, check_distinct
-from calibench.ground.errors import in_one_line, of_rows
-from calibench.ground.features import counts_rows
-from calibench.ground.table_file import NAMELESS, TableFile
+from calibench.files.column_encoding import counts_rows
+from calibench.files.tables import NAMELESS, TableFile
+from calibench.messages.errors import in_one_line, of_rows
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     HARD,
@@ -19,7 +18,8 @@ from calibench.predictions.arrays import (
     SUM_TOLERANCE,
     TARGET,
 )
-from calibench.predictions.pairs import CONFIDENCE, CORRECT, PAIR_NAMES
+from calibench.predictions.confidence_pairs import CONFIDENCE, CORRECT, PAIR_NAMES
+from calibench.tensors.arrays import Array, check_distinct
 
 LABELS = ("label", "labels", "target", "targets")  # a class may be called y
 LABEL_COLUMN = "label:"

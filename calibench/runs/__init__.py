@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.ground.lazily import lazy
+from calibench.plugins.lazy_imports import lazy
 
 if TYPE_CHECKING:
-    from calibench.ground.files import atomic_file as atomic_file
-    from calibench.ground.files import write_atomically as write_atomically
+    from calibench.files.atomic_files import atomic_file as atomic_file
+    from calibench.files.atomic_files import write_atomically as write_atomically
     from calibench.runs.files import FORMAT as FORMAT
     from calibench.runs.files import CorruptRun as CorruptRun
     from calibench.runs.files import check_archive as check_archive

@@ -11,8 +11,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from calibench.ground.errors import ExpectedFailure, one_line
-from calibench.ground.files import content_of, opened, write_atomically
+from calibench.files.atomic_files import content_of, opened, write_atomically
+from calibench.messages.errors import ExpectedFailure, one_line
 from calibench.runs.schemas import SCHEMAS, Described, check_schema
 
 Json = dict[str, Any]

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
-from calibench.config import Config, flatten, long_tail_seed, title
-from calibench.ground.errors import UsageError
-from calibench.ground.files import text_of, write_atomically
+from calibench.configuration.merging import Config, flatten, long_tail_seed, title
+from calibench.files.atomic_files import text_of, write_atomically
+from calibench.messages.errors import UsageError
 from calibench.runs.files import json_or_nothing, write_json
 from calibench.runs.lock import Claim, held
 from calibench.runs.schemas import Status

@@ -11,10 +11,10 @@ from typing import BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.ground.arrays import Array, Integers
-from calibench.ground.files import content_of, opened
-from calibench.ground.names import UNKNOWN
+from calibench.files.atomic_files import content_of, opened
+from calibench.files.set_names import UNKNOWN
 from calibench.runs.files import CorruptRun, check_archive, check_is_of_run, corrupt_if_it_fails
+from calibench.tensors.arrays import Array, Integers
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from calibench.ground.errors import ExpectedFailure
-from calibench.ground.files import NotRegular, content_of, process_lives
+from calibench.files.atomic_files import NotRegular, content_of, process_lives
+from calibench.messages.errors import ExpectedFailure
 
 EXPIRES_AFTER = 120.0  # seconds without a sign of life after which an owner elsewhere is dead
 _PATIENCE = 0.2  # seconds for a file that its owner is just removing

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.ground.arrays import Array, Floats, Integers
-from calibench.ground.files import atomic_file
-from calibench.ground.names import CLASSES, MULTICLASS, MULTILABEL, UNKNOWN
+from calibench.files.atomic_files import atomic_file
+from calibench.files.set_names import CLASSES, MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.runs.files import FORMAT, Json, check_format, corrupt_if_it_fails, parse_json, plain
 from calibench.runs.labels import LabelTable, arrays_of, read_labels, store_of, two_class
 from calibench.runs.schemas import Metadata, check_schema
+from calibench.tensors.arrays import Array, Floats, Integers
 
 _AT_ONCE = 1 << 20  # logits that are looked at together
 # The most by which rounding may change a difference between two logits, times the smaller one's part of the row.

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.ground.lazily import lazy
+from calibench.plugins.lazy_imports import lazy
 
 if TYPE_CHECKING:
     from calibench.statistics.best import BestComparison as BestComparison

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from calibench.ground.arrays import Floats
 from calibench.statistics.dunnett import critical_value, visible_shift
 from calibench.statistics.seeds import FEWEST_SEEDS, LEVEL
+from calibench.tensors.arrays import Floats
 
 _EQUAL = 1e-12  # means that differ by less than this share of them are equal
 _ROUNDING = 1e-12  # deviations below this share of the values are rounding

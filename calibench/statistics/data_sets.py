@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibench.ground.arrays import Floats
 from calibench.statistics.seeds import LEVEL, average_ranks, holm
+from calibench.tensors.arrays import Floats
 
 MARGIN = 0.05
 """Scores whose ratio is within 1 / (1 + margin) to 1 + margin make no difference in use."""

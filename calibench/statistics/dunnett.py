@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from calibench.ground.arguments import at_least, positive_integer
-from calibench.ground.arrays import Floats
+from calibench.messages.checks import at_least, positive_integer
 from calibench.statistics.seeds import LEVEL
+from calibench.tensors.arrays import Floats
 
 POWER = 0.8
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, NamedTuple, Self
 
-from calibench.ground.output import FileRow
+from calibench.messages.printable_text import FileRow
 from calibench.statistics.seeds import LEVEL
 
 _ONE_SIDED = 0.5  # share of its error from which a model is over- or underconfident as a whole

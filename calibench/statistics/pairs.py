@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from calibench.ground.arrays import Floats
 from calibench.statistics.seeds import LEVEL
+from calibench.tensors.arrays import Floats
 
 _ROUNDING = 1e-9
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from calibench.ground.arrays import Floats, Integers
+from calibench.tensors.arrays import Floats, Integers
 
 FEW = 128  # examples that are drawn one by one; the hits of more are drawn as one binomial number
 _AT_ONCE = 1 << 22  # numbers that are drawn at a time, so that temporaries stay small

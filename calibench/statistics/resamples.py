@@ -16,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.ground.arrays import Floats, Integers
 from calibench.statistics.number import Verdict
 from calibench.statistics.seeds import LEVEL
+from calibench.tensors.arrays import Floats, Integers
 
 FEWEST = 99  # draws, however many examples: the smallest p-value is then 0.01
 _LABELS = 20_000_000  # draws x examples that are drawn one by one: 2,000 draws of 10,000 examples

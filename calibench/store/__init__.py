@@ -18,19 +18,14 @@ So whatever reads a folder of runs reads a store. Predictions that were imported
 
 from typing import TYPE_CHECKING
 
-from calibench.ground.lazily import lazy
+from calibench.plugins.lazy_imports import lazy
 
 if TYPE_CHECKING:
     from calibench.runs.predictions import Imported as Imported
-    from calibench.store.adding import Kept as Kept
-    from calibench.store.adding import add as add
-    from calibench.store.adding import add_imported as add_imported
+    from calibench.store.additions import Kept as Kept
+    from calibench.store.additions import add as add
+    from calibench.store.additions import add_imported as add_imported
     from calibench.store.entry import Entry as Entry
-    from calibench.store.finding import entries as entries
-    from calibench.store.finding import find as find
-    from calibench.store.finding import find_run as find_run
-    from calibench.store.finding import load as load
-    from calibench.store.finding import results_folder as results_folder
     from calibench.store.index import CARD as CARD
     from calibench.store.index import Listed as Listed
     from calibench.store.index import card_text as card_text
@@ -39,15 +34,20 @@ if TYPE_CHECKING:
     from calibench.store.index import rebuild_index as rebuild_index
     from calibench.store.index import write_card as write_card
     from calibench.store.index import wrong_card as wrong_card
-    from calibench.store.moving import Added as Added
-    from calibench.store.moving import pull as pull
-    from calibench.store.moving import push as push
-    from calibench.store.places import Folder as Folder
-    from calibench.store.places import Limits as Limits
-    from calibench.store.places import Place as Place
-    from calibench.store.places import Remote as Remote
-    from calibench.store.places import StoreError as StoreError
-    from calibench.store.places import place_of as place_of
+    from calibench.store.locations import Folder as Folder
+    from calibench.store.locations import Limits as Limits
+    from calibench.store.locations import Place as Place
+    from calibench.store.locations import Remote as Remote
+    from calibench.store.locations import StoreError as StoreError
+    from calibench.store.locations import place_of as place_of
+    from calibench.store.lookup import entries as entries
+    from calibench.store.lookup import find as find
+    from calibench.store.lookup import find_run as find_run
+    from calibench.store.lookup import load as load
+    from calibench.store.lookup import results_folder as results_folder
+    from calibench.store.transfer import Added as Added
+    from calibench.store.transfer import pull as pull
+    from calibench.store.transfer import push as push
 
 
 lazy(__name__)

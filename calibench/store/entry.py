@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
-from calibench.ground.errors import errors_as
-from calibench.ground.files import opened
+from calibench.files.atomic_files import opened
+from calibench.messages.errors import errors_as
 from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
 from calibench.runs.files import Json, check_content, described_file, parse_json
 from calibench.runs.folder import SEED

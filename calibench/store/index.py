@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass, fields, replace
 
 import msgspec
 
-from calibench.ground.errors import UsageError, one_line
-from calibench.ground.version import __version__
+from calibench.messages.errors import UsageError, one_line
+from calibench.messages.version import __version__
 from calibench.runs import FORMAT, CorruptRun
 from calibench.runs.schemas import EntryStatus
-from calibench.store.places import INDEX, Folder, Place, StoreError
+from calibench.store.locations import INDEX, Folder, Place, StoreError
 
 _FORMAT = b"calibench.format"
 _LARGEST = 2**30  # bytes of an index: ten million entries

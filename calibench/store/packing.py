@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from calibench.ground.arrays import Array
 from calibench.runs import Predictions, atomic_file
 from calibench.runs.labels import OF_EXAMPLES, Arrays, labels_digest, labels_name
+from calibench.tensors.arrays import Array
 
 ROUNDING = 2.0**-11  # of float16, relative
 _SMALLEST = np.float16(2.0**-24)  # above zero

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibench.ground.arrays import Floats
 from calibench.statistics.number import RAW, Key, Number
 from calibench.statistics.resamples import best_by_replicates
-from calibench.tables.titles import MACRO, direction
+from calibench.tables.metric_titles import MACRO, direction
+from calibench.tensors.arrays import Floats
 
 _SCORES = ("error", "nll", "brier")  # means over examples, which no forecast wins by saying little
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from calibench.metrics import METRIC_CLASSES, TABLE
 from calibench.statistics.number import VAL, Key, Number
+from calibench.tables.cells import Scores, detection, label, measures
 from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, headings
-from calibench.tables.scores import Scores, detection, label, measures
-from calibench.tables.titles import (
+from calibench.tables.metric_titles import (
     LEADING,
     LEADING_OF_LABELS,
     OF_LABELS,

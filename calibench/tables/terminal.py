@@ -15,8 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment, Segments
 
-from calibench.ground.console import Terminal
-from calibench.ground.output import printable
+from calibench.messages.printable_text import printable
+from calibench.messages.terminal import Terminal
 from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, grouped, stacked
 
 PIPE_WIDTH = 100

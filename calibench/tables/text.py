@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
-from calibench.ground.output import FileRow, printable
+from calibench.messages.printable_text import FileRow, printable
 from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, grouped, stacked
 
 _FORMULA = ("=", "+", "-", "@")

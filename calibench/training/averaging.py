@@ -10,8 +10,8 @@ import torch
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor, nn
 
-from calibench.ground.arguments import unit_interval
-from calibench.ground.errors import UsageError
+from calibench.messages.checks import unit_interval
+from calibench.messages.errors import UsageError
 
 
 def _towards(average: Tensor, current: Tensor, count: Any, *, decay: float) -> Tensor:

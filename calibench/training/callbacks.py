@@ -20,8 +20,8 @@ from rich.progress import (
 )
 from torch import Tensor
 
-from calibench.ground.console import Terminal
-from calibench.ground.output import say
+from calibench.messages.printable_text import say
+from calibench.messages.terminal import Terminal
 from calibench.runs import Claim, write_atomically
 from calibench.tables.text import rows_csv
 from calibench.training.module import NonFiniteLoss

@@ -11,8 +11,8 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
-from calibench.data.resident import mixed
-from calibench.ground.errors import UsageError
+from calibench.data.in_memory_loader import mixed
+from calibench.messages.errors import UsageError
 from calibench.runs import check_archive, corrupt_if_it_fails, write_atomically
 
 

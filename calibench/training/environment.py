@@ -13,8 +13,8 @@ from statistics import median
 import lightning.pytorch as L
 import torch
 
-from calibench.ground.output import here
-from calibench.ground.version import __version__
+from calibench.messages.printable_text import here
+from calibench.messages.version import __version__
 
 _PACKAGES = (
     "torch", "lightning", "torchmetrics", "torchvision", "numpy", "scikit-learn", "timm",

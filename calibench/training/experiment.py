@@ -16,23 +16,23 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from calibench import backbones, calibrators, data, losses
-from calibench.config import Config
+from calibench.configuration.merging import Config
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
-from calibench.evaluation.further_metrics import import_metrics
-from calibench.evaluation.settings import spelled_out
-from calibench.ground.errors import UsageError, pip_install
-from calibench.ground.family import load_plugins, reach_own_classes
-from calibench.ground.lazily import load
-from calibench.ground.output import here
-from calibench.ground.threads import use_threads
+from calibench.evaluation.extra_metrics import import_metrics
+from calibench.evaluation.serialization import spelled_out
+from calibench.messages.errors import UsageError, pip_install
+from calibench.messages.printable_text import here
+from calibench.parallel.threads import use_threads
+from calibench.plugins.lazy_imports import load
+from calibench.plugins.registries import load_plugins, reach_own_classes
+from calibench.run_configuration.adapters import wrapped
+from calibench.run_configuration.checks import check
+from calibench.run_configuration.keys import RunKeys
+from calibench.run_configuration.parser_messages import Parser, one_line
 from calibench.runs import Cell, Run, settings
 from calibench.training.checkpoints import AtomicCheckpointIO
-from calibench.training.keys import RunKeys
-from calibench.training.messages import Parser, one_line
-from calibench.training.mistakes import check
-from calibench.training.module import ClassificationModule
-from calibench.training.processes import (
+from calibench.training.distributed import (
     WHAT_THERE_IS,
     Replicas,
     cluster_plugins,
@@ -40,8 +40,8 @@ from calibench.training.processes import (
     lacks_bfloat16,
     replicas_of,
 )
-from calibench.training.trace import Trace
-from calibench.training.wrapping import wrapped
+from calibench.training.module import ClassificationModule
+from calibench.training.per_epoch_test import Trace
 
 
 def _quiet() -> None:
@@ -138,7 +138,7 @@ class Experiment(LightningCLI):
     Every verb uses the same parser, so the config.yaml of a run works with all of them.
 
     Args:
-        config: Merged files and options, as `calibench.config.configuration` gives them.
+        config: Merged files and options, as `calibench.configuration.merging.configuration` gives them.
         questions: Options that the parser answers and then exits (`--print_config`, `--model.loss.help FocalLoss`).
         trusted: Whether the configuration may name classes of the current folder; one of strangers may not.
 
@@ -153,7 +153,7 @@ class Experiment(LightningCLI):
     ) -> None:
         if not isinstance(config, dict):
             raise TypeError(
-                f"`config` must be a dict, as calibench.config.configuration gives it, got {type(config).__name__}."
+                f"`config` must be a dict, as `merging.configuration` gives it, got {type(config).__name__}."
             )
         if not questions:
             check(config)

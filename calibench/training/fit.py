@@ -12,12 +12,12 @@ from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
-from calibench.config import Config
-from calibench.evaluation.settings import built, spelled_out, united
-from calibench.ground.console import Terminal
-from calibench.ground.errors import UsageError, one_line
-from calibench.ground.output import next_commands, say
-from calibench.ground.processes import Terminated
+from calibench.configuration.merging import Config
+from calibench.evaluation.serialization import built, spelled_out, united
+from calibench.messages.errors import UsageError, one_line
+from calibench.messages.printable_text import next_commands, say
+from calibench.messages.terminal import Terminal
+from calibench.parallel.processes import Terminated
 from calibench.runs import (
     Busy,
     Claim,
@@ -30,15 +30,8 @@ from calibench.runs import (
     write_json,
 )
 from calibench.tables.evaluation import table_of
+from calibench.tables.metric_titles import add_described
 from calibench.tables.terminal import PIPE_WIDTH, show
-from calibench.tables.titles import add_described
-from calibench.training.beginning import (
-    Beginning,
-    check_monitors,
-    check_options,
-    first_checkpoint,
-    refusals,
-)
 from calibench.training.callbacks import (
     EpochProgress,
     NaNGuard,
@@ -48,12 +41,19 @@ from calibench.training.callbacks import (
     epoch_report,
 )
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
+from calibench.training.distributed import deaths_reported, interruptible
 from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.infer import save_collected
-from calibench.training.processes import deaths_reported, interruptible
 from calibench.training.run_metrics import write_metrics
-from calibench.training.shapes import ShapeCheck
+from calibench.training.shape_check import ShapeCheck
+from calibench.training.start_checks import (
+    Beginning,
+    check_monitors,
+    check_options,
+    first_checkpoint,
+    refusals,
+)
 
 # What `evaluated_checkpoint` minimises.
 MONITORED = {"best_error": "val/error", "best_nll": "val/nll", "best_refinement": "val/nll_ts"}
@@ -75,7 +75,7 @@ def fit(
     a run without a training step) is written too, but is never done, so that nothing counts it.
 
     Args:
-        config: Merged files and options, as `calibench.config.configuration` gives them.
+        config: Merged files and options, as `calibench.configuration.merging.configuration` gives them.
         report: Called with (epochs done, epochs in all); without it a progress bar is shown.
         console: Prints the table; None for no table.
         keep: Called with the loggers of a run that was trained, for what they keep of it when it is done.

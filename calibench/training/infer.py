@@ -7,17 +7,17 @@ from typing import Any
 from lightning.pytorch.callbacks import Callback
 
 from calibench.calibrators.names import calibrator_named
-from calibench.config import Config
+from calibench.configuration.merging import Config
 from calibench.evaluation.calibrate import save_calibrator, save_probabilities
-from calibench.evaluation.fitting import fit_calibrator
-from calibench.ground.console import Terminal
-from calibench.ground.errors import UsageError
+from calibench.evaluation.calibrator_fits import fit_calibrator
+from calibench.messages.errors import UsageError
+from calibench.messages.terminal import Terminal
 from calibench.runs import Predictions
 from calibench.training.checkpoints import of_this_network
+from calibench.training.distributed import interruptible
 from calibench.training.experiment import Experiment
-from calibench.training.predictive import DropoutPasses, LastLayerLaplace, Predictive
-from calibench.training.processes import interruptible
 from calibench.training.run_metrics import write_derived
+from calibench.training.stochastic_prediction import DropoutPasses, LastLayerLaplace, Predictive
 
 
 def save_collected(experiment: Experiment, folder: Path) -> dict[str, Predictions]:

@@ -9,8 +9,8 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 
-from calibench.ground.arguments import non_negative, positive_integer, unit_interval
-from calibench.ground.errors import UsageError
+from calibench.messages.checks import non_negative, positive_integer, unit_interval
+from calibench.messages.errors import UsageError
 from calibench.training.module import ClassificationModule
 from calibench.training.schedules import steps_of_training
 

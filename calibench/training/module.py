@@ -19,18 +19,18 @@ from calibench.calibrators import TemperatureScaling
 from calibench.data import Batch, ClassificationDataModule
 from calibench.data.task import Task
 from calibench.evaluation import log_probabilities
-from calibench.evaluation.crossfit import cross_fitted_nll
-from calibench.ground.arguments import numbers_of_bins, positive_integer
-from calibench.ground.distributed import gather_batch, gather_rows, slice_sizes, world
-from calibench.ground.errors import ExpectedFailure, UsageError, errors_as
-from calibench.ground.tensors import at_least_float32, without_a_short_end
+from calibench.evaluation.cross_fitting import cross_fitted_nll
 from calibench.losses import CalibrationLoss
+from calibench.messages.checks import numbers_of_bins, positive_integer
+from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
 from calibench.metrics import calibration_metrics
-from calibench.metrics.labelled import check_finite_maximum
+from calibench.metrics.probabilities import check_finite_maximum
+from calibench.tensors.distributed import gather_batch, gather_rows, slice_sizes, world
+from calibench.tensors.scores import at_least_float32, without_a_short_end
 from calibench.training.parameter_groups import ParameterGroups
 from calibench.training.schedules import steps_of_training
-from calibench.training.set_metrics import SetMetrics
 from calibench.training.sharpness import SharpnessAware
+from calibench.training.test_set_metrics import SetMetrics
 
 # What a layer makes of more is new memory for every layer. A multiple of what kernels of linear algebra take at a time.
 _ROWS_ON_A_CPU = 128

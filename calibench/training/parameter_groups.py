@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from calibench.ground.arguments import non_negative, positive
-from calibench.ground.errors import UsageError
+from calibench.messages.checks import non_negative, positive
+from calibench.messages.errors import UsageError
 
 
 @dataclass(frozen=True)

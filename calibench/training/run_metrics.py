@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibench.evaluation.further_metrics import described
-from calibench.evaluation.settings import built, spelled_out
-from calibench.ground.files import text_of
+from calibench.evaluation.extra_metrics import described
+from calibench.evaluation.serialization import built, spelled_out
+from calibench.files.atomic_files import text_of
 from calibench.runs import (
     FORMAT,
     Cell,
@@ -19,7 +19,7 @@ from calibench.runs import (
     write_json,
 )
 from calibench.runs.files import files_of
-from calibench.tables.shown import Report
+from calibench.tables.evaluation_report import Report
 from calibench.training.environment import command_line
 
 

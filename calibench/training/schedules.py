@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, SequentialLR
 
-from calibench.ground.arguments import non_negative, positive, positive_integer, unit_interval
-from calibench.ground.errors import UsageError
+from calibench.messages.checks import non_negative, positive, positive_integer, unit_interval
+from calibench.messages.errors import UsageError
 
 
 def steps_of_training(trainer: L.Trainer) -> int:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from calibench.ground.arguments import positive
-from calibench.ground.errors import UsageError
+from calibench.messages.checks import positive
+from calibench.messages.errors import UsageError
 
 
 class SharpnessAware(Optimizer, ABC):

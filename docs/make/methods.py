@@ -11,9 +11,9 @@ import yaml
 from families import FAMILIES, Family, Note
 from pictures import drawn, shown
 
-from calibench.evaluation.further_metrics import metric_class
+from calibench.evaluation.extra_metrics import metric_class
 from calibench.metrics import TABLE, of_formula
-from calibench.training.keys import FAMILIES as LISTED
+from calibench.run_configuration.keys import FAMILIES as LISTED
 
 
 def pages(root: Path) -> dict[str, str | bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import pandas as pd
 
-from calibench.leaderboard.columns import Column
+from calibench.ranking.columns import Column
 
 _REPOSITORY = "https://github.com/calibench/calibench/blob/main"
 _RELATIVE = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")

@@ -12,7 +12,7 @@ import torch
 
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
-from calibench.leaderboard.reading import read_results
+from calibench.ranking.reading import read_results
 from calibench.runs import Predictions
 from tests.evaluation.examples import predictions
 from tests.run_folders import write_run

@@ -13,7 +13,7 @@ from torch import nn
 from calibench.analyses.features import feature_maps
 from calibench.cli import main
 from calibench.data import Batch
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 
 
 def test_pca_is_of_the_inputs_of_the_last_layer() -> None:

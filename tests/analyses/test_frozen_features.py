@@ -12,7 +12,7 @@ from torch import nn
 from calibench.analyses.features import outputs_of
 from calibench.cli import configuration_of, main
 from calibench.data import Batch
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
 from calibench.training.checkpoints import read_checkpoint

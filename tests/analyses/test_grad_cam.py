@@ -32,10 +32,10 @@ from calibench.data import ChestXray14DataModule, ImportedDataModule
 from calibench.data.fakes import SQUARE, corner
 from calibench.data.images.chest_xray14 import FINDINGS
 from calibench.data.images.decode import decode_images, fitted
-from calibench.ground.errors import UsageError
 from calibench.losses import CrossEntropyLoss
+from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
-from calibench.training.trained import Trained, trained_network
+from calibench.training.export import Trained, trained_network
 from tests.data.fakes import incomplete_chest_xrays
 
 # Each network with its last feature map and its linear layer, as its own code has them.

@@ -18,7 +18,6 @@ from calibench.analyses.gradient_norm import Norms, gradient_norms, is_coupled, 
 from calibench.backbones import MLP
 from calibench.cli import main
 from calibench.data import Batch
-from calibench.ground.errors import UsageError
 from calibench.losses import (
     BSCEGRALoss,
     CalibrationLoss,
@@ -27,6 +26,7 @@ from calibench.losses import (
     FocalLoss,
     MMCELoss,
 )
+from calibench.messages.errors import UsageError
 
 N, FEATURES, CLASSES = 40, 6, 4
 

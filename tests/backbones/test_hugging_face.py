@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from calibench.backbones import HuggingFaceBackbone
-from calibench.ground.errors import UsageError
-from calibench.ground.tensors import TokenInputs
+from calibench.messages.errors import UsageError
+from calibench.tensors.scores import TokenInputs
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from calibench.backbones import ImportedBackbone
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 
 OWN = "tests.own_classes"
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones import SpeedNet
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 
 _RIDGE = 5e-4
 

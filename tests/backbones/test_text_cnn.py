@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from calibench.backbones import GlobalPoolingCNN
-from calibench.ground.errors import UsageError
-from calibench.ground.tensors import TokenInputs
+from calibench.messages.errors import UsageError
+from calibench.tensors.scores import TokenInputs
 
 
 def network(**options) -> GlobalPoolingCNN:

@@ -7,8 +7,8 @@ import torch
 import yaml
 
 from calibench.backbones import TimmBackbone
-from calibench.config import find
-from calibench.ground import hub
+from calibench.configuration.merging import find
+from calibench.files import hub
 from tests.examples import sampled
 
 BENCHMARKS = find("fcl_table10", folders=("suites",)).parent.parent

@@ -11,7 +11,7 @@ from calibench.calibrators.names import (
     unfolded,
     unique_names,
 )
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 
 
 def test_a_name_is_the_class_and_what_is_not_its_default() -> None:

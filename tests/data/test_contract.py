@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from calibench import data
-from calibench.data import Batch, ClassificationDataModule, DataError, resident, streamed
+from calibench.data import Batch, ClassificationDataModule, DataError, disk_loader, in_memory_loader
 from calibench.data.task import Multilabel
-from calibench.ground.errors import UsageError
-from calibench.ground.tensors import TokenInputs
+from calibench.messages.errors import UsageError
+from calibench.tensors.scores import TokenInputs
 from tests import own_classes
 from tests.data import fake_features, fakes
 from tests.data.images.test_hub import written as parquet_of_the_hub
@@ -252,7 +252,7 @@ def processes_share_each_batch(name: str) -> None:
         whole, parts = next(iter(make())), []
         for rank in range(3):
             with pytest.MonkeyPatch.context() as patch:
-                for room in (resident, streamed):
+                for room in (in_memory_loader, disk_loader):
                     patch.setattr(room, "world", lambda rank=rank: (3, rank))
                 parts.append(next(iter(make())))
         assert torch.equal(of_all(parts, "index"), whole.index)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.config import available, find, load
+from calibench.configuration.merging import available, find, load
 from calibench.runs import read_json
 
 

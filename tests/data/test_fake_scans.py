@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from calibench.cli import configuration_of
-from calibench.config import load
+from calibench.configuration.merging import load
 from calibench.data import TableDataModule
 from calibench.data.fakes import REGION_COLUMNS, make_scans, write_scans
 from calibench.training import fit as training

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.data import Batch, DataError, ImportedDataModule, imported, streamed
-from calibench.ground.errors import UsageError
+from calibench.data import Batch, DataError, ImportedDataModule, adapters, disk_loader
+from calibench.messages.errors import UsageError
 from tests import own_classes
 from tests.processes import run_processes
 
@@ -93,7 +93,7 @@ def parts_of(made: ImportedDataModule, processes: int) -> list[tuple[list[Batch]
     found = []
     for rank in range(processes):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(streamed, "world", lambda rank=rank: (processes, rank))
+            patch.setattr(disk_loader, "world", lambda rank=rank: (processes, rank))
             own_classes.READ.clear()
             found.append((epoch(made, 1), list(own_classes.READ)))
     return found
@@ -202,7 +202,7 @@ def test_workers_iterate_for_each_process_alike(monkeypatch: pytest.MonkeyPatch)
     whole, parts = iterated(0, 1, workers=1)[1], []
     for rank in range(2):
         made = module("IteratedDataModule", digest="off", arguments={"n": 55})
-        monkeypatch.setattr(streamed, "world", lambda rank=rank: (2, rank))
+        monkeypatch.setattr(disk_loader, "world", lambda rank=rank: (2, rank))
         made._sources["train"] = torch.utils.data.DataLoader(
             made._sources["train"].dataset,
             32,
@@ -232,7 +232,7 @@ def test_processes_digest_the_examples_together(processes: int) -> None:
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """What is read is kept, however quick it was, below a folder."""
-    monkeypatch.setattr(imported, "WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(adapters, "WORTH_KEEPING", 0.0)
     monkeypatch.setenv("CALIBENCH_DATA", str(tmp_path))
     return tmp_path
 
@@ -248,7 +248,7 @@ def test_a_digest_is_kept_while_the_examples_are_the_same(
 ) -> None:
     first, read = read_by()
     assert read == 120
-    assert read_by() == (first, imported.COMPARED)
+    assert read_by() == (first, adapters.COMPARED)
     assert read_by(digest="always") == (first, 120)
     other, read = read_by(arguments={"n": 100})
     assert (other != first, read) == (True, 60)

@@ -11,7 +11,7 @@ import pytest
 from jsonargparse import ArgumentParser
 
 from calibench.data import ClassificationDataModule
-from calibench.leaderboard import read_results
+from calibench.ranking import read_results
 from calibench.runs import cell_key, settings
 from tests.run_folders import write_run
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torchvision.transforms import v2
 
-import calibench.data.resident as resident
+import calibench.data.in_memory_loader as resident
 from calibench.cli import main
 from calibench.data.batch import Batch, Examples
+from calibench.data.in_memory_loader import ShuffledLoader
 from calibench.data.mixing import CutMix, LabelSmoothing, Mixing, Mixup, RegMixup
-from calibench.data.resident import ShuffledLoader
 from calibench.losses import CrossEntropyLoss, LabelSmoothingLoss
 
 MIXINGS = [Mixup(alpha=0.4), CutMix(), RegMixup(), LabelSmoothing()]

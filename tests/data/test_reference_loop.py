@@ -18,7 +18,7 @@ from torchvision.transforms import functional as tv
 from calibench.backbones import SmallCNN
 from calibench.data import CIFAR10DataModule
 from calibench.data.images.augment import RandomCropFlip
-from calibench.data.resident import mixed
+from calibench.data.in_memory_loader import mixed
 from calibench.losses import CrossEntropyLoss
 from calibench.training.module import ClassificationModule
 from tests.data import fakes

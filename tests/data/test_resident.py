@@ -8,10 +8,10 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from calibench.data import Batch, Examples, ResidentLoader, ShuffledLoader, resident
+from calibench.data import Batch, Examples, ResidentLoader, ShuffledLoader, in_memory_loader
 from calibench.data.images.augment import RandomCropFlip
-from calibench.data.resident import mixed
-from calibench.ground.distributed import slice_sizes
+from calibench.data.in_memory_loader import mixed
+from calibench.tensors.distributed import slice_sizes
 
 
 def examples(n: int = 23) -> Examples:
@@ -90,7 +90,7 @@ def assert_shared(loader: ResidentLoader, processes: int, monkeypatch: pytest.Mo
     whole = list(loader)
     parts = []
     for rank in range(processes):
-        monkeypatch.setattr(resident, "world", lambda rank=rank: (processes, rank))
+        monkeypatch.setattr(in_memory_loader, "world", lambda rank=rank: (processes, rank))
         parts.append(list(loader))
     assert {len(part) for part in parts} == {len(whole)}
     for step, batch in enumerate(whole):

@@ -12,9 +12,9 @@ from threading import Thread
 
 import pytest
 
-from calibench.config import data_root
+from calibench.configuration.merging import data_root
 from calibench.data.source import DataError, Source, md5, sources
-from calibench.ground import hub
+from calibench.files import hub
 
 GOOD = b"what the authors published"
 

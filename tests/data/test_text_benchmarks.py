@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of
-from calibench.config import merge_files
-from calibench.ground.errors import UsageError
+from calibench.configuration.merging import merge_files
+from calibench.messages.errors import UsageError
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from tests.examples import benchmarks_of, sampled

@@ -9,7 +9,7 @@ import pytest
 
 from calibench import data
 from calibench.cli import configuration_of
-from calibench.config import Config, available, merge_files
+from calibench.configuration.merging import Config, available, merge_files
 from calibench.data.images.base import OfficialImageDataModule
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment

@@ -11,7 +11,7 @@ from string import Template
 import pytest
 
 from calibench import cli
-from calibench.config import available
+from calibench.configuration.merging import available
 from tests.docs.pages import ROOT, WRITTEN, blocks, name
 
 PHOTOS = ("my_photos.yaml", "pets.yaml")

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from calibench.plots.kinds import LINES
-from calibench.training.keys import FAMILIES
+from calibench.run_configuration.keys import FAMILIES
 from tests.committed import agree
 from tests.docs.pages import ROOT
 from tests.docs.test_commands import check

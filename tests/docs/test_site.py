@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from calibench.training.keys import FAMILIES
+from calibench.run_configuration.keys import FAMILIES
 from tests.docs.pages import ROOT
 
 DOCS = ROOT / "docs"

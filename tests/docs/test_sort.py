@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT
-from tests.report.test_browser import BROWSER, FLAGS
+from tests.reports.test_browser import BROWSER, FLAGS
 
 PAGE = """\
 <article><table><thead><tr><th>loss</th><th>NLL</th></tr></thead><tbody>

@@ -20,7 +20,7 @@ from calibench.evaluation.bootstrap import (
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import labelled_numbers
 from calibench.metrics import classwise_calibration_error
-from calibench.metrics.cells import Cells, TopLabelError
+from calibench.metrics.bins import Cells, TopLabelError
 from calibench.metrics.detection import log_entropy
 from calibench.metrics.smoothing import KERNELS, Residuals
 from calibench.statistics.number import Key, Number

@@ -20,7 +20,7 @@ from calibench.evaluation.evaluation import Extent
 from calibench.runs import Predictions
 from calibench.statistics.number import Number
 from calibench.statistics.resamples import verdict_of
-from calibench.tables.titles import RESAMPLED
+from calibench.tables.metric_titles import RESAMPLED
 
 from .examples import predictions, saved
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.calibrators.cross_validated import stratified_folds
 from calibench.calibrators.temperature import TemperatureWithMixture
-from calibench.evaluation.crossfit import (
+from calibench.evaluation.cross_fitting import (
     cross_fitted,
     cross_fitted_nll,
     refinement_of_examples,

@@ -12,7 +12,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from calibench.calibrators import TemperatureScaling
 from calibench.evaluation import Evaluation, evaluate, evaluate_ood, fit_calibrator
-from calibench.evaluation.fitting import predicted_log_probabilities
+from calibench.evaluation.calibrator_fits import predicted_log_probabilities
 from calibench.evaluation.scoring import ood_numbers
 from calibench.metrics import (
     adaptive_calibration_error,

@@ -14,22 +14,22 @@ import torch
 
 from calibench.cli import configuration_of
 from calibench.evaluation import Evaluation
-from calibench.evaluation.further_metrics import (
+from calibench.evaluation.extra_metrics import (
     blocks_named,
     blocks_of,
     import_metrics,
     unavailable_metrics,
 )
-from calibench.evaluation.settings import built, spelled_out, united
-from calibench.ground.errors import UsageError
-from calibench.leaderboard import leaderboard
-from calibench.leaderboard.columns import DEFAULT_COLUMNS
+from calibench.evaluation.serialization import built, spelled_out, united
+from calibench.messages.errors import UsageError
 from calibench.metrics import (
     calibration_error,
     debiased_calibration_error,
     per_class_error,
 )
-from calibench.tables.titles import metric_info, metrics_of_set
+from calibench.ranking import rank_results
+from calibench.ranking.columns import DEFAULT_COLUMNS
+from calibench.tables.metric_titles import metric_info, metrics_of_set
 from calibench.training.fit import fit
 
 from .examples import predictions
@@ -187,7 +187,7 @@ def test_a_finished_run_is_scored_anew_and_ranked_by_a_users_metric(
         )
     )
     assert outcome == "skipped"
-    (table,) = leaderboard(tmp_path, metrics=["Half", "aurc", "nll"]).tables
+    (table,) = rank_results(tmp_path, metrics=["Half", "aurc", "nll"]).tables
     shown = {column.title: value.mean for column, value in table.rows[0].values.items()}
     assert shown["half of it"] == 359 / 2
     assert 0 < shown["AURC %"] < 1

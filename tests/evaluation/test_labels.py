@@ -14,9 +14,9 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 import calibench
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
+from calibench.evaluation.calibrator_fits import PerLabel, Shared
 from calibench.evaluation.evaluation import Evaluation
-from calibench.evaluation.fitting import PerLabel, Shared
-from calibench.evaluation.labels import SortedRows, label_numbers, label_replicates
+from calibench.evaluation.multilabel import SortedRows, label_numbers, label_replicates
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.number import Key

@@ -15,7 +15,7 @@ from calibench.calibrators import AdaptiveTemperatureScaling
 from calibench.calibrators.names import DEFAULT, calibrators_named
 from calibench.evaluation.evaluation import Evaluation, Extent
 from calibench.evaluation.floors import Floors
-from calibench.metrics.formulas import ClasswiseError
+from calibench.metrics.calibration_errors import ClasswiseError
 from calibench.runs import Predictions
 
 N, K = 1000, 400

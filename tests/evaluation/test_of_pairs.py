@@ -10,7 +10,7 @@ import pytest
 
 import calibench
 from calibench.cli import main
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 
 RANDOM = np.random.default_rng(0)
 PROBS = RANDOM.dirichlet(np.ones(4), 300)

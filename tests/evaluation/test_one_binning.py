@@ -8,7 +8,7 @@ import torch
 
 from calibench.evaluation import evaluate
 from calibench.evaluation.bootstrap import replicates
-from calibench.evaluation.fitting import predicted_log_probabilities
+from calibench.evaluation.calibrator_fits import predicted_log_probabilities
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.reliability import reliability
 from calibench.runs import Predictions

@@ -17,12 +17,12 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
 from calibench.evaluation import deep_ensemble, evaluate, fit_calibrator
 from calibench.evaluation.bootstrap import posterior_replicates, summarised
-from calibench.metrics.posterior import posterior_values
 from calibench.metrics.proper_scores import PosteriorScores
+from calibench.metrics.soft_label_scores import posterior_values
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples
-from calibench.tables.titles import POSTERIOR_METRICS
+from calibench.tables.metric_titles import POSTERIOR_METRICS
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 

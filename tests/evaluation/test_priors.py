@@ -12,7 +12,7 @@ import calibench
 from calibench.calibrators import BiasCorrectedTemperatureScaling, TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import Evaluation
-from calibench.evaluation.settings import spelled_out, united
+from calibench.evaluation.serialization import spelled_out, united
 from calibench.runs import Predictions
 
 from .examples import predictions

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibench.evaluation.crossfit import (
+from calibench.evaluation.cross_fitting import (
     REFITTED,
     refinement_of_examples,
     refinement_replicates,

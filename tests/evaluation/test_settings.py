@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from calibench.evaluation.settings import built, spelled_out, united
+from calibench.evaluation.serialization import built, spelled_out, united
 
 from .examples import predictions
 

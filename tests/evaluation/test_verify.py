@@ -17,8 +17,8 @@ from calibench.calibrators import (
     VectorScaling,
 )
 from calibench.evaluation import Evaluation
-from calibench.evaluation.further_metrics import blocks_named
-from calibench.evaluation.settings import spelled_out
+from calibench.evaluation.extra_metrics import blocks_named
+from calibench.evaluation.serialization import spelled_out
 from calibench.evaluation.verify import tolerance, verify
 from calibench.runs import Predictions, read_json, write_json
 from calibench.statistics.number import Key

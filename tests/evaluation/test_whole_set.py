@@ -12,8 +12,8 @@ import torch
 
 from calibench.cli import main
 from calibench.evaluation import Evaluation
-from calibench.evaluation.crossfit import refinement_of_examples, variational_terms
-from calibench.evaluation.further_metrics import blocks_named, blocks_of
+from calibench.evaluation.cross_fitting import refinement_of_examples, variational_terms
+from calibench.evaluation.extra_metrics import blocks_named, blocks_of
 from calibench.evaluation.whole_set import (
     ConformalSets,
     Refinement,
@@ -23,7 +23,7 @@ from calibench.metrics import METRIC_CLASSES
 from calibench.metrics.conformal import conformal_of_examples
 from calibench.statistics import Verdict, verdict_of_mean
 from calibench.statistics.number import Key, Number
-from calibench.tables.titles import METRICS, TEST_METRICS
+from calibench.tables.metric_titles import METRICS, TEST_METRICS
 
 from .examples import means, predictions, saved
 

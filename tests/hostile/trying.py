@@ -31,15 +31,15 @@ import torch
 import yaml
 
 from calibench.cli import main
-from calibench.config import benchmarks_folder, load
+from calibench.configuration.merging import benchmarks_folder, load
 from calibench.plots.curves import training_curves
 from calibench.predictions import Reader
+from calibench.run_configuration.trusted_names import check_known
 from calibench.runs import Predictions, read_json, write_json
 from calibench.runs.files import files_of
 from calibench.store import Folder as StoreFolder
 from calibench.store.entry import entry_digest
 from calibench.store.index import INDEX, rebuild_index
-from calibench.training.trust import check_known
 from tests.hostile.server import hostile_server
 from tests.run_folders import write_predictions, write_run
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from calibench.ground.distributed import gather_batch
 from calibench.losses import CalibrationLoss
+from calibench.tensors.distributed import gather_batch
 from tests.losses.examples import batch, live_losses
 
 ROWS = 13

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibench.ground.errors import UsageError
 from calibench.losses import ImportedLoss
+from calibench.messages.errors import UsageError
 
 EXAMPLES = {
     "ImportedLoss": lambda: ImportedLoss(

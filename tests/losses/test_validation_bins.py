@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from calibench.ground.binning import equal_width_edges
 from calibench.losses.cross_entropy import confidence_and_correctness
 from calibench.losses.validation_steered import bin_gaps, classwise_errors
+from calibench.tensors.binning import equal_width_edges
 
 
 def test_bin_gaps_by_hand() -> None:

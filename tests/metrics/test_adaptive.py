@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from calibench import metrics as M
-from calibench.ground.binning import equal_mass_cuts
-from calibench.metrics.formulas import EqualMassError
+from calibench.metrics.calibration_errors import EqualMassError
+from calibench.tensors.binning import equal_mass_cuts
 from tests.metrics.cases import batch
 from tests.metrics.test_calibration_error import pairs
 

@@ -22,7 +22,7 @@ from calibench.metrics.base import (
     PackedColumnsMetric,
     PerExampleMetric,
 )
-from calibench.tables.titles import METRICS
+from calibench.tables.metric_titles import METRICS
 from tests.deterministic import AsOnADeterministicGpu
 from tests.examples import Contract
 from tests.metrics.cases import (

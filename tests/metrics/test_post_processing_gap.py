@@ -14,7 +14,7 @@ from calibench.data import SyntheticGaussiansDataModule
 from calibench.evaluation import evaluate, fit_calibrator, temperature_gap
 from calibench.metrics import lipschitz_calibration_error
 from calibench.metrics.post_processing_gap import best_lipschitz_map, post_processing_gap
-from calibench.metrics.posterior import posterior_values
+from calibench.metrics.soft_label_scores import posterior_values
 
 from ..evaluation.examples import predictions
 

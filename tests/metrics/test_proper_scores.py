@@ -7,7 +7,7 @@ import torch
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calibench import metrics as M
-from calibench.ground.binning import equal_width_bin
+from calibench.tensors.binning import equal_width_bin
 from tests.metrics.cases import batch
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from calibench.plots import picture
+from calibench.plots import figure_with_numbers
 from tests.run_folders import write_predictions, write_run
 
 
@@ -42,5 +42,5 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         found.append(figure)
         return form.encode()
 
-    monkeypatch.setattr(picture, "as_file", kept)
+    monkeypatch.setattr(figure_with_numbers, "as_file", kept)
     return found

@@ -15,10 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from calibench.cli import main, parser_of
-from calibench.leaderboard import Column, read_results
-from calibench.leaderboard.columns import ANY
-from calibench.leaderboard.pairs import compare_pairs
-from calibench.leaderboard.table import build_tables
 from calibench.plots.curves import (
     draw_curves,
     draw_risk_coverage,
@@ -32,9 +28,13 @@ from calibench.plots.kinds.calibrators import draw_bars, draw_heat_map
 from calibench.plots.kinds.examples import draw_confusion
 from calibench.plots.kinds.losses import draw_shift, draw_tradeoff
 from calibench.plots.reliability import draw_reliability, reliability
-from calibench.plots.request import Request, Shown
+from calibench.plots.selection import Request, Shown
 from calibench.plots.smooth_reliability import smooth_reliability
 from calibench.plots.style import legend_below
+from calibench.ranking import Column, read_results
+from calibench.ranking.columns import ANY
+from calibench.ranking.pairs import compare_pairs
+from calibench.ranking.table import build_tables
 from calibench.tables.text import rows_csv
 from tests.run_folders import metric_rows, settings_of, write_predictions, write_run
 

@@ -12,12 +12,12 @@ from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 from calibench import metrics
 from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, VectorScaling
 from calibench.calibrators.names import calibrator_named
-from calibench.evaluation.settings import fitted_from
-from calibench.leaderboard import read_results
+from calibench.evaluation.serialization import fitted_from
 from calibench.plots.curves import risk_coverage_curve, roc, training_curves
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.kinds.examples import confusion
 from calibench.plots.reliability import reliability
+from calibench.ranking import read_results
 from calibench.runs import Predictions
 from tests.run_folders import write_predictions, write_run
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
-from calibench.leaderboard import Column
-from calibench.plots import command
-from calibench.plots.command import GalleryPicture, page_of, tasks
 from calibench.plots.kinds import KINDS
-from calibench.plots.request import Request
+from calibench.plots.selection import Request
+from calibench.ranking import Column
+from calibench.verbs import plot
+from calibench.verbs.plot import GalleryPicture, page_of, tasks
 
 FEW = ("tradeoff", "confusion", "shift", "improvement")
 
@@ -25,7 +25,7 @@ def test_the_gallery_has_a_folder_for_each_table_and_a_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """None is drawn: that takes most of the time, and tests of each kind do."""
-    monkeypatch.setattr(command, "KINDS", {kind: KINDS[kind] for kind in FEW})
+    monkeypatch.setattr(plot, "KINDS", {kind: KINDS[kind] for kind in FEW})
     folder = tmp_path / "pictures"
     words = ["--table", "a /", "--metric", "nll"]
     assert main(["plot", "all", str(results), "-o", str(folder), *words]) == 0
@@ -45,8 +45,8 @@ def test_the_gallery_has_a_folder_for_each_table_and_a_page(
 def test_tables_do_not_share_files_and_kinds_over_tables_come_last(
     results: Path,
 ) -> None:
-    from calibench.leaderboard import read_results
-    from calibench.leaderboard.table import build_tables
+    from calibench.ranking import read_results
+    from calibench.ranking.table import build_tables
 
     column = Column("ece")
     tables = build_tables(read_results(results), [column], column)

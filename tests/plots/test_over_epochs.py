@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from calibench.cli import main
-from calibench.evaluation.crossfit import variational_terms
-from calibench.leaderboard import read_results
-from calibench.metrics.posterior import posterior_values
+from calibench.evaluation.cross_fitting import variational_terms
+from calibench.metrics.soft_label_scores import posterior_values
 from calibench.plots.curves import OverEpochs
 from calibench.plots.kinds.losses import sides_of
+from calibench.ranking import read_results
 from calibench.runs import Predictions
 from tests.evaluation.examples import means
 from tests.run_folders import write_predictions, write_run

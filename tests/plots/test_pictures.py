@@ -14,9 +14,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from calibench.cli import main
+from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds import KINDS, OVER_TABLES
 from calibench.plots.kinds.calibrators import BEST
-from calibench.plots.picture import Picture
 from calibench.tables.text import rows_csv
 
 from .three_sets import (

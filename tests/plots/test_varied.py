@@ -11,8 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from calibench.cli import main
-from calibench.leaderboard import Column, read_results
-from calibench.plots.sweep_command import draw_lines, lines_of, points
+from calibench.ranking import Column, read_results
+from calibench.verbs.plot_sweep import draw_lines, lines_of, points
 from tests.run_folders import settings_of, write_run
 
 ECE = Column("ece")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.predictions.files import Reader, imported
 from calibench.runs import CorruptRun
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from calibench import store
-from calibench.analyses.posthoc.sources import load, sources
+from calibench.calibrator_comparison.sources import load, sources
 from calibench.cli import main
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import address, models_of, the_model
 from calibench.runs import CorruptRun

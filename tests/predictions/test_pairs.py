@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import torch
 
+from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.files import Reader
-from calibench.predictions.pairs import ConfidencePairs
 from calibench.runs import CorruptRun
 
 CONFIDENCE = np.array([0.25, 1.0, 0.5])

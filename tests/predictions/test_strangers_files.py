@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from calibench.cli import main
-from calibench.ground.table_file import encoding_of
+from calibench.files.tables import encoding_of
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 

@@ -14,8 +14,8 @@ import torch
 from calibench.calibrators import VectorScaling
 from calibench.cli import main
 from calibench.evaluation.calibrate import load_calibrator, save_calibrator
-from calibench.leaderboard.reading import read_results
 from calibench.predictions.files import Reader
+from calibench.ranking.reading import read_results
 from calibench.runs import CorruptRun, Predictions, read_json
 from calibench.training.checkpoints import AtomicCheckpointIO, read_checkpoint
 from tests.evaluation.examples import predictions, saved

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from calibench.cli import main
-from calibench.config import flatten, merge
-from calibench.ground.errors import UsageError
+from calibench.configuration.merging import flatten, merge
+from calibench.messages.errors import UsageError
 from calibench.runs import Cell, CorruptRun, Predictions, Run, cell_key, read_json, write_json
 from calibench.runs.folder import WITHOUT_EFFECT
 from calibench.store import add

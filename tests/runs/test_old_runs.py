@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of, main
-from calibench.leaderboard import leaderboard
+from calibench.ranking import rank_results
 from calibench.runs import Predictions, Run, with_present_calibrators
 from calibench.statistics.number import Key
 from calibench.training.fit import fit
@@ -27,7 +27,7 @@ def results(tmp_path: Path) -> Path:
 
 def test_its_logits_and_its_place_in_the_leaderboard_are_read(results: Path) -> None:
     assert len(Predictions.load(Run(results / FOLDER).predictions("test")).logits) == 359
-    table = leaderboard(results)
+    table = rank_results(results)
     assert [row.label for row in table.tables[0].rows] == ["CrossEntropyLoss"]
     # What was the default then is none today, and is named.
     columns = {str(column) for column in table.tables[0].columns}

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from calibench.cli import configuration_of
-from calibench.ground.processes import Terminated
+from calibench.parallel.processes import Terminated
 from calibench.runs import Busy, Claim, LostClaim, Run
 from calibench.runs.lock import held
 from calibench.training import fit as training

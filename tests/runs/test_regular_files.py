@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.ground.files import NotRegular, content_of, opened
+from calibench.files.atomic_files import NotRegular, content_of, opened
 from calibench.runs import check_archive, read_json
 from calibench.store import add
 from tests.examples import sampled

@@ -13,7 +13,7 @@ import pytest
 from calibench import store
 from calibench.cli import main
 from calibench.evaluation import Evaluation
-from calibench.evaluation.settings import spelled_out
+from calibench.evaluation.serialization import spelled_out
 from calibench.runs import Predictions
 from calibench.store import CARD, place_of
 from tests.run_folders import write_predictions, write_run

@@ -11,9 +11,9 @@ import pytest
 
 import calibench
 from calibench import store
-from calibench.leaderboard.reading import read_results
+from calibench.ranking.reading import read_results
 from calibench.runs import CorruptRun, Predictions
-from calibench.store import moving
+from calibench.store import transfer
 from calibench.store.entry import entry_digest
 from tests.run_folders import settings_of, write_predictions, write_run
 from tests.store.conftest import spoil
@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_what_was_there(
     def full(path: Path, content: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(moving, "write_atomically", full)
+    monkeypatch.setattr(transfer, "write_atomically", full)
     with pytest.raises(OSError, match="No space left on device"):
         store.add(kept, results)
     assert len(list(store.entries(kept))) == len(store.read_index(store.Folder(kept))) == 2

@@ -17,9 +17,8 @@ import pytest
 
 from calibench import store
 from calibench.cli import main
-from calibench.evaluation import store_command
-from calibench.evaluation.store_command import listings
 from calibench.store import Limits, StoreError, index
+from calibench.verbs.store import listings
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 
@@ -121,7 +120,7 @@ def many(folder: Path, rows: int) -> store.Folder:
 def test_an_index_of_many_rows_is_read_and_listed_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (index, store_command):
+    for module in (index, store_verb):
         monkeypatch.setattr(module, "_PIECE", 1000)
     place = many(tmp_path, 4500)
     tracemalloc.start()

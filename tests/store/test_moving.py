@@ -13,9 +13,9 @@ import pytest
 
 import calibench
 from calibench import store
-from calibench.leaderboard.reading import read_results
-from calibench.store.moving import _copy_files
-from calibench.store.places import INDEX, Remote
+from calibench.ranking.reading import read_results
+from calibench.store.locations import INDEX, Remote
+from calibench.store.transfer import _copy_files
 from tests.run_folders import write_predictions, write_run
 from tests.store.conftest import spoil
 

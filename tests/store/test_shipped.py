@@ -10,9 +10,9 @@ import pytest
 
 import calibench
 from calibench import store
-from calibench.config import benchmarks_folder
+from calibench.configuration.merging import benchmarks_folder
 from calibench.evaluation.verify import verify
-from calibench.leaderboard import read_results
+from calibench.ranking import read_results
 from calibench.store.index import listed
 
 SHIPPED = benchmarks_folder() / "store"

@@ -16,7 +16,7 @@ import yaml
 
 import calibench
 from calibench import store
-from calibench.leaderboard import leaderboard, read_results
+from calibench.ranking import rank_results, read_results
 from calibench.runs import Predictions, read_json, write_json
 from calibench.runs.lock import held
 from calibench.store import index as store_index
@@ -215,7 +215,7 @@ def test_imported_predictions_have_the_path_of_their_content(tmp_path: Path) -> 
     assert entry.imported
     assert entry.status["content"].startswith(digest)
     assert store.add_imported(tmp_path, [imported("adult", "catboost/v2", sets)]).known == [name]
-    assert leaderboard(tmp_path).warnings == [
+    assert rank_results(tmp_path).warnings == [
         "there are only imported predictions, which come without numbers (see `calibench evaluate`)"
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calibench.statistics import Verdict
 from calibench.statistics.number import Key, Number
-from calibench.tables.scores import Scores, note
+from calibench.tables.cells import Scores, note
 
 
 def test_one_floor_is_a_number() -> None:

@@ -13,7 +13,7 @@ from calibench.cli import main
 from calibench.runs import Predictions
 from calibench.statistics import Verdict
 from calibench.statistics.number import Key, Number
-from calibench.tables.scores import sentences
+from calibench.tables.cells import sentences
 
 pytestmark = pytest.mark.usefixtures("all_draws")
 

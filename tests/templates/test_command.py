@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from calibench.cli import configuration_of, main
-from calibench.templates.command import KINDS
-from calibench.training import mistakes
+from calibench.run_configuration import checks
+from calibench.verbs.new import KINDS
 
 OF_DATA = [name for name, kind in KINDS.items() if kind.data]
 OVERLAYS = {"loss": "my_loss", "backbone": "my_network", "metric": "my_metric"}
@@ -55,7 +55,7 @@ def test_what_a_start_names_is_there(
     monkeypatch.chdir(tmp_path / "own")
     files = ["own.yaml"] if kind in OF_DATA else ["digits_lt", f"{OVERLAYS[kind]}.yaml"]
     config = configuration_of([part for file in files for part in ("--config", file)])
-    mistakes.check(config)
+    checks.check(config)
     assert config["benchmark"] == ("own" if kind in OF_DATA else "digits_lt")
 
 

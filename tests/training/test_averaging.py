@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from calibench.data import DigitsDataModule
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.training.averaging import EMA, SWA
 from tests.training.test_lookahead import Steps, trained
 

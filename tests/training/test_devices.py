@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from calibench.ground.errors import UsageError
-from calibench.training import processes
+from calibench.messages.errors import UsageError
+from calibench.training import distributed
 
 
 def test_many_more_processes_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "cores", lambda: 2)
+    monkeypatch.setattr(distributed, "cores", lambda: 2)
     asked = SimpleNamespace(accelerator="cpu", devices=8, num_nodes=1)
-    assert processes.replicas_of(asked).count == 8
+    assert distributed.replicas_of(asked).count == 8
     asked.devices = 9
     with pytest.raises(UsageError, match=r"`trainer.devices` 9: on a CPU .* there are 2 cores"):
-        processes.replicas_of(asked)
+        distributed.replicas_of(asked)

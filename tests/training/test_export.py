@@ -21,10 +21,10 @@ from calibench.calibrators.names import DEFAULT
 from calibench.cli import configuration_of, main
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import load_calibrator
-from calibench.ground.errors import ExpectedFailure
+from calibench.messages.errors import ExpectedFailure
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
-from calibench.training.trained import CalibratedModel, exported, trained_network
+from calibench.training.export import CalibratedModel, exported, trained_network
 from tests.processes import run_processes
 
 

@@ -17,8 +17,8 @@ from rich.console import Console
 
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
-from calibench.evaluation.crossfit import cross_fitted_nll
-from calibench.ground.errors import UsageError
+from calibench.evaluation.cross_fitting import cross_fitted_nll
+from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.statistics.number import Key
 from calibench.training import fit as training

@@ -15,9 +15,9 @@ import yaml
 from torch import Tensor
 
 from calibench.cli import configuration_of
-from calibench.ground.errors import UsageError
-from calibench.ground.processes import spread
 from calibench.losses import CalibrationLoss
+from calibench.messages.errors import UsageError
+from calibench.parallel.processes import spread
 from calibench.runs import cell_key
 from calibench.training.experiment import Experiment
 from tests import warm

@@ -19,12 +19,12 @@ from calibench.calibrators import VectorScaling
 from calibench.cli import configuration_of, main
 from calibench.data import Batch
 from calibench.data.task import Multilabel, Task
-from calibench.evaluation.fitting import PerLabel
+from calibench.evaluation.calibrator_fits import PerLabel
 from calibench.losses.base import LabelLoss
 from calibench.runs import Predictions, Run, read_json
 from calibench.training import fit as training
+from calibench.training.export import trained_network
 from calibench.training.module import ClassificationModule
-from calibench.training.trained import trained_network
 from tests.data.fakes import incomplete_chest_xrays
 from tests.processes import run_processes
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from calibench.backbones import SmallCNN
 from calibench.data import DigitsDataModule
-from calibench.ground.errors import UsageError
 from calibench.losses import AdaFocalLoss
+from calibench.messages.errors import UsageError
 from calibench.training.lookahead import Lookahead, RestAfter
 from calibench.training.module import ClassificationModule
 

@@ -9,10 +9,10 @@ import pytest
 
 import calibench
 from calibench.cli import configuration_of
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
+from calibench.run_configuration.checks import unknown_option
+from calibench.run_configuration.parser_messages import one_line
 from calibench.training.experiment import Experiment
-from calibench.training.messages import one_line
-from calibench.training.mistakes import unknown_option
 
 DIGITS = ["--config", "digits_lt"]
 
@@ -59,7 +59,7 @@ def said() -> dict[str, str]:
                 heard.append(message)
                 return message
 
-            patch.setattr("calibench.training.messages.one_line", listen)
+            patch.setattr("calibench.run_configuration.parser_messages.one_line", listen)
             with pytest.raises(UsageError):
                 Experiment(configuration_of([*DIGITS, *line.split()]))
             messages[line] = heard[0]
@@ -152,4 +152,4 @@ def test_regular_expressions_over_its_messages_stand_in_one_file() -> None:
         for path in root.rglob("*.py")
         if any(word in path.read_text() for word in words)
     }
-    assert found == {"training/messages.py"}
+    assert found == {"run_configuration/parser_messages.py"}

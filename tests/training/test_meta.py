@@ -13,7 +13,7 @@ from calibench.backbones import MLP, SmallCNN
 from calibench.data import Batch
 from calibench.data.task import Multilabel
 from calibench.training.module import ClassificationModule
-from calibench.training.set_metrics import SetMetrics
+from calibench.training.test_set_metrics import SetMetrics
 from tests.losses.examples import K, live_losses
 
 ROWS = 8

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of, main
-from calibench.config import available
-from calibench.ground.errors import UsageError
+from calibench.configuration.merging import available
 from calibench.losses import ImportedLoss
-from calibench.sweep.suites import is_suite, load_suite
+from calibench.messages.errors import UsageError
+from calibench.run_configuration.checks import check, options
+from calibench.run_configuration.keys import FAMILIES, place_of
+from calibench.run_configuration.signatures import Absent, arguments
+from calibench.sweeps.suites import is_suite, load_suite
 from calibench.training.experiment import Experiment
-from calibench.training.keys import FAMILIES, place_of
-from calibench.training.mistakes import check, options
-from calibench.training.signatures import Absent, arguments
 from tests.examples import for_each
 
 

@@ -19,9 +19,9 @@ import torch
 import torch.distributed as dist
 from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnvironment
 
-from calibench.ground.errors import ExpectedFailure
-from calibench.training import processes
-from calibench.training.processes import cluster_plugins, deaths_reported, follow, process_grid
+from calibench.messages.errors import ExpectedFailure
+from calibench.training import distributed
+from calibench.training.distributed import cluster_plugins, deaths_reported, follow, process_grid
 from tests.waiting import patience, started, wait_for
 
 TORCHRUN = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
@@ -114,8 +114,8 @@ def test_another_process_leaves_it_to_who_started_it(monkeypatch: pytest.MonkeyP
     with pytest.raises(SystemExit) as ended:
         told(RuntimeError(GLOO), rank=1)
     assert ended.value.code == 1
-    monkeypatch.setattr(processes, "_DEATH_IS_NOTICED", 0.1)
-    monkeypatch.setattr(processes, "_STARTED_BY", -1)  # the first process was killed itself
+    monkeypatch.setattr(distributed, "_DEATH_IS_NOTICED", 0.1)
+    monkeypatch.setattr(distributed, "_STARTED_BY", -1)  # the first process was killed itself
     with pytest.raises(ExpectedFailure, match="another process of this run died"):
         told(dist.DistNetworkError("Broken pipe"), rank=1)
 

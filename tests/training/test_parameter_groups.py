@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from calibench.backbones import SpeedNet
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.training.parameter_groups import ParameterGroups, Rule
 
 SGD = partial(torch.optim.SGD, lr=0.5, momentum=0.9)

@@ -16,10 +16,10 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from calibench.cli import configuration_of
-from calibench.config import available
-from calibench.report.listing import listed
+from calibench.configuration.merging import available
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
+from calibench.verbs.list import listed
 from tests import warm
 from tests.examples import sampled
 from tests.training.test_fit import Crash, CrashAt, adafocal, metrics

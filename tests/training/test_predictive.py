@@ -13,9 +13,9 @@ import torch
 from calibench.backbones import SmallCNN
 from calibench.cli import main
 from calibench.data.task import Task
-from calibench.leaderboard.reading import read_results
+from calibench.ranking.reading import read_results
 from calibench.runs import Predictions, Run
-from calibench.training.predictive import _Mean
+from calibench.training.stochastic_prediction import _Mean
 from tests.training.test_fit import fit
 
 

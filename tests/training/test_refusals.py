@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of, main
-from calibench.config import configuration
-from calibench.ground.errors import UsageError
-from calibench.leaderboard import read_results
+from calibench.configuration.merging import configuration
+from calibench.messages.errors import UsageError
+from calibench.ranking import read_results
 from calibench.runs import write_json
 from calibench.training.experiment import Experiment
 

@@ -16,10 +16,10 @@ from torch import nn
 from calibench.backbones import MLP, Backbone, CIFARResNet8, GlobalPoolingCNN, SmallCNN
 from calibench.cli import configuration_of
 from calibench.runs import Predictions
+from calibench.training.distributed import Replicas, replicas_of
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
 from calibench.training.infer import predict
-from calibench.training.processes import Replicas, replicas_of
 
 BATCH_NORM = "trained by 2 processes: batch normalisation saw each process's share of a batch alone"
 DROPOUT = "trained by 2 processes: each process drew its own dropout"

@@ -11,12 +11,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from calibench.cli import configuration_of, main
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.runs import Predictions
 from calibench.training import fit as training
-from calibench.training import shapes
+from calibench.training import shape_check
 from calibench.training.checkpoints import of_this_network
-from calibench.training.shapes import evaluating
+from calibench.training.shape_check import evaluating
 
 QUICK = [
     "--config",
@@ -124,7 +124,7 @@ def test_a_module_that_fails_is_one_line(
 
 
 def test_the_check_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, check = [], shapes.ShapeCheck.on_fit_start
+    found, check = [], shape_check.ShapeCheck.on_fit_start
 
     def watched(*given: Any) -> None:
         before = torch.get_rng_state()
@@ -132,7 +132,7 @@ def test_the_check_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert torch.equal(torch.get_rng_state(), before)
 
     for what in (watched, lambda *_: None):
-        monkeypatch.setattr(shapes.ShapeCheck, "on_fit_start", what)
+        monkeypatch.setattr(shape_check.ShapeCheck, "on_fit_start", what)
         less = ["--data.ood", "[]", "--evaluation.calibrators", "[]"]
         _, run = fit(tmp_path / str(len(found)), "--model.backbone", f"{__name__}.Drawing", *less)
         found.append(Predictions.load(run.predictions("test")).logits)

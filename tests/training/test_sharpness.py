@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from calibench.cli import main
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.training.sharpness import ASAM, SAM
 
 

@@ -11,12 +11,12 @@ from torch import nn
 
 from calibench.backbones import SpeedNet
 from calibench.cli import configuration_of
-from calibench.config import available
+from calibench.configuration.merging import available
 from calibench.data import CIFAR10DataModule
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.runs import Run, read_json
+from calibench.training import distributed as machine
 from calibench.training import fit as training
-from calibench.training import processes as machine
 from calibench.training.callbacks import NaNGuard
 from calibench.training.experiment import Experiment
 from tests.data import fakes

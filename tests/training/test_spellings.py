@@ -11,9 +11,9 @@ import torchvision
 from calibench.backbones import HuggingFaceBackbone, ImportedBackbone, TimmBackbone
 from calibench.backbones.spellings import networks_of, spelled_out_network
 from calibench.cli import configuration_of, main
-from calibench.config import read_yaml
+from calibench.configuration.merging import read_yaml
+from calibench.run_configuration.adapters import wrapped
 from calibench.training.experiment import Experiment
-from calibench.training.wrapping import wrapped
 
 
 def network(*options: str):

@@ -14,15 +14,15 @@ import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from calibench.cli import configuration_of, main
-from calibench.ground.errors import UsageError
-from calibench.leaderboard.reading import read_results
-from calibench.report.content import report_content
+from calibench.messages.errors import UsageError
+from calibench.ranking.reading import read_results
+from calibench.reports.content import report_content
 from calibench.runs import Predictions, Run
-from calibench.sweep.suites import load_suite
+from calibench.sweeps.suites import load_suite
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
-from calibench.training.trace import PREFIX, Trace
-from calibench.training.trained import trained_network
+from calibench.training.export import trained_network
+from calibench.training.per_epoch_test import PREFIX, Trace
 from tests.training.test_fit import copy
 
 DROPOUT = ["--model.backbone.dropout", "0.3", "--model.loss", "AdaFocalLoss"]

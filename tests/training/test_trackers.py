@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of, main
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.runs import Run
 from calibench.training.experiment import Experiment
 

@@ -17,13 +17,13 @@ from lightning.pytorch import Trainer
 
 from calibench import backbones, calibrators, data, losses, metrics
 from calibench.cli import main
-from calibench.config import available, load
+from calibench.configuration.merging import available, load
 from calibench.evaluation import Evaluation
-from calibench.ground.imports import parameters_of
-from calibench.training.keys import GROUPS
+from calibench.plugins.import_paths import parameters_of
+from calibench.run_configuration.keys import GROUPS
+from calibench.run_configuration.trusted_names import foreign_names
 from calibench.training.module import ClassificationModule
-from calibench.training.trace import Trace
-from calibench.training.trust import foreign_names
+from calibench.training.per_epoch_test import Trace
 from tests.examples import sampled
 from tests.run_folders import write_predictions, write_run
 

@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 
 from calibench.cli import configuration_of, main
-from calibench.config import read_yaml
-from calibench.ground.errors import UsageError
+from calibench.configuration.merging import read_yaml
 from calibench.losses import MDCALoss, WeightedSum
+from calibench.messages.errors import UsageError
+from calibench.run_configuration.adapters import wrapped
+from calibench.run_configuration.trusted_names import foreign_names
 from calibench.runs import Predictions, Run
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
-from calibench.training.trust import foreign_names
-from calibench.training.wrapping import wrapped
 
 QUICK = [
     "--config",

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from calibench.data.in_memory_loader import mixed
 from calibench.data.mixing import Augmentation, Crop
-from calibench.data.resident import mixed
-from calibench.ground.arguments import integer_from, one_of
+from calibench.messages.checks import integer_from, one_of
 
 
 class RandomCropFlip(Augmentation):

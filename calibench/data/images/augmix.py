@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibench.data.batch import Batch
 from calibench.data.mixing import Augmentation, Crop, Mixing
-from calibench.ground.arguments import positive
+from calibench.messages.checks import positive
 
 # Chains of a mixture, and the longest chain, as in the paper.
 WIDTH = DEPTH = 3

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from calibench.config import data_root
+from calibench.configuration.merging import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import sets
@@ -15,7 +15,7 @@ from calibench.data.images.sets import EvaluationContext
 from calibench.data.mixing import Augmentation
 from calibench.data.source import Checksum, Source, sources
 from calibench.data.splits import hold_out_reference
-from calibench.ground.names import of_images, sets_named
+from calibench.files.set_names import of_images, sets_named
 
 Channels = tuple[float, float, float]
 

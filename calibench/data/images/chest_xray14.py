@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibench.config import data_root
+from calibench.configuration.merging import data_root
 from calibench.data.batch import Splits
-from calibench.data.images.labelled import LabelledFiles, LabelledImageDataModule, check_apart
+from calibench.data.images.image_table import LabelledFiles, LabelledImageDataModule, check_apart
 from calibench.data.source import DataError, made_up
 from calibench.data.splits import hold_out_share_of_groups
-from calibench.ground.errors import errors_as, near_matches
+from calibench.messages.errors import errors_as, near_matches
 
 FOLDER = "ChestX-ray14"
 TABLES = ("Data_Entry_2017.csv", "Data_Entry_2017_v2020.csv")

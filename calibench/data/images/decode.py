@@ -13,12 +13,12 @@ from torch import Tensor
 
 from calibench.data.batch import Examples
 from calibench.data.cache import cached
+from calibench.data.in_memory_loader import Decode
 from calibench.data.mixing import Crop
-from calibench.data.resident import Decode
 from calibench.data.source import DataError
-from calibench.ground.distributed import world
-from calibench.ground.errors import in_one_line
-from calibench.ground.processes import cores
+from calibench.messages.errors import in_one_line
+from calibench.parallel.processes import cores
+from calibench.tensors.distributed import world
 
 Mode = Literal["RGB", "L"]
 CHANNELS: dict[Mode, int] = {"RGB": 3, "L": 1}

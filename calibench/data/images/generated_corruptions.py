@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import conv2d, pad
 
-from calibench.ground.names import SEVERITIES
+from calibench.files.set_names import SEVERITIES
 
 GAUSSIAN_NOISE_STD = (0.04, 0.06, 0.08, 0.09, 0.10)  # CIFAR, severities 1 to 5, on the [0, 1] scale
 _DEFOCUS = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))  # radius, its edge's width

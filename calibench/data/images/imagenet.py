@@ -12,12 +12,12 @@ from calibench.data.images.augment import RandomResizedCrop, centre_crop
 from calibench.data.images.base import ImageDataModule
 from calibench.data.images.decode import Opener, StreamedImages, files_of_classes
 from calibench.data.images.hub_files import HubImages, HubName
+from calibench.data.in_memory_loader import ShuffledLoader
 from calibench.data.mixing import Crop
-from calibench.data.resident import ShuffledLoader
 from calibench.data.source import DataError, sources
 from calibench.data.splits import choose_per_class, complement
-from calibench.ground.arguments import positive_integer
-from calibench.ground.names import CORRUPTIONS
+from calibench.files.set_names import CORRUPTIONS
+from calibench.messages.checks import positive_integer
 
 Labelled = tuple[Opener, int]
 """An image and its class."""

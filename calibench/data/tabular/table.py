@@ -17,11 +17,11 @@ from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
 from calibench.data.source import DataError, located
 from calibench.data.splits import given_or_held_out, shares
-from calibench.ground.arguments import positive_integer
-from calibench.ground.errors import near_matches
-from calibench.ground.features import Feature, features_of, in_words
-from calibench.ground.output import say
-from calibench.ground.table_file import NAMELESS
+from calibench.files.column_encoding import Feature, features_of, in_words
+from calibench.files.tables import NAMELESS
+from calibench.messages.checks import positive_integer
+from calibench.messages.errors import near_matches
+from calibench.messages.printable_text import say
 
 
 class Columns(NamedTuple):

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.config import data_root
+from calibench.configuration.merging import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Batch, EvaluationSet, Examples, Splits
 from calibench.data.cache import Arrays, cached_by_key
-from calibench.data.resident import ResidentLoader, ShuffledLoader, mixed
+from calibench.data.in_memory_loader import ResidentLoader, ShuffledLoader, mixed
 from calibench.data.text.corpus import TEST_TEXTS, CorpusSplits
 from calibench.data.text.tokens import (
     PADDING,
@@ -29,8 +29,8 @@ from calibench.data.text.tokens import (
     content_key,
 )
 from calibench.data.text.word_vectors import WordVectors
-from calibench.ground.arguments import integer_from, positive_integer
-from calibench.ground.tensors import TokenInputs
+from calibench.messages.checks import integer_from, positive_integer
+from calibench.tensors.scores import TokenInputs
 
 
 class TextLoader(ResidentLoader):

@@ -12,7 +12,7 @@ from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits, TextTable, read_table
 from calibench.data.text.near_duplicates import describe
 from calibench.data.users_table import check_labels, label_numbers
-from calibench.ground.names import sets_named
+from calibench.files.set_names import sets_named
 
 
 class TextFileDataModule(TextDataModule):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from calibench.config import Seed, data_root
+from calibench.configuration.merging import Seed, data_root
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import made_up, sources
 from calibench.data.splits import hold_out
@@ -24,8 +24,8 @@ from calibench.data.text.corpus import (
 )
 from calibench.data.text.near_duplicates import describe
 from calibench.data.users_table import label_numbers
-from calibench.ground.errors import near_matches
-from calibench.ground.names import sets_named
+from calibench.files.set_names import sets_named
+from calibench.messages.errors import near_matches
 
 FINSEN = "FinSen_US_Categorized_Timestamp.csv"
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from calibench.data.source import DataError
-from calibench.ground.arguments import integer_from
-from calibench.ground.errors import pip_install
-from calibench.ground.hub import file_of_the_hub
+from calibench.files.hub import file_of_the_hub
+from calibench.messages.checks import integer_from
+from calibench.messages.errors import pip_install
 
 PADDING = 0
 # Keras' Tokenizer turns these into blanks, lowers the case and splits; a word is what is left between.

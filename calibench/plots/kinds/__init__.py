@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds import aggregates, calibrators, examples, losses
-from calibench.plots.picture import Picture
-from calibench.plots.request import Request
+from calibench.plots.selection import Request
 
 KINDS: dict[str, Callable[[Request], Picture]] = {
     "overview": calibrators.overview,

@@ -6,17 +6,17 @@ from itertools import product
 
 import numpy as np
 
-from calibench.ground.arrays import Floats
-from calibench.ground.errors import near_matches
-from calibench.leaderboard.columns import Column
-from calibench.leaderboard.comparison import compare
-from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, with_bins
+from calibench.messages.errors import near_matches
+from calibench.plots.figure_with_numbers import Picture
+from calibench.plots.selection import Request, after, with_bins
 from calibench.plots.style import GREY, PALETTE, Axes, inches, panel, tidied
+from calibench.ranking.columns import Column
+from calibench.ranking.comparison import compare
 from calibench.statistics import LEVEL
 from calibench.statistics.data_sets import cliques
 from calibench.statistics.number import RAW
 from calibench.statistics.pairs import FEWEST_RUNS, Interval, Runs, beats, interquartile_mean
+from calibench.tensors.arrays import Floats
 
 ScoresOfRuns = Mapping[str, Sequence[Floats]]
 """The values of each loss's runs on each table, (S,) each."""

@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from calibench.ground.arrays import Booleans, Floats
-from calibench.ground.output import FileRow
-from calibench.leaderboard.answer import REFERENCE, UNKNOWN, LossAndCalibrator
-from calibench.leaderboard.best_on_validation import answer_of
-from calibench.leaderboard.table import Row
+from calibench.messages.printable_text import FileRow
+from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds.examples import draw_reliability_of
-from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, finished, place_of, with_bins
+from calibench.plots.selection import Request, after, finished, place_of, with_bins
 from calibench.plots.style import PALETTE, Axes, color, hatch, legend_below, panels, tidied
+from calibench.ranking.best_on_validation import answer_of
+from calibench.ranking.best_pair import REFERENCE, UNKNOWN, LossAndCalibrator
+from calibench.ranking.table import Row
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST, Key
-from calibench.tables.titles import initials
+from calibench.tables.metric_titles import initials
+from calibench.tensors.arrays import Booleans, Floats
 
 
 def draw_heat_map(

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from calibench.ground.arrays import Floats, Integers
-from calibench.ground.output import FileRow
-from calibench.leaderboard.table import Row
+from calibench.messages.printable_text import FileRow
 from calibench.plots.curves import Curve, draw_risk_coverage, draw_roc, risk_coverage_curve
 from calibench.plots.curves import roc as roc_curve
-from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, row_title
+from calibench.plots.figure_with_numbers import Picture
+from calibench.plots.selection import Request, after, row_title
 from calibench.plots.style import Axes, label_outer, legend_below, panel, panels, tidied
+from calibench.ranking.table import Row
 from calibench.statistics.number import RAW, TEST
+from calibench.tensors.arrays import Floats, Integers
 
 NAMED = 30  # with more classes, their names are not written
 
@@ -92,8 +92,8 @@ def draw_reliability_of(
 
 def class_reliability(request: Request) -> Picture:
     """Reliability of each class against the rest."""
-    from calibench.evaluation.fitting import predicted_log_probabilities
-    from calibench.evaluation.settings import fitted_calibrator
+    from calibench.evaluation.calibrator_fits import predicted_log_probabilities
+    from calibench.evaluation.serialization import fitted_calibrator
     from calibench.plots import reliability as classes
     from calibench.plots.example_scores import class_names, load_predictions
 

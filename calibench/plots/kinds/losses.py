@@ -12,15 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibench.ground.arrays import Floats
-from calibench.ground.errors import near_matches
-from calibench.ground.output import FileRow
-from calibench.leaderboard.columns import Column
-from calibench.leaderboard.records import Record
-from calibench.leaderboard.table import keys_of, value_at
+from calibench.messages.errors import near_matches
+from calibench.messages.printable_text import FileRow
 from calibench.plots.curves import Series, draw_curves, training_curves
-from calibench.plots.picture import Picture
-from calibench.plots.request import Request, after, place_of, with_bins
+from calibench.plots.figure_with_numbers import Picture
+from calibench.plots.selection import Request, after, place_of, with_bins
 from calibench.plots.style import (
     GREY,
     Axes,
@@ -34,8 +30,12 @@ from calibench.plots.style import (
     panels,
     tidied,
 )
+from calibench.ranking.columns import Column
+from calibench.ranking.records import Record
+from calibench.ranking.table import keys_of, value_at
 from calibench.statistics import mean_std
 from calibench.statistics.number import TEST, VAL
+from calibench.tensors.arrays import Floats
 
 
 def curves(request: Request) -> Picture:
@@ -188,10 +188,10 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     """Over- and underconfidence on the test set: against the true posterior, or estimated where there is none."""
     import torch
 
-    from calibench.evaluation.crossfit import variational_terms
-    from calibench.evaluation.fitting import log_probabilities
-    from calibench.evaluation.settings import fitted_calibrator
-    from calibench.metrics.posterior import posterior_values
+    from calibench.evaluation.calibrator_fits import log_probabilities
+    from calibench.evaluation.cross_fitting import variational_terms
+    from calibench.evaluation.serialization import fitted_calibrator
+    from calibench.metrics.soft_label_scores import posterior_values
     from calibench.plots.example_scores import load_predictions
 
     test = load_predictions(record, TEST)

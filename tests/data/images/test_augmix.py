@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-import calibench.data.resident as resident
+import calibench.data.in_memory_loader as resident
 from calibench.cli import main
 from calibench.data import ImageFolderDataModule
 from calibench.data.batch import Examples
@@ -17,7 +17,7 @@ from calibench.data.images import augmix as image_changes
 from calibench.data.images.augment import RandomCropFlip, RandomResizedCrop
 from calibench.data.images.augmix import AugMix, ThreeViews, jensen_shannon, mixture
 from calibench.data.images.decode import StreamedImages
-from calibench.data.resident import ShuffledLoader
+from calibench.data.in_memory_loader import ShuffledLoader
 
 SIDE = 32
 

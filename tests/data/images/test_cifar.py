@@ -13,7 +13,7 @@ from calibench.data.images.cifar import load_human_probabilities
 from calibench.data.label_noise import SymmetricNoise
 from calibench.data.mixing import LabelSmoothing
 from calibench.data.splits import reference_split
-from calibench.ground.errors import UsageError
+from calibench.messages.errors import UsageError
 from calibench.training.experiment import Experiment
 from tests.data import fakes
 

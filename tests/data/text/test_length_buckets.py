@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibench.data import Batch, Examples, resident
+from calibench.data import Batch, Examples, in_memory_loader
 from calibench.data.text import base as buckets
 from calibench.data.text.base import ShuffledTextLoader, TextLoader
 
@@ -100,7 +100,7 @@ def assert_shared(make, processes: int, monkeypatch: pytest.MonkeyPatch) -> None
     whole = list(make())
     parts = []
     for rank in range(processes):
-        monkeypatch.setattr(resident, "world", lambda rank=rank: (processes, rank))
+        monkeypatch.setattr(in_memory_loader, "world", lambda rank=rank: (processes, rank))
         parts.append(list(make()))
     for step, batch in enumerate(whole):
         slices = [part[step] for part in parts]

@@ -1,0 +1,161 @@
+"""`calibench plot learning-curves`: how many validation examples calibrators need, by results of `posthoc --sizes`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import numpy as np
+
+from calibench.command_line.docstrings import documented
+from calibench.messages.errors import UsageError, near_matches
+from calibench.plots.figure_with_numbers import Picture
+from calibench.plots.style import (
+    GREY,
+    Axes,
+    PictureFile,
+    Width,
+    check_kept,
+    legend_below,
+    logarithmic_at,
+    look,
+    panels,
+    tidied,
+)
+from calibench.statistics.number import RAW
+from calibench.tables.metric_titles import initials, metric_info, metric_named
+from calibench.tensors.arrays import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 6  # calibrators, if none are named
+_COMMAND = "`calibench posthoc --sizes 100 300 1000`"
+
+
+@documented(shown=str(SHOWN))
+def plot_learning_curves(
+    results: Annotated[Path, "DIR"],
+    *,
+    output: PictureFile,
+    metric: Annotated[str, "NAME"] = "nll",
+    calibrators: Annotated[tuple[str, ...], "NAME"] = (),
+    width: Width = None,
+) -> int:
+    """Draw a metric after each calibrator against the number of validation examples that it is fitted on.
+
+    A panel for each data set: means over models, bars are standard deviations over draws of the examples.
+
+    Args:
+        results: Folder or results.csv of `calibench posthoc --sizes`.
+        output: The picture.
+        metric: A metric.
+        calibrators: The calibrators (default: the {shown} with the best mean rank over sizes).
+        width: Its width in a paper.
+
+    Examples:
+        calibench posthoc store --sizes 100 300 1000 3000 -o posthoc
+        calibench plot learning-curves posthoc -o learning_curves.pdf
+        calibench plot learning-curves posthoc --metric ece --calibrators TemperatureScaling VectorScaling -o ece.png
+    """
+    file = results / "results.csv" if results.is_dir() else results
+    check_kept(output, file)
+    if not file.is_file():
+        raise UsageError(f"there is no {file}: {_COMMAND} writes one.")
+    name = metric_named(metric)
+    picture(_read(file, name), name, calibrators).write(output, width=width)
+    return 0
+
+
+def _read(file: Path, metric: str) -> pd.DataFrame:
+    import pandas as pd
+
+    found = pd.read_csv(file)
+    for name in ("dataset", "model", "seed", "size", "repeat", "calibrator", metric):
+        if name not in found.columns:
+            raise UsageError(f"{file} has no column `{name}`{near_matches(name, found.columns)}.")
+    found = found[(found["size"] > 0) & np.isfinite(found[metric])]
+    if found["size"].nunique() < 2:
+        raise UsageError(f"{file} has fewer than two sizes: {_COMMAND}.")
+    return found
+
+
+def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Picture:
+    """The picture of results, a row for each cell."""
+    known = found["calibrator"].unique()
+    for name in calibrators:
+        if name not in known:
+            raise UsageError(f"no results of `{name}`{near_matches(name, known)}.")
+    chosen = calibrators or _best(found, metric)
+    datasets = list(dict.fromkeys(found["dataset"]))
+    figure, grid = panels(len(datasets), columns=3, alone=(5, 3.6))
+    info = metric_info(metric)
+    numbers = []
+    for axes, dataset in zip(grid, datasets, strict=True):
+        curves = _curves(found[found["dataset"] == dataset], metric)
+        shown = {_short(name): curves[name] for name in chosen if name in curves}
+        _draw(axes, shown, float(curves[RAW].mean[-1]), info.scale)
+        tidied(axes, xlabel="validation examples", ylabel=info.label, title=dataset)
+        numbers += [
+            {"dataset": dataset, "calibrator": name, "examples": int(size), metric: float(mean), "std": float(std)}
+            for name in (RAW, *chosen)
+            if name in curves
+            for size, mean, std in zip(curves[name].sizes, curves[name].mean, curves[name].std, strict=True)
+        ]  # fmt: skip
+    legend_below(figure, grid, columns=4)
+    return Picture(figure, numbers)
+
+
+def _short(name: str) -> str:
+    short = name.removesuffix("Calibration").removesuffix("Scaling")
+    return short if len(initials(name)) > 1 else name
+
+
+def _best(found: pd.DataFrame, metric: str) -> list[str]:
+    """The calibrators with the best mean rank over data sets, models and sizes."""
+    others = found[found["calibrator"] != RAW]
+    sign = -metric_info(metric).direction or 1
+    mean = others.groupby(["dataset", "model", "size", "calibrator"])[metric].mean()
+    ranks = mean.mul(sign).unstack("calibrator").rank(axis=1).mean().sort_values()
+    return [str(name) for name in ranks.index[:SHOWN]]
+
+
+def _curves(found: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:
+    """The curve of each calibrator that has finite values of some model at every size, over such models."""
+    draws = found.groupby(["calibrator", "model", "seed", "size"])[metric]
+    by_size = draws.agg(["mean", "std"]).unstack("size")
+    whole = by_size[by_size["mean"].notna().all(axis=1)].groupby("calibrator").mean()
+    sizes, names = by_size["mean"].columns.to_numpy(float), map(str, whole.index)
+    parts = (whole[part].to_numpy(float) for part in ("mean", "std"))
+    curves = zip(names, *parts, strict=True)
+    return {name: LearningCurve(sizes, mean, std) for name, mean, std in curves}
+
+
+_ROOM = 0.15  # of the uncalibrated value, at least, above it; what is worse leaves the panel
+
+
+class LearningCurve(NamedTuple):
+    """A metric after one calibrator by numbers of validation examples, (S,) each.
+
+    Means are over models and draws; deviations are of draws, the mean over models, NaN with one draw.
+    """
+
+    sizes: Floats
+    mean: Floats
+    std: Floats
+
+
+def _draw(axes: Axes, found: Mapping[str, LearningCurve], raw: float, scale: float) -> None:
+    """Draw the curve of each calibrator with its deviations, and the uncalibrated value as a dashed line."""
+    low = min([raw, *(float(np.nanmin(of.mean)) for of in found.values())])
+    high = raw + max(raw - low, _ROOM * raw)
+    axes.axhline(scale * raw, color=GREY, linestyle="--", linewidth=1, label="raw")
+    for index, (name, of) in enumerate(found.items()):
+        spread = np.where(of.mean <= high, np.nan_to_num(of.std), 0)
+        axes.errorbar(
+            of.sizes, scale * of.mean, scale * spread, **look(index, marked=True),
+            markersize=3, linewidth=1, elinewidth=0.6, label=name,
+        )  # fmt: skip
+    logarithmic_at(axes, sorted({float(size) for of in found.values() for size in of.sizes}))
+    axes.set_ylim(scale * (low - 0.1 * (high - low)), scale * high)

@@ -1,0 +1,1 @@
+"""The command line: verbs parsed from typed functions, and the terminal."""

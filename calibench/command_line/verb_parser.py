@@ -1,0 +1,375 @@
+"""Verbs of the command line from typed functions: the signature says the arguments, the docstring is the help.
+
+jsonargparse, which reads the configuration of a run, was tried: it takes lists as `[a,b]` and not as `a b`, adds
+`--config` and `--print_config` to every verb, words a mistake in three to eight lines, and costs as much as
+`calibench --help` does in all. So a signature becomes argparse's arguments here. A ValueError of a verb, or a
+FileNotFoundError, is the user's mistake, and a line on the terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from functools import partial, wraps
+from inspect import Parameter, Signature, cleandoc, signature, unwrap
+from itertools import takewhile
+from pathlib import Path, PurePath
+from types import NoneType, SimpleNamespace, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)  # fmt: skip
+
+from calibench.command_line.docstrings import ENTRIES, Docstring
+from calibench.messages.checks import positive_integer
+from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.printable_text import terminal_width, wrapped
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Option:
+    """How an argument looks on the command line, in the metadata of an annotation.
+
+    Attributes:
+        metavar: What stands for its value in the help.
+        flags: Other names of it.
+        choices: The values that it may have.
+        repeated: Whether the option is given once for each value.
+        rest: Checks the name of an unknown option; the argument takes what no other one does.
+        help: What it is for, where no docstring says it.
+    """
+
+    metavar: str | None = None
+    flags: tuple[str, ...] = ()
+    choices: Iterable[str] | Callable[[], Iterable[str]] | None = None
+    repeated: bool = False
+    rest: Callable[[str, VerbParser], None] | None = None
+    help: str = ""
+
+    @property
+    def known(self) -> list[str]:
+        """The values that it may have; none where every value may be."""
+        choices = self.choices() if callable(self.choices) else self.choices
+        return list(choices or ())
+
+
+Count = Annotated[int, "N", positive_integer]
+"""A number of things, at least one."""
+
+InPython = Annotated[Any, "an argument of Python alone"]
+"""An argument that the command line lacks: arrays, say."""
+
+
+class _Type(NamedTuple):
+    """An annotation, taken apart: the type, how it looks, what checks or makes the value, the type of a part."""
+
+    base: Any
+    option: Option
+    checks: list[Callable[[str, Any], Any]]
+    part: _Type | None = None
+
+    @classmethod
+    def of(cls, hint: Any) -> _Type:
+        option, checks = Option(), []
+        while (is_annotated := get_origin(hint) is Annotated) or _optional(hint):
+            if not is_annotated:
+                hint = _optional(hint)
+                continue
+            hint, *metadata = get_args(hint)
+            for one in metadata:
+                if isinstance(one, Option):
+                    option = one
+                elif isinstance(one, str):
+                    option = Option(one)
+                else:
+                    checks.append(one)
+        if get_origin(hint) is Literal:
+            option = replace(option, choices=get_args(hint))
+        if get_origin(hint) is not tuple or get_args(hint)[1] is not Ellipsis:
+            return cls(hint, option, checks)
+        part = cls.of(get_args(hint)[0])
+        return cls(tuple, part.option if option == Option() else option, checks, part)
+
+    def read(self, name: str, text: Any) -> Any:
+        """The value of a text, or of a list of texts."""
+        if self.part is not None:
+            value: Any = tuple(self.part.read(name, one) for one in text)
+        elif self.base in _KINDS:
+            try:
+                value = self.base(text)
+            except ValueError:
+                raise UsageError(f"`{name}` takes {_KINDS[self.base]}, got `{text}`.") from None
+        else:
+            value = text
+        known = [] if self.part else self.option.known
+        if known and text not in known:
+            near = near_matches(text, known)
+            raise UsageError(f"`{name}` has no `{text}`{near} (choose from {', '.join(known)})")
+        for check in self.checks:
+            value = check(name, value)
+        return value
+
+
+_KINDS = {int: "an integer", float: "a number", Path: "a path"}
+
+
+def _optional(hint: Any) -> Any:
+    if get_origin(hint) not in (Union, UnionType) or NoneType not in get_args(hint):
+        return None
+    return Union[tuple(one for one in get_args(hint) if one is not NoneType)]  # noqa: UP007
+
+
+class _Argument:
+    def __init__(self, name: str, hint: Any, default: Any, help: str, *, as_option: bool) -> None:
+        self.type, self.default, self.as_option = _Type.of(hint), default, as_option
+        self.attribute = name
+        self.name = f"--{name.rstrip('_').replace('_', '-')}" if as_option else name
+        self.help = self.type.option.help or help
+
+    def declare(self, parser: VerbParser) -> None:
+        """Add it to a parser, which keeps texts; `value` reads them."""
+        option, required = self.type.option, self.default is Parameter.empty
+        if option.rest:
+            parser.rest, parser.check_rest = self.attribute, option.rest
+            return
+        settings: dict[str, object] = {"help": self._explained().replace("%", "%%")}
+        if self.as_option:
+            settings |= {"dest": self.attribute, "required": required}
+        if self.type.base is bool:
+            settings |= {"action": "store_true", "default": None}
+        else:
+            known = option.known
+            choices = f"{{{','.join(known)}}}" if known else None
+            settings["metavar"] = option.metavar or choices
+        if option.repeated:
+            settings["action"] = "append"
+        elif self.type.part is not None:
+            settings["nargs"] = "+" if self.as_option or required else "*"
+        elif not (self.as_option or required):
+            settings["nargs"] = "?"
+        parser.add_argument(self.name, *option.flags, **settings)
+
+    def _explained(self) -> str:
+        shown = self.default
+        if "default" in self.help or shown in (None, False, "", (), Parameter.empty):
+            return self.help
+        if isinstance(shown, tuple):
+            shown = " ".join(map(str, shown))
+        return f"{self.help} (default: {f'{shown:g}' if isinstance(shown, float) else shown})"
+
+    def value(self, options: argparse.Namespace) -> Any:
+        """Its value; the default where it is not given."""
+        text = getattr(options, self.attribute)
+        if text in (None, []):
+            return self.default
+        as_it_is = self.type.base is bool or self.type.option.rest
+        return text if as_it_is else self.type.read(self.name, text)
+
+    def of_python(self, value: Any) -> Any:
+        """A value that Python gives: a text or a path is read as on the command line, others are checked alone."""
+        if value is None:
+            return self.default
+        if isinstance(value, str | PurePath):
+            text = str(value)
+            return self.type.read(self.attribute, text if self.type.part is None else [text])
+        for check in self.type.checks:
+            value = check(self.attribute, value)
+        return value
+
+
+class _Arguments:
+    def __init__(
+        self, make: Callable[..., Any], given: Any = None, *, as_options: bool = False
+    ) -> None:
+        self.make, self.docstring = make, Docstring.of(make)
+        self.parts: dict[str, _Argument | _Arguments] = {}
+        hints = _hints(make)
+        for name, parameter in signature(make).parameters.items():
+            default = parameter.default if given is None else getattr(given, name)
+            as_option = as_options or parameter.kind is Parameter.KEYWORD_ONLY
+            if hints[name] == InPython:
+                continue
+            if is_dataclass(group := hints[name]):
+                whole = None if default is Parameter.empty else default
+                self.parts[name] = _Arguments(group, whole, as_options=as_option)  # type: ignore[arg-type]
+            else:
+                said = self.docstring.arguments.get(name, "")
+                self.parts[name] = _Argument(name, hints[name], default, said, as_option=as_option)
+
+    def declare(self, parser: VerbParser) -> None:
+        """Add them to a parser."""
+        for part in self.parts.values():
+            part.declare(parser)
+
+    def values(self, options: argparse.Namespace) -> dict[str, object]:
+        """Their values by name."""
+        return {name: part.value(options) for name, part in self.parts.items()}
+
+    def value(self, options: argparse.Namespace) -> Any:
+        """What is made of them: of a function what it returns."""
+        return self.make(**self.values(options))
+
+    @property
+    def flat(self) -> list[Parameter]:
+        """The parameters of Python, those of the dataclasses among them in their places."""
+        found = []
+        for name, parameter in signature(self.make).parameters.items():
+            part = self.parts.get(name)
+            if isinstance(part, _Arguments):
+                found += [one.replace(kind=Parameter.KEYWORD_ONLY) for one in part.flat]
+            else:
+                found.append(parameter.replace(default=part.default) if part else parameter)
+        return found
+
+    @property
+    def flat_docstring(self) -> str:
+        """The docstring with what is said of the arguments in dataclasses in place of these."""
+        text = cleandoc(self.make.__doc__ or "")
+        for name, part in self.parts.items():
+            if isinstance(part, _Arguments):
+                inside = ENTRIES.findall(f"\n{part.flat_docstring}\n")
+                text = re.sub(
+                    rf"^    {name}: .*\n(?: {{5,}}.*\n)*", "".join(inside), text, flags=re.M
+                )
+        return text
+
+    def of_python(self, given: Mapping[str, object]) -> Any:
+        """What is made of arguments by their flat names; raises a ValueError for a value that is none."""
+        values = {name: given[name] for name in signature(self.make).parameters if name in given}
+        for name, part in self.parts.items():
+            if isinstance(part, _Arguments):
+                values[name] = part.of_python(given)
+            elif name in given:
+                values[name] = part.of_python(given[name])
+            elif part.default is not Parameter.empty:
+                values[name] = part.default
+        return self.make(**values)
+
+    @property
+    def epilogs(self) -> list[str]:
+        """What is said below the arguments, here and in groups."""
+        inside = (part.epilogs for part in self.parts.values() if isinstance(part, _Arguments))
+        return [self.docstring.epilog, *(epilog for group in inside for epilog in group)]
+
+
+def _hints(make: Callable[..., Any]) -> dict[str, object]:
+    """The types of the parameters; that of the result may be known to type checkers alone."""
+    if not isinstance(make, type):
+        named = {n: hint for n, hint in make.__annotations__.items() if n != "return"}
+        shown: Any = SimpleNamespace(__annotations__=named, __globals__=make.__globals__)
+        return get_type_hints(shown, include_extras=True)
+    return get_type_hints(make, include_extras=True)
+
+
+def in_python(**defaults: Any) -> Callable[[Function], Function]:
+    """Let a verb's function be called in Python with the arguments of its groups by name, as on the command line.
+
+    The defaults are of arguments that have another one in Python.
+    """
+
+    def called(function: Function) -> Function:
+        arguments = _Arguments(function)
+        flat = [
+            one.replace(default=defaults[one.name]) if one.name in defaults else one
+            for one in arguments.flat
+        ]
+        shown = Signature(sorted(flat, key=lambda one: one.kind))
+
+        @wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            return arguments.of_python(defaults | shown.bind(*args, **named).arguments)
+
+        call.__signature__ = shown  # type: ignore[attr-defined]
+        call.__doc__ = arguments.flat_docstring
+        return call  # type: ignore[return-value]
+
+    return called
+
+
+class VerbParser(argparse.ArgumentParser):
+    """Parser of a verb's own options: a mistake is a UsageError, with near matches.
+
+    Args:
+        verb: The verb.
+        function: What it does. It returns the exit code; or the words of another verb that goes on; or a result that
+            `tell` prints, given those of the verb's arguments that it takes.
+    """
+
+    def __init__(self, verb: str, function: Callable[..., Any]) -> None:
+        self.known: list[str] = []  # before the base class adds `--help`
+        self.rest: str | None = None
+        self.check_rest: Callable[[str, VerbParser], None] = lambda name, _: self.refuse_option(
+            name
+        )
+        self.arguments = _Arguments(unwrap(function))
+        super().__init__(
+            prog=f"calibench {verb}",
+            allow_abbrev=False,
+            formatter_class=partial(
+                argparse.RawDescriptionHelpFormatter, max_help_position=24, width=terminal_width()
+            ),
+            description=wrapped(self.arguments.docstring.description),
+            epilog=wrapped("\n\n".join(filter(None, self.arguments.epilogs))),
+        )
+        self.arguments.declare(self)
+        if self.rest:
+            self.usage = f"{self.format_usage().partition(': ')[2].rstrip()} [--KEY VALUE ...]"
+
+    def add_argument(self, *args: Any, **options: Any) -> argparse.Action:
+        """Add an argument, whose name may be a near match."""
+        action = super().add_argument(*args, **options)
+        self.known += action.option_strings
+        return action
+
+    def parse_args(self, args: Sequence[str]) -> Any:  # type: ignore[override]
+        """Parse; raises a UsageError for a mistake: a misspelt option before one that is missing."""
+        words = [self._spelled(word) for word in args]
+        given = list(takewhile(lambda text: text != "--", words))
+        names = [text.partition("=")[0] for text in given if text.startswith("--")]
+        for name in names if not {"-h", "--help"} & set(given) else ():
+            if name not in self.known:
+                self.check_rest(name, self)
+        options, rest = self.parse_known_args(words)
+        if self.rest is not None:
+            setattr(options, self.rest, rest)
+            return options
+        for text in rest:
+            if text.startswith("-"):
+                self.refuse_option(text.partition("=")[0])
+            self.error(f"`{text}` is one argument too many")
+        return options
+
+    def _spelled(self, word: str) -> str:
+        """An option with hyphens, where it is known so: `--n_bins` is `--n-bins`."""
+        name, equals, value = word.partition("=")
+        spelled = name.replace("_", "-")
+        return f"{spelled}{equals}{value}" if spelled in self.known else word
+
+    def run(self, words: Sequence[str]) -> int | list[str]:
+        """Do what a command line says; raises a ValueError for a mistake in it."""
+        values = self.arguments.values(self.parse_args(words))
+        done = self.arguments.make(**values)
+        if isinstance(done, int | list):
+            return done
+        done.tell(**{name: values[name] for name in signature(done.tell).parameters})
+        return 0
+
+    def refuse_option(self, name: str, others: Sequence[str] = ()) -> NoReturn:
+        """Raise a UsageError: there is no such option, neither here nor among the others."""
+        self.error(f"unknown option `{name}`{near_matches(name, [*self.known, *others])}")
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a UsageError."""
+        raise UsageError(f"{message} (see `{self.prog} --help`)")

@@ -1,0 +1,1 @@
+"""Configuration: YAML files found by short name, read and merged."""

@@ -1,0 +1,367 @@
+"""Configuration: files found by short name, merged in order, options on top; before torch or any parser is imported.
+
+jsonargparse merges configurations key by key, so the arguments of a class that an overlay replaced live on
+in the new class wherever it accepts their names. Here another class replaces the whole block.
+"""
+
+import os
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import yaml
+
+from calibench.files.atomic_files import text_of
+from calibench.messages.errors import UsageError, near_matches
+
+# --- merging ---
+
+Config = dict[str, Any]
+
+
+def short_name(class_path: str) -> str:
+    """The last part of an import path: `torch.optim.SGD` -> `SGD`."""
+    return class_path.rsplit(".", 1)[-1]
+
+
+# Packages whose classes a configuration may name by the short name alone.
+_NAMED_SHORTLY = ("calibench.", "torch.optim.", "lightning.", "pytorch_lightning.", "torchmetrics.")
+
+
+def same_class(one: str, other: str) -> bool:
+    """Whether two class paths are spellings of one class: `SGD` is `torch.optim.SGD`, but not `mine.SGD`."""
+    shortly = all("." not in path or path.startswith(_NAMED_SHORTLY) for path in (one, other))
+    return one == other or (shortly and short_name(one) == short_name(other))
+
+
+def title(block: Mapping[str, Any]) -> str:
+    """The name of a class in folders and tables: what its argument `name` says that it stands for, or its own."""
+    return str((block.get("init_args") or {}).get("name") or short_name(block["class_path"]))
+
+
+def as_block(value: Any) -> Any:
+    """A class named by a bare string, as the block it stands for."""
+    return {"class_path": value} if isinstance(value, str) else value
+
+
+def merge(old: Any, new: Any) -> Any:
+    """Merge two configurations; the new one wins, and another class replaces the whole block.
+
+    `callbacks+: [...]` adds to the list that is there.
+    """
+    if any(isinstance(value, dict) and "class_path" in value for value in (old, new)):
+        old, new = as_block(old), as_block(new)
+    if not (isinstance(old, dict) and isinstance(new, dict)) or _is_another_class(old, new):
+        return new
+    merged = dict(old)
+    for key, value in new.items():
+        name = key.removesuffix("+") if isinstance(key, str) else key
+        if name != key:
+            merged[name] = [*(merged.get(name) or []), *value]
+        else:
+            merged[key] = merge(merged.get(key, {} if isinstance(value, dict) else None), value)
+    return merged
+
+
+def _is_another_class(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    classes = [block["class_path"] for block in (old, new) if "class_path" in block]
+    return len(classes) == 2 and not same_class(*classes)
+
+
+def names_other_data(old: Config, new: Config) -> bool:
+    """Whether a configuration names the class of the data, and another one than the configuration before it."""
+    before, now = as_block(old.get("data")) or {}, as_block(new.get("data")) or {}
+    if not isinstance(before, dict) or not isinstance(now, dict):
+        return False
+    return "class_path" in now and ("class_path" not in before or _is_another_class(before, now))
+
+
+def flatten(config: Any, prefix: str = "") -> Config:
+    """A nested configuration as dotted keys; lists stay values."""
+    if not isinstance(config, dict):
+        return {prefix: config}
+    flat: Config = {}
+    for key, value in config.items():
+        flat |= flatten(value, f"{prefix}.{key}" if prefix else str(key))
+    return flat
+
+
+# --- files ---
+
+_PACKAGE = Path(__file__).parents[1]
+_FOLDERS = ("", "losses", "protocols", "suites")
+
+# libyaml's where it is there: ten times as fast
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]
+    """YAML in which 1e-3 is a number (PyYAML's own reading of YAML 1.1 makes it a string)."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
+    ),
+    list("-+0123456789."),
+)
+
+
+def read_yaml(text: str) -> Any:
+    """Parse YAML text; raises yaml.YAMLError."""
+    return yaml.load(text, Loader=_Loader)
+
+
+_read_once = lru_cache(maxsize=1024)(read_yaml)  # cells of a suite share files
+
+
+def benchmarks_folder() -> Path:
+    """The folder of benchmark files: the checkout's, or the copy that an installed wheel carries."""
+    checkout = _PACKAGE.parent / "benchmarks"
+    return checkout if checkout.is_dir() else _PACKAGE / "_benchmarks"
+
+
+def data_root(root: str | None = None) -> Path:
+    """The folder that holds the datasets: by default the environment's CALIBENCH_DATA, else ~/.cache/calibench."""
+    chosen = root or os.environ.get("CALIBENCH_DATA") or "~/.cache/calibench"
+    return Path(chosen).expanduser()
+
+
+def available() -> dict[str, Path]:
+    """Every file that has a short name: `digits_lt`, `losses/focal`, `protocols/gce`, ..."""
+    root = benchmarks_folder()
+    return {
+        path.relative_to(root).with_suffix("").as_posix(): path
+        for folder in _FOLDERS
+        for path in sorted((root / folder).glob("*.yaml"))
+    }
+
+
+def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
+    """The file behind a path or a short name (`digits_lt`, `focal`, `protocols/gce`).
+
+    Raises:
+        UsageError: If there is none; the message lists near matches.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    short = name.removesuffix(".yaml").removeprefix("benchmarks/")
+    root = benchmarks_folder()
+    for folder in folders:
+        found = root / folder / f"{short}.yaml"
+        if found.parent in [root / named for named in _FOLDERS] and found.is_file():
+            return found
+    if path.is_dir():
+        raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
+    taken = [known for known in available() if known.rpartition("/")[0] in folders]
+    full = taken if "" in folders else []  # `losses/focal` is a name in the folder above
+    near = near_matches(
+        short if full else Path(short).name, [*full, *(Path(n).name for n in taken)]
+    )
+    raise UsageError(f"no configuration file or short name `{name}`{near}")
+
+
+def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
+    """Read one configuration file, given by path or short name.
+
+    A loss file may list published hyper-parameters under `published`; `dual_focal@cifar10/resnet50` is that
+    file with the entry's arguments. A file of comments only is an empty configuration.
+
+    Raises:
+        UsageError: If the file is missing, is not YAML, or is not a mapping.
+    """
+    name, _, entry = name.partition("@")
+    path = find(name, folders=folders)
+    try:
+        config = deepcopy(_read_once(text_of(path)))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not valid YAML"
+        if "cannot start any token" in problem:
+            problem = "a tab or another character that begins no word: YAML is indented by spaces"
+        raise UsageError(f"{path}{where}: {problem}") from error
+    if config is None:
+        config = {}
+    if not isinstance(config, dict):
+        raise UsageError(f"{path}: a mapping of keys is expected, got {type(config).__name__}.")
+    published = config.pop("published", {})
+    if not entry:
+        return config
+    entries = {key: value for key, value in published.items() if isinstance(value, dict)}
+    if entry not in entries:
+        raise UsageError(f"{path} has no published setting `{entry}`{near_matches(entry, entries)}")
+    return cast(Config, merge(config, {"model": {"loss": {"init_args": entries[entry]}}}))
+
+
+# --- files and options ---
+
+Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
+
+# A file with one of these keys describes many runs.
+SUITE_KEYS = frozenset(("parts", "losses", "same_cells_as"))
+
+
+def configuration(files: Sequence[str], options: Options = ()) -> Config:
+    """The configuration of a run: files by path or short name, merged in order, with options on top of them."""
+    return with_options(merge_files(files), options)
+
+
+def merge_files(names: Sequence[str]) -> Config:
+    """Merge configuration files in order.
+
+    The benchmark is called what a file says under `benchmark`, else as the file that names the class of the data; as
+    the first one where none does.
+    """
+    merged: Config = {}
+    for name in names:
+        content = load(name)
+        if not SUITE_KEYS.isdisjoint(content):
+            raise UsageError(f"{name} is a suite of many runs: `calibench sweep {name}`.")
+        if not merged or names_other_data(merged, content):
+            content = {"benchmark": Path(name.partition("@")[0]).stem, **content}
+        merged = merge(merged, content)
+    return merged
+
+
+_OWN_FILES = ("folder", "train_file", "file")  # arguments that say where one's own data lie
+
+
+def _title_of_data(data: Mapping[str, Any]) -> str:
+    """The name of data that the command line gives: the folder's or file's, or else the class's."""
+    given = data.get("init_args") or {}
+    file = next(filter(None, map(given.get, _OWN_FILES)), None)
+    if file is not None:
+        place = Path(str(file)).expanduser().absolute()
+        return place.name if place.is_dir() else place.stem
+    name = short_name(data["class_path"])
+    return name.removesuffix("DataModule").lower() or name
+
+
+def with_options(config: Config, options: Options) -> Config:
+    """Set options in a configuration, one after the other.
+
+    A key is dotted (`trainer.max_epochs`); within a class it names an argument (`model.loss.gamma`), with or without
+    `init_args` before it. A class, by name or as a block, replaces another one with all its arguments. `key+` adds to
+    a list, and a key that goes on behind a list is about what was added last. A value that is text is read as the type
+    of its argument wants it. Raises a UsageError if an argument of a class stands before the class.
+    """
+    pairs = list(options.items()) if isinstance(options, Mapping) else list(options)
+    files = config
+    for position, (key, value) in enumerate(pairs):
+        group = config.get(key)
+        if isinstance(group, dict) and "class_path" not in group:  # `trainer`, or a file of it
+            config = merge(config, {key: load(value) if isinstance(value, str) else value})
+            continue
+        before = [one for one, _ in pairs[:position] if one.startswith(f"{key}.")]
+        if before:
+            raise UsageError(f"`{key}` must come before `{before[0]}`.")
+        config = _with_option(config, key.split("."), value)
+    if names_other_data(files, config) and "benchmark" not in dict(pairs):
+        config = {**config, "benchmark": _title_of_data(as_block(config["data"]))}
+    return config
+
+
+def _with_option(old: Any, keys: Sequence[str], value: Any) -> Any:
+    if not keys:
+        return _in_place_of(old, value)
+    if isinstance(old, list) and old:
+        return [*old[:-1], _with_option(old[-1], keys, value)]
+    part = as_block(old) if isinstance(old, (dict, str)) else {}
+    if keys[0] == "class_path" and len(keys) == 1:
+        return _in_place_of(part, {"class_path": value})
+    if "class_path" in part and keys[0] not in ("init_args", "dict_kwargs"):
+        keys = ["init_args", *keys]
+    if keys[0].endswith("+") and len(keys) == 1:
+        name = keys[0].removesuffix("+")
+        added = value if isinstance(value, list) else [value]
+        return {**part, name: [*(part.get(name) or []), *added]}
+    return {**part, keys[0]: _with_option(part.get(keys[0]), keys[1:], value)}
+
+
+def _in_place_of(old: Any, value: Any) -> Any:
+    """Replace a value by another one; the same class keeps its arguments."""
+    if isinstance(value, dict) and "class_path" in value:
+        return merge(old, value)
+    if isinstance(value, str) and isinstance(old, dict) and "class_path" in old:
+        return {**old, "class_path": value} if same_class(old["class_path"], value) else value
+    return value
+
+
+Seed = int | Literal["run"]
+"""A number, or "run" for the run's own seed."""
+
+
+def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
+    """Seed that chooses the images of a long tail; by default the split's seed if that is a number, else 1.
+
+    So the tail is one for all runs, as in the papers, and what the seed of the split drew before tails had a seed of
+    their own stays as it was.
+    """
+    by_default = 1 if split_seed == "run" else split_seed
+    return by_default if tail_seed is None else tail_seed
+
+
+# --- a command line ---
+
+
+class Given(NamedTuple):
+    """Files, dotted keys with their values, and questions: `--print_config`, `--model.loss.help FocalLoss`."""
+
+    files: list[str]
+    options: list[tuple[str, Any]]
+    questions: list[str]
+
+
+_CONFIG = ("--config", "-c")
+_ALIASES = {"seed": "seed_everything"}
+
+
+def read_arguments(arguments: Sequence[str]) -> Given:
+    """Read `--config FILE`, `--KEY VALUE` and `--KEY=VALUE`; `--seed` is `--seed_everything`, a hyphen an underscore.
+
+    `--data imagenet`, the name of a benchmark, is its file before all others. All else is a UsageError.
+    """
+    given = Given([], [], [])
+    left = deque(arguments)
+    while left:
+        argument = left.popleft()
+        name, equals, text = argument.partition("=")
+        if name.startswith("--") and name != "--help-all":
+            name = f"--{name[2:].replace('-', '_')}"
+        if not name.startswith("--") and name not in _CONFIG:
+            hint = f"; for a configuration, --config {argument}" if argument in available() else ""
+            raise UsageError(f"`{argument}` is no option: --KEY VALUE is expected{hint}.")
+        if name.startswith(("--help", "--print_config")) or name.endswith(".help"):
+            given.questions.append("--help" if name == "--help-all" else argument)
+            if name.endswith(".help") and left and not left[0].startswith("--"):
+                given.questions.append(left.popleft())
+            continue
+        if not equals and (not left or left[0].startswith("--")):
+            what = "a file or a short name" if name in _CONFIG else "a value"
+            raise UsageError(f"`{name}` needs {what}.")
+        value = text if equals else left.popleft()
+        if name in _CONFIG:
+            given.files.append(value)
+        elif name == "--data" and value in available():
+            given.files.insert(0, value)
+        else:
+            key = name.removeprefix("--")
+            given.options.append((_ALIASES.get(key, key), _value(value)))
+    return given
+
+
+def _value(text: str) -> Any:
+    """A list or a mapping in brackets as what it is; other text is read by the type of its argument."""
+    if not text.startswith(("[", "{")):
+        return text
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError:
+        return text

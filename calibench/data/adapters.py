@@ -1,0 +1,270 @@
+"""Any LightningDataModule by import path."""
+
+import hashlib
+import inspect
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities.seed import isolate_rng
+from torch import Tensor
+from torch.utils.data import Subset, TensorDataset
+
+from calibench.configuration.merging import Seed, data_root
+from calibench.data.base import ClassificationDataModule
+from calibench.data.batch import Examples, Splits
+from calibench.data.cache import keep, kept
+from calibench.data.disk_loader import StreamedLoader
+from calibench.data.in_memory_loader import run_seed
+from calibench.data.source import DataError
+from calibench.messages.checks import one_of
+from calibench.messages.errors import UsageError
+from calibench.plugins.import_paths import check_arguments, imported, parameters_of
+from calibench.tensors.distributed import world
+
+WORTH_KEEPING = 1.0
+"""Seconds of reading from which on what was read is kept."""
+COMPARED = 32
+"""Examples of a split that must be the same for what is kept of it to hold."""
+_KEPT = ("inputs", "target")  # fields of the examples; there are no distributions
+
+
+class ImportedDataModule(ClassificationDataModule):
+    """Any LightningDataModule whose batches are pairs of inputs and class numbers (this package).
+
+    `--data mydata.MyDataModule` stands for this class with that `name`; other options below `--data` are then arguments
+    of the data module. Its loaders, samplers and augmentations are used as they are, and their batches are global ones,
+    of which each process reads its slice (`StreamedLoader`); what they draw follows from the seeds, so that a run
+    repeats and resumes exactly. Before training, all examples are read once, by the processes together: for the class
+    counts and the fingerprint of the data.
+
+    Args:
+        name: Import path of the class, or of a function that returns a data module.
+        arguments: Its arguments.
+        num_classes: K; by default its attribute `num_classes`, or the number of its `class_names` or `classes`.
+        class_names: One name per class; by default its `class_names` or `classes`, else the numbers.
+        split_seed: What its `setup` draws from; "run" follows the run's seed.
+        digest: What is read before training: "once", all examples, of which classes and digests are kept below the
+            data root where that takes long, for later runs with the same class, arguments and sizes, and the same 32
+            examples of each split; "always", all examples; "off", nothing where the datasets have their classes as
+            `targets` (torchvision's have): the fingerprint then covers the classes alone, and results say so.
+
+    Raises:
+        UsageError: It cannot be imported, refuses its arguments, or does not say how many classes there are.
+    """
+
+    tells_examples = False  # its loaders may shuffle
+    name: str
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        num_classes: int | None = None,
+        class_names: Sequence[str] | None = None,
+        split_seed: Seed = 1,
+        digest: Literal["once", "always", "off"] = "once",
+    ) -> None:
+        self.digest = one_of("digest", digest, {kind: kind for kind in ("once", "always", "off")})
+        make, given = imported(name), dict(arguments or {})
+        if num_classes is not None and "num_classes" in parameters_of(make):
+            given["num_classes"] = num_classes
+        check_arguments(name, make, given)
+        module = make(**given)
+        _check_module(module, name)
+        super().__init__(
+            class_names=_class_names(module, name, num_classes, class_names), split_seed=split_seed
+        )
+        self.name, self.module = name, module
+        source = ""
+        with suppress(OSError, TypeError):  # it may have no file
+            source = inspect.getsource(inspect.getmodule(make) or make)
+        self._made_of = repr((name, given, source))
+        self._sources: dict[str, Any] = {}
+
+    def prepare_data(self) -> None:
+        """Let the module fetch what it needs."""
+        self.module.prepare_data()
+
+    def load_splits(self, seed: int) -> Splits:
+        """Read each of the module's loaders once, or not at all; what is stored of an example is a digest of it.
+
+        Raises:
+            DataError: A loader gives something else than inputs and class numbers.
+        """
+        with isolate_rng(include_cuda=False):
+            torch.default_generator.manual_seed(seed)
+            for stage in ("fit", "test"):
+                self.module.setup(stage)
+            for split in Splits._fields:
+                self._sources[split] = getattr(self.module, f"{split}_dataloader")()
+        made = self._labels_alone() if self.digest == "off" else None
+        return Splits(*(made or self._digested(seed)).values())
+
+    def train_dataloader(self) -> StreamedLoader:  # type: ignore[override]
+        """The module's batches, shuffled and changed as it says."""
+        return self._batches_of("train", seed=run_seed())
+
+    def _batches_of(  # type: ignore[override]
+        self, name: str, transform: Any = None, seed: int = 0
+    ) -> StreamedLoader:
+        """The module's batches, in the same order each time; what is done to inputs is the module's own."""
+        what = f"`{name}_dataloader` of `{self.name}`"
+        return StreamedLoader(self._sources[name], what, seed=seed, device=self._device())
+
+    @property
+    def training_batches(self) -> int:
+        """Batches of a training epoch; `setup` must have run."""
+        return len(self._batches_of("train"))
+
+    def training_inputs(self) -> Iterator[Tensor]:
+        """The module's training inputs, in the same order each time; what is done to inputs is the module's own."""
+        for batch in self._batches_of("train").slices(whole=True):
+            yield batch.inputs.to(self._device())
+
+    def title(self) -> str:
+        """The import path."""
+        return self.name
+
+    def first_stored(self, rows: int) -> Tensor:
+        """The first validation inputs, as the network takes them: what is done to inputs is the module's own."""
+        index = torch.arange(min(rows, len(self.splits.val.target)))
+        return self._batches_of("val").take(index).to(self._device())
+
+    def stored_of_test(self, index: Tensor) -> Tensor:
+        """The module's test inputs at the given positions."""
+        return self._batches_of("test").take(index)
+
+    def _labels_alone(self) -> dict[str, Examples] | None:
+        """The splits by their classes, without reading an example; None if a dataset does not say them."""
+        made = {}
+        for split, source in self._sources.items():
+            loader, labels = self._batches_of(split), known_labels(getattr(source, "dataset", None))
+            if labels is None or loader.positions is None:
+                return None
+            target = labels[torch.as_tensor(loader.positions)].long()
+            made[split] = self._checked(Examples(torch.arange(len(target)), target), loader.what)
+        self.caveats.append(f"{self.name}: the fingerprint covers the classes, not the inputs")
+        return made
+
+    def _digested(self, seed: int) -> dict[str, Examples]:
+        """The splits by digests of their examples: kept ones, or read by all processes together."""
+        key = hashlib.sha256(f"{self._made_of} {seed}".encode()).hexdigest()
+        cache = data_root() / ".calibench" / f"imported-{key[:16]}.npz"
+        keeps = self.digest == "once" and world()[1] == 0
+        if earlier := _of_all(self._kept(cache, key) if keeps else None)[0]:
+            return dict(earlier)
+        began = time.monotonic()
+        made = {split: self._read(self._batches_of(split)) for split in self._sources}
+        if keeps and time.monotonic() - began >= WORTH_KEEPING:
+            arrays = {
+                f"{split} {field}": getattr(examples, field).numpy()
+                for split, examples in made.items()
+                for field in _KEPT
+            }
+            keep(cache, key, arrays)
+        return made
+
+    def _kept(self, cache: Path, key: str) -> dict[str, Examples] | None:
+        """The splits that an earlier run read, if some of their examples are still the same."""
+        arrays = kept(cache, key)
+        if arrays is None:
+            return None
+        made = {}
+        for split in self._sources:
+            loader = self._batches_of(split)
+            digests, target = (torch.from_numpy(arrays[f"{split} {field}"]) for field in _KEPT)
+            if loader.positions is None or len(loader.positions) != len(target):
+                return None
+            some = torch.linspace(0, len(target) - 1, min(COMPARED, len(target))).long()
+            if not torch.equal(_digests(loader.take(some)), digests[some]):
+                return None
+            made[split] = Examples(digests, target)
+        return made
+
+    def _read(self, loader: StreamedLoader) -> Examples:
+        """Digests and classes of an epoch's examples, of which each process reads its part."""
+        mine, wrong = list[tuple[Tensor, ...]](), ""
+        try:
+            mine = [(_digests(rows.inputs), rows.target, rows.index) for rows in loader.slices()]
+        except DataError as error:  # the other processes wait for this one's part
+            wrong = str(error)
+        parts = _of_all((mine, wrong))
+        if said := [said for _, said in parts if said]:
+            raise DataError(said[0])
+        if not (rows := [row for part, _ in parts for row in part]):
+            raise DataError(f"{loader.what} is empty.")
+        digests, target, index = (torch.cat(one) for one in zip(*rows, strict=True))
+        order = index.argsort()
+        return self._checked(Examples(digests[order], target[order]), loader.what)
+
+    def _checked(self, examples: Examples, what: str) -> Examples:
+        lowest, highest = int(examples.target.min()), int(examples.target.max())
+        if lowest < 0 or highest >= self.num_classes:
+            raise DataError(
+                f"{what} has the classes {lowest} to {highest}; 0 to {self.num_classes - 1} are expected "
+                "(`--data.num_classes`)."
+            )
+        return examples
+
+
+def _check_module(module: object, name: str) -> None:
+    if not isinstance(module, LightningDataModule):
+        raise UsageError(
+            f"`{name}` gives a {type(module).__name__}; a LightningDataModule is expected."
+        )
+    for hook in ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer"):
+        if getattr(type(module), hook) is not getattr(LightningDataModule, hook):
+            raise UsageError(
+                f"`{name}` overrides `{hook}`, which is not called here: do it in the dataset or in `collate_fn`."
+            )
+
+
+def _class_names(
+    module: LightningDataModule, name: str, number: int | None, names: Sequence[str] | None
+) -> list[str]:
+    own = [getattr(module, attribute, None) for attribute in ("class_names", "classes")]
+    named = names or next((one for one in own if isinstance(one, list | tuple) and one), None)
+    asked = number or getattr(module, "num_classes", None)
+    known = asked if isinstance(asked, int) else len(named or ())
+    if not known:
+        raise UsageError(
+            f"`{name}` does not say how many classes there are: `--data.num_classes N`."
+        )
+    if named is not None and len(named) != known:
+        raise UsageError(f"`{name}` has {known} classes and {len(named)} names of classes.")
+    return [str(one) for one in named or range(known)]
+
+
+def _digests(inputs: Tensor) -> Tensor:
+    """A number for each example (n,) int64, by which another example is another one."""
+    rows = inputs.cpu().unsqueeze(1).flatten(1).contiguous().view(torch.uint8).numpy()
+    digests = (hashlib.blake2b(row.data, digest_size=8).digest() for row in rows)
+    numbers = [int.from_bytes(digest, "big", signed=True) for digest in digests]
+    return torch.tensor(numbers, dtype=torch.int64)
+
+
+def _of_all(value: Any) -> list[Any]:
+    """A value of every process, by rank."""
+    values = [value] * world()[0]
+    if len(values) > 1:
+        dist.all_gather_object(values, value)
+    return values
+
+
+def known_labels(dataset: Any) -> Tensor | None:
+    """The classes of a dataset's examples (N,) as it says them itself; None if it does not, or changes them."""
+    if isinstance(dataset, Subset):
+        whole = known_labels(dataset.dataset)
+        return None if whole is None else whole[torch.as_tensor(list(dataset.indices))]
+    if isinstance(dataset, TensorDataset):
+        return dataset.tensors[-1]
+    labels = getattr(dataset, "targets", None)
+    changed = getattr(dataset, "target_transform", None) is not None
+    return None if labels is None or changed else torch.as_tensor(labels)

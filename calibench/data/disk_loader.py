@@ -1,0 +1,267 @@
+"""Batches of another loader, of which each process reads its own slice."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, count, islice
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch.utilities.seed import isolate_rng
+from torch import Tensor
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    IterDataPipe,
+    Subset,
+    TensorDataset,
+)
+
+from calibench.data.batch import Batch
+from calibench.data.in_memory_loader import ResumableLoader, mixed, moved
+from calibench.data.source import DataError
+from calibench.tensors.distributed import world
+
+_STRIDE = 0x9E3779B1  # between the seeds of neighbouring examples
+Row = tuple[int, Any]
+"""The seed of an example's random changes, and its position in the dataset."""
+
+
+class StreamedLoader(ResumableLoader):
+    """This process's slices of the batches of another loader, which are taken for global batches.
+
+    Of a `DataLoader` over a dataset with positions each process reads its own slice alone: the order of an epoch is
+    drawn from (seed, epoch), the random changes of an example from (seed, epoch, place in that order), neither from the
+    number of processes nor from that of the loader's workers; `collate_fn` is given the slice. Over an
+    `IterableDataset` each process iterates over all examples, as they come in no other way, and collates its slice
+    alone: what is slow, such as decoding, belongs into `collate_fn`. Of anything else with a length every process reads
+    the whole batches. The random state of the run is as before: so a run repeats, a resumed run goes on with the same
+    batches, and several processes have the examples of one.
+
+    Args:
+        source: Gives pairs of inputs and class numbers: a `torch.utils.data.DataLoader`, or anything with a length.
+        what: What messages call it.
+        seed: The run's seed.
+        device: Where the batches go.
+    """
+
+    def __init__(self, source: Any, what: str, *, seed: int, device: torch.device | str) -> None:
+        try:
+            len(source)
+        except TypeError:
+            raise DataError(f"{what} has no length: give its dataset a `__len__`.") from None
+        sampler = getattr(source, "sampler", None)
+        if isinstance(sampler, DistributedSampler) and sampler.num_replicas > 1:
+            raise DataError(
+                f"{what} has a DistributedSampler: leave it out, each process is given its slice of a batch here."
+            )
+        self.source: Any = source
+        self.what, self.seed = what, seed
+        self.device = torch.device(device)
+        batched = (
+            isinstance(source, DataLoader)
+            and type(source).__iter__ is DataLoader.__iter__
+            and source.batch_sampler is not None
+            and not isinstance(source.dataset, IterDataPipe)  # which a loader shuffles and shards
+        )
+        self._iterates = batched and isinstance(source.dataset, IterableDataset)
+        self._reader = _Reader(source) if batched and not self._iterates else None
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __iter__(self) -> Iterator[Batch]:
+        start, self._first_step = self._first_step, 0
+        for step, batch in enumerate(self.slices(start), start=start + 1):
+            self._step = step
+            inputs, target, index = (moved(part, self.device) for part in batch[:3])
+            yield Batch(inputs, target, index, batch.size)
+
+    @property
+    def positions(self) -> list[int] | None:
+        """The dataset's positions of an epoch's examples, in order; None of a loader of whole batches."""
+        if self._reader is None:
+            return None
+        return [position for _, position in chain.from_iterable(self._order())]
+
+    def take(self, index: Tensor) -> Tensor:
+        """The inputs (n, ...) at some positions of the epoch; of a loader of whole batches, all up to them are read."""
+        if self._reader is not None:
+            order = [*chain.from_iterable(self._order())]
+            rows = [order[place] for place in index.tolist()]
+            return self._pair(next(self._reader.read([rows])))[0]
+        found: dict[int, Tensor] = {}
+        wanted = set(index.tolist())
+        for batch in self.slices(whole=True):
+            here = zip(batch.index.tolist(), batch.inputs, strict=True)
+            found |= {place: inputs for place, inputs in here if place in wanted}
+            if len(found) == len(wanted):
+                break
+        return torch.stack([found[place] for place in index.tolist()])
+
+    def slices(self, start: int = 0, *, whole: bool = False) -> Iterator[Batch]:
+        """This process's slice of each batch of an epoch from `start` on, or the `whole` batch, on the CPU."""
+        processes, rank = (1, 0) if whole else world()
+        first = 0
+        for step, (batch, size) in enumerate(self._batches(start, processes, rank)):
+            mine = _places(size, processes, rank)
+            if step >= start:
+                inputs, target = self._pair(batch)
+                yield Batch(inputs[: len(mine)], target[: len(mine)], first + mine, size)
+            first += size
+
+    def _batches(self, start: int, processes: int, rank: int) -> Iterator[tuple[Any, int]]:
+        """A process's rows of each batch of an epoch, or one row where it has none, and the size of the batch.
+
+        In place of what comes before the batch `start` there may be None.
+        """
+        if self._reader is not None:
+            order = self._order()
+            read = self._reader.read([_own(batch, processes, rank) for batch in order[start:]])
+            for step, rows in enumerate(order):
+                yield None if step < start else next(read), len(rows)
+            return
+        source = self.source
+        if self._iterates:
+            collate = partial(_collated, source.collate_fn)
+            slices = _Slices(source, processes, rank)
+            source = _loader_like(source, slices, batch_size=None, collate_fn=collate)
+        with _seeded(self.seed, self.epoch):
+            batches = iter(source)
+        for step in range(len(self)):
+            try:
+                with _seeded(self.seed, self.epoch, step):
+                    batch = next(batches)
+            except StopIteration:  # it promised more
+                return
+            if self._iterates:
+                yield batch
+                continue
+            inputs, target = self._pair(batch)
+            mine = _places(len(target), processes, rank)
+            yield (inputs[mine], target[mine]), len(target)
+
+    def _order(self) -> list[list[Row]]:
+        """The examples of each batch of an epoch."""
+        source = self.source
+        with _seeded(self.seed, self.epoch, 0):
+            for owner in (source, source.sampler, source.batch_sampler):
+                if isinstance(own := getattr(owner, "generator", None), torch.Generator):
+                    own.manual_seed(torch.initial_seed())
+            batches = [[*batch] for batch in source.batch_sampler]
+        seeds = count(mixed(self.seed, self.epoch), _STRIDE)
+        return [[(next(seeds) % 2**32, position) for position in batch] for batch in batches]
+
+    def _pair(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """A batch as inputs and classes; raises a DataError if it is something else."""
+        parts = batch if isinstance(batch, list | tuple) else ()
+        if len(parts) != 2 or not all(isinstance(part, Tensor) for part in parts):
+            kinds = f"({', '.join(type(part).__name__ for part in parts)})" if parts else ""
+            raise DataError(
+                f"{self.what} must give pairs of tensors (inputs, class numbers), got {type(batch).__name__}{kinds}."
+            )
+        inputs, target = batch
+        if target.is_floating_point() or target.shape != inputs.shape[:1]:
+            raise DataError(
+                f"{self.what} must give one class number per example ({len(inputs)},), "
+                f"got {str(target.dtype).removeprefix('torch.')} of shape {tuple(target.shape)}."
+            )
+        return inputs, target.long()
+
+
+class _Seeded(Dataset[Any]):
+    """A dataset whose examples are read after the generators were seeded with a number of their own."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = whole = dataset
+        while isinstance(whole, Subset):
+            whole = whole.dataset
+        self.draws = not isinstance(whole, TensorDataset)
+
+    def __getitem__(self, row: Row) -> Any:
+        seed, position = row
+        if self.draws:
+            _seed(seed)
+        return self.dataset[position]
+
+
+class _Reader:
+    """Reads given examples in batches, by a loader with the workers and the `collate_fn` of another one."""
+
+    def __init__(self, source: "DataLoader[Any]") -> None:
+        self._batches: list[list[Any]] = []
+        self._loader = _loader_like(
+            source, _Seeded(source.dataset), batch_sampler=self, collate_fn=source.collate_fn,
+            persistent_workers=source.persistent_workers,
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return iter(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def read(self, batches: list[list[Row]]) -> Iterator[Any]:
+        """Each batch, collated."""
+        self._batches = batches
+        with isolate_rng(include_cuda=False):
+            read = iter(self._loader)
+        for _ in batches:
+            with isolate_rng(include_cuda=False):
+                batch = next(read)
+            yield batch
+
+
+class _Slices(IterableDataset[tuple[list[Any], int]]):
+    """A process's examples of each batch of a loader that iterates over them, and the size of the batch."""
+
+    def __init__(self, source: "DataLoader[Any]", processes: int, rank: int) -> None:
+        self.dataset, self.part = source.dataset, (processes, rank)
+        self.batch_size, self.drop_last = source.batch_size or 1, source.drop_last
+
+    def __iter__(self) -> Iterator[tuple[list[Any], int]]:
+        examples = iter(self.dataset)
+        while batch := [*islice(examples, self.batch_size)]:
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield _own(batch, *self.part), len(batch)
+
+
+def _collated(collate: Callable[[list[Any]], Any], batch: tuple[list[Any], int]) -> tuple[Any, int]:
+    """Examples collated, and the batch's size; what is drawn at random moves no other draws."""
+    with isolate_rng(include_cuda=False):
+        return collate(batch[0]), batch[1]
+
+
+def _loader_like(source: "DataLoader[Any]", dataset: Any, **options: Any) -> "DataLoader[Any]":
+    """A loader of another dataset with the workers of a loader."""
+    same = (
+        "num_workers", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "prefetch_factor",
+    )  # fmt: skip
+    return DataLoader(dataset, **{name: getattr(source, name) for name in same}, **options)
+
+
+def _places(size: int, processes: int, rank: int) -> Tensor:
+    return torch.tensor_split(torch.arange(size), processes)[rank]
+
+
+def _own(batch: list[Any], processes: int, rank: int) -> list[Any]:
+    """A process's examples of a batch; where it has none the first one, which says the shape."""
+    return [batch[place] for place in _places(len(batch), processes, rank).tolist() or [0]]
+
+
+@contextmanager
+def _seeded(*numbers: int) -> Iterator[None]:
+    """Seed the generators of Python, numpy and torch while inside, and put their states back."""
+    with isolate_rng(include_cuda=False):
+        _seed(mixed(*numbers))
+        yield
+
+
+def _seed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  # the state that a dataset's own augmentation draws from
+    torch.default_generator.manual_seed(seed)

@@ -1,0 +1,237 @@
+"""Images with several labels each, in memory or read as they are used; a user's own, by a table."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from calibench.data.base import ClassificationDataModule
+from calibench.data.batch import Examples, Splits
+from calibench.data.images.augment import Normalize, RandomCropFlip
+from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
+from calibench.data.images.decode import Mode, StreamedImages, readable_images, too_large
+from calibench.data.source import DataError, left_out
+from calibench.data.splits import hold_out_share_of_groups, shares
+from calibench.data.task import Multilabel
+from calibench.data.users_table import check_columns, opened, usable_rows
+from calibench.files.set_names import UNKNOWN
+from calibench.messages.checks import positive_integer
+
+
+class LabelledFiles(NamedTuple):
+    """Image files (N), labels (N, L) int8, 1 present, 0 absent, -1 unknown, and where each file is named (N)."""
+
+    files: Sequence[Path]
+    target: npt.NDArray[np.int8]
+    places: Sequence[str]
+
+    def take(self, index: npt.NDArray[np.int64]) -> Self:
+        """The files at the given positions."""
+        chosen = index.tolist()
+        files, places = ([part[i] for i in chosen] for part in (self.files, self.places))
+        return type(self)(files, self.target[index], places)
+
+
+class LabelledImageDataModule(ClassificationDataModule, ABC):
+    """Base class of images with several labels each.
+
+    A subclass implements `read`. Training images are squares of `side`, half of them mirrored; validation and test
+    images the same, or ten crops of that side of larger ones, whose probabilities are averaged. Images are decoded once
+    and kept beside the data where that can be written to; if they would take more memory than `memory_limit`, they are
+    decoded as they are used, and the fingerprint covers the splits and labels but not the pixels.
+
+    Args:
+        class_names: One name per label.
+        cache: Folder of the decoded images.
+        side: Height and width in pixels of the network's images.
+        ten_crops: Height and width of validation and test images, of which ten crops of `side` are taken; None for the
+            whole image at `side`.
+        augment: Mirror half of the training images.
+        mode: `RGB` or `L`, grey, which takes a third of the memory; networks get three channels of either.
+        mean: Mean of each channel on the [0, 1] scale; ImageNet's by default.
+        std: Standard deviation of each channel on the [0, 1] scale; ImageNet's by default.
+        memory_limit: Gibibytes that the decoded images may take; beyond, they stream.
+        skip_missing: Leave out images whose file is missing, which results then say; else a missing file is an error.
+        skip_bad: Leave out images that are missing or cannot be read, and rows of which the label or the split is none.
+        common: Those of all data modules but `ood`: there are no evaluation sets beside the test images.
+    """
+
+    task_type: ClassVar = Multilabel
+    known_sets = ()
+
+    def __init__(
+        self,
+        *,
+        class_names: Sequence[str],
+        cache: Path,
+        side: int = 224,
+        ten_crops: int | None = None,
+        augment: bool = True,
+        mode: Mode = "RGB",
+        mean: Channels = IMAGENET_MEAN,
+        std: Channels = IMAGENET_STD,
+        memory_limit: float = 8.0,
+        skip_missing: bool = False,
+        skip_bad: bool = False,
+        **common: Any,
+    ) -> None:
+        super().__init__(class_names=class_names, **common)
+        self.side, self.mode = positive_integer("side", side), mode
+        self.ten_crops = ten_crops
+        if ten_crops is not None and ten_crops < side:
+            raise ValueError(f"`ten_crops` must be at least `side` {side}, got {ten_crops}.")
+        self.cache, self.memory_limit = cache, memory_limit
+        self.skip_missing, self.skip_bad = skip_missing or skip_bad, skip_bad
+        self.transform = Normalize(mean, std)
+        if ten_crops is not None:
+            self.evaluation_transform = Normalize(mean, std, crops=side)
+        self.augmentation = RandomCropFlip(padding=0) if augment else None
+
+    @abstractmethod
+    def read(self, seed: int) -> dict[str, LabelledFiles]:
+        """The files of `train`, `val` and `test`, the same for a seed; raises a DataError for a damaged table."""
+
+    def load_splits(self, seed: int) -> Splits:
+        """Read the tables, and decode the images if they fit into memory."""
+        sides = {"train": self.side, "val": self.ten_crops or self.side}
+        sides["test"] = sides["val"]
+        parts = {name: self._there(files) for name, files in self.read(seed).items()}
+        pixels = sum(len(part.files) * sides[name] ** 2 for name, part in parts.items())
+        if too_large(pixels, self.memory_limit, self.mode):
+            self.decode = StreamedImages(self.mode)
+        return Splits(*(self._examples(name, parts[name], side) for name, side in sides.items()))
+
+    def _there(self, part: LabelledFiles) -> LabelledFiles:
+        """The files that are there; a caveat says how many are not."""
+        there = np.array([file.is_file() for file in part.files], dtype=bool)
+        if there.all():
+            return part
+        first, count = int(there.argmin()), f"{(~there).sum()} of {len(there)}"
+        if not self.skip_missing:
+            raise DataError(
+                f"{part.places[first]}: the image {part.files[first]} is missing, {count} are "
+                "(`--data.skip_missing true` goes on without, and results say so)."
+            )
+        self.caveats.append(f"{count} images are missing, {part.files[first].name} the first")
+        return part.take(np.flatnonzero(there))
+
+    def _examples(self, name: str, part: LabelledFiles, side: int) -> Examples:
+        if not len(part.files):
+            raise DataError(f"there are no {name} images.")
+        cache, folder = self.cache / f"{name}-{side}-{self.mode}.npz", part.files[0].parent
+        inputs, kept, wrong = readable_images(
+            cache, part.files, side=side, decode=self.decode, mode=self.mode
+        )
+        bad = {f"{part.files[n].name} ({part.places[n]})": why for n, why in wrong.items()}
+        self.caveats += left_out(folder, bad, len(part.files), skip=self.skip_bad, what="images")
+        part = part.take(kept)
+        if name == "test":
+            self.test_files = part.files
+        return Examples(inputs, torch.from_numpy(part.target))
+
+
+class ImageLabelsDataModule(LabelledImageDataModule):
+    """Your own images with several labels each, by a table `path,label1,label2,...` (this package).
+
+    A cell of a label is 1 (present), 0 (absent), or -1 or empty (unknown). Paths are relative to the table.
+
+    Args:
+        file: The table.
+        path_column: The column of the image files.
+        labels: The columns of the labels; None for all but those of paths, groups and splits.
+        group_column: A column whose rows with the same value never cross splits: the patient, say.
+        split_column: A column that says `train`, `val` or `test`; None for random splits.
+        val_fraction: Share of the images, or of the groups, held out for validation.
+        test_fraction: Share of the images, or of the groups, held out for testing.
+        common: Those of `LabelledImageDataModule` but `class_names` and `cache`.
+
+    Raises:
+        DataError: The table is missing or damaged.
+    """
+
+    def __init__(
+        self,
+        *,
+        file: str,
+        path_column: str = "path",
+        labels: Sequence[str] | None = None,
+        group_column: str | None = None,
+        split_column: str | None = None,
+        val_fraction: float = 0.1,
+        test_fraction: float = 0.2,
+        **common: Any,
+    ) -> None:
+        self.held_out = shares(val_fraction, test_fraction)
+        self.file = Path(file).expanduser()
+        table = opened(self.file, "a table `path,label1,label2,...`")
+        self._table = table.frame(text=table.names).set_index(table.rows)
+        others = [name for name in (path_column, group_column, split_column) if name is not None]
+        names = [name for name in self._table if name not in others] if labels is None else labels
+        check_columns(self.file, self._table, (*others, *names))
+        if not names:
+            raise DataError(f"{self.file} has no column of labels beside `{path_column}`.")
+        super().__init__(class_names=names, cache=self.file.parent / ".calibench", **common)
+        wrong = _wrong_cells(self._table, names, split_column) | table.problems
+        good, caveats = usable_rows(self.file, table.rows, wrong, skip=self.skip_bad)
+        self.caveats += table.caveats + caveats
+        self._table = self._table[good]
+        self.path_column, self.group_column = path_column, group_column
+        self.split_column = split_column
+
+    def read(self, seed: int) -> dict[str, LabelledFiles]:
+        """The splits that the table names, or random ones."""
+        table, names = self._table, self.task.names
+        target = table[names].apply(lambda cells: cells.map(_STATES)).to_numpy(np.int8)
+        for number in np.flatnonzero((target == UNKNOWN).all(axis=0)):
+            raise DataError(f"{self.file}: the label `{names[number]}` is known of no image.")
+        paths = table[self.path_column]
+        places = [f"{self.file}, row {row}" for row in table.index]
+        whole = LabelledFiles([self.file.parent / path for path in paths], target, places)
+        return {name: whole.take(rows) for name, rows in self._rows(seed).items()}
+
+    def _rows(self, seed: int) -> dict[str, npt.NDArray[np.int64]]:
+        n = len(self._table)
+        groups = self._table[self.group_column].to_numpy(str) if self.group_column else np.arange(n)
+        if self.split_column is None:
+            rest, test = hold_out_share_of_groups(groups, self.held_out["test"], seed)
+            share = self.held_out["val"] / (1 - self.held_out["test"])
+            train, val = hold_out_share_of_groups(groups[rest], share, seed)
+            return {"train": rest[train], "val": rest[val], "test": test}
+        said = self._table[self.split_column].to_numpy(str)
+        rows = {name: np.flatnonzero(said == name) for name in Splits._fields}
+        if self.group_column:
+            of_splits = {name: groups[own] for name, own in rows.items()}
+            check_apart(of_splits, f"{self.file}: {self.group_column}")
+        return rows
+
+
+def check_apart(groups: dict[str, npt.NDArray[Any]], what: str) -> None:
+    """Raise a DataError if a group, which messages call `what`, is among those of the rows of two splits."""
+    seen: dict[Any, str] = {}
+    for split, own in groups.items():
+        for group in dict.fromkeys(own.tolist()):
+            if seen.setdefault(group, split) != split:
+                raise DataError(
+                    f"{what} {group} is in {seen[group]} and in {split}: splits must not share one."
+                )
+
+
+_STATES = {"1": 1, "0": 0, "-1": UNKNOWN, "": UNKNOWN, "1.0": 1, "0.0": 0, "-1.0": UNKNOWN}
+
+
+def _wrong_cells(table: Any, labels: Sequence[str], split: str | None) -> dict[int, str]:
+    """What is wrong with rows of which a label or the split is none."""
+    states = "1 (present), 0 (absent), or -1 or nothing (unknown) are expected (`--data.labels` names the columns)"
+    wrong = dict[int, str]()
+    for name in reversed(labels):
+        for row, cell in table[name][~table[name].isin([*_STATES])].items():
+            wrong[row] = f"label `{name}` holds `{cell}`; {states}"
+    if split is not None:
+        known = Splits._fields
+        for row, cell in table[split][~table[split].isin(known)].items():
+            wrong[row] = f"column `{split}` must be one of {', '.join(known)}, got `{cell}`"
+    return wrong

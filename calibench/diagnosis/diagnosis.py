@@ -1,0 +1,323 @@
+"""The diagnosis: the verdict and all that follows from it, as values; below them, their sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from calibench.calibrators import Calibrator, CrossValidatedCalibration
+from calibench.calibrators.cross_validated import FEWEST, candidates, nll
+from calibench.diagnosis.examples import LabelledExamples, Shape
+from calibench.diagnosis.nested_cv import Choice, choose
+from calibench.diagnosis.verdict import (
+    POWER,
+    After,
+    Enough,
+    Gain,
+    Group,
+    LabelShift,
+    ece,
+    enough,
+    kinds,
+    ranges,
+    verdict,
+)
+from calibench.evaluation.calibrator_fits import log_probabilities
+from calibench.messages.printable_text import say
+from calibench.statistics.number import Key, Number
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+_KINDS = 4  # classes that are named where the model is off
+_SHIFTED = 3  # and where their frequency is
+_TOO_FEW = f"calibrator: none, as to compare them takes {FEWEST} examples, here are {{}}"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the doctor finds; `print` shows its sentences.
+
+    Attributes:
+        shape: What there is.
+        class_names: Names of the classes, (K,).
+        confidence: Mean confidence.
+        accuracy: The share of right answers.
+        verdict: The Kuiper calibration error with its floor and p-value.
+        ece: The expected calibration error, with its own.
+        ranges: Ranges of confidences of equal size.
+        kinds: The answers of each class, or each label.
+        shift: Class frequencies of validation and test; None without a validation set.
+        choice: What nested cross-validation says of the calibrators; None of fewer than 20 examples.
+        compared: The examples on which they were, or would have been, compared.
+        after: What the chosen one does; None where raw is best left as it is.
+        enough: How large a gap so many examples show; None where all confidences are 0 or 1.
+        calibrator: The chosen calibrator, fitted; None where raw is best left as it is.
+    """
+
+    shape: Shape
+    class_names: Sequence[str]
+    confidence: float
+    accuracy: float
+    verdict: Number
+    ece: Number
+    ranges: Sequence[Group]
+    kinds: Sequence[Group]
+    shift: LabelShift | None
+    choice: Choice | None
+    compared: int
+    after: After | None
+    enough: Enough | None
+    calibrator: Calibrator | None = field(repr=False)
+
+    @property
+    def lines(self) -> list[str]:
+        """The sentences; the first one is the verdict."""
+        n, of = self.shape.examples, self.shape.of
+        shift, choice, names = self.shift, self.choice, self.class_names
+        return [
+            self.verdict.in_words(n),
+            about_numbers(self.shape, self.confidence, self.accuracy, self.ece),
+            *(f"where: {line}" for line in about_ranges(self.ranges, n)),
+            *(f"where: {line}" for line in about_kinds(self.kinds, of)),
+            *([f"label shift: {about_label_shift(shift, names)}"] if shift else []),
+            *(about_advice(choice) if choice else [_TOO_FEW.format(self.compared)]),
+            *(about_afterwards(self.after, of) if self.after else []),
+            *([about_enough(self.enough, n)] if self.enough else []),
+        ]
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The errors before and after, and the cross-validated NLL of each calibrator."""
+        names = self.choice.nll if self.choice else {}
+        cross_validated = [Number(Key("nll", "val", name), value) for name, value in names.items()]
+        after = [self.after.verdict] if self.after else []
+        return [self.verdict, self.ece, *after, *cross_validated]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it for a JSON file, but the fitted calibrator and what it says of examples."""
+        return {**_data(self), "sentences": self.lines}
+
+    def frame(self) -> pd.DataFrame:
+        """The numbers as a data frame, a row each."""
+        import pandas as pd
+
+        return pd.DataFrame([number.to_dict() for number in self.numbers])
+
+    def figure(self) -> Figure:
+        """A picture: accuracy against confidence in each range; filled where a gap is sure."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4, 4), layout="constrained")
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], color="0.5", linewidth=0.6)
+        for sure, fill in ((True, "C0"), (False, "white")):
+            some = [group for group in self.ranges if group.sure == sure]
+            x, y = ([getattr(group, of) for group in some] for of in ("confidence", "accuracy"))
+            label = "surely off" if sure else "may be chance"
+            axes.scatter(x, y, c=fill, edgecolors="C0", label=label, zorder=2)
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
+        axes.set_title(self.lines[0], fontsize="medium", wrap=True)
+        axes.legend(frameon=False)
+        return figure
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    __repr__ = __str__
+
+    def tell(self, export: Path | None = None) -> None:
+        """Print the sentences, and whether the calibrator was exported."""
+        say(*self.lines)
+        if export and self.calibrator:
+            say(f"{export} is written.")
+        elif export:
+            say(f"{export} is not written: no calibrator helps.")
+
+    def _repr_html_(self) -> str:
+        first, *others = map(escape, self.lines)
+        return f"<p><b>{first}</b></p><ul><li>{'</li><li>'.join(others)}</li></ul>"
+
+
+def diagnose(
+    examples: LabelledExamples,
+    val: LabelledExamples | None = None,
+    calibrators: Sequence[Calibrator] | None = None,
+    *,
+    jobs: int = 1,
+) -> Diagnosis:
+    """Diagnose the predictions of a model.
+
+    Args:
+        examples: What the verdict is on, at least one.
+        val: The examples on which a calibrator is chosen and fitted; the same ones if None.
+        calibrators: What there is to choose from; `candidates` if None.
+        jobs: Calibrators that are fitted at a time.
+    """
+    source, fitted, choice = val or examples, None, None
+    if len(source) >= FEWEST:
+        known = calibrators or candidates(source.scores.shape[1])
+        choice = choose(source.scores, source.target, known, jobs=jobs)
+        if choice.helps:
+            model = CrossValidatedCalibration(calibrators=calibrators or None)
+            fitted = model.fit_choice(choice.chosen, source.scores, source.target)
+    shift = None
+    if val and not examples.are_pairs:
+        both = val.target.numpy(), examples.target.numpy()
+        shift = LabelShift.of(*both, len(val.class_names))
+    return Diagnosis(
+        shape=examples.shape,
+        class_names=examples.class_names,
+        confidence=float(examples.confidence.mean()),
+        accuracy=examples.accuracy,
+        verdict=verdict(examples),
+        ece=ece(examples),
+        ranges=ranges(examples),
+        kinds=kinds(examples),
+        shift=shift,
+        choice=choice,
+        compared=len(source),
+        after=_after(choice, examples, fitted if val else None) if choice and fitted else None,
+        enough=enough(examples),
+        calibrator=fitted,
+    )
+
+
+def _data(value: Any) -> Any:
+    """A value as plain data, null where it is not finite; without calibrators and what there is of each example."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Number):
+        return _data(value.to_dict())
+    if is_dataclass(value):
+        value = {part.name: getattr(value, part.name) for part in fields(value)}
+    elif isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        shown = {k: v for k, v in value.items() if not isinstance(v, Tensor | Calibrator)}
+        return {str(key): _data(one) for key, one in shown.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_data(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _after(choice: Choice, examples: LabelledExamples, fitted: Calibrator | None) -> After:
+    """What the choice does to examples that it was not fitted on: without such a calibrator, by its folds' fits."""
+    if fitted is None:
+        before, gain = examples.at(choice.rows), None
+        after = before.calibrated(choice.log_probs)
+    else:
+        before, after = examples, examples.calibrated(fitted.log_prob(examples.scores))
+        gain = Gain.of(
+            *(nll(log_probabilities(each.scores), each.target) for each in (before, after))
+        )
+    number = verdict(after).at(calibrator=choice.name)
+    return After(len(after), number, before.accuracy, after.accuracy, gain)
+
+
+def about_numbers(shape: Shape, confidence: float, accuracy: float, ece: Number) -> str:
+    """What there is, mean confidence, accuracy and ECE in one sentence."""
+    what = {
+        "classes": f"examples, {shape.number} classes",
+        "labels": f"labels of {shape.number} kinds",
+        "pairs": "pairs of confidence and correct",
+    }
+    return (
+        f"numbers: {shape.examples:,} {what[shape.of]}; "
+        f"mean confidence {100 * confidence:.1f} %, accuracy {100 * accuracy:.1f} %, "
+        f"ECE {100 * ece.value:.1f} points ({ece.key.n_bins} bins)"
+    )
+
+
+def about_ranges(parts: Sequence[Group], n: int) -> Iterator[str]:
+    """A sentence for each range of confidences in which the model is surely off; neighbours are one range."""
+    for (sure, _), run in groupby(parts, key=lambda group: (group.sure, group.direction)):
+        if sure:
+            yield _range(Group.together([*run]), n)
+
+
+def _range(group: Group, n: int) -> str:
+    off = f"{group.direction} by {100 * abs(group.gap):.1f} points"
+    ends = " to ".join(map(_apart_from_1, (group.lowest, group.highest)))
+    right = f"{100 * group.accuracy:.1f} % are right"
+    if group.examples == n:
+        return f"{off} at all confidences, {ends}: {right}"
+    share = f"{100 * group.examples / n:.0f} % of the examples"
+    return f"{off} at confidences {ends} ({share}), of which {right}"
+
+
+def _apart_from_1(value: float) -> str:
+    """A confidence with the fewest of 2 to 4 decimals that tell it from 1."""
+    shown = (f"{value:.{decimals}f}" for decimals in (2, 3, 4))
+    return next((text for text in shown if value == 1 or float(text) < 1), f"{value:.4f}")
+
+
+def about_kinds(groups: Sequence[Group], of: str) -> Iterator[str]:
+    """A sentence for each direction in which some classes, or some labels, are surely off."""
+    where = "in label" if of == "labels" else "where it predicts"
+    for direction in ("overconfident", "underconfident"):
+        off = [group for group in groups if group.sure and group.direction == direction]
+        if off:
+            off.sort(key=lambda group: -abs(group.gap))
+            first = ", ".join(f"{g.name} (by {100 * abs(g.gap):.1f})" for g in off[:_KINDS])
+            more = len(off) - _KINDS
+            yield f"{direction} {where} {first}{f' and {more} more' if more > 0 else ''}"
+
+
+def about_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
+    """What there is to say of class frequencies of validation and test."""
+    if not shift.sure:
+        return f"none: class frequencies of validation and test cannot be told apart (p = {shift.p:.2f})"
+    most = np.argsort(-np.abs(shift.after - shift.before), kind="stable")[:_SHIFTED]
+    before, after = 100 * shift.before, 100 * shift.after
+    each = ", ".join(f"{names[k]} {before[k]:.1f} to {after[k]:.1f} %" for k in most)
+    return (
+        f"yes, {100 * shift.moved:.1f} % of the labels have moved from validation to test (p = {shift.p:.3f}): {each}; "
+        "a calibrator is tuned to the frequencies that it was fitted on, see `calibench evaluate --priors`"
+    )
+
+
+def about_advice(choice: Choice) -> Iterator[str]:
+    """Which calibrator to take, and what the others would do."""
+    leave = "" if choice.helps else "leave it, as nothing is surely better: "
+    yield (
+        f"calibrator: {leave}{choice.name}, expected gain in NLL {choice.gain} (nested cross-validation of "
+        f"{len(choice.rows):,} examples; chosen in {choice.agreeing} of {choice.folds} folds)"
+    )
+    yield f"compared: NLL of {', '.join(f'{name} {value:.4f}' for name, value in choice.nll.items())}"
+
+
+def about_afterwards(after: After, of: str) -> Iterator[str]:
+    """The verdict after the calibrator."""
+    if after.gain:
+        yield f"measured: gain in NLL {after.gain}"
+    was, is_now = (f"{100 * share:.1f} %" for share in (after.accuracy_before, after.accuracy))
+    accuracy = "" if of == "pairs" else f"; accuracy {was} before, {is_now} after"
+    yield f"after it: {after.verdict.in_words(after.examples)}{accuracy}"
+
+
+def about_enough(power: Enough, n: int) -> str:
+    """How large a gap these examples show, and how many are needed for others."""
+    needed = ", ".join(
+        f"{100 * gap:.0f} point{'s' * (gap > 0.01)}: {_about(examples)}"
+        for gap, examples in power.needed.items()
+    )
+    return (
+        f"enough: {n:,} examples tell a gap of {100 * power.gap:.1f} points "
+        f"({100 * POWER:.0f} % of the time); needed for {needed}"
+    )
+
+
+def _about(number: float) -> str:
+    """A number to two figures."""
+    return f"{int(float(f'{max(1.0, number):.2g}')):,}"

@@ -1,0 +1,139 @@
+"""Labelled examples of any model: confidences, hits, and what calibrators are fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from calibench.evaluation.calibrator_fits import log_probabilities
+from calibench.metrics.probabilities import first_largest, top_label
+from calibench.predictions import Predictions
+from calibench.predictions.confidence_pairs import ConfidencePairs
+
+
+class Shape(NamedTuple):
+    """What there is: how many examples, and a number of `classes` or `labels`; `pairs` have two, right and wrong."""
+
+    examples: int
+    number: int
+    of: str
+
+
+@dataclass(frozen=True)
+class LabelledExamples:
+    """Labelled examples of a model; where an example has several labels, a row for each.
+
+    Attributes:
+        scores: Logits, or log-probabilities, as a file has them, (N, K) float64; of pairs those of the classes
+            `wrong` and `right`.
+        target: Class indices, (N,).
+        confidence: (N,) float64.
+        correct: Whether each answer is right, (N,) bool.
+        are_pairs: Whether they are pairs of a confidence and a hit, of which no classes are known.
+        class_names: Names of the classes, (K,).
+        label: The label of each row, (N,), where an example has several.
+        label_names: Names of the labels.
+    """
+
+    scores: Tensor
+    target: Tensor
+    confidence: Tensor
+    correct: Tensor
+    class_names: Sequence[str]
+    are_pairs: bool = False
+    label: Tensor | None = None
+    label_names: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, found: Predictions | ConfidencePairs, clip: float) -> LabelledExamples:
+        """Those of a file that was read; `clip` as in `ConfidencePairs.binary`."""
+        if isinstance(found, ConfidencePairs):
+            binary = cls.of(found.binary(clip), clip)
+            confidence, correct = map(torch.from_numpy, (found.confidence, found.correct))
+            return replace(binary, confidence=confidence, correct=correct, are_pairs=True)
+        scores, target = torch.from_numpy(found.logits).double(), torch.from_numpy(found.target)
+        names = found.metadata.get("class_names") or [f"class {k}" for k in range(scores.shape[1])]
+        label = None if found.labels is None else torch.from_numpy(found.labels.label)
+        top = _top(scores, target)
+        return cls(scores, target, *top, names, label=label, label_names=found.label_names)
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers."""
+        return float(self.correct.double().mean())
+
+    @property
+    def shape(self) -> Shape:
+        """What there is."""
+        if self.label is not None:
+            return Shape(len(self), len(self.label_names), "labels")
+        of = "pairs" if self.are_pairs else "classes"
+        return Shape(len(self), self.scores.shape[1], of)
+
+    @property
+    def kinds(self) -> tuple[Tensor, Sequence[str]] | None:
+        """The label (N,) of each answer, else the class that it predicts, and their names; None of pairs."""
+        if self.label is not None:
+            return self.label, self.label_names
+        if self.are_pairs:
+            return None
+        return first_largest(log_probabilities(self.scores).exp()), self.class_names
+
+    def at(self, rows: Tensor) -> LabelledExamples:
+        """Some of the rows."""
+        names = ("scores", "target", "confidence", "correct")
+        label = None if self.label is None else self.label[rows]
+        return replace(self, label=label, **{name: getattr(self, name)[rows] for name in names})
+
+    def calibrated(self, log_probs: Tensor) -> LabelledExamples:
+        """The same examples with the log-probabilities (N, K) of a calibrator."""
+        if self.are_pairs:
+            return replace(self, scores=log_probs, confidence=log_probs[:, 1].exp())
+        confidence, correct = _top(log_probs, self.target)
+        return replace(self, scores=log_probs, confidence=confidence, correct=correct)
+
+
+def _top(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidence and hit of each example."""
+    return top_label(log_probabilities(scores).exp(), target)
+
+
+def checked(found: Predictions | ConfidencePairs, called: str, clip: float) -> LabelledExamples:
+    """The examples that were read; a ValueError if they lack labels, or calibrators could not be fitted on them."""
+    examples = LabelledExamples.of(found, clip)
+    if len(examples) == 0:
+        raise ValueError(f"{called} holds no examples.")
+    if int(examples.target.min()) < 0:
+        raise ValueError(f"{called} has examples without a label, which a verdict needs.")
+    if not bool(examples.scores.isfinite().all()):
+        raise ValueError(
+            f"{called} holds a probability of exactly 0, which calibrators cannot take: say with `clip`, 1e-12 say, "
+            "what it counts as, or write finite logits."
+        )
+    return examples
+
+
+def check_together(examples: LabelledExamples, val: LabelledExamples) -> None:
+    """Raise a ValueError unless both are of one kind, with the same classes, and not the same."""
+    ours, theirs = examples.scores.shape[1], val.scores.shape[1]
+    if examples.are_pairs != val.are_pairs:
+        raise ValueError(
+            "one of the sets holds pairs of confidence and correct, and the other does not."
+        )
+    if ours != theirs:
+        raise ValueError(f"the validation set has {theirs} classes, and the test set {ours}.")
+    if examples.scores.equal(val.scores):
+        raise ValueError(
+            "the validation set holds the same predictions as the test set: give the test set alone, and calibrators "
+            "are cross-validated."
+        )
+
+
+Examples = LabelledExamples  # the name under which it is public, too

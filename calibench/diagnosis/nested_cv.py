@@ -1,0 +1,156 @@
+"""Choice of a calibrator by nested cross-validation, with the gain that it can be expected to bring."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.calibrators import Calibrator
+from calibench.calibrators.cross_validated import (
+    FEWEST,
+    nll,
+    refitted,
+    stratified_folds,
+    surely_best,
+    unwarned,
+)
+from calibench.calibrators.names import unique_names
+from calibench.diagnosis.verdict import Gain
+from calibench.evaluation.calibrator_fits import log_probabilities
+from calibench.messages.progress import with_progress
+from calibench.parallel.threads import in_threads
+from calibench.statistics.number import RAW
+
+_VALUES = 500_000  # log-probabilities that are fitted on; of more examples some are drawn, at least so many:
+_ROWS = 2000
+# Log-probabilities up to which there are five folds, 15 fits of each; else three, and 6.
+_SMALL = 40_000
+
+
+class Held(NamedTuple):
+    """What a calibrator says of examples that it was not fitted on.
+
+    Log-probabilities (N, K) by a fit without the example's own fold, and NLL (N, folds): in column j by a fit without
+    its own fold and fold j.
+    """
+
+    log_probs: Tensor
+    nll: Tensor
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What nested cross-validation says of some calibrators.
+
+    Attributes:
+        name: The calibrator that is chosen: temperature scaling, without it raw, unless another's NLL is surely
+            lower.
+        nll: Cross-validated NLL of each calibrator by name, the lowest one first; `raw` is among them.
+        chosen: Its position among the calibrators, from 1; 0 if that is raw.
+        gain: What the choice takes from the NLL of raw, where it is made anew without each fold.
+        agreeing: Of the folds, those without which the choice was the same.
+        rows: The examples that were used, (n,).
+        log_probs: What the choice says of them, by fits without an example's fold, (n, K).
+    """
+
+    name: str
+    nll: dict[str, float]
+    chosen: int
+    gain: Gain
+    agreeing: int
+    folds: int
+    rows: Tensor
+    log_probs: Tensor
+
+    @property
+    def helps(self) -> bool:
+        """Whether a calibrator is to be taken."""
+        return self.chosen > 0
+
+
+def choose(
+    scores: Tensor,
+    target: Tensor,
+    calibrators: Sequence[Calibrator],
+    *,
+    jobs: int = 1,
+) -> Choice:
+    """Choose a calibrator by its NLL on examples that it was not fitted on.
+
+    The rule is that of `CrossValidatedCalibration`. Each pair of folds is left out of a fit once. So for each fold the
+    choice is made on the other folds, by fits that have not seen what they are scored on, nor that fold, and the gain
+    is that of these choices on their folds.
+
+    Args:
+        scores: Finite logits or log-probabilities, (N, K) float64.
+        target: Class indices, (N,).
+        calibrators: What there is to choose from.
+        jobs: Calibrators that are fitted at a time.
+
+    Raises:
+        ValueError: If there are fewer than 20 examples.
+    """
+    if len(target) < FEWEST:
+        raise ValueError(f"to compare calibrators takes {FEWEST} examples, got {len(target)}.")
+    n, most = len(scores), max(_ROWS, _VALUES // scores.shape[1])
+    rows = torch.arange(n)
+    if n > most:
+        rows = torch.from_numpy(np.random.default_rng(0).permutation(n)[:most])
+    scores, target = scores[rows], target[rows]
+    fold = stratified_folds(target, number_of_folds(scores))
+    log_probs = log_probabilities(scores)
+    raw = Held(log_probs, nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1))
+    with unwarned():
+        held = in_threads(partial(_held, scores, target, fold), calibrators, jobs)
+        found = [raw, *with_progress(held, len(calibrators), "calibrators")]
+    return _chosen(calibrators, found, fold, rows)
+
+
+def number_of_folds(scores: Tensor) -> int:
+    """How many folds scores (N, K) are cut into: five of few, three of many."""
+    return 5 if scores.numel() <= _SMALL else 3
+
+
+def _held(scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator) -> Held:
+    folds = int(fold.max()) + 1
+    found = Held(torch.empty_like(scores), scores.new_empty(len(scores), folds))
+    model = copy.deepcopy(calibrator)
+    for one, other in combinations_with_replacement(range(folds), 2):
+        out = (fold == one) | (fold == other)
+        log_probs = refitted(model, scores[~out], target[~out], scores[out])
+        found.nll[out.nonzero().squeeze(1), one + other - fold[out]] = nll(log_probs, target[out])
+        if one == other:
+            found.log_probs[out] = log_probs
+    return found
+
+
+def _chosen(
+    calibrators: Sequence[Calibrator], held: Sequence[Held], fold: Tensor, rows: Tensor
+) -> Choice:
+    """The choice among raw, the first of what is held, and the calibrators."""
+    losses = torch.stack([each.nll for each in held])
+    folds = losses.shape[2]
+    own = fold.unsqueeze(1) == torch.arange(folds)
+    picked = torch.tensor(
+        [surely_best(losses[:, ~own[:, j], j], calibrators) for j in range(folds)]
+    )
+    of_fold = losses[:, own]
+    nested = of_fold.gather(0, picked[fold].unsqueeze(0)).squeeze(0)
+    order = of_fold.mean(1).argsort(stable=True).tolist()
+    best, names = surely_best(of_fold, calibrators), [RAW, *unique_names(calibrators)]
+    return Choice(
+        name=names[best],
+        nll={names[which]: float(of_fold[which].mean()) for which in order},
+        chosen=best,
+        gain=Gain.of(of_fold[0], nested),
+        agreeing=int((picked == best).sum()),
+        folds=folds,
+        rows=rows,
+        log_probs=held[best].log_probs,
+    )

@@ -1,0 +1,259 @@
+"""The verdict: overconfident, underconfident, or not to be told from calibrated; where; the gap that it sees; gains."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from torch import Tensor
+
+from calibench.diagnosis.examples import LabelledExamples
+from calibench.evaluation.floors import Floors
+from calibench.metrics.bins import TopLabelError
+from calibench.metrics.calibration_errors import EqualWidthError, KuiperCalibrationError
+from calibench.statistics import LEVEL
+from calibench.statistics.number import Key, Number
+from calibench.statistics.poisson_binomial import PoissonBinomial
+from calibench.statistics.resamples import Resamples, affordable, interval, p_value
+from calibench.tensors.arrays import Floats, Integers
+from calibench.tensors.binning import equal_mass_bin
+
+
+class Gain(NamedTuple):
+    """Mean NLL that something takes away, per example, with the ends of its 95 % bootstrap interval.
+
+    The ends are NaN where the gain is not finite: a calibrator without a floor gave an exact 0 to a true class.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, before: Tensor, after: Tensor) -> Gain:
+        """The gain from NLL (N,) to NLL (N,) of the same examples."""
+        gains = (before - after).numpy()
+        mean = float(gains.mean())
+        if not math.isfinite(mean):
+            return cls(mean, math.nan, math.nan)
+        drawn = Resamples(len(gains)).counts @ gains / len(gains)
+        return cls(mean, *(interval(mean, drawn, -math.inf, math.inf) or (math.nan, math.nan)))
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+_N_BINS = 15  # of the ECE that is named beside the verdict
+
+
+class After(NamedTuple):
+    """What the chosen calibrator does to so many examples that it was not fitted on.
+
+    Without a validation set there is no gain: the choice has its expected one.
+    """
+
+    examples: int
+    verdict: Number
+    accuracy_before: float
+    accuracy: float
+    gain: Gain | None
+
+
+def verdict(examples: LabelledExamples) -> Number:
+    """The Kuiper calibration error with its verdict: it sees a gap with fewer examples than ECE does."""
+    return _measured(examples, KuiperCalibrationError(), Key("kuiper"))
+
+
+def ece(examples: LabelledExamples) -> Number:
+    """The expected calibration error with its verdict."""
+    return _measured(examples, EqualWidthError(_N_BINS), Key("ece", n_bins=_N_BINS))
+
+
+def _measured(examples: LabelledExamples, error: TopLabelError, key: Key) -> Number:
+    confidence = examples.confidence.clamp(0, 1).float()
+    return Floors.of_pairs(confidence, examples.correct).measured(error, key)
+
+
+POWER = 0.8  # the share of samples in which a gap is to be seen
+_GAPS = (0.01, 0.02, 0.05)  # for which the number of examples is said
+_CELLS, _DRAWS = 100, 2000  # of the random walks
+_DRIFTS = np.linspace(0, 8, 801)  # that are tried, in standard deviations of a walk's end
+
+
+class Enough(NamedTuple):
+    """The gap that the examples show in 80 of 100 samples, and how many show the gaps of 1, 2 and 5 points."""
+
+    gap: float
+    needed: dict[float, float]
+
+
+def enough(examples: LabelledExamples) -> Enough | None:
+    """How large a gap of mean confidence and accuracy the verdict sees with how many examples; None if all are certain.
+
+    The gap is spread over the confidences c of these examples as c (1 - c), as a shift of all log-odds spreads it. The
+    cumulative gaps of many examples are then a random walk with drift, and the Kuiper calibration error is its range:
+    both its level and its power are those of drawn walks.
+    """
+    confidence = np.sort(examples.confidence.numpy())
+    variance = np.array_split((confidence * (1 - confidence)).clip(min=0), _CELLS)
+    summed: Floats = np.array([part.sum() for part in variance])
+    deviation = float(np.sqrt(summed.sum() / len(confidence)))  # of a hit about its confidence
+    if deviation == 0:
+        return None
+    reach = _drift(summed / summed.sum()) * deviation
+    return Enough(reach / len(examples) ** 0.5, {gap: (reach / gap) ** 2 for gap in _GAPS})
+
+
+def _drift(share: Floats) -> float:
+    """The smallest drift that is seen in 80 of 100 walks, given the share of the variance in each step."""
+    steps = np.random.default_rng(0).normal(size=(_DRAWS, _CELLS)) * np.sqrt(share)
+    walks, straight = steps.cumsum(axis=1), share.cumsum()
+    critical = np.quantile(_ranges(walks), 1 - LEVEL)
+
+    def seen(drift: float) -> float:
+        return float((_ranges(walks + drift * straight) >= critical).mean())
+
+    return float(_DRIFTS[bisect_left(_DRIFTS, POWER, key=seen)])
+
+
+def _ranges(walks: Floats) -> Floats:
+    """The largest less the smallest value of each walk (R, M), its start 0 among them."""
+    ranges: Floats = walks.max(axis=1).clip(min=0) - walks.min(axis=1).clip(max=0)
+    return ranges
+
+
+# --- where, and whether labels have shifted ---
+
+_MOST_RANGES, _FEWEST = 10, 50  # ranges of confidences, and examples in each
+_DRAWN = 1000  # models
+_LEAST_DEVIATION = 1e-9  # of hits whose confidence is 0 or 1
+
+
+@dataclass(frozen=True)
+class Group:
+    """Examples that are looked at together: a range of confidences, the answers of one class, or a label.
+
+    Attributes:
+        name: The class or label; of a range its number.
+        examples: How many there are.
+        confidence: Their mean confidence, of which `lowest` and `highest` are the ends.
+        accuracy: The share of right answers.
+        sure: Whether no group of a calibrated model shows so large a gap in 95 % of samples.
+    """
+
+    name: str
+    examples: int
+    confidence: float
+    accuracy: float
+    lowest: float
+    highest: float
+    sure: bool
+
+    @property
+    def gap(self) -> float:
+        """Mean confidence less accuracy."""
+        return self.confidence - self.accuracy
+
+    @property
+    def direction(self) -> str:
+        """What the gap is called."""
+        return "overconfident" if self.gap > 0 else "underconfident"
+
+    @classmethod
+    def together(cls, parts: Sequence[Group]) -> Self:
+        """Several groups as one, which is sure if they all are."""
+        count = [part.examples for part in parts]
+        confidence, accuracy = (
+            float(np.average([getattr(part, name) for part in parts], weights=count))
+            for name in ("confidence", "accuracy")
+        )
+        ends = min(part.lowest for part in parts), max(part.highest for part in parts)
+        sure = all(part.sure for part in parts)
+        return cls(parts[0].name, sum(count), confidence, accuracy, *ends, sure)
+
+
+def groups(
+    examples: LabelledExamples, number: Tensor, names: Sequence[str] | None = None
+) -> list[Group]:
+    """The groups of examples by number (N,), those without examples left out.
+
+    Gaps are compared in standard deviations with those of drawn hits: one is sure if it is beyond the largest gap of
+    all groups in 95 % of the draws (Westfall and Young 1993).
+    """
+    numbers, index = np.unique(number.numpy(), return_inverse=True)
+    confidence, correct = examples.confidence.numpy(), examples.correct.numpy()
+    total, hits = (np.bincount(index, each) for each in (confidence, correct))
+    variance = np.bincount(index, (confidence * (1 - confidence)).clip(min=0))
+    deviation = np.sqrt(variance) + _LEAST_DEVIATION
+    right = PoissonBinomial(confidence, index, len(numbers))
+    draws = right.draws(affordable(_DRAWN, right.singles), np.random.default_rng(0))
+    largest = np.concatenate([(np.abs(total - some) / deviation).max(axis=1) for some in draws])
+    sure = [p_value(size, largest) <= LEVEL for size in np.abs(total - hits) / deviation]
+    count = np.bincount(index)
+    ends = np.full(len(numbers), np.inf), np.full(len(numbers), -np.inf)
+    np.minimum.at(ends[0], index, confidence)
+    np.maximum.at(ends[1], index, confidence)
+    columns = (count, total / count, hits / count, *ends, np.array(sure))
+    return [
+        Group(names[place] if names else str(place), *values)
+        for place, *values in zip(numbers.tolist(), *map(np.ndarray.tolist, columns), strict=True)
+    ]
+
+
+def ranges(examples: LabelledExamples) -> list[Group]:
+    """The ranges of confidences of equal size."""
+    number = max(1, min(_MOST_RANGES, len(examples) // _FEWEST))
+    return groups(examples, equal_mass_bin(examples.confidence, number))
+
+
+def kinds(examples: LabelledExamples) -> list[Group]:
+    """The answers of each class, or each label; none of pairs, which do not say."""
+    return [] if examples.kinds is None else groups(examples, *examples.kinds)
+
+
+_DIVISIONS = 999  # of all labels into two sets
+
+
+class LabelShift(NamedTuple):
+    """Class frequencies (K,) of two sets.
+
+    `p` is the share of random divisions of all labels into two such sets that differ as much, by chi-squared.
+    """
+
+    before: Floats
+    after: Floats
+    p: float
+
+    @classmethod
+    def of(cls, first: Integers, second: Integers, num_classes: int) -> LabelShift:
+        """The label shift between two sets of class indices, (M,) and (N,)."""
+        counts = np.array([np.bincount(part, minlength=num_classes) for part in (first, second)])
+        pooled = counts.sum(axis=0)
+        draw = np.random.default_rng(0).multivariate_hypergeometric
+        drawn = draw(pooled, len(first), size=_DIVISIONS, method="marginals")
+        p = p_value(float(_chi_squared(counts[:1], pooled)[0]), _chi_squared(drawn, pooled))
+        before, after = counts / counts.sum(axis=1, keepdims=True)
+        return cls(before, after, p)
+
+    @property
+    def sure(self) -> bool:
+        """Whether the two sets can be told apart."""
+        return self.p <= LEVEL
+
+    @property
+    def moved(self) -> float:
+        """The share of labels that have moved."""
+        return float(0.5 * np.abs(self.after - self.before).sum())
+
+
+def _chi_squared(counts: Integers, pooled: Integers) -> Floats:
+    """Chi-squared of sets with these class counts (R, K) against the rest of the pooled counts (K,)."""
+    present = pooled > 0
+    share = counts.sum(axis=1, keepdims=True) / pooled.sum()
+    expected = share * pooled[present]
+    excess: Floats = ((counts[:, present] - expected) ** 2 / expected).sum(axis=1)
+    return excess  # that of the rest is the same up to a factor

@@ -1,0 +1,242 @@
+"""The ways in which a calibrator is fitted: on all rows of a set, on each label alone, or for a test set's priors."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibench.calibrators import Calibrator, LabelShiftCorrection
+from calibench.calibrators.base import LabelProbabilities
+from calibench.calibrators.label_shift import distribution
+from calibench.messages.errors import UsageError
+from calibench.metrics.probabilities import log_softmax
+from calibench.runs import Predictions
+from calibench.tensors.scores import blocks_of_rows
+
+NAMED = 5  # classes that a remark names
+PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
+
+
+def check_fittable(val: Predictions) -> None:
+    """Raise a ValueError unless calibrators can be fitted on these predictions; it names the option that helps."""
+    if not np.isfinite(val.logits).all():
+        raise ValueError(
+            "calibrators need finite logits, and `--val` holds a probability of exactly 0: "
+            "say with `--clip`, 1e-12 say, what it counts as."
+        )
+
+
+def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> Tensor:
+    """Log-probabilities (N, K): the calibrator's, or the logits' own log-softmax."""
+    if calibrator is None:
+        return log_softmax(logits)
+    found = torch.empty_like(logits)
+    for rows, part in blocks_of_rows(logits, found):
+        part.copy_(calibrator.log_prob(rows))
+    return found
+
+
+def predicted_log_probabilities(
+    predictions: Predictions, calibrator: Calibrator | None = None
+) -> Tensor:
+    """`log_probabilities` of a prediction file."""
+    return log_probabilities(torch.from_numpy(predictions.logits), calibrator)
+
+
+def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
+    """Fit a calibrator on validation predictions.
+
+    Raises:
+        ValueError: If they are a test, shift or out-of-distribution set: that would be a leak.
+    """
+    if predictions.kind not in ("", "val"):
+        given = f"the {predictions.kind} set `{predictions.split}`"
+        raise ValueError(f"a calibrator is fitted on validation predictions, got {given}.")
+    logits, target = torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
+    return calibrator.fit(logits, target)
+
+
+class Shared:
+    """A calibrator that is fitted on all rows of a set: classes, or all labels together."""
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self.calibrator = calibrator
+
+    def fit(self, val: Predictions) -> Self:
+        """Fit on validation predictions; raises as `fit_calibrator` does."""
+        fit_calibrator(self.calibrator, val)
+        return self
+
+    def log_probabilities(self, predictions: Predictions) -> Tensor:
+        """Calibrated log-probabilities, (N, K)."""
+        return predicted_log_probabilities(predictions, self.calibrator)
+
+    def module(self, label_names: Sequence[str]) -> nn.Module:
+        """What was fitted, from a network's outputs to probabilities."""
+        calibrators = [self.calibrator] * len(label_names)
+        return LabelProbabilities(calibrators) if calibrators else self.calibrator
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the fit ended at a bound."""
+        return self.calibrator.at_bound
+
+    def parameters_dict(self) -> Mapping[str, Any]:
+        """What was fitted, as plain numbers."""
+        return self.calibrator.parameters_dict()
+
+
+class PerLabel:
+    """A calibrator that is fitted on each label alone.
+
+    A label that is present, or absent, in all examples of validation keeps its probabilities.
+    """
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self._unfitted = calibrator
+        self.calibrators: dict[str, Calibrator | None] = {}
+
+    def fit(self, val: Predictions) -> Self:
+        """Fit on validation predictions; raises as `fit_calibrator` does."""
+        for name, part in zip(val.label_names, val.by_label(), strict=True):
+            self.calibrators[name] = None
+            if len(np.unique(part.target)) == 2:
+                self.calibrators[name] = fit_calibrator(copy.deepcopy(self._unfitted), part)
+        return self
+
+    def log_probabilities(self, predictions: Predictions) -> Tensor:
+        """Calibrated log-probabilities, (M, 2)."""
+        found = torch.empty(predictions.logits.shape)
+        fitted = self.calibrators.values()
+        assert predictions.labels is not None
+        of_labels = (predictions.labels.rows, predictions.by_label(), fitted)
+        for rows, part, one in zip(*of_labels, strict=True):
+            found[rows] = predicted_log_probabilities(part, one)
+        return found
+
+    def module(self, label_names: Sequence[str]) -> nn.Module:
+        """What was fitted, from a network's outputs to probabilities."""
+        return LabelProbabilities([self.calibrators[name] for name in label_names])
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the fit of a label ended at a bound."""
+        return any(one.at_bound for one in self.calibrators.values() if one)
+
+    def parameters_dict(self) -> Mapping[str, Any]:
+        """What was fitted, as plain numbers, by the name of the label."""
+        return {name: one.parameters_dict() for name, one in self.calibrators.items() if one}
+
+
+Fitting = Shared | PerLabel
+
+
+def remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[str]:
+    """A line for each thing that makes what was fitted doubtful.
+
+    Said are: fits that ended at a bound, a validation set without an error, and classes that it lacks.
+    """
+    found = [f"{name}: the fit ended at a bound" for name, one in fitted.items() if one.at_bound]
+    if val.label_names or not fitted:
+        return found
+    n, counts = len(val.target), np.bincount(val.target, minlength=val.logits.shape[1])
+    if (val.logits.argmax(1) == val.target).all():
+        found.append(f"calibrators were fitted on {n} validation examples without an error")
+    absent = np.flatnonzero(counts == 0).tolist()
+    if absent:
+        classes = ", ".join(map(str, absent[:NAMED])) + (", ..." if len(absent) > NAMED else "")
+        number = f"{len(absent)} class{'es' if len(absent) > 1 else ''}"
+        found.append(f"the validation set has no example of {number}: {classes}")
+    return found
+
+
+Priors = str | Sequence[float] | None
+
+UNIFORM, ESTIMATED, ORACLE = "uniform", "estimated", "oracle"
+
+
+def check_priors(priors: Priors) -> None:
+    """Raise a ValueError unless `priors` are one of the words, or a distribution."""
+    if isinstance(priors, str):
+        if priors not in (words := (UNIFORM, ESTIMATED, ORACLE)):
+            raise UsageError(f"`priors` must be {', '.join(words)} or K numbers, got `{priors}`.")
+    elif priors is not None:
+        distribution("priors", priors)
+
+
+class Corrected(Shared):
+    """A calibrator that is fitted on all rows of a set, and corrected to the priors of the test data.
+
+    Validation has the priors of the fit, so it is not corrected. Priors that are not known are estimated from each
+    set's own logits, those of an out-of-distribution set from the test set's.
+    """
+
+    def __init__(
+        self, calibrator: Calibrator, priors: Sequence[float] | None, test: Predictions
+    ) -> None:
+        super().__init__(calibrator)
+        shrinkage = calibrator.shrinkage
+        self._corrected = LabelShiftCorrection(calibrator, priors=priors, shrinkage=shrinkage)
+        self._test = test
+
+    def fit(self, val: Predictions) -> Self:
+        """Fit on validation predictions; raises as `fit_calibrator` does."""
+        fit_calibrator(self._corrected, val)
+        self._corrected = self._adapted(self._test)
+        return self
+
+    def log_probabilities(self, predictions: Predictions) -> Tensor:
+        """Calibrated and corrected log-probabilities, (N, K)."""
+        if predictions.kind == "val":
+            return super().log_probabilities(predictions)
+        adapted = self._corrected if predictions.kind == "ood" else self._adapted(predictions)
+        return predicted_log_probabilities(predictions, adapted)
+
+    def parameters_dict(self) -> Mapping[str, Any]:
+        """What was fitted, as plain numbers: both priors, and the calibrator's."""
+        return self._corrected.parameters_dict()
+
+    def _adapted(self, part: Predictions) -> LabelShiftCorrection:
+        if self._corrected.priors is not None:
+            return self._corrected
+        return copy.deepcopy(self._corrected).adapt(torch.from_numpy(part.logits))
+
+
+def fittings(
+    named: Mapping[str, Calibrator], priors: Priors, test: Predictions
+) -> dict[str, Fitting]:
+    """The ways in which calibrators are fitted, by name, unfitted: each on all rows.
+
+    And on each label alone if the test set has any; or with a correction to its priors, by names that say which priors:
+    a UsageError if they are numbers that equal the label frequencies of the test set, or there are several labels.
+    """
+    found: dict[str, Fitting] = {n: Shared(copy.deepcopy(one)) for n, one in named.items()}
+    if test.label_names:
+        if priors is not None:
+            several = "an example with several labels has none"
+            raise UsageError(f"`priors` are frequencies of classes: {several}.")
+        return found | {name + PER_LABEL: PerLabel(one) for name, one in named.items()}
+    if priors is None:
+        return found
+    label, numbers = priors if isinstance(priors, str) else "given", _known_priors(priors, test)
+    return found | {
+        f"{name}(priors={label})": Corrected(copy.deepcopy(one), numbers, test)
+        for name, one in named.items()
+    }
+
+
+def _known_priors(priors: str | Sequence[float], test: Predictions) -> Sequence[float] | None:
+    k = test.logits.shape[1]
+    own = np.bincount(test.target, minlength=k) / len(test.target)
+    words = {UNIFORM: [1 / k] * k, ESTIMATED: None, ORACLE: [*map(float, own)]}
+    if isinstance(priors, str):
+        return words[priors]
+    if len(priors) == k and np.allclose(priors, own, rtol=0, atol=1e-6) and np.ptp(own) > 0:
+        raise UsageError(
+            "`priors` are the label frequencies of the test set itself, which nobody knows: "
+            f"give `{ORACLE}` to see what they would bring, or `{ESTIMATED}`."
+        )
+    return priors

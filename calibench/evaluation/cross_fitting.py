@@ -1,0 +1,301 @@
+"""Cross-fitting: errors that need a fit, as what recalibration takes away.
+
+Each fold of a set is recalibrated by a calibrator that was fitted on the other folds. Refinement is the proper score
+that a temperature leaves (Berta et al. 2025), of which a richer map may leave less; the variational error is a lower
+bound on the L_p error of the whole distribution (Berta et al. 2026).
+
+On resampled sets the temperatures are fitted again, the folds stay with the examples: an interval of fixed temperatures
+leaves out what their fits vary by, and covers too little. A thousand times five fits are a matter of matrix products:
+each example's scores are smooth in ln T, so they are known from a few Chebyshev nodes, and a resample's curve is the
+sum of its examples'.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from calibench.calibrators import Calibrator, TemperatureScaling
+from calibench.calibrators.cross_validated import stratified_folds, unwarned
+from calibench.calibrators.temperature import TemperatureWithMixture
+from calibench.messages.checks import integer_from, one_of
+from calibench.metrics.probabilities import log_softmax, scores_of_examples, true_class
+from calibench.statistics.resamples import Resamples, weighted_means
+from calibench.tensors.arrays import Floats
+from calibench.tensors.scores import at_least_float32, blocks_of_rows, rows_at_once
+
+
+def finite_log_probs(logits: Tensor) -> Tensor:
+    """Log-probabilities (N, K) float64; of the exact zeros that a calibrator gave, of the smallest number."""
+    return log_softmax(logits.double()).clamp(min=math.log(torch.finfo(torch.float64).tiny))
+
+
+OfBlock = Callable[[Tensor, Tensor], dict[str, Tensor]]
+
+
+def cross_fitted(
+    values: OfBlock,
+    logits: Tensor,
+    target: Tensor,
+    *,
+    folds: int = 5,
+    in_sample: bool = False,
+    calibrator: Calibrator | None = None,
+) -> dict[str, Tensor]:
+    """Values of each example, by name, after a calibrator that has not seen it.
+
+    Args:
+        values: What is made of log-probabilities (n, K) float64 after the calibrator and of their places (n,), by name.
+        logits: Logits or log-probabilities (N, K), N >= 2; -inf counts as the logarithm of the smallest number.
+        target: Class indices (N,).
+        folds: Number of stratified folds; at most N.
+        in_sample: Fit and apply on the whole set instead, as public code does: optimistic.
+        calibrator: What is fitted; temperature scaling with a uniform mixture if None.
+    """
+    integer_from("folds", folds, 2)
+    if len(target) < 2:
+        raise ValueError(f"cross-fitting needs two examples at least, got {len(target)}.")
+    model = TemperatureWithMixture(shrinkage=False) if calibrator is None else calibrator
+    whole = torch.ones_like(target, dtype=torch.bool)
+    fold = stratified_folds(target, min(folds, len(target))).to(target.device)
+    apart = [(fold != which, fold == which) for which in range(min(folds, len(target)))]
+    found: dict[str, Tensor] = {}
+    for others, own in [(whole, whole)] if in_sample else apart:
+        model.fit(_to_be_fitted(model, logits[others]), target[others])
+        for places in torch.split(own.nonzero().flatten(), rows_at_once(logits)):
+            log_probs = model.log_prob(finite_log_probs(logits[places]))
+            for name, of in values(log_probs, places).items():
+                found.setdefault(name, of.new_empty(len(target), *of.shape[1:]))[places] = of
+    return found
+
+
+def _to_be_fitted(model: Calibrator, rows: Tensor) -> Tensor:
+    """The finite log-probabilities of rows of logits that nobody else has, in their place if the fit widens them."""
+    scores = at_least_float32(rows) if model.widens_blocks else rows.double()
+    for (some,) in blocks_of_rows(scores):
+        some.copy_(finite_log_probs(some))
+    return scores
+
+
+def refinement_of_examples(
+    logits: Tensor, target: Tensor, *, folds: int = 5, in_sample: bool = False
+) -> dict[str, Tensor]:
+    """Refinement and calibration parts of the NLL and the Brier score of each example.
+
+    The refinement is the score after recalibration by temperature scaling with a uniform mixture, each example by a
+    temperature that was fitted on the other folds; the calibration part is the score less the refinement. It is
+    negative where the recalibration does harm.
+
+    With `in_sample` it is fitted and scored on the same examples, as `probmetrics` does with its splits `all`.
+
+    Returns:
+        `nll_refinement`, `nll_calibration`, `brier_refinement`, `brier_calibration`, (N,) float64 each.
+    """
+
+    def parts(again: Tensor, places: Tensor) -> dict[str, Tensor]:
+        raw = scores_of_examples(log_softmax(logits[places].double()), target[places])
+        left = scores_of_examples(again, target[places])
+        found = {f"{name}_refinement": left[name] for name in left}
+        return found | {f"{name}_calibration": raw[name] - left[name] for name in left}
+
+    return cross_fitted(parts, logits, target, folds=folds, in_sample=in_sample)
+
+
+def cross_fitted_nll(logits: Tensor, target: Tensor, calibrator: Calibrator | None) -> float:
+    """Mean NLL after a calibrator (a copy is fitted; None for none) cross-fitted over five folds, of (N, K) and (N,).
+
+    NaN below two examples, or where a logit is not finite. By it calibrators are chosen on validation, and with exact
+    temperature scaling epochs (`evaluated_checkpoint: best_refinement`; Berta et al. 2025: refinement early stopping).
+    """
+    if len(target) < 2 or not bool(logits.isfinite().all()):
+        return float("nan")
+
+    def nll(log_probs: Tensor, labels: Tensor) -> Tensor:
+        return -true_class(log_probs, labels)
+
+    if calibrator is None:
+        blocks = blocks_of_rows(logits, target)
+        of_raw = [nll(log_softmax(rows.double()), labels) for rows, labels in blocks]
+        return float(torch.cat(of_raw).mean())
+    with unwarned():
+        found = cross_fitted(
+            lambda again, places: {"nll": nll(again, target[places])},
+            logits, target, calibrator=copy.deepcopy(calibrator),
+        )  # fmt: skip
+    return float(found["nll"].mean())
+
+
+def _direction(gap: Tensor) -> Tensor:
+    size = torch.linalg.vector_norm(gap, dim=1, keepdim=True)
+    direction: Tensor = gap / size.clamp(min=torch.finfo(gap.dtype).tiny)
+    return direction
+
+
+# Sub-gradients of the L_p norm of each row.
+_SUBGRADIENTS: dict[int, Callable[[Tensor], Tensor]] = {1: torch.sign, 2: _direction}
+
+
+def variational_terms(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    p: Literal[1, 2] = 1,
+    folds: int = 5,
+    calibrator: Calibrator | None = None,
+) -> dict[str, Tensor]:
+    """Variational estimate of the L_p calibration error E |E[y | f] - f|_p of the predicted distribution f.
+
+    The mean of <s(g(f) - f), y - f>, with s a sub-gradient of the norm and g a recalibration that has not seen the
+    example. Its expectation is at most the error, whatever g is, and equal to it for the best one; so an estimate can
+    be negative.
+
+    Overconfidence is the same estimate of E max(c - P(hit | f), 0), where c = max_k f_k is the confidence and a hit is
+    that this class is the true one, and underconfidence that of E max(P(hit | f) - c, 0). (Summed over the classes,
+    what is too high equals what is too low in every row, as both distributions sum to one.)
+
+    Returns:
+        Each example's terms, (N,) float64, of the means `error`, `over` (overconfidence) and `under`; p is 1 or 2, the
+        other arguments are those of `cross_fitted`.
+    """
+    subgradient = one_of("p", p, _SUBGRADIENTS)
+
+    def terms(again: Tensor, places: Tensor) -> dict[str, Tensor]:
+        probs = log_softmax(logits[places].double()).exp()
+        gap, labels = again.exp() - probs, target[places].unsqueeze(1)
+        residual = torch.zeros_like(probs).scatter_(1, labels, 1.0) - probs
+        top = probs.argmax(1)
+        raised, missed = true_class(gap, top), -true_class(residual, top)
+        return {
+            "error": (subgradient(gap) * residual).sum(1),
+            "over": missed.where(raised < 0, 0),
+            "under": -missed.where(raised > 0, 0),
+        }
+
+    return cross_fitted(terms, logits, target, folds=folds, calibrator=calibrator)
+
+
+SCORES = ("nll", "brier")
+REFITTED = {
+    "nll_refinement": ("nll", False), "nll_calibration": ("nll", True),
+    "brier_refinement_crossfit": ("brier", False), "brier_calibration_crossfit": ("brier", True),
+}  # fmt: skip
+"""The metrics whose temperatures are fitted again, with their score, and whether they are its calibration part."""
+
+_NODES_FAR, _NODES_NEAR = 33, 13  # of ln T, by whether temperatures may be far from the whole set's
+_FINE = 201  # places that a minimum is first looked for at
+_CHUNK = 250  # resamples at a time
+
+
+def refitted_replicates(
+    metrics: Iterable[str], log_probs: Tensor, target: Tensor, resamples: Resamples
+) -> dict[str, Floats]:
+    """Replicates (R,) of those metrics of a set that are refinements or calibration parts, of five folds."""
+    asked = [metric for metric in dict.fromkeys(metrics) if metric in REFITTED]
+    left = refinement_replicates(log_probs, target, resamples) if asked else {}
+    scores = {name: of.numpy() for name, of in scores_of_examples(log_probs, target).items()}
+    found = {}
+    for metric in asked:
+        score, rest = REFITTED[metric]
+        found[metric] = left[score]
+        if rest:
+            column, chunks = scores[score][:, None], resamples.chunks(_CHUNK)
+            raw = [weighted_means(counts, column)[:, 0] for counts in chunks]
+            found[metric] = np.concatenate(raw) - left[score]
+    return found
+
+
+def refinement_replicates(
+    log_probs: Tensor, target: Tensor, resamples: Resamples, *, folds: int = 5
+) -> dict[str, Floats]:
+    """Refinement on each resampled set, (R,), by score: `nll` and `brier`; see `refinement_of_examples`."""
+    fold = stratified_folds(target, min(folds, len(target))).numpy()
+    nodes = _Nodes.around(log_probs, target)
+    curves = _curves(log_probs, target, nodes)
+    found: dict[str, list[Floats]] = {name: [] for name in SCORES}
+    for counts in resamples.chunks(_CHUNK):
+        drawn, weight = counts.astype(np.float64), counts.sum(1, dtype=np.float64)
+        total = drawn @ curves["fit"]
+        sums = dict.fromkeys(SCORES, np.zeros(len(drawn)))
+        for which in range(int(fold.max()) + 1):
+            own = fold == which
+            part = drawn[:, own]
+            at = nodes.weights(nodes.minima(total - part @ curves["fit"][own]))
+            for name, curve in _mixed(curves, own, len(fold) - int(own.sum())).items():
+                sums[name] = sums[name] + np.einsum("rg,rg->r", part @ curve, at)
+        for name in SCORES:
+            found[name].append(sums[name] / weight)
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Chebyshev nodes of ln T, (G,), with their barycentric weights."""
+
+    at: Floats
+    barycentric: Floats
+
+    @classmethod
+    def around(cls, log_probs: Tensor, target: Tensor) -> _Nodes:
+        """Nodes as far around the whole set's temperature as those of resamples stray: further, the fewer examples."""
+        model = TemperatureScaling()
+        model.fit(_to_be_fitted(model, log_probs.clone()), target)
+        centre = math.log(float(model.temperature))
+        reach = min(2.0, max(0.05, 30 / math.sqrt(len(target))))
+        places = np.arange(_NODES_FAR if reach > 0.5 else _NODES_NEAR)
+        angle = np.pi * (places + 0.5) / len(places)
+        signs = np.where(places % 2, -1.0, 1.0)
+        return cls(centre + reach * np.cos(angle), signs * np.sin(angle))
+
+    def weights(self, places: Floats) -> Floats:
+        """What the values at the nodes count at other places, (P,) -> (P, G): Lagrange's polynomial."""
+        away = places[:, None] - self.at
+        away[away == 0] = 1e-300
+        terms = self.barycentric / away
+        weights: Floats = terms / terms.sum(1, keepdims=True)
+        return weights
+
+    def minima(self, curves: Floats) -> Floats:
+        """Where curves that are known at the nodes, (R, G), are the smallest, (R,)."""
+        fine = np.linspace(self.at.min(), self.at.max(), _FINE)
+        values = curves @ self.weights(fine).T
+        best = np.clip(values.argmin(1), 1, _FINE - 2)
+        left, middle, right = (values[np.arange(len(best)), best + d] for d in (-1, 0, 1))
+        bend = left - 2 * middle + right
+        step = np.where(bend > 0, (left - right) / np.where(bend > 0, 2 * bend, 1.0), 0.0)
+        places: Floats = fine[best] + np.clip(step, -1, 1) * (fine[1] - fine[0])
+        return places
+
+
+def _curves(log_probs: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Floats]:
+    """Of each example at each node, (N, G): NLL that is fitted, the true class's probability, the sum of squares."""
+    shape = len(target), len(nodes.at)
+    found: dict[str, Floats] = {name: np.empty(shape) for name in ("fit", "right", "squares")}
+    for some, labels, rows in blocks_of_rows(log_probs, target, torch.arange(len(target))):
+        scores = finite_log_probs(some)
+        for place, inverse in enumerate(np.exp(-nodes.at)):
+            log_prob = (scores * inverse).log_softmax(1)
+            right = true_class(log_prob, labels)
+            found["fit"][rows, place] = -right.numpy()
+            found["right"][rows, place] = right.exp().numpy()
+            found["squares"][rows, place] = log_prob.exp().square().sum(1).numpy()
+    found["classes"] = np.array(float(log_probs.shape[1]))
+    return found
+
+
+def _mixed(
+    curves: dict[str, Floats], own: npt.NDArray[np.bool_], fitted_on: int
+) -> dict[str, Floats]:
+    """NLL and Brier score at the nodes, (n, G), of some examples, mixed with the uniform distribution."""
+    share, classes = 1 / (fitted_on + 1), float(curves["classes"])
+    right = (1 - share) * curves["right"][own] + share / classes
+    # Sum of ((1 - c) p + c / K)^2.
+    squares = (1 - share) ** 2 * curves["squares"][own] + (1 - (1 - share) ** 2) / classes
+    return {"nll": -np.log(right), "brier": 1 - 2 * right + squares}

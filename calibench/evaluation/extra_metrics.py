@@ -1,0 +1,249 @@
+"""Further metrics, beside the benchmark's own: given by name, or by class and arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from calibench import metrics
+from calibench.evaluation.floors import Floors
+from calibench.evaluation.scoring import key_of, unsynchronised, update_metrics
+from calibench.evaluation.whole_set import WholeSetMetric
+from calibench.messages.errors import UsageError, errors_as, near_matches
+from calibench.metrics import METRIC_CLASSES, TABLE
+from calibench.plugins.import_paths import loaded_class
+from calibench.plugins.lazy_imports import load
+from calibench.predictions.confidence_pairs import NEEDS_ALL
+from calibench.runs import Predictions
+from calibench.statistics.number import Key, Number
+from calibench.tables.metric_titles import add_described
+
+if TYPE_CHECKING:  # five seconds of imports, which evaluations without further metrics do without
+    from torchmetrics import Metric
+
+MetricBlock = Mapping[str, Any]
+
+
+def blocks_of(given: Iterable[str | MetricBlock]) -> list[MetricBlock]:
+    """Metrics that are given as names or blocks, all as blocks of classes."""
+    blocks = [{"class_path": one} if isinstance(one, str) else one for one in given]
+    return [
+        {**block, "class_path": METRIC_CLASSES.class_of(block["class_path"])} for block in blocks
+    ]
+
+
+def distinct(values: list[Any]) -> list[Any]:
+    """Each of them once, in their order."""
+    return [value for place, value in enumerate(values) if value not in values[:place]]
+
+
+def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
+    """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class."""
+    from torchmetrics import Metric
+
+    load(metrics)
+    bases = (Metric if "." in name else metrics.CalibrationMetric, WholeSetMetric)
+    found = next((cls for base in bases if (cls := loaded_class(base, name))), None)
+    if found is None:
+        raise UsageError(
+            f"there is no metric `{name}`{near_matches(name, METRIC_CLASSES.lines)} (results import none; "
+            "`--metrics` and a configuration import a class by its path)"
+        )
+    return found
+
+
+def _takes_pairs(cls: type) -> bool:
+    """Whether a metric is of top labels: a confidence and a hit of each example."""
+    from calibench.metrics.base import PairMetric
+
+    return issubclass(cls, PairMetric)
+
+
+def import_metrics(given: Sequence[str | MetricBlock]) -> None:
+    """Import the metrics that a user names by a path (UsageError if one cannot be); tables know their titles then."""
+    blocks = blocks_of(given)
+    for path in [block["class_path"] for block in blocks]:
+        with errors_as(f"the metric `{path}` cannot be imported", ImportError):
+            if module := path.rpartition(".")[0]:
+                import_module(module)
+        metric_class(path)
+    add_described(described(blocks))
+
+
+def blocks_named(
+    names: Sequence[str | MetricBlock], *, of_pairs: bool = False
+) -> list[MetricBlock]:
+    """Metrics that are asked for, as blocks; `all` stands for every metric of a labelled set, or of pairs."""
+    if not names:
+        return []
+    every = [
+        name
+        for name, entry in TABLE.items()
+        if entry.of_labelled_sets and (not of_pairs or _takes_pairs(metric_class(name)))
+    ]
+    unfolded = [name for given in names for name in (every if given == "all" else (given,))]
+    blocks = distinct(blocks_of(unfolded))
+    import_metrics(blocks)
+    return blocks
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """A labelled set and its log-probabilities (N, K), raw or after a calibrator.
+
+    `draws` are those of its floors; `means` holds, for each number that is a mean over the examples, their values (N,).
+    """
+
+    predictions: Predictions
+    log_probs: Tensor
+    draws: int | None = None
+    means: dict[Key, Tensor] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Tensor:
+        """Class indices, (N,)."""
+        return torch.from_numpy(self.predictions.target)
+
+    @cached_property
+    def floors(self) -> Floors:
+        """Floors of its calibration errors."""
+        return Floors(self.log_probs, self.target, draws=self.draws, are_logs=True)
+
+    def whole_set(self, metric: WholeSetMetric, val: LabelledSet | None) -> list[Number]:
+        """The numbers of a metric of the whole set."""
+        of_val = (val.log_probs, val.target) if val else None
+        found = metric((self.log_probs, self.target), of_val)
+        self.means.update({Key(name): values for name, values in found.items() if values.ndim})
+        return [metric.number(name, values) for name, values in found.items()]
+
+
+def further_numbers(
+    labelled: LabelledSet,
+    blocks: Sequence[MetricBlock],
+    known: Sequence[Number] = (),
+    val: LabelledSet | None = None,
+) -> list[Number]:
+    """Numbers of further metrics, but those that are known; that of a class has its name as `label`.
+
+    `val` is the validation set after the same calibrator, unless there is none or it is scored itself. Raises a
+    UsageError if a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
+    """
+    there = {number.key._replace(label=None) for number in known}
+    part, has_val = labelled.predictions, val is not None
+    able = [block for block in blocks if not _lacking(block, part, has_val=has_val)]
+    of_it = {"num_classes": part.logits.shape[1], "class_counts": _class_counts(part)}
+    found = [one for block in able for one in _of_metric(_built(block, of_it), labelled, val)]
+    return [number for number in found if number.key._replace(label=None) not in there]
+
+
+def pair_numbers(
+    confidence: Tensor,
+    correct: Tensor,
+    floors: Floors,
+    blocks: Sequence[MetricBlock],
+    known: Sequence[Number] = (),
+) -> list[Number]:
+    """`further_numbers` of confidences (N,) and whether each was right (N,), of metrics that take such pairs."""
+    there = {number.key for number in known}
+    numbers: list[Number] = []
+    for block in blocks:
+        cls = metric_class(block["class_path"])
+        if not _takes_pairs(cls):
+            raise UsageError(f"{cls.__name__}: {NEEDS_ALL}.")
+        metric: Any = _built(block, {})
+        metric.update(confidence, correct, top_label=(confidence, correct))
+        numbers += _read(metric, floors, ())
+    return [number for number in numbers if number.key not in there]
+
+
+def described(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
+    """Title, unit and direction of metrics that are not this package's own, by the name of their values."""
+    own = [metric_class(block["class_path"]) for block in blocks if "." in block["class_path"]]
+    return {
+        getattr(cls, "name", cls.__name__): {
+            "title": getattr(cls, "title", cls.__name__),
+            "percent": bool(getattr(cls, "percent", False)),
+            "higher_is_better": cls.higher_is_better,
+        }
+        for cls in own
+    }
+
+
+def unavailable_metrics(
+    blocks: Sequence[MetricBlock], part: Predictions, *, has_val: bool
+) -> dict[str, str]:
+    """The metrics that cannot score a set, with the reason."""
+    lacking = [(block["class_path"], _lacking(block, part, has_val=has_val)) for block in blocks]
+    return {name: reason for name, reason in lacking if reason}
+
+
+def _class_counts(part: Predictions) -> list[int]:
+    return part.metadata.get("class_counts") or []
+
+
+def _lacking(block: MetricBlock, part: Predictions, *, has_val: bool) -> str:
+    """What a metric needs that there is not; empty if there is all."""
+    cls = metric_class(block["class_path"])
+    if issubclass(cls, WholeSetMetric) and cls.needs_val and not has_val:
+        return "it needs a validation set"
+    asked = inspect.signature(cls).parameters
+    given = block.get("init_args") or {}
+    lacks = "class_counts" in asked and "class_counts" not in given and not _class_counts(part)
+    return "the predictions do not say the `class_counts` of training" if lacks else ""
+
+
+def _of_metric(
+    metric: Metric | WholeSetMetric, labelled: LabelledSet, val: LabelledSet | None
+) -> Iterable[Number]:
+    if isinstance(metric, WholeSetMetric):
+        return labelled.whole_set(metric, val)
+    from torchmetrics import MetricCollection
+
+    collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
+    update_metrics(collection, labelled.log_probs, labelled.target)
+    names = labelled.predictions.metadata.get("class_names")
+    return _read(metric, labelled.floors, names or [*map(str, range(labelled.log_probs.shape[1]))])
+
+
+def _read(metric: Metric, floors: Floors, class_names: Sequence[str]) -> Iterator[Number]:
+    """The numbers of a metric that has seen the set."""
+    key = key_of(type(metric).__name__, metric)
+    computed = metric.compute()
+    several = isinstance(computed, Mapping)
+    names: Iterable[str] = getattr(metric, "value_names", ())
+    if not names:
+        names = [f"{key.metric}_{part}" for part in computed] if several else [key.metric]
+    for name, value in zip(names, computed.values() if several else [computed], strict=True):
+        for label, one in _values(value, class_names, name):
+            number = Number(key._replace(metric=name, label=label), one)
+            yield number if several else floors.judged(metric, number)
+
+
+def _built(block: MetricBlock, known: Mapping[str, Any]) -> Metric | WholeSetMetric:
+    """A metric, with those of the known arguments that it takes."""
+    cls = metric_class(block["class_path"])
+    accepted = inspect.signature(cls).parameters
+    arguments = {name: value for name, value in known.items() if name in accepted}
+    with errors_as(cls.__name__, TypeError, ValueError):
+        metric = cls(**(arguments | dict(block.get("init_args") or {})))
+    if isinstance(metric, WholeSetMetric):
+        return metric
+    if not getattr(metric, "of_labelled_sets", True):
+        raise UsageError(f"{cls.__name__} is no metric of a labelled set.")
+    return unsynchronised(metric)
+
+
+def _values(value: Tensor, names: Sequence[str], metric: str) -> list[tuple[str | None, float]]:
+    """A value without a label, or one a class with its name."""
+    if value.ndim == 0:
+        return [(None, float(value))]
+    if value.shape == (len(names),):
+        return list(zip(names, value.tolist(), strict=True))
+    raise UsageError(f"`{metric}` has values of shape {tuple(value.shape)}, not one a class.")

@@ -1,0 +1,172 @@
+"""Numbers of each label, where an example has several, and their mean: of a set, and of resampled sets."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.evaluation.floors import Floors
+from calibench.metrics.calibration_errors import NORMS, EqualWidthError
+from calibench.metrics.detection import RankedRows, ratio
+from calibench.metrics.probabilities import brier_sum, scores_of_examples, true_class
+from calibench.runs import Predictions
+from calibench.statistics import verdict_over_seeds
+from calibench.statistics.number import Key, Number
+from calibench.statistics.resamples import Resamples, weighted_means
+from calibench.tables.metric_titles import MACRO
+from calibench.tensors.arrays import Floats
+
+_CHUNK = 16  # resamples at a time
+RANKED = ("auroc", "average_precision")
+BINNED = {"sigmoid_ece": "l1", "sigmoid_mce": "max"}
+
+
+def label_numbers(
+    log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[int]
+) -> list[Number]:
+    """Numbers of the labels: of all together (micro), of each, and their mean (macro); none without labels.
+
+    `auroc`, `average_precision`, `nll`, `brier`, and the expected and maximum calibration error of the sigmoid against
+    the frequency, `sigmoid_ece` and `sigmoid_mce`. The Brier score sums over absent and present: twice the mean of
+    (p - y)^2. A number that a label does not have, an AUROC without positive examples say, is NaN, and the mean is over
+    the others.
+
+    Calibration errors have their floors and p-values. Those of all labels together take the labels of an example for
+    independent given its probabilities; those of the mean hold for any dependence (see `verdict_over_seeds`).
+    """
+    if predictions.labels is None:
+        return []
+    target = torch.from_numpy(predictions.target)
+    every = _numbers(log_probs, target, n_bins)
+    micro = [number for number in every if number.key.metric in (*RANKED, *BINNED)]
+    of_label = [_numbers(log_probs[own], target[own], n_bins) for own in predictions.labels.rows]
+    named = [
+        number.at(label=name)
+        for name, numbers in zip(predictions.label_names, of_label, strict=True)
+        for number in numbers
+    ]
+    return [*micro, *named, *map(_mean, zip(*of_label, strict=True))]
+
+
+def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Number]:
+    probs = log_probs.exp()
+    nll = -true_class(log_probs, target).double().mean()
+    brier = brier_sum(probs, target) / len(target)
+    values = {"nll": float(nll), "brier": float(brier), **_ranked(log_probs, target)}
+    floors = Floors.of_pairs(probs[:, 1], target)
+    means = [Number(Key(name), value) for name, value in values.items()]
+    return means + [floors.measured(error, key) for key, error in sigmoid_errors(n_bins)]
+
+
+def sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[Key, EqualWidthError]]:
+    """Calibration errors of the sigmoid, with their keys."""
+    return [
+        (Key(name, n_bins=bins), EqualWidthError(bins, NORMS[norm]))
+        for bins in n_bins
+        for name, norm in BINNED.items()
+    ]
+
+
+def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
+    """AUROC and average precision; NaN where all or none are present."""
+    from scipy.stats import rankdata  # two seconds of imports, which sets of classes do without
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    if len(np.unique(target.numpy())) < 2:
+        return dict.fromkeys(RANKED, np.nan)
+    present, truth = rankdata((log_probs[:, 1] - log_probs[:, 0]).double()), target.numpy()
+    scores = (roc_auc_score(truth, present), average_precision_score(truth, present))
+    return dict(zip(RANKED, map(float, scores), strict=True))
+
+
+def _mean(numbers: Sequence[Number]) -> Number:
+    """The mean of a number over labels, those without one left out; NaN if no label has it."""
+    known = [number for number in numbers if not np.isnan(number.value)]
+    value = float(np.mean([number.value for number in known])) if known else np.nan
+    judged = [number.verdict for number in known if number.verdict]
+    # the labels' errors depend on each other like those of seeds
+    verdict = verdict_over_seeds(judged) if judged else None
+    first = numbers[0].key
+    return Number(first._replace(metric=MACRO + first.metric), value, verdict=verdict)
+
+
+def labels_without_rank(part: Predictions) -> dict[str, str]:
+    """Labels of a set whose AUROC and average precision do not exist, with the reason."""
+    found = {}
+    for name, rows in zip(part.label_names, part.labels.rows if part.labels else (), strict=True):
+        values = np.unique(part.target[rows])
+        if len(values) < 2:
+            what = {0: "absent", 1: "present"}[int(values[0])] if len(values) else "unknown"
+            reason = f"{what} in all {part.examples} examples; left out of the mean"
+            found[f"{' and '.join(RANKED)} of {name} in {part.split}"] = reason
+    return found
+
+
+def label_replicates(
+    log_probs: Tensor, predictions: Predictions, resamples: Resamples, n_bins: Sequence[int]
+) -> dict[Key, Floats]:
+    """Replicates (R,) of `label_numbers`: of all labels together, of each, and their mean.
+
+    Examples are drawn, with all their labels. A resample in which a label has no AUROC, without positive examples say,
+    counts as the mean of the others, and is left out of the mean over labels.
+    """
+    if predictions.labels is None:
+        return {}
+    target = torch.from_numpy(predictions.target)
+    every = SortedRows(log_probs, target, n_bins)
+    positions = predictions.labels.rows
+    each = [SortedRows(log_probs[own], target[own], n_bins) for own in positions]
+    parts: dict[Key, list[Floats]] = defaultdict(list)
+    for counts in resamples.chunks(_CHUNK):
+        weights = counts.astype(np.float64)
+        for key, values in every(weights).items():
+            parts[key].append(values)
+        of_labels = [
+            rows.scores(weights[:, own]) | rows(weights[:, own])
+            for rows, own in zip(each, positions, strict=True)
+        ]
+        for name, found in zip(predictions.label_names, of_labels, strict=True):
+            for key, values in found.items():
+                parts[key._replace(label=name)].append(values)
+        for key in of_labels[0]:
+            values = _mean_of_known(np.stack([found[key] for found in of_labels]))
+            parts[key._replace(metric=MACRO + key.metric)].append(values)
+    return {key: _filled(np.concatenate(values)) for key, values in parts.items()}
+
+
+def _mean_of_known(values: Floats) -> Floats:
+    """Mean over the first dimension, NaN left out; NaN where there is nothing else."""
+    sums: Floats = np.nansum(values, axis=0)
+    return ratio(sums, (~np.isnan(values)).sum(axis=0))
+
+
+def _filled(values: Floats) -> Floats:
+    unknown = np.isnan(values)
+    if unknown.any() and not unknown.all():
+        values[unknown] = values[~unknown].mean()
+    return values
+
+
+class SortedRows:
+    """Rows of absent or present, sorted once by their log-odds for all resamples: (M, 2), and (M,) 1 where present."""
+
+    def __init__(self, log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> None:
+        odds = (log_probs[:, 1] - log_probs[:, 0]).double().numpy()
+        self._ranked = RankedRows(odds, target.numpy())
+        floors = Floors.of_pairs(log_probs[:, 1].exp(), target == 1)
+        errors = sigmoid_errors(n_bins)
+        self._errors = [(key, error, floors.resampled(error)) for key, error in errors]
+        self._values = {n: v.numpy() for n, v in scores_of_examples(log_probs, target).items()}
+
+    def scores(self, weights: Floats) -> dict[Key, Floats]:
+        """NLL and Brier score, (R,) each, given weights of the rows in their original order (R, M)."""
+        means = weighted_means(weights, np.stack([*self._values.values()], axis=1))
+        return {Key(name): of for name, of in zip(self._values, means.T, strict=True)}
+
+    def __call__(self, weights: Floats) -> dict[Key, Floats]:
+        """AUROC, average precision and the errors of the sigmoid, (R,) each, given the same weights (R, M)."""
+        found = dict(zip(map(Key, RANKED), self._ranked.rates(weights), strict=True))
+        by_row = np.ascontiguousarray(weights.T)
+        return found | {key: cells.errors(error, by_row) for key, error, cells in self._errors}

@@ -1,0 +1,152 @@
+"""Settings of an evaluation as plain data: with all defaults, united with earlier ones; a run's calibrators from them.
+
+The data may come from a stranger's metrics.json, so nothing is imported for them: a class that they name must be
+loaded already, by this package, by a plug-in or by the user's own configuration.
+"""
+
+import copy
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from calibench import calibrators
+from calibench.calibrators import Calibrator
+from calibench.calibrators.names import calibrator_named
+from calibench.evaluation.evaluation import Evaluation, default_calibrators
+from calibench.evaluation.extra_metrics import blocks_of, distinct
+from calibench.messages.errors import UsageError, errors_as
+from calibench.plugins.import_paths import import_path, loaded_class
+from calibench.plugins.lazy_imports import load
+from calibench.runs import Predictions, evaluated_calibrators, read_json, with_present_calibrators
+from calibench.runs.files import Json
+from calibench.statistics.number import RAW
+
+load(calibrators)  # the package's own are always among those that are loaded
+
+
+def spelled_out(given: Mapping[str, Any]) -> Json:
+    """Arguments of `Evaluation` with every default, also those of the calibrators; a ValueError if they are none.
+
+    A block of a class that is not loaded stays as it is: see `built`.
+    """
+    known = [field.name for field in fields(Evaluation)]
+    if unknown := [name for name in given if name not in known]:
+        raise ValueError(f"an evaluation has no argument `{unknown[0]}`, only {', '.join(known)}.")
+    settings = {**asdict(Evaluation()), **{k: v for k, v in given.items() if v is not None}}
+    chosen = settings["calibrators"]
+    if chosen is None:
+        chosen = [type(calibrator).__name__ for calibrator in default_calibrators()]
+    if not isinstance(chosen, list):
+        raise ValueError(f"`calibrators` must be a list of classes, got {chosen!r}.")
+    settings["calibrators"] = [_spelled_out_block(block) for block in chosen]
+    settings["metrics"] = [dict(block) for block in blocks_of(settings["metrics"] or ())] or None
+    bins = settings["n_bins"]
+    if not (isinstance(bins, list) and all(type(number) is int for number in bins)):
+        raise ValueError(f"`n_bins` must be a list of integers, got {bins!r}.")
+    if not isinstance(settings["reference"], bool):
+        raise ValueError(f"`reference` must be true or false, got {settings['reference']!r}.")
+    return settings
+
+
+def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Json:
+    """The union of an earlier evaluation and the one asked for, so that no suite removes another's numbers.
+
+    Calibrators keep their order, new ones come last; of the numbers of bins, those asked for come first, as tables
+    print the first.
+    """
+    metrics = [*(earlier.get("metrics") or []), *(asked.get("metrics") or [])]
+    return {
+        "calibrators": distinct([*earlier["calibrators"], *asked["calibrators"]]),
+        "n_bins": distinct([*asked["n_bins"], *earlier["n_bins"]]),
+        "reference": bool(earlier["reference"] or asked["reference"]),
+        "metrics": distinct(metrics) or None,
+        "priors": earlier.get("priors") if asked["priors"] is None else asked["priors"],
+    }
+
+
+def built(content: Mapping[str, Any]) -> Evaluation:
+    """The `Evaluation` that settings describe; raises as `spelled_out` and `calibrator_of` do."""
+    settings = spelled_out(content)
+    return Evaluation(**{**settings, "calibrators": [*map(calibrator_of, settings["calibrators"])]})
+
+
+def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
+    """The unfitted calibrator that a block `{class_path, init_args}` describes; nothing is imported to find it.
+
+    A UsageError if there is no such class among those that are loaded, or it refuses its arguments.
+    """
+    path, arguments = _parts(block)
+    cls = loaded_class(Calibrator, path)
+    if cls is None:
+        raise UsageError(
+            f"`{path}` is not among the calibrators that are loaded, and results import none: "
+            "a configuration that names it does, and so does a plug-in."
+        )
+    with errors_as(cls.__name__, TypeError, ValueError):
+        made: Calibrator = cls(**copy.deepcopy(arguments))
+    return made
+
+
+def _spelled_out_block(block: Any) -> Json:
+    path, arguments = _parts(block)
+    cls = loaded_class(Calibrator, path)
+    if cls is not None:
+        parameters = inspect.signature(cls).parameters.values()
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        path, arguments = import_path(cls), {**defaults, **arguments}
+    return {"class_path": path} | ({"init_args": arguments} if arguments else {})
+
+
+def _parts(block: Any) -> tuple[str, Json]:
+    """Class path and arguments of a block, or of a bare class path."""
+    given: Any = {"class_path": block} if isinstance(block, str) else block
+    try:
+        path = given["class_path"]
+        arguments = {**(given.get("init_args") or {}), **(given.get("dict_kwargs") or {})}
+    except (TypeError, KeyError, AttributeError):
+        path = None
+    if not isinstance(path, str):
+        raise ValueError(f"a calibrator must be {{class_path, init_args}}, got {block!r}.")
+    return path, arguments
+
+
+def fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
+    """A fitted calibrator of a run: with the parameters in metrics.json, or else fitted on its validation logits.
+
+    The name is that of a leaderboard, None for raw probabilities, or a class of ours, which is then fitted with its
+    default arguments; a ValueError if it is none, or of a class that is not loaded, and a FileNotFoundError if the run
+    lacks a prediction file.
+    """
+    if name == RAW:
+        return None
+    content = read_json(Path(folder) / "metrics.json")
+    calibrator = fitted_from(content, name)
+    if calibrator is None:
+        calibrator = _unfitted(content, name)
+        val = Predictions.load(Path(folder) / "predictions" / "val.npz")
+        calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
+    return calibrator
+
+
+def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
+    """A fitted calibrator from a run's metrics.json; None if the file lacks some of its parameters."""
+    parameters = with_present_calibrators(content)["calibrators"].get(name)
+    if not parameters:
+        return None
+    try:
+        calibrator = _unfitted(content, name)
+        state = {key: torch.tensor(value, dtype=torch.float64) for key, value in parameters.items()}
+        calibrator.load_state_dict(state)
+    except (RuntimeError, TypeError, ValueError):
+        return None  # the file holds a summary of the parameters only, or the class is not loaded
+    return calibrator if calibrator.fitted else None
+
+
+def _unfitted(content: Mapping[str, Any], name: str) -> Calibrator:
+    """The calibrator of that name in the run's evaluation, or else of that class with default arguments."""
+    block = evaluated_calibrators(content).get(name)
+    return calibrator_named(name) if block is None else calibrator_of(block)

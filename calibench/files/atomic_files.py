@@ -1,0 +1,114 @@
+"""Files: regular ones of a bounded size are read, and a reader sees the old content or the new, never a part.
+
+A pipe, a socket or a device, which may have no end, is never read. What a dead writer left goes with the next write.
+"""
+
+import glob
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO
+
+from calibench.messages.errors import ExpectedFailure
+
+# --- reading ---
+
+TEXT_LIMIT = 64 * 2**20
+"""The most bytes of a JSON, YAML or CSV file of a run, a hundred times those of one with every metric."""
+
+_PART = 2**16  # bytes that are read at a time
+
+
+class NotRegular(ExpectedFailure, ValueError):
+    """A path that is read and is no regular file, or a file that is larger than its kind may be."""
+
+
+@contextmanager
+def opened(path: Path | str, *, limit: int | None = None) -> Iterator[BufferedReader]:
+    """Open a regular file, or a link to one, to read.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        NotRegular: If it is something else, or has more bytes than the limit.
+    """
+    _check(os.stat(path), path, limit)  # before it is opened, which some devices notice
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        _check(os.fstat(file.fileno()), path, limit)
+        yield file
+
+
+def content_of(path: Path | str, *, limit: int = TEXT_LIMIT) -> bytes:
+    """The content of a regular file of at most so many bytes; raises as `opened` does."""
+    with opened(path, limit=limit) as file:
+        content = file.read(os.fstat(file.fileno()).st_size + 1)
+        # a file of /proc says that it has no bytes
+        while len(content) <= limit and (more := file.read(_PART)):
+            content += more
+    if len(content) > limit:
+        raise NotRegular(f"{path} has more than {limit:,} bytes")
+    return content
+
+
+def text_of(path: Path | str) -> str:
+    """The content of a regular file as UTF-8; raises as `opened` does, and UnicodeDecodeError."""
+    return content_of(path).decode()
+
+
+def _check(found: os.stat_result, path: Path | str, limit: int | None) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise NotRegular(f"{path} is no regular file: a pipe, a socket, a device or a folder")
+    if limit is not None and found.st_size > limit:
+        raise NotRegular(f"{path} has {found.st_size:,} bytes, at most {limit:,} are read")
+
+
+# --- writing ---
+
+_ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """Atomic write: open a file to write, of which a reader sees the old content or the new, never a part.
+
+    What earlier writers of this file left is removed, if nobody has written to it for a day.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_AFTER:
+                left.unlink()
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write the content of a file as `atomic_file` does."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+def process_lives(pid: int) -> bool:
+    """Whether a process on this machine has this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,55 @@
+"""Names that data and prediction files share: tasks, evaluation sets and patterns of them; without torch."""
+
+import fnmatch
+from collections.abc import Sequence
+from typing import Final
+
+from calibench.messages.errors import near_matches
+
+MULTICLASS: Final = "multiclass"
+MULTILABEL: Final = "multilabel"
+
+# Of several labels an example: the two classes of each, and the target of one that is not known.
+CLASSES: Final = ("absent", "present")
+UNKNOWN: Final = -1
+
+OUT_OF_DISTRIBUTION = ("svhn", "cifar10", "cifar100", "mnist", "tiny_imagenet", "noise")
+CORRUPTED = ("cifar10", "cifar100", "tiny_imagenet", "imagenet")  # that have a `-C` archive
+OF_IMAGENET = ("imagenet_v2", "imagenet_r", "imagenet_a")
+CORRUPTIONS = (
+    "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise",
+    "defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur",
+    "snow", "frost", "fog", "brightness", "spatter",
+    "contrast", "elastic_transform", "pixelate", "jpeg_compression", "saturate",
+)  # fmt: skip
+SEVERITIES = (1, 2, 3, 4, 5)
+_SHOWN = 8  # names in a message
+
+
+def of_images(dataset: str) -> list[str]:
+    """What an image set can be evaluated on: all sets but itself, and its corruptions where it has them."""
+    names = [name for name in OUT_OF_DISTRIBUTION if name != dataset]
+    if dataset == "imagenet":
+        names += OF_IMAGENET
+    if dataset in CORRUPTED:
+        names += [f"{kind}-{severity}" for kind in CORRUPTIONS for severity in SEVERITIES]
+    return names
+
+
+def sets_named(patterns: Sequence[str], known: Sequence[str] | None) -> list[str]:
+    """The names that patterns such as `noise` or `*-5` mean, in order and once; the patterns if any name may be one.
+
+    Raises a ValueError for a pattern that means none.
+    """
+    if known is None:
+        return [*patterns]
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        found = fnmatch.filter(known, pattern)
+        if not found:
+            more = ", ..." if len(known) > _SHOWN else ""
+            there = f"known: {', '.join(known[:_SHOWN])}{more}" if known else "there are none"
+            near = near_matches(pattern, known)
+            raise ValueError(f"there is no evaluation set `{pattern}` here{near} ({there}).")
+        chosen |= dict.fromkeys(found)
+    return [*chosen]

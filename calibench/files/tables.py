@@ -1,0 +1,359 @@
+"""How bytes become a table: CSV, TSV, JSON, JSON lines and parquet files of any encoding and separator, packed or not.
+
+Every room that reads a stranger's table reads it here. Rows that no table can have are listed, not raised: whoever
+reads the file adds what is wrong for its own reasons, and all of it is said at once, in one line.
+"""
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibench.messages.printable_text import say
+
+SEPARATED, LINES = (".csv", ".tsv", ".txt"), (".jsonl", ".ndjson")
+KINDS = (*SEPARATED, *LINES, ".json", ".parquet")
+EXPECTED = f"{', '.join(KINDS[:-1])} or {KINDS[-1]} (text also .gz)"
+
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
+"""Cells that hold nothing, where numbers are expected. Among texts and labels they are words like others."""
+
+_PACKED = b"\x1f\x8b"  # how a file of gzip begins
+_MOST = 2**31  # bytes that a packed file may hold
+_BLOCK = 2**18  # bytes that are looked at together, so that they stay in the processor's cache
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_DECIMAL_COMMA = re.compile(rb"(?:^|;)\s*-?\d+,\d+\s*(?:;|\r?$)", re.MULTILINE)
+_REPLACED = "\ufffd"
+_INDEX = "__index_level_"  # how pandas calls the names of its rows
+NAMELESS = "Unnamed: "
+"""How a column without a name is called, with its place behind."""
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """The rows of a file that can be read.
+
+    Attributes:
+        names: Of its columns, each once; `Unnamed: 2` where the file has none.
+        written: The names as they are written.
+        rows: Which rows of the file they are, counted from 1 below the header (N,) int64.
+        problems: What is wrong with the others, by their numbers.
+        caveats: Lines for the reader of a result.
+        read: Reads columns, some of them as text; None for all columns.
+    """
+
+    names: list[str]
+    written: list[str]
+    rows: np.ndarray
+    problems: dict[int, str]
+    caveats: list[str]
+    read: Callable[[Sequence[str] | None, Sequence[str]], Any] = field(repr=False)
+
+    @property
+    def total(self) -> int:
+        """How many rows there are, those that cannot be read among them."""
+        return len(self.rows) + len(self.problems)
+
+    def frame(self, columns: Sequence[str] | None = None, text: Sequence[str] = ()) -> Any:
+        """The rows as a data frame (N, columns): all of them by default, else in the order that is asked for.
+
+        Cells of `text` columns are stripped, and empty where there is none; in others what is `MISSING` is NaN.
+        """
+        frame = self.read(columns, text)
+        return frame if columns is None else frame[list(columns)]
+
+
+def kind_of(path: Path) -> str:
+    """The ending that says what a file is: `.csv` of `x.CSV.gz`, and of one that is no table what it ends in."""
+    plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return plain.suffix.lower()
+
+
+def open_table(
+    path: Path,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    names: Sequence[str] | None = None,
+) -> TableFile:
+    """Open a table; what is guessed beyond UTF-8 and commas is said in one line.
+
+    Args:
+        path: The file, whose ending says its kind.
+        separator: Between the cells; by default the most frequent in the header of comma, semicolon, tab and bar.
+        encoding: Of the text; by default what its mark says, or else the first that fits of UTF-8, UTF-16 and Latin-1.
+        names: Of the columns of a file without a header; None where its first row is one.
+
+    Raises:
+        ValueError: If it is no table; the message does not name the file.
+    """
+    kind = kind_of(path)
+    if kind not in KINDS:
+        raise ValueError(f"a table must end in one of {EXPECTED}")
+    if kind == ".parquet":
+        return _parquet(path)
+    text = _decoded(_unpacked(path), encoding)
+    if kind in SEPARATED:
+        table = _separated(text, separator, "," if kind == ".csv" else "\t", names)
+    else:
+        table = _records(text, whole=kind == ".json")
+    if text.said:
+        say(f"{path.name} is read {' and '.join(text.said)}", to=sys.stderr)
+    return replace(table, caveats=[f"{path.name}: {line}" for line in text.caveats])
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Bytes in UTF-8 without a mark, what to say of how they were read, and what the reader of a result should know."""
+
+    content: bytes
+    said: list[str]
+    caveats: list[str]
+
+
+def _unpacked(path: Path) -> bytes:
+    raw = path.read_bytes()
+    if not raw.startswith(_PACKED):
+        return raw
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+        content = file.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise ValueError(f"it holds more than {_MOST >> 30} GiB: unpack it, if it is to be trusted")
+    return content
+
+
+def _decoded(raw: bytes, told: str | None) -> _Text:
+    guessed = encoding_of(raw)
+    encoding = guessed if told is None or guessed.startswith("utf-16") else told
+    said = [] if told or encoding.startswith("utf-8") else [f"as {encoding.upper()}"]
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError:
+        text = raw.decode(encoding, errors="replace")
+        bad = text.count(_REPLACED) - raw.decode(encoding, errors="ignore").count(_REPLACED)
+        wrong = f"{bad} bytes are not {encoding.removesuffix('-sig').upper()} and were replaced"
+        return _Text(text.removeprefix("\ufeff").encode(), said, [wrong])
+    content = raw if encoding == "utf-8" else text.removeprefix("\ufeff").encode()
+    return _Text(content, said, [])
+
+
+def encoding_of(raw: bytes) -> str:
+    """The encoding of a text: what its mark says, else UTF-8, else UTF-16 with zeros in it, else Latin-1.
+
+    Where more of it is UTF-8 beyond ASCII than is not, some of its bytes are damaged, and it is UTF-8.
+    """
+    for mark, name in _MARKS.items():
+        if raw.startswith(mark):
+            return name
+    if b"\0" in raw[:1024]:
+        return "utf-16-be" if raw[:1] == b"\0" else "utf-16-le"
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        text = raw.decode(errors="replace")
+        damaged = text.count(_REPLACED)
+        beyond = len(text) - len(text.encode("ascii", errors="ignore"))
+        return "utf-8" if beyond > 2 * damaged else "latin-1"
+    return "utf-8"
+
+
+def separator_of(header: str, usual: str = ",") -> str:
+    """What is between the cells of a header: the most frequent of comma, semicolon, tab and bar outside of quotes."""
+    return max((usual, *_SEPARATORS), key=re.sub('"[^"]*"', "", header).count)
+
+
+def _separated(
+    text: _Text, separator: str | None, usual: str, given: Sequence[str] | None
+) -> TableFile:
+    import pandas
+
+    content, header = text.content, given is None
+    first = content.partition(b"\n")[0].decode() if header else ""
+    sign = separator or separator_of(first, usual)
+    comma = sign == ";" and _DECIMAL_COMMA.search(content[:_BLOCK])
+    if separator is None and sign != usual:
+        said = f"with {_SEPARATORS[sign]} between cells"
+        text.said.append(f"{said} and decimal commas" if comma else said)
+    written = [name.strip() for name in given or next(_rows(content, sign), (0, []))[1]]
+    if not written:
+        raise ValueError("it is empty")
+    names = _each_once(written)
+    rows, problems, content = _checked(content, sign, len(names), header)
+
+    def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
+        chosen = names if columns is None else list(columns)
+        frame = pandas.read_csv(
+            io.BytesIO(content),
+            sep=sign,
+            decimal="," if comma else ".",
+            header=0 if header else None,
+            names=names,
+            usecols=chosen,
+            dtype=dict.fromkeys(texts, str),
+            na_values={name: list(MISSING) for name in chosen if name not in texts},
+            keep_default_na=False,
+            index_col=False,
+            skipinitialspace=True,
+            low_memory=False,
+        )
+        return frame.assign(**{name: frame[name].str.strip() for name in texts})
+
+    return TableFile(names, written, rows, problems, text.caveats, read)
+
+
+def _each_once(written: Sequence[str]) -> list[str]:
+    """Names of columns that differ: numbers behind those that repeat, and for those that are empty."""
+    names = list[str]()
+    for place, name in enumerate(written):
+        name = name or f"{NAMELESS}{place}"
+        more = (f"{name}.{number}" for number in range(1, len(written)))
+        names.append(name if name not in names else next(one for one in more if one not in names))
+    return names
+
+
+def _checked(
+    content: bytes, sign: str, cells: int, header: bool
+) -> tuple[np.ndarray, dict[int, str], bytes]:
+    """The rows with so many cells (more only if they are empty), what is wrong with others, and a text without them.
+
+    Readers leave out what is too much, or take the first column for names of rows, and fill what is too little.
+    """
+    count = _even_lines(content, sign, cells)
+    if count is not None:
+        return np.arange(1, count + 1 - header), {}, content
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=sign)
+    rows, problems = list[int](), dict[int, str]()
+    for row, found in _rows(content, sign, first=0 if header else 1):
+        if isinstance(found, str):
+            problems[row] = found
+        elif len(found) < cells or any(cell.strip() for cell in found[cells:]):
+            if found != [""]:  # a line of blanks
+                problems[row] = (
+                    f"{len(found)} cells, {cells} were expected (one that holds a separator needs quotes)"
+                )
+        else:
+            writer.writerow(found[:cells])
+            rows += [row] if row else []
+    return np.array(rows, np.int64), problems, text.getvalue().encode()
+
+
+def _rows(content: bytes, sign: str, first: int = 0) -> Iterator[tuple[int, list[str] | str]]:
+    """The cells of each row with its number, or what is wrong with its quotes; empty lines are no rows."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(content)))  # a long text is no broken row
+    with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="") as file:
+        reader, row = csv.reader(file, delimiter=sign, strict=True, skipinitialspace=True), first
+        while True:
+            try:
+                cells: list[str] | str = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if "end of data" in str(error):
+                    raise ValueError(f"row {row}: a quote opens and never closes") from None
+                cells = f"{error}"
+            if cells:
+                yield row, cells
+                row += 1
+
+
+def _even_lines(content: bytes, sign: str, cells: int) -> int | None:
+    """How many lines there are, if each has so many cells and no quotes; None if that takes a closer look."""
+    if cells < 2 or b'"' in content or content.count(b"\r") != content.count(b"\r\n"):
+        return None
+    count, file = 0, io.BytesIO(content)
+    while lines := file.read(_BLOCK) + file.readline():
+        text = np.frombuffer(lines if lines.endswith(b"\n") else lines + b"\n", np.uint8)
+        ends = np.flatnonzero(text == ord(b"\n"))  # ten times as fast as parsing
+        signs = np.searchsorted(np.flatnonzero(text == ord(sign)), ends)
+        if not (np.diff(signs, prepend=0) == cells - 1).all():
+            return None
+        count += len(ends)
+    return count
+
+
+def _records(text: _Text, *, whole: bool) -> TableFile:
+    """A table of JSON: an object a line, a list of objects, or an object of lists, one a column."""
+    import pandas
+
+    content, problems = text.content.decode(), dict[int, str]()
+    rows: list[Any] = []
+    if whole:
+        try:
+            rows = _rows_of(json.loads(content))
+        except json.JSONDecodeError as error:
+            if error.lineno == 1:
+                raise ValueError(f"it is not JSON ({error})") from None
+            whole = False  # an object a line
+    if not whole:
+        for row, line in enumerate(filter(str.strip, content.split("\n")), start=1):
+            try:
+                rows.append(json.loads(line))
+            except ValueError as error:
+                rows.append(None)
+                problems[row] = f"it is not JSON ({error})"
+    for row, found in enumerate(rows, start=1):
+        if not isinstance(found, dict):
+            problems.setdefault(row, 'an object such as {"text": "...", "label": 3} is expected')
+    good = [number for number in range(1, len(rows) + 1) if number not in problems]
+    frame = pandas.DataFrame([rows[number - 1] for number in good], dtype=object)
+    names = [str(name) for name in frame.columns]
+
+    def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
+        made = {
+            name: _text(frame[name]) if name in texts else frame[name].infer_objects()
+            for name in names
+        }
+        return pandas.DataFrame(made)
+
+    return TableFile(names, names, np.array(good, np.int64), problems, text.caveats, read)
+
+
+def _rows_of(parsed: Any) -> list[Any]:
+    if isinstance(parsed, list):
+        return parsed
+    columns = list(parsed.values()) if isinstance(parsed, dict) else []
+    lengths = {len(one) if isinstance(one, list) else None for one in columns}
+    if len(lengths) != 1 or None in lengths:
+        raise ValueError(
+            "a list of objects is expected, or an object of lists of one length, a column each"
+        )
+    return [dict(zip(parsed, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _parquet(path: Path) -> TableFile:
+    import pyarrow.parquet
+
+    try:
+        file = pyarrow.parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ValueError(f"it is not a parquet file ({str(error).splitlines()[0]})") from None
+    names = [name for name in file.column_names if not name.startswith(_INDEX)]
+    table = file.select(names)
+
+    def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
+        chosen = table if columns is None else table.select(list(dict.fromkeys(columns)))
+        frame = chosen.to_pandas(ignore_metadata=True)
+        whole = {name: _text(table[name].to_pandas(integer_object_nulls=True)) for name in texts}
+        return frame.assign(**whole)
+
+    return TableFile(names, names, np.arange(1, table.num_rows + 1), {}, [], read)
+
+
+def _text(cells: Any) -> Any:
+    """Cells as texts, stripped, empty where there is none."""
+    return cells.astype(str).str.strip().where(cells.notna(), "")

@@ -1,1 +1,0 @@
-"""The ground: checks of arguments, errors, bins, tensors, processes, the terminal; it imports nothing of the rest."""

@@ -1,0 +1,155 @@
+"""The questions that an audit asks of a loss, what it costs, and the page of the answers."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from calibench.configuration.merging import Config
+from calibench.loss_audit import checks
+from calibench.loss_audit.checks import CheckAnswer, Subject, in_processes
+from calibench.loss_audit.propriety import proper
+from calibench.losses import CalibrationLoss
+from calibench.messages.progress import with_progress
+from calibench.runs import json_bytes, write_output
+from calibench.tables.grid import Grid, Heading, headings
+from calibench.tables.terminal import show
+from calibench.tables.text import markdown
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A question about a loss, by the key of its answer in files and its heading in a table.
+
+    An exception is a no; that is a fault where a yes is `wanted`, else a property to know.
+    """
+
+    name: str
+    question: str
+    answer: Callable[[Subject], CheckAnswer]
+    wanted: bool = True
+
+
+CHECKS = (
+    Check("proper", "does training end at the true probabilities?", proper, wanted=False),
+    Check("keeps order", "does the most frequent class come first there?", checks.keeps_order,
+          wanted=False),
+    Check("separable", "is it a mean over examples? (no: batch-coupled)", checks.separable,
+          wanted=False),
+    Check("slope", "is the gradient the slope? (no: a factor is constant)", checks.gradient_is_the_slope,
+          wanted=False),
+    Check("finite 1e4", "is it finite at logits of 1e4?", checks.finite_when_saturated),
+    Check("finite -inf", "is it finite with a class masked by -inf?", checks.finite_when_masked,
+          wanted=False),
+    Check("shift", "does a constant added to a row change nothing? (no: size matters)", checks.shift_invariant,
+          wanted=False),
+    Check("classes", "does the order of the classes not matter? (no: they are numbers)",
+          checks.permutes_with_the_classes, wanted=False),
+    Check("batch", "does the order of the examples not matter?", checks.permutes_with_the_batch),
+    Check("torch.func", "do torch.func and a double backward work?", checks.transforms),
+    Check("bfloat16", "is its value in bfloat16 that in float32?", checks.half_precision),
+    Check("2 processes", "do 2 processes give the gradient of one?", partial(in_processes, processes=2)),
+    Check("3 processes", "do 3 processes give the gradient of one?", partial(in_processes, processes=3)),
+    Check("resumable", "does a resumed run go on with the same value?", checks.resumable),
+)  # fmt: skip
+
+
+def answer(check: Check, subject: Subject) -> CheckAnswer:
+    """The answer to a question about a loss; whatever the loss raises is a no."""
+    try:
+        return check.answer(subject)
+    except Exception as error:  # a user's loss may raise anything
+        return checks.raised(error)
+
+
+REPEATS, CALLS = 15, 10
+
+
+def cost(subject: Subject) -> float:
+    """CPU time of value and gradient, divided by cross-entropy's; the median of interleaved measurements."""
+    plain = Subject("", {"class_path": "CrossEntropyLoss"}).live()
+    loss = subject.live()
+    return median(_seconds(loss) / _seconds(plain) for _ in range(REPEATS))
+
+
+def _seconds(loss: CalibrationLoss) -> float:
+    logits, target = checks.batch(128)
+    begin = time.process_time()
+    for _ in range(CALLS):
+        checks.value_and_gradient(loss, logits.to(torch.float32), target)
+    return time.process_time() - begin
+
+
+WORDS = {True: "yes", False: "no", None: "undecided"}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was found about one loss: the answers, with what was seen, and its time in multiples of cross-entropy's."""
+
+    name: str
+    answers: Mapping[Check, CheckAnswer]
+    cost: float
+
+    @property
+    def faults(self) -> list[Check]:
+        """The questions whose answer should be yes, and is no."""
+        answers = self.answers.items()
+        return [check for check, (holds, _) in answers if check.wanted and holds is False]
+
+    @property
+    def words(self) -> list[str]:
+        """The answers in words, a fault marked."""
+        faults, answers = self.faults, self.answers.items()
+        return [f"{WORDS[holds]}{' (!)' * (check in faults)}" for check, (holds, _) in answers]
+
+    def as_json(self) -> dict[str, Any]:
+        """The answers by question, with what was seen."""
+        answers = self.answers.items()
+        found = {check.name: {"holds": holds, "seen": seen} for check, (holds, seen) in answers}
+        return {"loss": self.name, "cost": self.cost, "faults": len(self.faults), "answers": found}
+
+
+def page_of(audits: Sequence[Audit]) -> Grid:
+    """A row for each loss, or for each question about a single one, with what was seen where the answer is no."""
+    first, *others = audits
+    cost = "cost: CPU time of value and gradient in multiples of cross-entropy's, 128 examples, float32"
+    footer = "(!): a fault; the other noes are properties to know"
+    if others:
+        names = [Heading(check.name, left=True) for check in first.answers]
+        columns = [*headings("loss"), *names, Heading("cost")]
+        lines = [[audit.name, *audit.words, f"{audit.cost:.2f}"] for audit in audits]
+        return Grid("Audit of losses", columns, lines, [cost, footer])
+    rows = [[check.question, word] for check, word in zip(first.answers, first.words, strict=True)]
+    answers = first.answers.items()
+    seen = [f"{check.name}: {what}" for check, (holds, what) in answers if what and not holds]
+    columns = [*headings(""), Heading("", left=True)]
+    return Grid(
+        f"Audit of {first.name}", columns, rows, [*seen, f"{cost}: {first.cost:.2f}", footer]
+    )
+
+
+def audited(subject: Subject) -> Audit:
+    """The audit of one loss."""
+    return Audit(subject.name, {check: answer(check, subject) for check in CHECKS}, cost(subject))
+
+
+def study(blocks: Mapping[str, Config], output: Path | None) -> int:
+    """Print the page of some losses, and write it. Returns 1 if a loss has a fault, else 0."""
+    subjects = [Subject(name, block) for name, block in blocks.items()]
+    for subject in subjects:
+        subject.new()  # a wrong argument is refused before anything is measured
+    found = list(with_progress(map(audited, subjects), len(subjects), "audit"))
+    page = page_of(found)
+    show(page)
+    if output is not None:
+        if output.suffix == ".json":
+            write_output(output, json_bytes([audit.as_json() for audit in found]))
+        else:
+            write_output(output, markdown(page).encode())
+    return int(any(audit.faults for audit in found))

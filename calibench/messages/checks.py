@@ -1,0 +1,95 @@
+"""Checks of arguments, numbers, options or files: each returns the value or raises one clear ValueError."""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import TypeVar
+
+from calibench.messages.errors import UsageError
+
+Name = TypeVar("Name", bound=Hashable)
+Option = TypeVar("Option")
+
+
+def one_of(name: str, value: Name, options: Mapping[Name, Option]) -> Option:
+    """Return the entry of `options` that `value` names."""
+    if value not in options:
+        allowed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
+    return options[value]
+
+
+def positive_integer(name: str, value: int) -> int:
+    """Return `value` if it is an integer >= 1."""
+    if not is_integer(value) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
+    return value
+
+
+def integer_from(name: str, value: int, low: int) -> int:
+    """Return `value` if it is an integer >= `low`."""
+    if not is_integer(value) or value < low:
+        raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
+    return value
+
+
+def numbers_of_bins(name: str, values: Sequence[int]) -> list[int]:
+    """Return `values` if they are one or more different positive integers."""
+    if len(values) == 0 or len(set(values)) != len(values):
+        raise ValueError(
+            f"`{name}` must hold one or more different numbers of bins, got {list(values)}."
+        )
+    return [positive_integer(name, value) for value in values]
+
+
+def is_integer(value: object) -> bool:
+    """Whether a value is an integer; True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _number(name: str, value: float, holds: Callable[[float], bool], rule: str) -> float:
+    try:
+        good = math.isfinite(value) and holds(value)
+    except TypeError:
+        raise TypeError(f"`{name}` must be a number, got {value!r}.") from None
+    if not good:
+        raise ValueError(f"`{name}` must {rule}, got {value!r}.")
+    return float(value)
+
+
+def finite(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite."""
+    return _number(name, value, lambda _: True, "be finite")
+
+
+def positive(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite and > 0."""
+    return _number(name, value, lambda number: number > 0, "be a finite number > 0")
+
+
+def non_negative(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite and >= 0."""
+    return at_least(name, value, 0)
+
+
+def at_least(name: str, value: float, low: float) -> float:
+    """Return `value` as a float if it is finite and >= `low`."""
+    return _number(name, value, lambda number: number >= low, f"be a finite number >= {low:g}")
+
+
+def unit_interval(name: str, value: float) -> float:
+    """Return `value` as a float if it lies in [0, 1)."""
+    return _number(name, value, lambda number: 0 <= number < 1, "lie in [0, 1)")
+
+
+def ends_in(*suffixes: str) -> Callable[[str, Path], Path]:
+    """A check that the name of a file ends in one of some suffixes."""
+
+    def checked(name: str, file: Path) -> Path:
+        if file.suffix not in suffixes:
+            allowed = " or ".join(filter(None, [", ".join(suffixes[:-1]), suffixes[-1]]))
+            raise UsageError(f"`{name}` must end in {allowed}, got {file.name}.")
+        return file
+
+    return checked

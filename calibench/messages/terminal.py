@@ -1,0 +1,34 @@
+"""Terminal with colours, tables and bars, which takes no text for markup or control sequences."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from calibench.messages.printable_text import printable
+
+
+class Terminal(Console):
+    """A rich console, with its options, that takes no text for markup, an emoji or a control sequence."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print objects; a plain text is one line, in which a line break is shown, not made."""
+        shown = (printable(part) if isinstance(part, str) else part for part in objects)
+        super().print(*shown, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text as rich measures and prints it, in a table for instance."""
+        return super().render_str(printable(text, keep="\n"), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render an object; control characters within its text are shown, rich's own control sequences are kept."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text, keep="\n")
+            yield segment if text == segment.text else Segment(text, segment.style)

@@ -1,0 +1,243 @@
+"""Cells of a calibration error: groups of probabilities whose hits are all that it needs of the labels.
+
+A resample of the examples re-weights the cells.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.tensors.arrays import Floats, Integers
+
+_AT_ONCE = 1 << 18  # probabilities that are summed at a time
+_RESAMPLES = 32  # that are looked at together, which bounds what many cells take
+_LOOKED_UP = 1 << 16  # labels at a time, so that they stay in the cache
+
+
+class Sums(NamedTuple):
+    """What the cells of a set hold, float64 and of the cells' shape; of several sets, with the sets in front.
+
+    The totals are what the probabilities sum to: the hits that a calibrated model expects.
+    """
+
+    counts: Tensor
+    totals: Tensor
+    hits: Tensor
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of probabilities: where the labels of a set enter a calibration error.
+
+    The cells depend on the probabilities alone, and the error depends on the labels through the hits in each cell
+    alone. So what a calibrated model would get is known from hits that are drawn (see `calibench.evaluation.floors`).
+
+    Attributes:
+        value: The probabilities: the confidence of each example, (N,), or each p_k, (N, K).
+        index: The number of each one's cell, of the same shape, int64 or int32.
+        shape: Of the cells: (cells,), or (K, cells), class k having the numbers from k * cells on.
+    """
+
+    value: Tensor
+    index: Tensor
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return torch.Size(self.shape).numel()
+
+    def sums(self, hit: Tensor) -> Sums:
+        """What they hold, given whether each probability is a hit (bool, the shape of `value`)."""
+        every = torch.ones_like(self.index, dtype=torch.bool)
+        return Sums(self._summed(every), self._summed(self.value), self._summed(hit))
+
+    def _summed(self, values: Tensor) -> Tensor:
+        sums = torch.zeros(self.size, dtype=torch.float64, device=values.device)
+        parts = (torch.split(part.flatten(), _AT_ONCE) for part in (self.index, values))
+        for index, some in zip(*parts, strict=True):  # or float64 would double the memory
+            sums.index_add_(0, index, some.double())
+        return sums.view(self.shape)
+
+
+def columns_of_cells(value: Tensor, index: Tensor, cells: int) -> Cells:
+    """Cells of each class, given the place 0 ... cells - 1 of each p_k in its class, (N, K), which is written to."""
+    classes = torch.arange(value.shape[1], device=value.device)
+    return Cells(value, index.add_(classes * cells), (value.shape[1], cells))
+
+
+def distinct_cells(value: Tensor) -> Cells:
+    """A cell for each distinct value (N,), in ascending order."""
+    distinct, index = torch.unique(value, return_inverse=True)
+    return Cells(value, index, (len(distinct),))
+
+
+def count_drawn_hits(hits: Tensor, index: Tensor, labels: Integers) -> None:
+    """Add to the hits in cells, (draws, size) int32, those of drawn labels (n, draws) in cells of index (n, K).
+
+    A few draws at a time, one after the other: so neither what is looked up nor what is added to leaves the cache.
+    """
+    (n, k), (draws, size) = index.shape, hits.shape
+    of_cell, row = index.flatten().numpy(), np.arange(n) * k
+    counted, one = hits.view(-1), torch.ones(1, dtype=hits.dtype)
+    step = max(1, _LOOKED_UP // n)
+    for start in range(0, draws, step):
+        looked_up = np.ascontiguousarray(labels[:, start : start + step].T) + row
+        first = np.arange(start, start + len(looked_up)) * size
+        place = torch.from_numpy((of_cell.take(looked_up) + first[:, None]).ravel())
+        counted.index_add_(0, place, one.expand(len(place)))
+
+
+class ErrorOfCells:
+    """A calibration error as a formula of a whole set: cells, and the error given the hits in them.
+
+    Attributes:
+        draws: How many calibrated models are drawn for its floor.
+        of_parts: Whether its cells hold the probabilities and no data move them: those of a set are those of its parts.
+    """
+
+    draws: ClassVar[int] = 1000
+    of_parts: ClassVar[bool] = False
+
+    def cells(self, preds: Tensor) -> Cells | None:
+        """The cells of a set's probabilities (N, K), N >= 1; None for a metric that is no calibration error."""
+        return None
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The error of each set, (R,) float64, given what `Cells` sum to.
+
+        Args:
+            count: Probabilities in each cell, of the cells' shape, or with the sets in front.
+            total: What they sum to, of the same shape.
+            hits: Hits in each cell, with the sets in front: (R, cells) or (R, K, cells).
+        """
+        raise NotImplementedError
+
+    def of_sums(self, sums: Sums) -> Tensor:
+        """The error of one set, a float64 scalar, given what its cells hold."""
+        return self.of_cells(sums.counts, sums.totals, sums.hits.unsqueeze(0)).squeeze(0)
+
+    def of_resamples(self, resampled: Sums, whole: Sums) -> Tensor:
+        """The error of resampled sets, (R,) float64: the cells are those of the whole set, re-weighted."""
+        return self.of_cells(*resampled)
+
+
+class TopLabelError(ErrorOfCells):
+    """A calibration error of top labels: its cells depend on the confidences alone."""
+
+    def cells_of(self, confidence: Tensor) -> Cells:
+        """The cells of confidences (N,), N >= 1."""
+        raise NotImplementedError
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The cells of the largest probabilities."""
+        return self.cells_of(preds.amax(1))
+
+    def of_pairs(self, confidence: Tensor, correct: Tensor) -> Tensor:
+        """The error of confidences (N,) and whether each was right (N,), a float64 scalar; NaN without examples."""
+        if len(confidence) == 0:
+            return torch.full((), torch.nan, dtype=torch.float64, device=confidence.device)
+        return self.of_sums(self.cells_of(confidence.detach()).sums(correct))
+
+
+class Part(NamedTuple):
+    """Cells of some rows of a set, and whether each of their probabilities is a hit, bool, like `cells.value`."""
+
+    rows: slice
+    cells: Cells
+    hit: Tensor
+
+
+def sums_of(parts: Iterable[Part]) -> Sums:
+    """What the cells of a set hold, given one part of it or more."""
+    return added(part.cells.sums(part.hit) for part in parts)
+
+
+def added(sums: Iterable[Sums]) -> Sums:
+    """What cells hold together, given what they hold of each of one part or more."""
+    return reduce(lambda all_so_far, more: Sums(*map(torch.add, all_so_far, more)), sums)
+
+
+class ResampledCells:
+    """Cells of a set, stored so that what they hold in a resample is a product of matrices.
+
+    A sparse one, of the cells and the examples. Of the p_k of each class nearly all lie in one cell: that is left out,
+    and gets what all examples sum to less the other cells.
+
+    Args:
+        parts: The parts of one labelled set, of N examples.
+        whole: What its cells hold.
+        values: Rows, and the p_k in their cells, of all parts: each call makes them again, as a copy may not fit.
+    """
+
+    def __init__(
+        self,
+        parts: Iterable[Part],
+        whole: Sums,
+        values: Callable[[], Iterable[tuple[slice, Tensor]]] = tuple,
+    ) -> None:
+        self._whole, self._values = whole, values
+        self._fullest: Tensor | None = None
+        if whole.counts.ndim > 1:
+            k, per_class = whole.counts.shape
+            self._fullest = whole.counts.argmax(1) + per_class * torch.arange(k)
+        others, hits = [], []
+        for rows, cells, hit in parts:
+            none = torch.ones_like(hit)
+            lie_there = none if self._fullest is None else cells.index != self._fullest
+            others.append(_entries(cells, lie_there, rows.start))
+            hits.append(_entries(cells, hit, rows.start)[0])
+        shape = whole.counts.numel(), int(whole.counts.sum(-1).flatten()[0])
+        places = torch.cat([place for place, _ in others], dim=1)
+        self._total = _sparse(places, torch.cat([value for _, value in others]), shape)
+        self._count = _ones(places, shape)
+        self._hits = _ones(torch.cat(hits, dim=1), shape)
+
+    def errors(self, error: ErrorOfCells, counts: Floats) -> Floats:
+        """A calibration error of resamples in which each example was drawn so often, (N, R) -> (R,)."""
+        times = torch.from_numpy(counts)
+        totals = times if self._fullest is None else self._totals(times)
+        few = (torch.split(part, _RESAMPLES, dim=1) for part in (times, totals))
+        found = [
+            error.of_resamples(self._sums(some.double(), of_classes), self._whole)
+            for some, of_classes in zip(*few, strict=True)
+        ]
+        return torch.cat(found).numpy()
+
+    def _totals(self, times: Tensor) -> Tensor:
+        """What the probabilities of each class sum to, (K, R)."""
+        found = times.new_zeros(len(self._whole.counts), times.shape[1], dtype=torch.float64)
+        for rows, value in self._values():
+            # float32, in which this product takes half the time; sums of some hundreds are right to 1e-5
+            found += value.float().T @ times[rows].float()
+        return found
+
+    def _sums(self, times: Tensor, totals: Tensor) -> Sums:
+        sums = [torch.sparse.mm(matrix, times) for matrix in (self._count, self._total, self._hits)]
+        if self._fullest is not None:  # 0 so far, and now what is left of all
+            for part, of_all in zip(sums, (times.sum(0), totals), strict=False):
+                part[self._fullest] = of_all - part.view(len(totals), -1, part.shape[1]).sum(1)
+        return Sums(*(part.T.reshape(-1, *self._whole.counts.shape) for part in sums))
+
+
+def _entries(cells: Cells, chosen: Tensor, start: int) -> tuple[Tensor, Tensor]:
+    """Cell and example of the chosen probabilities of rows from `start` on, (2, M), and these, (M,) float64."""
+    example = chosen.nonzero()[:, 0] + start
+    return torch.stack([cells.index[chosen].long(), example]), cells.value[chosen].double()
+
+
+def _ones(places: Tensor, shape: tuple[int, int]) -> Tensor:
+    return _sparse(places, torch.ones(places.shape[1], dtype=torch.float64), shape)
+
+
+def _sparse(places: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """The matrix (cells, N) of values (M,), given their places (2, M)."""
+    with warnings.catch_warnings():  # torch 2.11 to 2.14 ask for the argument that is given
+        warnings.filterwarnings("ignore", "Sparse invariant checks")
+        return torch.sparse_coo_tensor(places, values, shape, check_invariants=False)

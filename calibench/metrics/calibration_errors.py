@@ -1,0 +1,203 @@
+"""Calibration errors as formulas of a whole set: the cells, and the error given the hits in them.
+
+Classes, floors, p-values, intervals and pictures derive from them. Files are scored by them too, since to import
+torchmetrics takes several seconds; a test holds the two to the same numbers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from calibench.metrics import PANEL, TABLE
+from calibench.metrics.bins import (
+    Cells,
+    ErrorOfCells,
+    TopLabelError,
+    columns_of_cells,
+    distinct_cells,
+)
+from calibench.metrics.probabilities import sort_rows
+from calibench.tensors.binning import equal_mass_cuts, equal_width_bin, reference_mass_cuts
+from calibench.tensors.scores import blocks_of_rows, running_sums
+
+Norm = Callable[[Tensor, Tensor], Tensor]  # (share of the examples, gap), (..., bins) each -> (...)
+
+
+def _l1(share: Tensor, gap: Tensor) -> Tensor:
+    return (share * gap).sum(-1)
+
+
+def _l2(share: Tensor, gap: Tensor) -> Tensor:
+    return (share * gap.square()).sum(-1).sqrt()
+
+
+def _max(share: Tensor, gap: Tensor) -> Tensor:
+    return gap.amax(-1) + 0 * share.sum(-1)  # NaN without examples, like the other norms
+
+
+NORMS: dict[str, Norm] = {"l1": _l1, "l2": _l2, "max": _max}
+
+
+class EqualWidthCells(TopLabelError):
+    """A top-label error whose cells are equal-width bins."""
+
+    n_bins: int
+
+    def cells_of(self, confidence: Tensor) -> Cells:
+        """The bins."""
+        return Cells(confidence, equal_width_bin(confidence, self.n_bins), (self.n_bins,))
+
+
+@dataclass(frozen=True)
+class EqualWidthError(EqualWidthCells):
+    """Formula of `CalibrationError`."""
+
+    n_bins: int = 15
+    norm: Norm = _l1
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The norm of |confidence - accuracy| over the bins; NaN without examples."""
+        share, gap = count / count.sum(-1, keepdim=True), (total - hits).abs()
+        return self.norm(share, gap / count.clamp(min=torch.finfo(count.dtype).tiny))
+
+
+Cuts = Callable[[Tensor, int], list[int]]  # (sorted values, n_bins) -> positions
+
+CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": reference_mass_cuts}
+
+
+class MassBins(NamedTuple):
+    """Bins 1, 2, ... of equal mass; what is below the first lies in 0, which is none.
+
+    Attributes:
+        lower: The value at which each bin begins, ascending; one that holds nothing begins with the next.
+        size: How many numbers the bins have, with the 0.
+    """
+
+    lower: Tensor
+    size: int
+
+    @classmethod
+    def of(cls, values: Tensor, n_bins: int, cuts: Cuts) -> Self:
+        """The bins of values (N,), which are sorted in place."""
+        ordered = sort_rows(values)
+        ends = cuts(ordered, n_bins)
+        return cls(ordered[[end for end in ends if end < len(ordered)]], len(ends))
+
+    def cells(self, values: Tensor) -> Cells:
+        """The bins of values."""
+        index = torch.searchsorted(self.lower, values.contiguous(), right=True)
+        return Cells(values, index, (self.size,))
+
+
+def absolute_residuals(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    """Sum over bins 1, 2, ... of |total - hits| over the number of examples, bin 0 included; NaN without any."""
+    return (total - hits)[..., 1:].abs().sum(-1) / count.sum(-1)
+
+
+@dataclass(frozen=True)
+class EqualMassError(TopLabelError):
+    """Formula of `AdaptiveCalibrationError`."""
+
+    n_bins: int = 15
+    cuts: Cuts = equal_mass_cuts
+
+    def bins(self, confidence: Tensor) -> MassBins:
+        """The bins of confidences (N,) float32, which are sorted in place."""
+        return MassBins.of(confidence, self.n_bins, self.cuts)
+
+    def cells_of(self, confidence: Tensor) -> Cells:
+        """The bins, after one for what lies in none."""
+        values = confidence.float()
+        return self.bins(values.clone()).cells(values)
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Sum of |total - hits| over N."""
+        return absolute_residuals(count, total, hits)
+
+
+@dataclass(frozen=True)
+class ClasswiseError(ErrorOfCells):
+    """Formula of `ClasswiseCalibrationError`."""
+
+    of_parts = True
+    n_bins: int = 15
+    reference: bool = False
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The bins of each class, after one for what lies in none."""
+        bins = torch.empty(preds.shape, dtype=torch.int32, device=preds.device)
+        for some, of in blocks_of_rows(preds, bins):  # or int64 would take twice the memory of all
+            of.copy_(equal_width_bin(some, self.n_bins)).add_(1)
+            if self.reference:
+                of.masked_fill_(some == 0, 0)
+        return columns_of_cells(preds, bins, self.n_bins + 1)
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Mean over classes of the summed |total - hits| over N."""
+        per_class = (total - hits)[..., 1:].abs().sum(-1) / count.sum(-1)
+        return self.mean(per_class, hits.sum(-1))
+
+    def mean(self, per_class: Tensor, counts: Tensor) -> Tensor:
+        """Mean of errors (..., K) over classes; in the reference code over those up to the last that has examples."""
+        if not self.reference:
+            return per_class.mean(-1)
+        known = (counts > 0).flip(-1).cumsum(-1).flip(-1) > 0
+        return torch.where(known, per_class, 0).sum(-1) / known.sum(-1)
+
+
+class DistinctCells(TopLabelError):
+    """A top-label error without bins: each distinct confidence is a cell."""
+
+    def cells_of(self, confidence: Tensor) -> Cells:
+        """Distinct confidences."""
+        return distinct_cells(confidence.float())
+
+
+class KuiperCalibrationError(DistinctCells):
+    """Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).
+
+    The largest minus the smallest of the cumulative gaps 1/N sum_{c_i <= q} (a_i - c_i) over q, the empty sum 0 among
+    them: the largest gap of any interval of confidences, weighted by its share of the examples.
+
+    Range [0, 1]; NaN without examples. State: 4 bytes an example.
+    """
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The largest less the smallest of the cumulative gaps, 0 among them."""
+        gaps = running_sums(total - hits) / count.sum()
+        return gaps.amax(-1).clamp(min=0) - gaps.amin(-1).clamp(max=0)
+
+
+Formula = tuple[str, int | None, ErrorOfCells]
+"""Name, number of bins if it has any, and formula of a calibration error."""
+
+
+def formula_of(name: str) -> Callable[..., ErrorOfCells]:
+    """The formula of a metric class, by the path that the table of the family has."""
+    module, _, of = TABLE[name].formula.rpartition(".")
+    formula: Callable[..., ErrorOfCells] = getattr(import_module(module), of)
+    return formula
+
+
+def errors(n_bins: Sequence[int]) -> Iterator[Formula]:
+    """The calibration errors of every run: what the panel has a formula of."""
+    values = {next(iter(TABLE[name].values)): name for name in PANEL if TABLE[name].formula}
+    for value, name in sorted(values.items()):
+        formula = formula_of(name)
+        if "n_bins" in signature(formula).parameters:
+            yield from ((value, number, formula(n_bins=number)) for number in n_bins)
+        else:
+            yield value, None, formula()
+
+
+def errors_as_coded(n_bins: Sequence[int]) -> Iterator[Formula]:
+    """The binned errors whose public code (Mukhoti et al. 2020, which papers copy) is not their formula."""
+    for number in n_bins:
+        yield "adaptive_ece_reference", number, EqualMassError(number, CUTS["reference"])
+        yield "classwise_ece_reference", number, ClasswiseError(number, reference=True)

@@ -1,0 +1,1 @@
+"""Parallel work: processes and threads, and how they end."""

@@ -1,0 +1,56 @@
+"""Picture: a figure and the numbers that it shows, written beside each other; none is empty."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibench.messages.printable_text import FileRow, at_work
+from calibench.plots.style import GREY, Axes, Figure, as_file, sized
+from calibench.runs import write_output
+from calibench.tables.text import rows_csv
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure, and every number that it shows.
+
+    Raises:
+        ValueError: If there is no number, or a panel has no mark.
+    """
+
+    figure: Figure
+    numbers: Sequence[FileRow]
+
+    def __post_init__(self) -> None:
+        bare = [axes for axes in self.figure.axes if not _has_mark(axes)]
+        if not self.numbers or bare:
+            titles = ", ".join(" ".join(axes.get_title().split()) for axes in bare).strip(", ")
+            where = f" in {titles}" if titles else ""
+            raise ValueError(f"there is nothing to draw{where}: no such number is finite.")
+
+    def write(self, file: Path, *, width: str | None = None) -> None:
+        """Write the picture, scaled to a width of `WIDTHS`, and beside it its numbers: `x.png` and `x.csv`."""
+        if width:
+            sized(self.figure, width)
+        with at_work("drawing"):  # seconds, for pictures of many diagrams
+            drawn = as_file(self.figure, file.suffix[1:])
+        write_output(file, drawn)
+        write_output(file.with_suffix(".csv"), rows_csv(self.numbers).encode())
+
+
+def _has_mark(axes: Axes) -> bool:
+    """Whether a panel shows a number: a point, a bar, an image; grey lines are guides, which empty panels have too."""
+    from matplotlib.collections import PathCollection
+
+    marks = [line.get_xydata() for line in axes.lines if line.get_color() != GREY]
+    marks += [np.reshape(patch.get_verts(), (1, -1)) for patch in axes.patches]  # by all corners
+    images: Any = (np.ma.asarray(image.get_array()) for image in axes.images)
+    marks += [np.ma.filled(image, np.nan)[..., None] for image in images]
+    for group in axes.collections:
+        points = isinstance(group, PathCollection)
+        marks += [group.get_offsets()] if points else [path.vertices for path in group.get_paths()]
+    filled = [np.ma.filled(mark, np.nan) for mark in marks if np.size(mark)]
+    return any(np.isfinite(mark).all(axis=-1).any() for mark in filled)

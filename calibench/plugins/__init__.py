@@ -1,0 +1,1 @@
+"""Plug-ins: registries of classes by name, lazy imports, import paths."""

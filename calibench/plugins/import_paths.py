@@ -1,0 +1,113 @@
+"""Classes and functions by import path, called with arguments that are checked against their signature first."""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from calibench.messages.errors import UsageError, near_matches, one_line
+
+
+class NotImported(UsageError, ImportError):
+    """A module that a path names and that is not there."""
+
+
+def imported(path: str) -> Callable[..., Any]:
+    """The class or function behind a dotted path, `torchvision.models.resnet18`.
+
+    A UsageError if there is none, or its module fails; that is `NotImported` if there is no such module.
+    """
+    module_name, _, name = path.rpartition(".")
+    try:
+        module = import_module(module_name)
+    except ValueError as error:
+        raise NotImported(f"`{path}` cannot be imported: {error}") from error
+    except Exception as error:  # a user's module may raise anything
+        lacking = error.name if isinstance(error, ModuleNotFoundError) else None
+        if lacking and f"{module_name}.".startswith(f"{lacking}."):
+            raise NotImported(f"`{path}` cannot be imported: {error}") from error
+        raise UsageError(f"`{path}` cannot be imported: {_reason(error)}") from error
+    if not hasattr(module, name):
+        raise UsageError(f"`{module_name}` has no `{name}`{near_matches(name, vars(module))}")
+    found: Callable[..., Any] = getattr(module, name)
+    if not callable(found):
+        raise UsageError(
+            f"`{path}` is of type {type(found).__name__}; a class or a function is expected."
+        )
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """Why a module cannot be imported: the place of a syntax error, or what its import raises."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}, line {error.lineno}: {error.msg}."
+    text = one_line(error)
+    return f"its module raises {type(error).__name__}: {text} (--debug shows where)."
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a function or class, by name; none where Python cannot tell."""
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (ValueError, TypeError):
+        return {}
+
+
+def accepts(function: Callable[..., Any], argument: str) -> bool:
+    """Whether a function takes a keyword, by its name or among any others (`**options`).
+
+    What takes anything at all (`*args, **kwargs`) is `nn.Module.__init__`, which takes nothing.
+    """
+    parameters = parameters_of(function)
+    kinds = {parameter.kind for parameter in parameters.values()}
+    open_ended = kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+    return argument in parameters or open_ended == {inspect.Parameter.VAR_KEYWORD}
+
+
+def check_arguments(
+    path: str, function: Callable[..., Any], arguments: Mapping[str, Any], *, before: int = 0
+) -> None:
+    """Check keywords against the signature of a function or class; raises a UsageError, in which it is called `path`.
+
+    The caller adds so many positional arguments `before` them.
+    """
+    known = parameters_of(function)
+    for name in arguments:
+        if known and not accepts(function, name):
+            raise UsageError(f"`{path}` has no argument `{name}`{near_matches(name, known)}")
+    try:
+        inspect.signature(function).bind(*[None] * before, **arguments)
+    except ValueError:  # a builtin without a signature
+        return
+    except TypeError as error:
+        listed = ", ".join(f"`{name}`" for name in known) or "none"
+        raise UsageError(f"`{path}`: {error} (it takes {listed}).") from error
+
+
+def loaded_class(base: type, path: str) -> type[Any] | None:
+    """A subclass by its name or import path; None if no such class is loaded."""
+    module, _, name = path.rpartition(".")
+    named = (cls for cls in descendants(base) if cls.__name__ == name)
+    return next((cls for cls in named if not module or _holds(module, cls)), None)
+
+
+def import_path(cls: type) -> str:
+    """The shortest import path of a class: that of the package that exports it."""
+    parts = cls.__module__.split(".")
+    modules = (".".join(parts[:length]) for length in range(1, len(parts)))
+    return f"{next((m for m in modules if _holds(m, cls)), cls.__module__)}.{cls.__name__}"
+
+
+def descendants(base: type) -> Iterator[type[Any]]:
+    """Every loaded subclass of a class, direct or not."""
+    cls: type[Any]
+    for cls in base.__subclasses__():
+        yield cls
+        yield from descendants(cls)
+
+
+def _holds(module: str, cls: type) -> bool:
+    """Whether a loaded module has a class under its own name; its lazy attributes are left alone."""
+    return module in sys.modules and vars(sys.modules[module]).get(cls.__name__) is cls

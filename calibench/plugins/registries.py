@@ -1,0 +1,111 @@
+"""Families of classes that can be named: the table of each, with one line a class, and plug-ins of other packages."""
+
+import re
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from calibench.messages.errors import UsageError, near_matches
+
+
+@dataclass(frozen=True)
+class Family:
+    """The classes of one kind by name, with one line on each: a table that is read without importing torch.
+
+    Attributes:
+        kind: What `calibench list` calls them, and the package that exports them.
+        base: The class that all of them descend from.
+        lines: One line on each class: what it is, and its source.
+        modules: The module that defines each, where the package does not import them by name.
+        values: Further names of classes, in small letters: what files and tables call the values of a metric.
+    """
+
+    kind: str
+    base: str
+    lines: Mapping[str, str]
+    modules: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def package(self) -> str:
+        """The package that exports the classes."""
+        return f"calibench.{self.kind}"
+
+    def class_of(self, name: str) -> str:
+        """The class that a name stands for, which may be that of its values, `ece` or `ECE %`; else the name itself."""
+        spelled = name.casefold().removesuffix("%").strip()
+        return name if name in self.lines else self.values.get(spelled, name)
+
+    def check(self, name: str) -> None:
+        """Raise a UsageError if no class has the name that a command line gives, without importing it.
+
+        An import path, and any name where a plug-in is installed, are left to those who import.
+        """
+        if "." not in name and self.class_of(name) not in self.lines and not plugins(self.kind):
+            raise UsageError(self.no_such(name))
+
+    def no_such(self, name: str) -> str:
+        """One line about a name that no class has."""
+        near = near_matches(name, [*self.lines, *self.values])
+        one = "loss" if self.kind == "losses" else self.kind.removesuffix("s")
+        return f"there is no {one} `{name}`{near or f' (see `calibench list {self.kind}`)'}"
+
+    def entries(self) -> dict[str, str]:
+        """Everything that can be named, with one line on each, plug-ins among them."""
+        return {**self.lines, **plugin_lines(self.kind)}
+
+
+def initials(name: str) -> str:
+    """Initials of a class name, if there are several: `AdaptiveTemperatureScaling(n_bins=5)` -> `ATS(n_bins=5)`.
+
+    A published form has a 0: `TemperatureScaling(shrinkage=False)` -> `TS0`.
+    """
+    without = re.sub(r"(, )?shrinkage=False", "", name)
+    if without != name:
+        own, *arguments = without.replace("()", "").split("(", 1)
+        return "(".join([f"{initials(own)}0", *arguments])
+    capitals = "".join(re.findall(r"\([^)]*\)|[A-Z]|#\d+", name))
+    return capitals if len(capitals) > 1 else name
+
+
+@cache
+def _entry_points(path: tuple[str, ...]) -> Any:  # of Python 3.11 they have another type
+    """What packages on a path registered; to look for it reads a file of every package."""
+    return entry_points()
+
+
+def plugins(kind: str) -> list[EntryPoint]:
+    """Plug-ins: what other packages registered under the entry-point group `calibench.<kind>`."""
+    return sorted(_entry_points(tuple(sys.path)).select(group=f"calibench.{kind}"))
+
+
+def plugin_lines(kind: str) -> dict[str, str]:
+    """The plug-ins of a kind, each with where it is from."""
+    return {entry.name: f"plug-in {entry.value}" for entry in plugins(kind)}
+
+
+def load_plugins(*kinds: str) -> dict[str, Any]:
+    """Import the plug-ins of some kinds, all of them by default; one that cannot be loaded is a warning."""
+    loaded, installed = {}, _entry_points(tuple(sys.path))
+    every = [group for group in installed.groups if group.startswith("calibench.")]
+    groups = [f"calibench.{kind}" for kind in kinds] or sorted(every)
+    for entry in (entry for group in groups for entry in sorted(installed.select(group=group))):
+        try:
+            loaded[entry.name] = entry.load()
+        except Exception as error:
+            text = f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {error}"
+            warnings.warn(text, stacklevel=2)
+    return loaded
+
+
+def reach_own_classes() -> None:
+    """Import the plug-ins, then put the current folder, in which a user's own classes may be, on the path."""
+    load_plugins()  # those of installed packages first: a module of the current folder may hide another one
+    folder = str(Path.cwd())
+    if "" not in sys.path and folder not in sys.path:  # a console script lacks it
+        sys.path.insert(0, folder)

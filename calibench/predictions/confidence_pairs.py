@@ -1,0 +1,95 @@
+"""Pairs of a confidence and whether it was right: what is known of a model that gives no class probabilities."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.runs import Predictions
+from calibench.tensors.arrays import Array, Floats
+
+CONFIDENCE, CORRECT = "confidence", "correct"
+NEEDS_ALL = "(confidence, correct) is not enough, the probabilities of every class are needed"
+# What other people call them.
+PAIR_NAMES = {CONFIDENCE: ("confidence", "confidences", "conf"), CORRECT: ("correct", "is_correct")}
+
+
+@dataclass(frozen=True)
+class ConfidencePairs:
+    """Confidences of a model in its answers, and whether each answer was right.
+
+    Attributes:
+        confidence: (N,) float64 in [0, 1].
+        correct: (N,) bool; 0 and 1 are taken as well.
+
+    Raises:
+        ValueError: If they are something else; the message says what was found and what to do.
+    """
+
+    confidence: Floats
+    correct: npt.NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        confidence, correct = _column(self.confidence), _column(self.correct)
+        if confidence.shape != correct.shape or confidence.ndim != 1:
+            shapes = f"{confidence.shape} and {correct.shape}"
+            raise ValueError(f"`confidence` and `correct` must both be (N,), got {shapes}.")
+        object.__setattr__(self, CONFIDENCE, _confidences(confidence))
+        object.__setattr__(self, CORRECT, _hits(correct))
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    def binary(self, clip: float = 0.0) -> Predictions:
+        """The same as predictions of two classes, `wrong` and `right`, which calibrators can be fitted on.
+
+        Args:
+            clip: Smaller probabilities are raised to this one; without it an exact 0 or 1 has an infinite logit.
+        """
+        both = np.stack([1 - self.confidence, self.confidence], axis=1)
+        with np.errstate(divide="ignore"):
+            logits = np.log(np.maximum(both, clip)).astype(np.float32)
+        said = {"class_names": ["wrong", "right"]}
+        return Predictions(logits, self.correct.astype(np.int64), said)
+
+
+def pairs_of(arrays: Mapping[str, Array]) -> ConfidencePairs | None:
+    """The pairs among named arrays; None unless both names are there."""
+    found = {
+        role: array
+        for role, names in PAIR_NAMES.items()
+        for name, array in arrays.items()
+        if name.strip().lower() in names
+    }
+    return ConfidencePairs(found[CONFIDENCE], found[CORRECT]) if len(found) == 2 else None  # type: ignore[arg-type]
+
+
+def _column(values: Array) -> Array:
+    array = np.asarray(values)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _confidences(values: Array) -> Floats:
+    try:
+        found: Floats = values.astype(np.float64)
+    except ValueError as error:
+        raise ValueError(f"`confidence` must hold numbers, and: {error}.") from error
+    if missing := int(np.isnan(found).sum()):
+        raise ValueError(f"`confidence` is missing in {missing} rows: leave these rows out.")
+    outside = found[(found < 0) | (found > 1)]
+    if len(outside):
+        percent = ": divide percent by 100" if found.min() >= 0 and 2 < found.max() <= 100 else ""
+        raise ValueError(f"`confidence` must lie in [0, 1], got {outside[0]:g}{percent}.")
+    return found
+
+
+def _hits(values: Array) -> npt.NDArray[np.bool_]:
+    wrong = next((value for value in np.unique(values.astype(str)) if value not in _HITS), None)
+    if wrong is not None:
+        raise ValueError(f"`correct` must hold 0 and 1, or True and False, got {wrong}.")
+    return np.isin(values.astype(str), _RIGHT)
+
+
+_RIGHT = ("1", "1.0", "True", "true")
+_HITS = (*_RIGHT, "0", "0.0", "False", "false")

@@ -1,0 +1,149 @@
+"""Sets of predictions that are evaluated together: their files, and whether these belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, takewhile
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from calibench.messages.errors import UsageError, no_file
+from calibench.predictions.files import Arrays, Source, check_file
+from calibench.runs import Predictions, corrupt_if_it_fails
+
+
+def sources_of(name: str, given: Any) -> tuple[Source, ...]:
+    """Files of a set, which several texts name, or its arrays: scores, or a tuple of scores and labels."""
+    one = given if isinstance(given, tuple | list) else [given]
+    if all(isinstance(part, str | Path | Arrays) for part in one):
+        return tuple(part if isinstance(part, Arrays) else str(part) for part in one)
+    values, labels = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+    return (Arrays(values, labels, f"`{name}`"),)
+
+
+Files = Annotated[tuple[Source, ...], "FILE", sources_of]
+FurtherSets = Annotated[tuple[Any, ...], "SET"]
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Files of the sets that are evaluated, or arrays; several of a set are the members of an ensemble.
+
+    Attributes:
+        val: Validation predictions, on which calibrators are fitted; not needed for `--calibrators none`.
+        test: Test predictions.
+        ood: Out-of-distribution sets: NAME=FILE, for an ensemble NAME=FILE,FILE,...
+        shift: Labelled shifted sets: NAME=FILE, for an ensemble NAME=FILE,FILE,...
+        posterior: Known class distributions of the test examples, from many annotators for instance: .npy (N, K).
+    """
+
+    val: Files = ()
+    test: Files = ()
+    ood: FurtherSets = ()
+    shift: FurtherSets = ()
+    posterior: Annotated[str | None, "FILE"] = None
+
+    @property
+    def further(self) -> dict[str, tuple[str, Sequence[Source]]]:
+        """Kind and files of each OOD and shift set, by name; a UsageError unless names are new and files given.
+
+        In Python they may be a mapping of names to files or arrays.
+        """
+        found: dict[str, tuple[str, Sequence[Source]]] = {}
+        given: dict[str, Any] = {"ood": self.ood, "shift": self.shift}
+        for kind, texts in given.items():
+            if isinstance(texts, Mapping):
+                found |= {name: (kind, sources_of(name, of)) for name, of in texts.items()}
+                continue
+            for text in texts:
+                name, _, paths = text.partition("=")
+                if not (name and paths) or name in (*found, "val", "test"):
+                    expected = f"`--{kind}` takes NAME=FILE with a new NAME each"
+                    raise UsageError(f"{expected}, got `{text}`.")
+                found[name] = kind, paths.split(",")
+        return found
+
+    def check(self) -> None:
+        """Raise for a file that is not there, or of an unknown kind."""
+        further = chain.from_iterable(paths for _, paths in self.further.values())
+        for source in [*self.val, *self.test, *further]:
+            if isinstance(source, str):
+                check_file(source)
+        if self.posterior and not Path(self.posterior).is_file():
+            raise no_file(Path(self.posterior))
+
+    def read(self, reader: Callable[[Source], Predictions]) -> dict[str, list[Predictions]]:
+        """The predictions of each set, one a member of the ensemble; a ValueError if they do not belong together."""
+        named = {"val": ("val", self.val), "test": ("test", self.test), **self.further}
+        sets = {
+            name: [labelled_as(reader(source), name, kind, source) for source in sources]
+            for name, (kind, sources) in named.items()
+            if sources
+        }
+        check_together(sets)
+        if self.posterior:
+            sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
+        return sets
+
+
+def labelled_as(predictions: Predictions, split: str, kind: str, source: Source) -> Predictions:
+    """Predictions with the split and kind that the command line gives them.
+
+    A ValueError if the file itself names another kind, or lacks labels that are needed.
+    """
+    if kind in ("val", "test") and predictions.kind not in ("", kind):
+        said = f"the {predictions.kind} set `{predictions.split}`"
+        raise ValueError(f"{source} says it is {said}: it cannot be `--{kind}`.")
+    if len(predictions.target) == 0:
+        raise ValueError(f"{source} holds no examples.")
+    if kind != "ood" and predictions.target.min() < 0:
+        if isinstance(source, Arrays):
+            raise ValueError(f"{source} needs a label of each example: `{split}=(logits, labels)`.")
+        raise ValueError(
+            f"{source} has examples without a label, which `--{kind}` needs: an array or column `label`, "
+            "`--keys target=NAME` for another name, or `logits.npy:labels.npy`."
+        )
+    return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
+
+
+def with_posterior(predictions: Predictions, path: str) -> Predictions:
+    """Predictions with the class distributions of a file, which is there; a CorruptRun if it holds something else."""
+    if not Path(path).is_file():
+        raise no_file(Path(path))
+    with corrupt_if_it_fails(f"`--posterior {path}`"):
+        posterior = np.load(path, allow_pickle=False)
+        metadata = {**predictions.metadata, "posterior": Path(path).name}
+        return replace(predictions, posterior=posterior, metadata=metadata)
+
+
+def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
+    """Raise a ValueError unless all sets have the same members and classes, and validation is not the test set."""
+    first = sets["test"][0]
+    for name, parts in sets.items():
+        if len(parts) != len(sets["test"]):
+            counts = f"`{name}` has {len(parts)} files and `test` {len(sets['test'])}"
+            raise ValueError(f"{counts}: one a member is needed.")
+        for part in parts:
+            if part.outputs != first.outputs:
+                raise ValueError(f"`{name}` has {part.outputs}, `test` {first.outputs}.")
+    for val, test in zip(sets.get("val", []), sets["test"], strict=False):
+        if np.array_equal(val.logits, test.logits):
+            raise ValueError(
+                "`--val` and `--test` hold the same predictions: that would fit on the test set."
+            )
+
+
+def short_names(paths: Sequence[Source]) -> list[str]:
+    """A short name of each file: the part of its path that differs from the others', without the suffix."""
+    parts = [Path(str(path)).with_suffix("").parts for path in paths]
+    first, last = _shared(parts), _shared([part[::-1] for part in parts])
+    names = ["/".join(part[first : len(part) - last]) for part in parts]
+    return names if len(set(names)) == len(paths) else [f"{i}" for i in range(1, len(paths) + 1)]
+
+
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """The number of leading parts that all paths share."""
+    return len(list(takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False))))

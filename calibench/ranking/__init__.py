@@ -1,0 +1,21 @@
+"""Ranking: run folders as ranked tables, with means over seeds, ties and missing runs; it imports no torch."""
+
+from typing import TYPE_CHECKING
+
+from calibench.plugins.lazy_imports import lazy
+
+if TYPE_CHECKING:
+    from calibench.ranking.columns import DEFAULT_COLUMNS as DEFAULT_COLUMNS
+    from calibench.ranking.columns import Column as Column
+    from calibench.ranking.ranked_results import Leaderboard as Leaderboard
+    from calibench.ranking.ranked_results import rank_results as rank_results
+    from calibench.ranking.reading import read_results as read_results
+    from calibench.ranking.records import Problem as Problem
+    from calibench.ranking.records import Record as Record
+    from calibench.ranking.records import Results as Results
+    from calibench.ranking.table import Row as Row
+    from calibench.ranking.table import Table as Table
+    from calibench.ranking.table import Value as Value
+
+
+lazy(__name__)

@@ -1,0 +1,146 @@
+"""Bold of a leaderboard: the methods that may be the best of a column, by Hsu's comparison with the best."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from calibench.ranking.columns import COSTS, Column
+from calibench.ranking.table import Row, Table
+from calibench.statistics import FEWEST_SEEDS, BestComparison, comparison_with_best
+from calibench.tables.grid import SCATTER
+
+PROMISE = "the best method is among the bold ones with 95 % confidence"
+OF_NETWORKS = (
+    "these trained networks, not the methods: the best network is among the bold ones with 95 % confidence "
+    "(one seed; paired bootstrap over test examples)"
+)
+
+WELCH = "more than 1.25 times the others' deviation, so compared by Welch's test with Bonferroni"
+NOISY = f"{SCATTER} bold for its own scatter alone: with the others' deviation it would not be"
+
+ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
+"""Tells which of several runs, one a row, may be the best on the test examples; None if it cannot."""
+
+
+@dataclass
+class _Said:
+    """What the lines under a table say of its bold, gathered over the columns."""
+
+    compared: dict[Column, tuple[Sequence[Row], BestComparison]] = field(default_factory=dict)
+    by_examples: list[Column] = field(default_factory=list)
+    too_few: dict[Column, int] = field(default_factory=dict)
+    all_marked: list[Column] = field(default_factory=list)
+
+
+def mark_best(table: Table, by_examples: ByExamples | None = None) -> None:
+    """Mark what may be the best of each column, one test for all, and say what that promises.
+
+    Rows with fewer than three seeds are not compared. Where every row has one, their trained networks are, on the
+    test examples. Costs are never bold, nor is a calibration error where all of a column are marked by their floor.
+    """
+    said = _Said()
+    for column in table.columns:
+        if column.info.direction and not column.paper and column.metric not in COSTS:
+            rows = [row for row in table.rows if not math.isnan(row.values[column].mean)]
+            if len(rows) > 1:
+                _mark(column, rows, by_examples, said)
+    table.detectable = {column: found.detectable for column, (_, found) in said.compared.items()}
+    table.bold = list(_lines(table, said))
+
+
+def _mark(column: Column, rows: Sequence[Row], by_examples: ByExamples | None, said: _Said) -> None:
+    if all(row.values[column].marked for row in rows):
+        said.all_marked.append(column)
+        return
+    counts = [len(row.values[column].seeds) for row in rows]
+    enough = [row for row, count in zip(rows, counts, strict=True) if count >= FEWEST_SEEDS]
+    if len(enough) > 1:
+        found = over_seeds(column, enough)
+        for place, row in enumerate(enough):
+            value = row.values[column]
+            value.tied, value.behind = found.bold[place], found.differences[place]
+            value.noisy = place in found.noisy
+        if found.seeds >= FEWEST_SEEDS:
+            said.compared[column] = enough, found
+        else:
+            said.too_few[column] = found.seeds
+        return
+    networks = by_examples(column, rows) if by_examples and max(counts) == 1 else None
+    if networks is None:
+        said.too_few[column] = max(counts)
+        return
+    said.by_examples.append(column)
+    for row, bold in zip(rows, networks, strict=True):
+        row.values[column].tied = bold
+
+
+def over_seeds(column: Column, rows: Sequence[Row]) -> BestComparison:
+    """The comparison with the best of a column's rows, over the seeds that they share."""
+    of_rows = [row.values[column].seeds for row in rows]
+    seeds = sorted(set().union(*of_rows))
+    values = [[of.get(seed, math.nan) for seed in seeds] for of in of_rows]
+    return comparison_with_best(values, higher_is_better=column.info.direction > 0)
+
+
+def _lines(table: Table, said: _Said) -> Iterator[str]:
+    if said.compared:
+        yield f"bold: {PROMISE}"
+        yield from _unseen(table, said)
+        yield from _seeds(table, said)
+        yield from apart_lines([found for _, found in said.compared.values()])
+    if said.by_examples:
+        yield f"bold: {OF_NETWORKS}"
+    yield from _too_few(said)
+    if said.all_marked:
+        titles = ", ".join(column.title for column in said.all_marked)
+        yield f"no bold among values that are all at their floor: {titles}"
+
+
+def _too_few(said: _Said) -> Iterator[str]:
+    if said.too_few:
+        others = said.compared or said.by_examples
+        where = f" in {', '.join(column.title for column in said.too_few)}" if others else ""
+        most = max(said.too_few.values())
+        few = f"rows share {most} seed{'' if most == 1 else 's'}"
+        yield f"no bold{where}: {few}, and fewer than {FEWEST_SEEDS} tell no method from another"
+
+
+def _unseen(table: Table, said: _Said) -> Iterator[str]:
+    """`with 3 seeds, differences below 0.012 of NLL and 1.4 % of Error cannot be seen`."""
+    shown = [c for c in (table.sort, Column("error")) if c in said.compared] or [*said.compared][:1]
+    seeds = min(said.compared[column][1].seeds for column in shown)
+    parts = [_amount(of, said.compared[of][1].detectable) for of in dict.fromkeys(shown)]
+    yield f"with {seeds} seeds, differences below {' and '.join(parts)} cannot be seen"
+
+
+def _amount(column: Column, value: float) -> str:
+    unit = " %" if column.info.percent else ""
+    return f"{value * column.info.scale:.2g}{unit} of {column.title.replace(' %', '')}"
+
+
+def _seeds(table: Table, said: _Said) -> Iterator[str]:
+    """Rows that were not compared for want of seeds, and seeds that not all compared rows share."""
+    left_out = {
+        row.label: None
+        for column, (rows, _) in said.compared.items()
+        for row in table.rows
+        if row.values[column].seeds and not any(row is one for one in rows)
+    }
+    if left_out:
+        yield f"fewer than {FEWEST_SEEDS} seeds, so not compared: {', '.join(left_out)}"
+    shared: dict[tuple[int, int], list[str]] = {}
+    for column, (rows, found) in said.compared.items():
+        most = len(set().union(*(row.values[column].seeds for row in rows)))
+        if found.seeds < most:
+            shared.setdefault((found.seeds, most), []).append(column.title)
+    for (seeds, most), titles in shared.items():
+        yield f"compared over the {seeds} of {most} seeds that all rows share: {', '.join(titles)}"
+
+
+def apart_lines(compared: Sequence[BestComparison]) -> Iterator[str]:
+    """How many values have Welch's test, and what the mark of noisy ones means, if there are any."""
+    apart = sum(len(found.apart) for found in compared)
+    if apart:
+        yield f"{WELCH}: {apart} of {sum(len(found.bold) for found in compared)} values"
+    if any(found.noisy for found in compared):
+        yield NOISY

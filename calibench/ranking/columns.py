@@ -1,0 +1,136 @@
+"""Columns of a leaderboard, and the short spelling of a column on the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Set
+from typing import NamedTuple, Self
+
+from calibench.messages.errors import UsageError, near_matches
+from calibench.statistics.number import RAW, Key
+from calibench.tables.metric_titles import (
+    METRICS,
+    SHOWN_METRICS,
+    Title,
+    initials,
+    metric_info,
+    metric_named,
+)
+
+ANY = "*"  # stands for every calibrator
+
+COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
+
+NEAR, FAR, SHIFT = "near", "far", "shift"
+GROUPS = (NEAR, FAR, SHIFT)
+"""Groups of sets, over which a column of that split is the mean: near and far OOD, shifted test sets."""
+
+# Proper scores lead, then calibration errors; a column that no run has is left out.
+DEFAULT_COLUMNS = (
+    "error", "nll", "nll@TemperatureScaling", "nll@TemperatureScaling(shrinkage=False)", "brier@TemperatureScaling",
+    "brier@TemperatureScaling(shrinkage=False)", "nll_refinement", "nll_calibration",
+    *(name for name in SHOWN_METRICS if name.endswith("ece")),
+    "nll@*", "ece@*", f"ood_auroc/{NEAR}", f"ood_auroc/{FAR}", "seconds",
+)  # fmt: skip
+
+_SPELLING = re.compile(
+    r"(?P<metric>[^:/@]+?)(_(?P<n_bins>\d+))?( ?%)? ?"
+    r"(:(?P<score>[\w -]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
+)
+
+
+class Column(NamedTuple):
+    """A column: a metric of a split after a calibrator, with its score and number of bins.
+
+    Attributes:
+        metric: The metric's name in metrics.json.
+        split: A split or set, or one of `GROUPS`; None is the test split, or the mean over the OOD sets.
+        calibrator: `raw`, a calibrator's name, or `*` for every calibrator.
+        score: Uncertainty score of an OOD metric, None is the first one in the file; or one of several labels.
+        n_bins: Number of bins of a binned metric; None is the number that the runs put first.
+        paper: Whose published numbers these are; None for our own.
+    """
+
+    metric: str
+    split: str | None = None
+    calibrator: str = RAW
+    score: str | None = None
+    n_bins: int | None = None
+    paper: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `metric[_bins][:score][/split][@calibrator]`; a metric may be spelled as in tables, `ECE(20) %`.
+
+        Raises:
+            ValueError: If the text is not of this form.
+        """
+        if metric_named(text) in METRICS:
+            return cls(metric_named(text))
+        match = _SPELLING.fullmatch(re.sub(r"\((\d+)\)", r"_\1", text))
+        if match is None:
+            form = "metric[_bins][:score][/split][@calibrator], as in ece@TemperatureScaling"
+            raise ValueError(f"a column is spelled {form}; got `{text}`.")
+        metric, n_bins = metric_named(match["metric"]), match["n_bins"]
+        if n_bins and metric not in METRICS:  # someone else's, whose name ends in a number
+            metric, n_bins = f"{metric}_{n_bins}", None
+        place = (match["split"], match["calibrator"] or RAW, match["score"])
+        return cls(metric, *place, int(n_bins) if n_bins else None)
+
+    def __str__(self) -> str:
+        n_bins = f"_{self.n_bins}" if self.n_bins else ""
+        score = f":{self.score}" if self.score else ""
+        split = f"/{self.split}" if self.split else ""
+        calibrator = f"@{self.calibrator}" if self.calibrator != RAW else ""
+        paper = f"={self.paper}" if self.paper else ""
+        return f"{self.metric}{n_bins}{score}{split}{calibrator}{paper}"
+
+    def after(self, calibrator: str) -> Column:
+        """The same column after another calibrator."""
+        return self._replace(calibrator=calibrator)
+
+    def holds(self, key: Key) -> bool:
+        """Whether the number with this key belongs into this column."""
+        return (
+            key.metric == self.metric
+            and self.calibrator in (ANY, key.calibrator)
+            and self.split in (None, key.split, *(GROUPS if key.score else ()))
+            and (self.score == key.label if key.label else self.score in (None, key.score))
+            and self.n_bins in (None, key.n_bins)
+        )
+
+    @property
+    def info(self) -> Title:
+        """How the metric is printed; one that this package does not know is printed as it is."""
+        return metric_info(self.metric)
+
+    @property
+    def title(self) -> str:
+        """Title with number of bins, score, split, calibrator and unit: `ECE(20) % +TS`."""
+        parts = [
+            f"{self.info.title}({self.n_bins})" if self.n_bins else self.info.title,
+            "%" if self.info.percent else "",
+            self.score or "",
+            self.split or "",
+        ]
+        calibrator = f"+{initials(self.calibrator)}" if self.calibrator != RAW else ""
+        return " ".join(part for part in (*parts, calibrator, self.paper or "") if part)
+
+
+def check_columns(columns: Iterable[Column], keys: Set[Key]) -> None:
+    """Raise a UsageError for a column that none of the numbers of some runs belongs into, by their keys."""
+    for column in columns:
+        if not keys or any(column.holds(key) for key in keys):
+            continue
+        of_it = [key for key in keys if key.metric == column.metric]
+        if not of_it and column.metric not in COSTS:
+            known = () if column.metric in METRICS else [*METRICS, *{key.metric for key in keys}]
+            near = near_matches(column.metric, known)
+            raise UsageError(
+                f"no run has the metric `{column.metric}`{near or ' (see `calibench list metrics`)'}"
+            )
+        places = {part or "" for k in of_it for part in (k.split, k.calibrator, k.score, k.label)}
+        there = ", ".join(sorted(places - {""}))
+        raise UsageError(
+            f"no run has the column {column} (sets, calibrators, scores and labels: {there})."
+        )

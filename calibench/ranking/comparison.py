@@ -1,0 +1,242 @@
+"""Comparison of losses over several tables: by mean ranks (Friedman, Nemenyi, Wilcoxon), and against a baseline.
+
+Against a baseline data sets are the sample: what a reader may expect on the next data set.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+import numpy as np
+
+from calibench.messages.errors import near_matches
+from calibench.ranking.columns import Column
+from calibench.ranking.table import Row, Table
+from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
+from calibench.statistics.data_sets import (
+    RankComparison,
+    SetComparison,
+    cliques,
+    compare_ranks,
+    compared_over_sets,
+    power,
+)
+from calibench.statistics.pairs import Beats, Runs, beats
+from calibench.tables.grid import Grid, PrintedNumber, TableEntry, headings
+
+EFFECTS = (0.02, 0.05, 0.10)  # whose power is printed
+NO_PRIMARY = (
+    "no comparison was fixed in advance (`primary` of a suite): all of these are exploratory"
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The mean ranks of losses over several tables, best first, and which of them differ significantly.
+
+    Attributes:
+        beaten: How likely a run of the first beats one of each of the others.
+        p_values: Of "each of the others is worse than the first": signed-rank test over the tables, Holm.
+    """
+
+    column: Column
+    tables: list[str]
+    methods: list[str]
+    ranks: RankComparison
+    beaten: list[Beats]
+    p_values: list[float]
+    left_out: list[str]
+
+    def lines(self) -> list[str]:
+        """The comparison as text."""
+        width = max(map(len, self.methods))
+        heads = f"{'loss':<{width}}  mean rank  95 % t, tables  P(first is better), 95 %  p (signed-rank, Holm)"
+        ranked = zip(self.methods, self.ranks.mean_ranks, self.ranks.intervals, strict=True)
+        shares = (f"{of.probability:.2f}, {of.low:.2f} to {of.high:.2f}" for of in self.beaten)
+        rest = zip(shares, self.p_values, strict=True)
+        against = ["", *(f"  {share:>24}  {p:21.2g}" for share, p in rest)]
+        body = []
+        for (method, rank, (low, high)), worse in zip(ranked, against, strict=True):
+            interval = "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
+            body.append(f"{method:<{width}}  {rank:9.2f}  {interval:>14}{worse}")
+        difference = self.ranks.critical_difference
+        groups = cliques(self.ranks.mean_ranks, difference)
+        named = ["{" + ", ".join(self.methods[i] for i in group) + "}" for group in groups]
+        return [
+            f"{self.column.title} over {len(self.tables)} tables: {', '.join(self.tables)}",
+            heads,
+            *body,
+            self.alike,
+            f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
+            f"no significant difference: {', '.join(named) or 'none'}",
+            "P and its interval are of runs on these tables, not of the next data set",
+            *self.left_out,
+        ]
+
+    @property
+    def alike(self) -> str:
+        """The result of Friedman's test of all losses at once, in words."""
+        p = self.ranks.friedman_p
+        return f"all alike (Friedman): {'not tested' if math.isnan(p) else f'p = {p:.2g}'}"
+
+
+def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = False) -> Comparison:
+    """Compare the losses that tables have in common.
+
+    With `allow_missing` also where runs are missing: means are over the seeds that finished, a table without some loss
+    is left out, and the result names both. Raises a ValueError if runs are missing and this is not allowed, or fewer
+    than two tables remain.
+    """
+    methods = list(dict.fromkeys(row.label for table in tables for row in table.rows))
+    rows = {t.title: {row.label: row for row in t.rows} for t in tables}
+    holes = [hole for table in tables for hole in _holes(table, rows[table.title], methods, column)]
+    if holes and not allow_missing:
+        raise ValueError(
+            f"a comparison needs every run; missing: {'; '.join(holes)} "
+            "(`--allow-missing` compares what there is)."
+        )
+    dense = [
+        title
+        for title, of in rows.items()
+        if all(label in of and not math.isnan(of[label].values[column].mean) for label in methods)
+    ]
+    if len(dense) < 2 or len(methods) < 2:
+        found = f"{len(dense)} tables and {len(methods)} losses"
+        raise ValueError(f"a comparison needs two tables with the same losses, got {found}.")
+    sign = -column.info.direction or 1
+    means = [[sign * rows[title][m].values[column].mean for m in methods] for title in dense]
+    ranks = compare_ranks(means)
+    order = sorted(range(len(methods)), key=ranks.mean_ranks.__getitem__)
+    seeds = [[rows[title][methods[i]].values[column].seeds for title in dense] for i in order]
+    runs = [[Runs(sign * np.array([*of.values()])) for of in of_method] for of_method in seeds]
+    worse = [[rankable(of[other] - of[order[0]]) for of in means] for other in order[1:]]
+    return Comparison(
+        column,
+        dense,
+        [methods[i] for i in order],
+        replace(
+            ranks,
+            mean_ranks=[ranks.mean_ranks[i] for i in order],
+            intervals=[ranks.intervals[i] for i in order],
+        ),
+        [beats(runs[0], theirs) for theirs in runs[1:]],
+        holm(list(map(wilcoxon_signed_rank, worse))),
+        [f"missing: {hole}" for hole in holes],
+    )
+
+
+def _holes(table: Table, rows: dict[str, Row], methods: Sequence[str], column: Column) -> list[str]:
+    absent = [f"{label} (no run)" for label in methods if label not in rows]
+    lacking = [
+        f"{row.label}, seed {seed}"
+        for row in table.rows
+        for seed in sorted({*row.missing, *row.records} - row.values[column].seeds.keys())
+    ]
+    return [f"{table.title}: {hole}" for hole in [*absent, *lacking]]
+
+
+@dataclass(frozen=True)
+class Primary:
+    """The comparison that a suite fixes before its runs are there: `primary` of its file.
+
+    Attributes:
+        losses: The losses that are tested alone; all other comparisons are exploratory.
+        benchmarks: The benchmarks that count; all if empty.
+    """
+
+    metric: str
+    baseline: str
+    losses: Sequence[str]
+    benchmarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class OverSets:
+    """Losses against a baseline, over the data sets that each shares with it: fixed in advance or not, lowest first."""
+
+    column: Column
+    baseline: str
+    primary: Mapping[str, SetComparison] = field(default_factory=dict)
+    exploratory: Mapping[str, SetComparison] = field(default_factory=dict)
+
+    def grid(self) -> Grid:
+        """The comparisons as a table."""
+        kinds = {"primary": self.primary, "exploratory": self.exploratory}
+        rows = [_row(loss, kind, of) for kind, found in kinds.items() for loss, of in found.items()]
+        titles = ("comparison", "data sets", "lower on", "difference %", "95 % t interval", "p")
+        title = f"{self.column.title} against {self.baseline}, data sets as the sample"
+        return Grid(title, headings("loss", *titles, "verdict"), rows, list(self._lines()))
+
+    def _lines(self) -> Iterator[str]:
+        yield "difference: of the metric's means over seeds, relative, geometric mean over data sets; each counts once"
+        families = [found for found in (self.primary, self.exploratory) if found]
+        needed = max(of.needed for found in families for of in found.values())
+        yield (
+            "p: exact sign-flip test over data sets, Holm over the comparisons of a kind; "
+            f"{needed} data sets are needed for one below 5 %"
+        )
+        yield "no difference beyond 5 %: two one-sided t-tests, Holm; else it cannot be told"
+        yield from () if self.primary else (NO_PRIMARY,)
+        first = next(iter(families[0].values()))
+        if not math.isnan(first.deviation):
+            yield _power(first.effect.sets, first.deviation)
+
+
+def _row(loss: str, kind: str, of: SetComparison) -> list[TableEntry]:
+    value, low, high = (100 * end for end in (of.effect.value, of.effect.low, of.effect.high))
+    ends = "" if math.isnan(low) else f"{low:.1f} to {high:.1f}"
+    cells = (f"{of.effect.sets}", f"{of.lower}", f"{value:.1f}", ends, f"{of.p:.2g}")
+    return [loss, kind, *map(PrintedNumber, cells), of.verdict]
+
+
+def _power(sets: int, deviation: float) -> str:
+    found = [power(sets, deviation, -effect) for effect in EFFECTS]
+    effects, shares = (", ".join(f"{100 * one:.0f}" for one in of) for of in (EFFECTS, found))
+    return (
+        f"with {sets} data sets and a deviation of {deviation:.2g} over them, one comparison fixed in advance finds a "
+        f"difference of {effects} % in {shares} % of the cases"
+    )
+
+
+def compare_over_sets(
+    tables: Sequence[Table], column: Column, *, baseline: str, primary: Sequence[str] = ()
+) -> OverSets:
+    """Compare every loss with a baseline, with data sets as the sample.
+
+    A data set's tables (networks) are averaged, so that each data set counts once. Raises a ValueError if more of the
+    metric is better, or the baseline or a primary loss shares no data set with others.
+    """
+    if column.info.direction >= 0:
+        raise ValueError(
+            f"a relative difference needs a metric of which less is better, got {column}."
+        )
+    logs: dict[str, dict[str, list[float]]] = {}
+    for table in tables:
+        means = {row.label: row.values[column].mean for row in table.rows if column in row.values}
+        base = means.pop(baseline, math.nan)
+        for label, mean in means.items():
+            if not (math.isnan(mean) or math.isnan(base)):
+                logs.setdefault(label, {}).setdefault(table.data, []).append(_log_ratio(mean, base))
+    for name in (baseline, *primary) if not logs else primary:
+        if name not in logs:
+            known = dict.fromkeys(row.label for table in tables for row in table.rows)
+            raise ValueError(
+                f"no data set has {column} of {name} and of another loss{near_matches(name, known)}."
+            )
+    of_sets = {label: [fmean(of) for of in sets.values()] for label, sets in logs.items()}
+    ranked = {label: (sum(of) / len(of), label) for label, of in of_sets.items()}
+    others = sorted(of_sets.keys() - set(primary), key=ranked.__getitem__)
+    first, rest = (
+        dict(zip(names, compared_over_sets([of_sets[name] for name in names]), strict=True))
+        for names in (primary, others)
+    )
+    return OverSets(column, baseline, first, rest)
+
+
+def _log_ratio(ours: float, theirs: float) -> float:
+    """Of two scores; 0 of equal ones, also of two zeros or two infinite ones."""
+    if ours == theirs:
+        return 0.0
+    finite = ours > 0 < theirs and math.isfinite(theirs)
+    return math.log(ours / theirs) if finite else math.copysign(math.inf, ours - theirs)

@@ -1,0 +1,195 @@
+"""The leaderboard in a terminal, as Markdown, LaTeX, CSV and JSON, and all its numbers as tidy rows."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TextIO
+
+from calibench.ranking.columns import Column
+from calibench.ranking.records import Record
+from calibench.ranking.table import Row, Table, Value
+from calibench.runs import json_bytes
+from calibench.runs.files import Json
+from calibench.statistics import Verdict
+from calibench.statistics.number import CROSS_FITTED
+from calibench.tables.grid import HOLE, MISSING, Grid, Heading, PrintedNumber, TableEntry
+from calibench.tables.text import csv_text, latex, markdown
+
+LinesBelow = Sequence[Sequence[str]]
+"""The lines under each of several tables."""
+
+_LABELS = (
+    Heading("#", label=True, latex=""),
+    Heading("loss", label=True, left=True, latex="Loss"),
+    Heading("seeds", label=True, narrow="n", latex="Seeds"),
+)
+
+
+def grid(table: Table, lines: Sequence[str]) -> Grid:
+    """The grid that every format prints: a table, and the lines under it."""
+    headings = [*_LABELS, *(Heading(column.title) for column in table.columns)]
+    rows: list[list[TableEntry]] = [
+        [
+            str(row.rank or HOLE),
+            row.label,
+            PrintedNumber(row.count, lacking=True) if row.missing else row.count,
+            *(_number(column, row.values[column]) for column in table.columns),
+        ]
+        for row in table.rows
+    ]
+    return Grid(table.title, headings, rows, lines, lead=str(table.answer or ""))
+
+
+def _number(column: Column, value: Value) -> PrintedNumber:
+    if math.isnan(value.mean):
+        return MISSING
+    show = column.info.show
+    std = "" if math.isnan(value.std) else show(value.std)
+    return PrintedNumber(show(value.mean), std, best=value.tied, mark=value.mark)
+
+
+_CSV_COLUMNS = (
+    "benchmark", "variant", "backbone", "rank", "loss", "key", "label", "seeds", "missing_seeds", "tied",
+)  # fmt: skip
+
+
+def tables_csv(tables: Sequence[Table]) -> str:
+    """One line per row of every table; numbers are fractions, a missing one is an empty field.
+
+    A column `ece` is followed by `ece_std`, and by `ece_floor` and `ece_p` if some value of it has a verdict; `tied`
+    names the columns that a table would print bold.
+    """
+    columns = list(dict.fromkeys(column for table in tables for column in table.columns))
+    values = [of for table in tables for row in table.rows for of in row.values.items()]
+    judged = {column for column, value in values if value.verdict}
+    names = []
+    for column in columns:
+        ends = ("std", *Verdict._fields) if column in judged else ("std",)
+        names += [str(column), *(f"{column}_{end}" for end in ends)]
+    named = {str(column): column for column in columns}
+    rows = [{**_place(table), **_numbers(row, named)} for table in tables for row in table.rows]
+    return csv_text([*_CSV_COLUMNS, *names], rows)
+
+
+def _place(table: Table) -> Json:
+    names = ("benchmark", "variant", "backbone")
+    return {name: getattr(table, name) for name in names}
+
+
+def _facts(row: Row) -> Json:
+    return {name: getattr(row, name) for name in ("rank", "loss", "key", "label")}
+
+
+def _numbers(row: Row, named: Mapping[str, Column]) -> Json:
+    values = {name: row.values[column] for name, column in named.items() if column in row.values}
+    return {
+        **_facts(row),
+        "seeds": " ".join(map(str, row.records)),
+        "missing_seeds": " ".join(map(str, row.missing)),
+        "tied": " ".join(name for name, value in values.items() if value.tied),
+        **{name: value.mean for name, value in values.items() if not math.isnan(value.mean)},
+        **{f"{name}_std": value.std for name, value in values.items() if not math.isnan(value.std)},
+        **{
+            f"{name}_{end}": number
+            for name, value in values.items()
+            for end, number in (value.verdict.floor_and_p() if value.verdict else {}).items()
+        },
+    }
+
+
+def tables_json(tables: Sequence[Table], lines: LinesBelow) -> str:
+    """All tables with the value of every seed; NaN is null, infinity the string "inf"."""
+    return json_bytes([_content(t, notes) for t, notes in zip(tables, lines, strict=True)]).decode()
+
+
+def _content(table: Table, notes: Sequence[str]) -> Json:
+    rows = [
+        {
+            **_facts(row),
+            "seeds": list(row.records),
+            "missing": {str(seed): reason for seed, reason in row.missing.items()},
+            "cells": {str(column): _seeds(row.values[column]) for column in table.columns},
+        }
+        for row in table.rows
+    ]
+    detectable = {str(column): value for column, value in table.detectable.items()}
+    ranked = {**_place(table), "sort": str(table.sort), "detectable": detectable}
+    answer = table.answer.to_dict() if table.answer else None
+    return {**ranked, "answer": answer, "rows": rows, "notes": list(notes)}
+
+
+def _seeds(value: Value) -> Json:
+    verdict = value.verdict.floor_and_p() if value.verdict else {}
+    marks = {name: getattr(value, name) for name in ("tied", "noisy", "behind")}
+    seeds = {str(seed): of_seed for seed, of_seed in value.seeds.items()}
+    return {"mean": value.mean, "std": value.std, **verdict, **marks, "seeds": seeds}
+
+
+_TIDY_COLUMNS = (
+    "benchmark", "variant", "backbone", "loss", "label", "key", "seed", "split", "calibrator", "metric", "n_bins",
+    "score", "class", "value", "floor", "p",
+)  # fmt: skip
+TIDY = "tidy"  # the format of all numbers, whatever the columns
+
+
+def tables_tidy(tables: Sequence[Table]) -> str:
+    """CSV with one line for each number of each run: seed, metric, set and calibrator; fractions, eight digits."""
+    lines = (
+        {
+            **_place(table),
+            "loss": row.loss,
+            "label": row.label,
+            "key": row.key,
+            "seed": seed,
+            **number,
+        }
+        for table in tables
+        for row in table.rows
+        for seed, record in row.records.items()
+        for number in _tidy(record)
+    )
+    return csv_text(_TIDY_COLUMNS, lines)
+
+
+def _tidy(record: Record) -> Iterator[Json]:
+    for key, value in record.values.items():
+        if key.metric != CROSS_FITTED:
+            metric, split, calibrator, score, n_bins, label, _ = key
+            verdict = record.verdicts.get(key)
+            numbers = {"value": value, **(verdict.floor_and_p() if verdict else {})}
+            yield {
+                "split": split, "calibrator": calibrator, "metric": metric, "n_bins": n_bins, "score": score,
+                "class": label, **{name: f"{number:.8g}" for name, number in numbers.items()},
+            }  # fmt: skip
+
+
+_TEXTS: dict[str, Callable[[Sequence[Table], LinesBelow], str]] = {
+    "csv": lambda tables, lines: tables_csv(tables),
+    TIDY: lambda tables, lines: tables_tidy(tables),
+    "json": tables_json,
+}
+_RENDERED: dict[str, Callable[[Grid], str]] = {"markdown": markdown, "latex": latex}
+PROSE = "table"  # the format that a comparison in plain text can follow
+SHORT = (PROSE, "markdown")  # formats with few notes under a table, if all are not asked for
+GRIDS = (PROSE, *_RENDERED)  # formats of one table after the other
+FORMATS = (PROSE, "markdown", "csv", TIDY, "json", "latex")
+
+
+def write(tables: Sequence[Table], lines: LinesBelow, file: TextIO, format: str) -> None:
+    """Write tables, with the lines under each, in one of `FORMATS`."""
+    if format in _TEXTS:
+        file.write(_TEXTS[format](tables, lines))
+    else:
+        write_grids([grid(*one) for one in zip(tables, lines, strict=True)], file, format)
+
+
+def write_grids(grids: Sequence[Grid], file: TextIO, format: str) -> None:
+    """Write grids in one of `GRIDS`."""
+    if format in _RENDERED:
+        file.write("\n".join(map(_RENDERED[format], grids)))
+        return
+    from calibench.messages.terminal import Terminal  # rich, which a pipe of CSV does not need
+    from calibench.tables.terminal import PIPE_WIDTH, show
+
+    console = Terminal(file=file)
+    for one in grids:
+        show(one, console, pipe_width=PIPE_WIDTH)

@@ -1,0 +1,92 @@
+"""Notes under a table of the leaderboard: ranking, bins, sets, calibrators and missing runs."""
+
+from collections.abc import Iterator, Sequence
+
+from calibench.ranking.table import Table
+from calibench.statistics.number import RAW
+from calibench.tables.cells import note
+from calibench.tables.metric_titles import initials
+
+_PROPER = {
+    "nll": "a proper score: only the true probabilities minimise it",
+    "brier": "a proper score: only the true probabilities minimise it",
+    "ece": "not a proper score: a useless classifier can have 0",
+}
+_REFINEMENT = "NLL refinement: what a temperature leaves, cross-fitted on the set; a richer calibrator may leave less"
+
+
+READ = "https://calibench.github.io/calibench/howto/read-a-table.html"
+
+
+def short(table: Table, notes: Sequence[str]) -> list[str]:
+    """At most four of the notes under a table.
+
+    They are what its marks mean, what its seeds cannot show, the caveat that matters most, and where the rest is read.
+    """
+    circle = ["° cannot be told from perfect calibration"] if any(_marks(table)) else []
+    marks = "; ".join([*table.bold[:1], *circle])
+    unseen = table.bold[1:2] if table.detectable else []
+    shown = [*([marks] if marks else []), *unseen, *[*_holes(table), *table.notes][:1]]
+    return [*shown, f"{len(notes)} notes: --notes; how to read it: {READ}"]
+
+
+def footer(table: Table) -> list[str]:
+    """All notes under a table, then its missing runs, one line each."""
+    metric = table.sort.metric
+    why = f" ({_PROPER[metric]})" if metric in _PROPER else ""
+    refined = any(column.metric == "nll_refinement" for column in table.columns)
+    return [
+        f"ranked by {table.sort.title}{why}; mean ± standard deviation over seeds",
+        *([_REFINEMENT] if refined else []),
+        *_bins(table),
+        *_sets(table),
+        *_calibrators(table),
+        *_marks(table),
+        *table.bold,
+        *table.notes,
+        *_holes(table),
+    ]
+
+
+def _bins(table: Table) -> Iterator[str]:
+    """`15 bins: ECE, AdaECE`, for the columns that do not name their number of bins themselves."""
+    of: dict[int, dict[str, None]] = {}
+    for column in table.columns:
+        n_bins = table.n_bins(column)
+        if n_bins and not column.n_bins:
+            of.setdefault(n_bins, {})[column.info.title] = None
+    for n_bins, titles in of.items():
+        yield f"{n_bins} bins: {', '.join(titles)}"
+
+
+def _sets(table: Table) -> Iterator[str]:
+    scores: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
+    for column in table.columns:
+        of = table.implied.get(column.metric)
+        if of and of.score and (column.split is None or column.split in of.groups):
+            place = f"{column.info.title} {column.split or ''}".strip(), tuple(of.sets_of(column))
+            scores.setdefault(place, {})[column.score or of.score] = None
+    for (title, splits), named in scores.items():
+        yield f"{title}: mean over {', '.join(splits)} (score: {', '.join(named)})"
+
+
+def _calibrators(table: Table) -> Iterator[str]:
+    names = dict.fromkeys(column.calibrator for column in table.columns)
+    short = [f"{initials(name)} = {name}" for name in names if name not in (RAW, initials(name))]
+    if short:
+        yield f"after calibration on the validation split: {', '.join(short)}"
+
+
+def _marks(table: Table) -> Iterator[str]:
+    verdicts = [
+        (column, row.values[column].verdict) for column in table.columns for row in table.rows
+    ]
+    return note(
+        (column.title.replace(" %", ""), verdict.floor, column.info.percent)
+        for column, verdict in verdicts
+        if verdict and verdict.marked
+    )
+
+
+def _holes(table: Table) -> list[str]:
+    return [f"missing: {line}" for line in table.holes()]

@@ -1,0 +1,239 @@
+"""Pairs of methods in a leaderboard: how likely a run of one beats one of the other, and tests of one against each."""
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from calibench.messages.checks import non_negative
+from calibench.messages.errors import near_matches
+from calibench.ranking.columns import Column
+from calibench.ranking.example_comparison import TestExamples
+from calibench.ranking.table import Row, Table
+from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
+from calibench.statistics.number import Key
+from calibench.statistics.pairs import Beats, Runs, beats
+from calibench.tables.grid import MISSING, Grid, PrintedNumber, TableEntry, headings
+from calibench.tensors.arrays import Floats
+
+EQUIVALENT = {
+    "error": 0.002, "accuracy": 0.002, "nll": 0.005,
+    "ece": 0.003, "adaptive_ece": 0.003, "smooth_ece": 0.003,
+}  # fmt: skip
+"""The region of practical equivalence: differences that make no difference in use, by metric, in fractions."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two methods, how likely a run of the first beats one of the second, and over how many tables."""
+
+    first: str
+    second: str
+    beats: Beats
+    tables: int
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of methods that some table holds, better methods first.
+
+    Attributes:
+        margin: What makes no difference in practice; 0 if nothing is said of the metric.
+        over_examples: Whether the intervals are of test examples beside seeds.
+    """
+
+    column: Column
+    margin: float
+    tables: list[str]
+    over_examples: bool
+    pairs: list[Pair]
+
+    def grid(self) -> Grid:
+        """The pairs as a table."""
+        titles = ["P(A beats B)", "95 % interval"]
+        titles += [f"within {_shown(self.column, self.margin)}"] if self.margin else []
+        titles += ["tables"] if len(self.tables) > 1 else []
+        rows: list[list[TableEntry]] = [[pair.first, pair.second] for pair in self.pairs]
+        for row, pair in zip(rows, self.pairs, strict=True):
+            of = pair.beats
+            shown = [f"{of.probability:.2f}", f"{of.low:.2f} to {of.high:.2f}"]
+            row += map(PrintedNumber, [*shown, *([f"{of.equivalent:.2f}"] if self.margin else [])])
+            row += [str(pair.tables)] if len(self.tables) > 1 else []
+        columns = [*headings("A"), *headings("B", *titles)]
+        return Grid(f"{self.column.title}: pairs of methods", columns, rows, list(self._lines()))
+
+    def _lines(self) -> Iterator[str]:
+        of = "seeds and test examples" if self.over_examples else "seeds"
+        yield f"P: share of pairs of runs in which A is better, over {', '.join(self.tables)}"
+        yield f"interval: Newcombe's for a share of pairs, over {of} of these data sets; at 3 seeds 95 % may be 90 %"
+        if self.margin:
+            amount = _shown(self.column, self.margin)
+            yield f"within {amount}: share of pairs that differ by no more, so practically equal"
+
+
+def _shown(column: Column, value: float) -> str:
+    return f"{column.info.scale * value:g}{' %' * column.info.percent}"
+
+
+def margins(texts: Sequence[str]) -> dict[str, float]:
+    """The region of practical equivalence with what a command line says of it, `METRIC=VALUE` each."""
+    found = dict(EQUIVALENT)
+    for text in texts:
+        metric, _, value = text.partition("=")
+        try:
+            found[metric] = non_negative("--equivalent", float(value))
+        except ValueError as error:
+            form = "METRIC=VALUE with a fraction >= 0, as in error=0.002"
+            raise ValueError(f"`--equivalent` takes {form}; got `{text}`.") from error
+    return found
+
+
+def compare_pairs(
+    tables: Sequence[Table],
+    column: Column,
+    *,
+    examples: TestExamples | None = None,
+    equivalent: Mapping[str, float] = EQUIVALENT,
+) -> Pairs:
+    """Compare every two methods over the tables that hold both; a ValueError if none does, or by no quality.
+
+    With the runs' test examples the intervals are of these beside seeds.
+    """
+    if not column.info.direction:
+        raise ValueError(f"`--pairs` needs a metric that is a quality, got {column}.")
+    known = {table.title: _runs(table, column, examples) for table in tables}
+    margin = equivalent.get(column.metric, 0.0)
+    labels = dict.fromkeys(label for runs in known.values() for label in runs)
+    pairs = []
+    for first, second in combinations(labels, 2):
+        both = [runs for runs in known.values() if first in runs and second in runs]
+        if both:
+            sides = ([runs[label] for runs in both] for label in (first, second))
+            pairs.append(Pair(first, second, beats(*sides, margin=margin), len(both)))
+    if not pairs:
+        raise ValueError(f"`--pairs` needs two methods with {column} in one table.")
+    all_runs = (one for runs in known.values() for one in runs.values())
+    over_examples = all(one.replicates is not None for one in all_runs)
+    titles = [title for title, runs in known.items() if runs]
+    return Pairs(column, margin, titles, over_examples, pairs)
+
+
+def _runs(table: Table, column: Column, examples: TestExamples | None) -> dict[str, Runs]:
+    """The runs of each row of a table that has values, with replicates if every run has them."""
+    rows = [row for row in table.rows if column in row.values and row.values[column].seeds]
+    sign = -column.info.direction
+    drawn = _replicates(table, column, rows, examples) if examples else {}
+    found = {}
+    for row in rows:
+        values = sign * np.array(list(row.values[column].seeds.values()))
+        replicates = sign * np.stack(drawn[row.label]) if row.label in drawn else None
+        found[row.label] = Runs(values, replicates)
+    return found
+
+
+def _replicates(
+    table: Table, column: Column, rows: Sequence[Row], examples: TestExamples
+) -> dict[str, list[Floats]]:
+    """Replicates of each row's runs; tables of one benchmark share their test examples, others are independent."""
+    runs = [(row.label, row.records[seed]) for row in rows for seed in row.values[column].seeds]
+    key = Key(column.metric, n_bins=rows[0].values[column].n_bins if rows else None)
+    drawn = examples.replicates(column, key, [record for _, record in runs]) if runs else None
+    found: dict[str, list[Floats]] = {}
+    for (label, _), replicates in zip(runs, drawn or [], strict=bool(drawn)):
+        order = np.random.default_rng(zlib.crc32(table.data.encode())).permutation(len(replicates))
+        found.setdefault(label, []).append(replicates[order])
+    return found
+
+
+class PValues(NamedTuple):
+    """The tests of one loss by one column, and the fewest seeds that it shares with one of the baselines."""
+
+    p_values: dict[str, float]
+    seeds: int
+
+
+def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
+    """Test whether a loss is better than each other row of a table, over the seeds that both have.
+
+    The exact signed-rank test of GCE's appendix, whose alternative is that the loss is better; Holm (1979) corrects for
+    the baselines of the cell, not for the columns.
+
+    Returns:
+        The p-values by the label of the baseline; None if the row has no value or shares a seed with no other one.
+    """
+    own = row_of(table, loss)
+    ours = own.values[column].seeds
+    differences = {}
+    for row in table.rows:
+        theirs = row.values[column].seeds
+        shared = sorted(ours.keys() & theirs.keys())
+        if shared and row is not own:
+            sign = column.info.direction or -1
+            differences[row.label] = [rankable(sign * (ours[s] - theirs[s])) for s in shared]
+    if not differences:
+        return None
+    p_values = holm([wilcoxon_signed_rank(of) for of in differences.values()])
+    fewest = min(len(of) for of in differences.values())
+    return PValues(dict(zip(differences, p_values, strict=True)), fewest)
+
+
+def row_of(table: Table, loss: str) -> Row:
+    """The row of a loss; raises a ValueError if the table has none, or several."""
+    of_loss = [row for row in table.rows if loss == row.loss]
+    found = [row for row in table.rows if loss == row.label] or of_loss
+    labels = [row.label for row in table.rows]
+    if not found:
+        raise ValueError(f"{table.title} has no loss `{loss}`{near_matches(loss, labels)}.")
+    if len(found) > 1:
+        named = ", ".join(row.label for row in found)
+        raise ValueError(f"`--pvalues {loss}` may be {named} in {table.title}: name one of these.")
+    return found[0]
+
+
+def p_value_grids(tables: Sequence[Table], loss: str) -> Iterator[Grid]:
+    """A table of p-values for each table that has the loss: baselines down, its columns of a quality across."""
+    held = [t for t in tables if any(loss in (row.loss, row.label) for row in t.rows)]
+    if not held:
+        labels = dict.fromkeys(row.label for table in tables for row in table.rows)
+        raise ValueError(f"`--pvalues {loss}`: there is no such loss{near_matches(loss, labels)}.")
+    for table in held:
+        yield _p_value_grid(table, loss)
+
+
+def _p_value_grid(table: Table, loss: str) -> Grid:
+    own = row_of(table, loss)
+    qualities = [column for column in table.columns if column.info.direction and not column.paper]
+    found = {column: p_values_of(table, loss, column) for column in qualities}
+    known = {column: of for column, of in found.items() if of is not None}
+    columns = headings("against", *(column.title for column in known))
+    rows: list[list[TableEntry]] = [
+        [row.label, *(_printed(of.p_values.get(row.label)) for of in known.values())]
+        for row in table.rows
+        if row is not own
+    ]
+    title = f"{table.title}: p-values of {own.label} is better"
+    return Grid(title, columns, rows, list(_p_value_lines(list(known.values()))))
+
+
+def _printed(p: float | None) -> PrintedNumber:
+    return MISSING if p is None else PrintedNumber(f"{p:.2g}", best=p <= LEVEL)
+
+
+def _p_value_lines(found: Sequence[PValues]) -> Iterator[str]:
+    yield "one-sided exact Wilcoxon signed-rank tests over shared seeds, Holm over the baselines of a column"
+    yield f"bold (*): at most {LEVEL:g}"
+    for one in found:
+        baselines = len(one.p_values)
+        smallest = min(1.0, baselines * 0.5**one.seeds)  # that so many seeds allow
+        if smallest > LEVEL:
+            needed = max(1, math.ceil(math.log2(baselines / LEVEL)))
+            word = f"{one.seeds} shared seed{'s' if one.seeds > 1 else ''}"
+            yield (
+                f"with {word} and {baselines} baselines no p-value can be below {smallest:.2g}: "
+                f"{needed} seeds are needed"
+            )
+            return

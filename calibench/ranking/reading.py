@@ -1,0 +1,282 @@
+"""Reading of run folders for a leaderboard: from their JSON files alone, many of them in several processes."""
+
+import hashlib
+import json
+import math
+import os
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from calibench.messages.printable_text import without_folders
+from calibench.messages.progress import with_progress
+from calibench.parallel.processes import spread
+from calibench.ranking.column_store import EVERYTHING, Layout, Numbers, Verdicts, Wanted
+from calibench.ranking.columns import COSTS
+from calibench.ranking.index import read_index, stamp, write_index
+from calibench.ranking.records import (
+    Problem,
+    Record,
+    Results,
+    Settings,
+    Versions,
+    package_versions,
+)
+from calibench.runs import (
+    Cell,
+    CorruptRun,
+    check_format,
+    read_json,
+    run_folders,
+    with_present_calibrators,
+    with_present_names,
+)
+from calibench.runs.folder import holds_run
+from calibench.statistics import Verdict
+from calibench.statistics.number import RAW, Key
+from calibench.store import results_folder
+from calibench.tables.metric_titles import add_described
+
+RUNS_A_PROCESS = 1000  # with fewer, starting another process takes longer than it saves
+RUNS_A_PART = 250  # that a process reads in one go
+INDEXED = 500  # runs from which on there is an index: fewer are read in as little time
+NEW = 0.02  # share of runs from which on it is written again: fewer are read in as little time
+
+TRIAL = "trial runs (fast_dev_run, or no training step)"
+IMPORTED = "imported predictions, which come without numbers (see `calibench evaluate`)"
+CLAIMED = "claimed, as its logits are not in the store: {}"
+
+
+def read_results(
+    results: Path | str, *, wanted: Wanted = EVERYTHING, processes: int = 1
+) -> Results:
+    """Read every run folder below `results`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no run.
+    """
+    root = results_folder(results).resolve()
+    folders = list(run_folders(root))
+    if len(folders) < INDEXED:
+        read = _read_folders(folders, wanted, processes)
+    else:
+        read = _read_indexed(root, folders, wanted, processes)
+    read.folder = root
+    if not read.records and not read.problems:
+        raise ValueError(f"{results} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
+    for record in read.records:
+        if record.described:
+            add_described(record.described)
+    return without_other_data(read)
+
+
+def _read_folders(folders: Sequence[str], wanted: Wanted, processes: int) -> Results:
+    parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
+    processes = min(processes, len(folders) // RUNS_A_PROCESS)
+    done = spread(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
+    read = Results()
+    for part in with_progress(done, len(parts), "reading runs"):
+        read.records += part.records
+        read.problems += part.problems
+        read.warnings += part.warnings
+    return read
+
+
+def _read_indexed(root: Path, folders: Sequence[str], wanted: Wanted, processes: int) -> Results:
+    """Read runs from their index where they have not changed; it is written again where that saves time."""
+    stamps = {folder: stamp(folder) for folder in folders}
+    records = read_index(root, stamps, wanted)
+    read = _read_folders([f for f in folders if f not in records], EVERYTHING, processes)
+    new = {record.folder: record for record in read.records}
+    if len(new) > len(folders) * NEW and os.access(root, os.W_OK):
+        whole = {
+            folder: record  # of one that comes with a warning, this is given each time
+            for folder, record in (read_index(root, stamps) | new).items()
+            if not any(warning.startswith(f"{folder}: ") for warning in read.warnings)
+        }
+        write_index(root, stamps, list(whole.values()))
+    records |= {folder: record.narrowed(wanted) for folder, record in new.items()}
+    read.records = [records[folder] for folder in folders if folder in records]
+    return read
+
+
+def _read(folders: Sequence[str], wanted: Wanted) -> Results:
+    reader = _RunReader(wanted)
+    for folder in folders:
+        reader.read(folder)
+    return reader.results
+
+
+class _RunReader:
+    """Reads runs one after the other; equal keys, settings and versions become one object."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.results = Results()
+        self._wanted = wanted
+        # by what a row of metrics.json says of it; None where the number is not wanted
+        self._keys: dict[tuple[Any, ...], Key | None] = {}
+        self._settings: dict[str, Settings] = {}
+        self._versions: dict[Versions, Versions] = {}
+        self._layouts: dict[tuple[Key, ...], Layout] = {}
+
+    def read(self, folder: str) -> None:
+        """Add the run of one folder."""
+        try:
+            cell = Cell.at(folder)
+        except ValueError:
+            return  # its path is not that of a run folder
+        try:
+            found = self._read(cell, folder)
+        except CorruptRun as why:
+            found = Problem(cell, folder, str(why))
+        if isinstance(found, Record):
+            self.results.records.append(found)
+        elif found is not None:
+            self.results.problems.append(found)
+
+    def _read(self, cell: Cell, folder: str) -> Record | Problem | None:
+        try:
+            status = _read_file(folder, "status.json")
+        except CorruptRun:
+            if holds_run(folder):
+                raise
+            return None  # a process holds or held the folder, and has not begun to train
+        check_format(status, "status.json")
+        state, why = status.get("status"), status.get("reason")
+        if state == "trial" or status.get("imported"):
+            reason = TRIAL if state == "trial" else IMPORTED
+            return Problem(cell, folder, reason, warn=False, expected=False)
+        if state != "done":
+            reason = f"{state or 'unknown state'}: {why}" if why else str(state)
+            return Problem(cell, folder, reason, warn=state != "running")
+        content = _read_file(folder, "metrics.json")
+        if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
+            return Problem(cell, folder, TRIAL, warn=False, expected=False)
+        _check_cell(cell, content)
+        try:
+            present = with_present_calibrators(content)
+            return self._record(cell, folder, present, status.get("claimed") or ())
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
+            raise CorruptRun(text) from error
+
+    def _record(
+        self, cell: Cell, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
+    ) -> Record:
+        values, verdicts = self._values(content["rows"])
+        environment = self._environment(folder)
+        versions = package_versions(environment)
+        costs = {name: environment.get(name) for name in COSTS}
+        further = {RAW: costs | {"seconds": environment.get("wall_seconds")}}
+        for calibrator, parameters in (further | (content.get("calibrators") or {})).items():
+            for name, value in parameters.items():
+                key = Key(name, calibrator=calibrator)
+                if isinstance(value, int | float) and self._wanted(key):
+                    values[key] = float(value)
+        return Record(
+            cell,
+            folder,
+            self._shared_settings(cell, content),
+            str(content.get("fingerprint")),
+            Numbers(self._layout(values), array("d", values.values())),
+            Verdicts(
+                self._layout(verdicts),
+                array("d", [number for of in verdicts.values() for number in of[:2]]),
+            ),
+            content.get("sets") or {},
+            content.get("unavailable") or {},
+            (*map(without_folders, content.get("caveats") or ()), *map(CLAIMED.format, claimed)),
+            self._versions.setdefault(versions, versions),  # one object for all runs
+            content.get("metrics") or {},
+        )
+
+    def _layout(self, keys: Mapping[Key, object]) -> Layout:
+        """The layout of keys in their order, one object for all runs that have them."""
+        return self._layouts.setdefault(tuple(keys), Layout.of(keys))
+
+    def _environment(self, folder: str) -> Mapping[str, Any]:
+        """The content of environment.json: seconds, memory, versions; empty if it cannot be read."""
+        try:
+            return _read_file(folder, "environment.json")
+        except CorruptRun as why:
+            if os.path.exists(f"{folder}/environment.json"):
+                unknown = "its seconds, memory and versions are unknown"
+                self.results.warnings.append(f"{folder}: {why}; {unknown}")
+            return {}
+
+    def _values(
+        self, rows: Iterable[Mapping[str, Any]]
+    ) -> tuple[dict[Key, float], dict[Key, Verdict]]:
+        keys, values, verdicts = self._keys, {}, {}
+        for row in rows:
+            get = row.get
+            place = (
+                row["metric"], row["split"], row["calibrator"], get("score"), get("n_bins"), get("label")
+            )  # fmt: skip
+            if place not in keys:
+                key = Key.of(row)
+                keys[place] = key if self._wanted(key) else None
+            wanted = keys[place]
+            if wanted is not None:
+                value = row["value"]
+                values[wanted] = math.nan if value is None else float(value)
+                verdict = Verdict.of(row)
+                if verdict is not None:
+                    verdicts[wanted] = verdict
+        return values, verdicts
+
+    def _shared_settings(self, cell: Cell, content: Mapping[str, Any]) -> Settings:
+        """The settings, one object for all runs of a key; raises CorruptRun if they do not give that key."""
+        settings = dict(content["settings"])
+        present, shared = with_present_names(settings), self._settings.get(cell.key)
+        if shared == present:
+            return shared
+        text = json.dumps(settings, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[: len(cell.key)]
+        if digest != cell.key:
+            said = f"its configuration gives the key {digest}, its folder says {cell.key}"
+            raise CorruptRun(said)
+        return self._settings.setdefault(cell.key, present)
+
+
+def _read_file(folder: str, name: str) -> Mapping[str, Any]:
+    return read_json(f"{folder}/{name}", called=name)
+
+
+def _check_cell(cell: Cell, content: Mapping[str, Any]) -> None:
+    for name, expected in cell._asdict().items():
+        said = content.get(name)
+        if str(said).replace("/", "_") != str(expected):
+            raise CorruptRun(f"metrics.json is of {name} {said}, its folder says {expected}")
+
+
+def without_other_data(results: Results) -> Results:
+    """Turn runs on data that differ from those of comparable runs into problems.
+
+    Runs of one benchmark with the same `data.*` settings and the same seed have used the same
+    examples, so their fingerprints agree; the ones that differ from the most frequent are left out.
+    """
+    data: dict[int, str] = {}  # by the settings, of which runs of a key share one object
+    prints: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+    comparable = []
+    for record in results.records:
+        settings = record.settings
+        if id(settings) not in data:
+            chosen = {key: value for key, value in settings.items() if key.startswith("data.")}
+            data[id(settings)] = json.dumps(chosen, sort_keys=True)
+        comparable.append(prints[record.cell.benchmark, record.cell.seed, data[id(settings)]])
+        comparable[-1][record.fingerprint] += 1
+    kept, problems = [], list(results.problems)
+    for record, counts in zip(results.records, comparable, strict=True):
+        usual = max(counts, key=counts.__getitem__)
+        if record.fingerprint == usual:
+            kept.append(record)
+        else:
+            why = f"its data {record.fingerprint} are not those of comparable runs ({usual})"
+            problems.append(Problem(record.cell, record.folder, why))
+    return replace(results, records=kept, problems=problems)

@@ -1,0 +1,197 @@
+"""Records: what a leaderboard keeps of each run, and which versions of calibench, torch and the data made the runs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from calibench.ranking.column_store import Numbers, Verdicts, Wanted
+from calibench.ranking.columns import FAR, NEAR, SHIFT
+from calibench.runs import Cell
+from calibench.statistics.number import Key
+
+Settings = Mapping[str, Any]
+Versions = tuple[tuple[str, str], ...]
+"""Name and version of each part; the data's version is their fingerprint."""
+
+PACKAGES = ("calibench", "torch")
+ROWS = 3  # that a note names
+
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A finished run: its cell, configuration and numbers.
+
+    Attributes:
+        settings: What decides its numbers.
+        fingerprint: A hash of its data.
+        verdicts: Floor and p-value of those that are calibration errors; of a run of calibench 0.1 there are none.
+        sets: Kind of each set, as metrics.json has it: `near`, `far` or `shift`; see `kind_of`.
+        unavailable: Sets that could not be had, with the reason.
+        caveats: What a reader must know of its numbers, one line each.
+        versions: Name and version of the packages that made it; see `PACKAGES`.
+        described: Metrics of a user's own: title, percent, higher_is_better.
+    """
+
+    cell: Cell
+    folder: str
+    settings: Settings
+    fingerprint: str
+    values: Numbers
+    verdicts: Verdicts
+    sets: Mapping[str, str]
+    unavailable: Mapping[str, str]
+    caveats: tuple[str, ...]
+    versions: Versions
+    described: Mapping[str, Mapping[str, Any]]
+
+    def narrowed(self, wanted: Wanted) -> Record:
+        """The same without what is not wanted."""
+        return replace(
+            self, values=self.values.narrowed(wanted), verdicts=self.verdicts.narrowed(wanted)
+        )
+
+    def kind_of(self, split: str) -> str:
+        """Whether a set is `near` OOD, `far` OOD, or a `shift` of the test set, which has labels."""
+        kind = self.sets.get(split) or (SHIFT if Key("nll", split) in self.values else FAR)
+        return kind if kind in (NEAR, SHIFT) else FAR
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A run without usable numbers, and the reason.
+
+    Attributes:
+        warn: Whether something is wrong (with a run that is under way nothing is).
+        expected: Whether a table names it as missing; a trial (fast_dev_run, or no training step) is not.
+    """
+
+    cell: Cell
+    folder: str
+    reason: str
+    warn: bool = True
+    expected: bool = True
+
+
+@dataclass
+class Results:
+    """The runs below a folder: the finished ones in the order of their folders, the others, what else is wrong."""
+
+    records: list[Record] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    folder: Path = Path()
+
+    @property
+    def unfinished(self) -> dict[tuple[str, str], str]:
+        """One line for each benchmark and backbone without a finished run: how many runs there are, and why not."""
+        done = {record.cell[:2] for record in self.records}
+        reasons: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for problem in self.problems:
+            if problem.expected and problem.cell[:2] not in done:
+                reasons[problem.cell[:2]][problem.reason] += 1
+        return {
+            place: f"{' / '.join(place)} has no finished run "
+            f"({'; '.join(f'{count} {reason}' for reason, count in of.items())})"
+            for place, of in sorted(reasons.items())
+        }
+
+    @property
+    def keys(self) -> set[Key]:
+        """The keys of all numbers of the finished runs."""
+        return set().union(
+            *{record.values.layout: record.values for record in self.records}.values()
+        )
+
+
+def package_versions(environment: Mapping[str, Any]) -> Versions:
+    """The versions in a run's environment.json, without the build (`2.6.0+cu124` is 2.6.0)."""
+    versions = environment.get("versions")
+    known = versions if isinstance(versions, Mapping) else {}
+    return tuple((name, str(known.get(name, _UNKNOWN)).partition("+")[0]) for name in PACKAGES)
+
+
+def unlike(records: Sequence[Record]) -> tuple[dict[int, Versions], Versions]:
+    """The runs that were made by other versions than most runs; of versions with equally many runs the newest count.
+
+    Returns:
+        The versions in which each such run differs, by `id` of its record, and the versions that made most runs.
+    """
+    made_by = list(_made_by(records))
+    counts = Counter(made_by)
+    if len(counts) < 2:
+        return {}, ()
+    usual = max(counts, key=lambda versions: (counts[versions], _age(versions)))
+    others = {
+        id(record): tuple(version for version in versions if version not in usual)
+        for record, versions in zip(records, made_by, strict=True)
+        if versions != usual
+    }
+    return others, usual
+
+
+def without_other_versions(runs: Sequence[Record | Problem]) -> list[Record | Problem]:
+    """The runs of a table, in which those made by other versions than most have become problems."""
+    others, _ = unlike([run for run in runs if isinstance(run, Record)])
+    return [
+        Problem(run.cell, run.folder, f"made with {_text(others[id(run)])}", warn=False)
+        if isinstance(run, Record) and id(run) in others
+        else run
+        for run in runs
+    ]
+
+
+def version_notes(rows: Mapping[str, Mapping[int, Record]]) -> Iterator[str]:
+    """One line for each combination of versions that made some runs of a table, but not most."""
+    others, usual = unlike([record for seeds in rows.values() for record in seeds.values()])
+    for versions in sorted(set(others.values()), key=_text):
+        found = {
+            label: [seed for seed, run in seeds.items() if others.get(id(run)) == versions]
+            for label, seeds in rows.items()
+        }
+        runs = {label: seeds for label, seeds in found.items() if seeds}
+        named = [
+            f"{label} seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+            for label, seeds in list(runs.items())[:ROWS]
+        ]
+        more = [f"{len(runs) - ROWS} more rows"] if len(runs) > ROWS else []
+        most = _text(version for version in usual if version[0] in dict(versions))
+        yield (
+            f"environment differs: {_text(versions)} in {'; '.join([*named, *more])} (most runs: {most}); "
+            "`leaderboard --same-version` leaves them out"
+        )
+
+
+def counted(environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """One line that counts the versions in the environments of several runs, if they differ."""
+    counts = Counter(map(package_versions, environments))
+    if len(counts) > 1:
+        parts = (f"{_text(versions)} in {count} runs" for versions, count in counts.most_common())
+        yield f"environment differs: {'; '.join(parts)}"
+
+
+def _text(versions: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions)
+
+
+def _made_by(records: Iterable[Record]) -> Iterator[Versions]:
+    """The versions of each run, with its data's unless they follow the seed and so differ anyway."""
+    follows: dict[int, bool] = {}  # by the settings, of which runs of a key share one object
+    for record in records:
+        settings = record.settings
+        if id(settings) not in follows:
+            data = (value for key, value in settings.items() if key.startswith("data."))
+            follows[id(settings)] = "run" in data
+        fixed = "" if follows[id(settings)] else record.fingerprint
+        yield (*record.versions, ("data", fixed))
+
+
+def _age(versions: Versions) -> list[list[int]]:
+    """A sort key by which newer versions are greater."""
+    return [[int(n) for n in re.findall(r"\d+", v)] for name, v in versions if name != "data"]

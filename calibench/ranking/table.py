@@ -1,0 +1,365 @@
+"""Ranked tables: runs are grouped into rows, and the numbers of their seeds into values."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from calibench.messages.printable_text import without_folders
+from calibench.ranking.column_store import Layout, StackedNumbers
+from calibench.ranking.columns import ANY, FAR, GROUPS, NEAR, SHIFT, Column
+from calibench.ranking.records import (
+    Problem,
+    Record,
+    Results,
+    Settings,
+    version_notes,
+    without_other_versions,
+)
+from calibench.ranking.row_labels import row_labels, row_variants
+from calibench.statistics import Verdict, mean_std, verdict_over_seeds
+from calibench.statistics.number import RAW, TEST, Key
+from calibench.tables.cells import MARK
+from calibench.tables.grid import SCATTER
+
+if TYPE_CHECKING:
+    from calibench.ranking.best_pair import Answer
+
+
+class Implied(NamedTuple):
+    """The number of bins, the uncertainty score and the splits that a column implies which names none.
+
+    `groups` are the sets of each of `columns.GROUPS`; `splits` those of near and far.
+    """
+
+    n_bins: int | None = None
+    score: str | None = None
+    splits: Sequence[str] = (TEST,)
+    groups: Mapping[str, Sequence[str]] = {}
+
+    def sets_of(self, column: Column) -> Sequence[str]:
+        """The splits or sets over which a column is the mean."""
+        if column.split is None:
+            return self.splits
+        return self.groups.get(column.split) or [column.split]
+
+
+OF_THE_TEST_SPLIT = Implied()
+
+
+@dataclass
+class Value:
+    """A value of a table: mean and standard deviation over seeds of one metric of one row.
+
+    Attributes:
+        seeds: The value of each seed that has one.
+        tied: Whether it may be the best of its column; such values are bold.
+        given: Mean and standard deviation of a published number, which comes without seeds.
+        n_bins: Number of bins of a binned metric.
+        behind: How much worse it is than the best of the others, over the seeds that all share; None if it was not
+            compared.
+        verdict: Floor and p-value of a calibration error, over all its seeds; None if some seed has none.
+        noisy: Whether it is bold for its own scatter alone (see `BestComparison`).
+    """
+
+    seeds: Mapping[int, float]
+    tied: bool = False
+    given: tuple[float, float] | None = None
+    n_bins: int | None = None
+    behind: float | None = None
+    verdict: Verdict | None = None
+    noisy: bool = False
+
+    @property
+    def marked(self) -> bool:
+        """Whether it is marked by a small circle: a calibration error not above its floor at 5 %."""
+        return self.verdict is not None and self.verdict.marked
+
+    @property
+    def mark(self) -> str:
+        """What follows it in a table."""
+        return f"{MARK if self.marked else ''}{SCATTER if self.noisy else ''}"
+
+    @cached_property
+    def _mean_std(self) -> tuple[float, float]:
+        return self.given or mean_std(list(self.seeds.values()))
+
+    @property
+    def mean(self) -> float:
+        """Mean over seeds; NaN without any."""
+        return self._mean_std[0]
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation over seeds; NaN with fewer than two."""
+        return self._mean_std[1]
+
+
+@dataclass
+class Row:
+    """A row of a table: the runs of one loss with one configuration.
+
+    Attributes:
+        label: The loss, and the settings in which it differs from other rows.
+        settings: The configuration, None if no run of it could be read.
+        records: Its finished runs by seed.
+        missing: The seeds without a usable run, each with the reason.
+        values: The value of each column of the table.
+        rank: 1 for the best; equal values share it; None without a value.
+    """
+
+    label: str
+    loss: str
+    key: str
+    settings: Settings | None
+    records: Mapping[int, Record]
+    missing: Mapping[int, str]
+    values: dict[Column, Value] = field(default_factory=dict)
+    rank: int | None = None
+
+    @property
+    def count(self) -> str:
+        """How many seeds it has, `2/3` if there should be three."""
+        done, missing = len(self.records), len(self.missing)
+        return f"{done}/{done + missing}" if missing else str(done)
+
+
+@dataclass
+class Table:
+    """A table: the ranked rows of one benchmark and backbone.
+
+    Attributes:
+        columns: The columns that are shown.
+        rows: In the order of their ranks.
+        implied: For each metric what its columns imply: the number of bins that most runs have (the first of several),
+            and the sets that every run has, over which a mean over sets is taken.
+        bold: What its bold means, then what its seeds cannot show, one line each.
+        notes: What else a reader must know, the caveats of its runs first, one line each.
+        variant: How its examples differ from those of other tables of the benchmark; empty if there are none.
+        detectable: The difference from the best that the seeds show in 80 % of such tables, of each column compared.
+        answer: The best pair of loss and calibrator on validation; None where nobody asked.
+    """
+
+    benchmark: str
+    backbone: str
+    columns: Sequence[Column]
+    sort: Column
+    rows: list[Row]
+    implied: Mapping[str, Implied]
+    bold: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    variant: str = ""
+    detectable: dict[Column, float] = field(default_factory=dict)
+    answer: Answer | None = None
+
+    @property
+    def data(self) -> str:
+        """`benchmark`, or `benchmark variant`."""
+        return f"{self.benchmark} {self.variant}".rstrip()
+
+    @property
+    def title(self) -> str:
+        """`benchmark / backbone`, or `benchmark variant / backbone`."""
+        return f"{self.data} / {self.backbone}"
+
+    def n_bins(self, column: Column) -> int | None:
+        """The number of bins of a column's metric; None if it has none."""
+        return column.n_bins or self.implied.get(column.metric, OF_THE_TEST_SPLIT).n_bins
+
+    def drop_empty_columns(self) -> None:
+        """Leave out the columns without any number."""
+        self.columns = [c for c in self.columns if any(r.values[c].seeds for r in self.rows)]
+
+    def holes(self) -> list[str]:
+        """One line for each row and reason: which seeds are missing, and why."""
+        missing: dict[tuple[str, str], list[str]] = {}
+        for row in self.rows:
+            for seed, reason in row.missing.items():
+                missing.setdefault((row.label, reason), []).append(str(seed))
+        return [
+            f"{label}, {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(seeds)}: {reason}"
+            for (label, reason), seeds in missing.items()
+        ]
+
+
+def build_tables(
+    results: Results, columns: Sequence[Column], sort: Column, *, same_version: bool = False
+) -> list[Table]:
+    """One table for each benchmark, backbone and variant of the data with a finished run, in the order of their names.
+
+    With `same_version` each leaves out the runs that other versions of calibench, torch or the data made than most of
+    it; `sort` is the column that ranks the rows.
+    """
+    runs: dict[tuple[str, str], list[Record | Problem]] = defaultdict(list)
+    expected = [problem for problem in results.problems if problem.expected]
+    every: list[Record | Problem] = [*results.records, *expected]
+    for run in every:
+        runs[run.cell[:2]].append(run)
+    chosen = without_other_versions if same_version else list
+    tables = []
+    for place in sorted(runs):
+        variants = row_variants(runs[place])  # runs on different examples are not ranked together
+        for variant in dict.fromkeys(variants.values()):
+            own = [run for run in runs[place] if variants[run.cell.loss, run.cell.key] == variant]
+            if any(isinstance(run, Record) for run in own):
+                tables.append(build_table(place, chosen(own), columns, sort, variant=variant))
+    return tables
+
+
+def build_table(
+    place: tuple[str, str],
+    runs: Iterable[Record | Problem],
+    columns: Sequence[Column],
+    sort: Column,
+    *,
+    variant: str = "",
+) -> Table:
+    """Group runs into rows, compute their values, rank.
+
+    A column `metric@*` becomes one column per calibrator; several of them that follow each other stand side by
+    side after each. The seeds a row should have are all those that any row of the table has.
+    """
+    rows = _rows(list(runs))
+    records = [record for row in rows for record in row.records.values()]
+    implied = implied_by(records)
+    shown = list(dict.fromkeys(_expanded(columns, records)))
+    numbers = StackedNumbers([record.values for record in records])
+    for column in dict.fromkeys([*shown, sort]):
+        values = _values(rows, numbers, keys_of(column, implied))
+        for row, value in zip(rows, values, strict=True):
+            row.values[column] = value
+    _rank(rows, sort)
+    table = Table(*place, shown, sort, rows, implied, variant=variant)
+    table.notes += dict.fromkeys(caveat for record in records for caveat in record.caveats)
+    table.notes += [*_other_bins(records, table), *_left_out(records, implied)]
+    table.notes += version_notes({row.label: row.records for row in rows})
+    return table
+
+
+def _rows(runs: Sequence[Record | Problem]) -> list[Row]:
+    seeds = sorted({run.cell.seed for run in runs})
+    runs = sorted(runs, key=lambda run: run.cell)
+    grouped = [(k, list(g)) for k, g in groupby(runs, key=lambda r: (r.cell.loss, r.cell.key))]
+    parts = []
+    for (loss, key), members in grouped:
+        records = {r.cell.seed: r for r in members if isinstance(r, Record)}
+        problems = {r.cell.seed: r.reason for r in members if isinstance(r, Problem)}
+        missing = {seed: problems.get(seed, "no run") for seed in seeds if seed not in records}
+        settings = next(iter(records.values())).settings if records else None
+        parts.append((loss, key, settings, records, missing))
+    labels = row_labels([part[:3] for part in parts])
+    return [Row(label, *part) for label, part in zip(labels, parts, strict=True)]
+
+
+def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[Column]:
+    keys = (key for layout in _layouts(records) for key in layout.places)
+    fitted = dict.fromkeys(key.calibrator for key in keys if key.calibrator != RAW)
+    for each, group in groupby(columns, key=lambda column: column.calibrator == ANY):
+        some = list(group)
+        yield from (column.after(name) for name in fitted for column in some) if each else some
+
+
+def _layouts(records: Iterable[Record]) -> dict[Layout, list[Record]]:
+    alike: dict[Layout, list[Record]] = {}
+    for record in records:
+        alike.setdefault(record.values.layout, []).append(record)
+    return alike
+
+
+def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
+    """What a column implies, for each metric that has bins or that is measured on several sets."""
+    bins: dict[str, Counter[int]] = defaultdict(Counter)
+    sets: dict[str, Counter[str]] = defaultdict(Counter)
+    scores: dict[str, str] = {}
+    kinds: dict[str, str] = {}
+    for layout, runs in _layouts(records).items():
+        measured = [key for key in layout.places if key.n_bins or key.score]
+        for metric, n_bins in dict.fromkeys((k.metric, k.n_bins) for k in measured if k.n_bins):
+            bins[metric][int(n_bins or 0)] += len(runs)
+        for metric, split in dict.fromkeys(k[:2] for k in measured if k.score):
+            sets[metric][split] += len(runs)
+            kinds.setdefault(split, runs[0].kind_of(split))
+        for key in measured:
+            if key.score:
+                scores.setdefault(key.metric, key.score)
+    implied = {m: Implied(max(count, key=count.__getitem__)) for m, count in bins.items()}
+    for metric, of in sets.items():
+        shared = sorted(split for split, runs in of.items() if runs == max(of.values()))
+        groups = {kind: [split for split in shared if kinds[split] == kind] for kind in GROUPS}
+        ood = sorted([*groups[NEAR], *groups[FAR]])
+        implied[metric] = Implied(None, scores[metric], ood, groups)
+    return implied
+
+
+def _values(rows: Sequence[Row], numbers: StackedNumbers, keys: Sequence[Key]) -> Iterator[Value]:
+    """The mean of some numbers over the runs of each row, with a verdict if each run has one."""
+    means, n_bins, end = numbers.mean(keys), keys[0].n_bins if keys else None, 0
+    for row in rows:
+        start, end = end, end + len(row.records)
+        pairs = zip(row.records, means[start:end], strict=True)
+        known = {seed: mean for seed, mean in pairs if mean == mean}  # NaN is not
+        judged = [row.records[seed].verdicts for seed in known]
+        found = [of[key] for of in judged if of for key in keys if key in of]
+        whole = found and len(found) == len(known)
+        yield Value(known, n_bins=n_bins, verdict=verdict_over_seeds(found) if whole else None)
+
+
+def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
+    """The keys of the numbers of a run whose mean is a column's value: one, or one for each set."""
+    of = implied.get(column.metric, OF_THE_TEST_SPLIT)
+    # what a column has after its colon is a score where its metric has scores, and a label else
+    score, label = (column.score or of.score, None) if of.score else (None, column.score)
+    how = (column.calibrator, score, column.n_bins or of.n_bins, label)
+    return [Key(column.metric, split, *how) for split in of.sets_of(column)]
+
+
+def value_at(record: Record, keys: Sequence[Key]) -> float:
+    """Mean of the numbers of a run that have these keys; NaN if one is missing."""
+    return StackedNumbers([record.values]).mean(keys)[0]
+
+
+def _rank(rows: list[Row], sort: Column) -> None:
+    """Order the rows by a column; equal means share a rank, rows without a mean come last."""
+    ranked = [row for row in rows if not math.isnan(row.values[sort].mean)]
+    sign = -sort.info.direction or 1
+    # rounded, as means of equal values may differ in the last bit
+    badness = {id(row): float(f"{sign * row.values[sort].mean:.12g}") for row in ranked}
+    rows.sort(key=lambda row: (id(row) not in badness, badness.get(id(row), 0.0), row.label))
+    ordered = [badness[id(row)] for row in rows[: len(ranked)]]
+    for row, value in zip(rows, ordered, strict=False):
+        row.rank = 1 + ordered.index(value)
+
+
+def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
+    """Notes on metrics that some runs have with other numbers of bins only, so that the column lacks these runs."""
+    layouts = list(_layouts(records))
+    for metric in dict.fromkeys(column.metric for column in table.columns if not column.n_bins):
+        shown = table.implied.get(metric, OF_THE_TEST_SPLIT).n_bins
+        if shown is None:
+            continue
+        has = [{key.n_bins for key in of.places if key.metric == metric} for of in layouts]
+        others = sorted({n or 0 for of in has if of and shown not in of for n in of})
+        if others:
+            title = Column(metric).info.title
+            yield f"{title} has {shown} bins: runs with {' or '.join(map(str, others))} have none here"
+
+
+def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list[str]:
+    """Notes on sets that no mean contains because some run lacks them, with the reasons, and on shifted ones."""
+    groups = [of.groups for of in implied.values() if of.score]
+    used = {split for of in groups for splits in of.values() for split in splits}
+    shifted = sorted({split for of in groups for split in of[SHIFT]})
+    missing = (found for record in records for found in record.unavailable.items())
+    reasons = {name: reason for name, reason in missing if name not in used}
+    seen = {key.split for of in _layouts(records) for key in of.places if key.score} - used
+    lacking = [
+        f"{n} is in no mean over sets: {without_folders(reasons.get(n, 'some runs lack it'))}"
+        for n in sorted(seen | set(reasons))
+    ]
+    names = ", ".join(shifted)
+    return [*lacking, *([f"shifted test sets are no OOD sets: {names}"] if shifted else [])]

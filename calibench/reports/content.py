@@ -1,0 +1,245 @@
+"""Content of a report as plain data; the page is a function of this alone."""
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from calibench.messages.printable_text import without_machine
+from calibench.messages.progress import with_progress
+from calibench.messages.version import __version__
+from calibench.parallel.processes import Mapped, prepared, workers
+from calibench.plots.curves import training_curves
+from calibench.ranking.best_on_validation import answer_of
+from calibench.ranking.bold import mark_best
+from calibench.ranking.columns import ANY, COSTS, FAR, NEAR, Column
+from calibench.ranking.example_comparison import TestExamples, examples_of
+from calibench.ranking.notes import footer
+from calibench.ranking.pairs import compare_pairs
+from calibench.ranking.records import Record, Results
+from calibench.ranking.table import Row, Table, Value, build_tables
+from calibench.reports.page import embedded, short
+from calibench.runs import json_or_nothing
+from calibench.runs.files import Json
+from calibench.statistics.number import RAW, TEST, VAL
+from calibench.tables.metric_titles import METRICS
+
+Coordinates = list[Sequence[float | str | None]]
+
+EPOCHS = 80  # points of a training curve
+IMPORTS = (
+    "calibench.reports.pictures",
+    "calibench.plots.example_scores",
+    "calibench.evaluation.bootstrap",
+)
+RUNS_A_PROCESS = 40  # with logits: with fewer, starting a process takes longer than it saves
+
+
+def report_content(read: Results, *, title: str, n_bins: int = 15, processes: int = 1) -> Json:
+    """The content of the report of some runs; other arguments are those of `write_report`.
+
+    With more than one process this one imports no torch, whose memory is more than that of thousands of runs.
+    """
+    processes = min(processes, sum(map(_has_logits, read.records)) // RUNS_A_PROCESS)
+    if processes > 1:
+        prepared(IMPORTS)
+    tables = build_tables(read, _columns(read), Column("nll"))
+    numbered = [(table, row) for table in tables for row in table.rows]
+    with workers(processes, imports=IMPORTS, start=_use_one_core) as mapped:
+        examples = examples_of(read, mapped)
+        for table in tables:
+            table.drop_empty_columns()
+            mark_best(table, examples)
+            table.answer = answer_of(table)
+        rows = [list(row.records.values()) for _, row in numbered]
+        drawn, left_out = _drawn(rows, n_bins, mapped)
+        pairs = list(_pairs(tables, examples))
+    root = read.folder
+    settings: dict[str, int] = {}  # by their text: runs that differ in their seeds have the same
+    return {
+        "title": title,
+        "version": __version__,
+        "metrics": _metrics(tables),
+        "calibrators": list(dict.fromkeys(c.calibrator for t in tables for c in t.columns))
+        or [RAW],
+        "rows": [_row(table, row) for table, row in numbered],
+        "pictures": drawn,
+        "runs": [
+            _run(number, record, root, settings)
+            for number, (_, row) in enumerate(numbered)
+            for record in row.records.values()
+        ],
+        "settings": [json.loads(text) for text in settings],
+        "answers": {table.title: str(table.answer) for table in tables},
+        "notes": _notes({table.title: footer(table) for table in tables}),
+        "pairs": pairs,
+        "warnings": [
+            *(f"{_within(p.folder, root)}: {p.reason}" for p in read.problems if p.warn),
+            *(line.replace(f"{root}/", "") for line in [*read.warnings, *left_out]),
+        ],
+    }
+
+
+PAIRED = ("nll", "error", "ece")  # whose pairs of losses a page shows
+
+
+def _pairs(tables: Sequence[Table], examples: TestExamples | None) -> Iterator[Json]:
+    """Pairs of losses by each of a few metrics, as a page's tables."""
+    for name in PAIRED:
+        column = Column(name)
+        held = [table for table in tables if column in table.columns]
+        if not any(sum(bool(row.values[column].seeds) for row in t.rows) > 1 for t in held):
+            continue
+        grid = compare_pairs(held, column, examples=examples).grid()
+        head = [heading.title for heading in grid.columns]
+        rows = [[of if isinstance(of, str) else of.text for of in row] for row in grid.rows]
+        yield {"metric": name, "head": head, "rows": rows, "lines": list(grid.footer)}
+
+
+def _notes(of: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Notes by table; those that all tables share come first and once."""
+    shared = [n for n in next(iter(of.values()), []) if all(n in notes for notes in of.values())]
+    rest = {title: [n for n in notes if n not in shared] for title, notes in of.items()}
+    return {"all tables": shared, **{title: notes for title, notes in rest.items() if notes}}
+
+
+def _columns(read: Results) -> list[Column]:
+    seen = {key.metric for key in read.keys}
+    scored = {key.metric for key in read.keys if key.score}
+    shown = [name for name in METRICS if name in seen and name not in COSTS]
+    columns = [
+        Column(metric, group, calibrator)
+        for metric in shown
+        for group in ((NEAR, FAR) if metric in scored else (None,))
+        for calibrator in (RAW, ANY)
+    ]
+    return columns + [Column(name) for name in COSTS if name in seen]
+
+
+def _metrics(tables: Sequence[Table]) -> list[Json]:
+    columns = dict.fromkeys(column.after(RAW) for table in tables for column in table.columns)
+    return [
+        {
+            "key": str(column),
+            "title": f"{column.info.title} {column.split or ''}".strip(),
+            "percent": column.info.percent,
+            "decimals": column.info.decimals,
+            "direction": column.info.direction,
+            "cost": column.metric in COSTS,
+        }
+        for column in columns
+    ]
+
+
+def _drawn(
+    rows: Sequence[Sequence[Record]], n_bins: int, mapped: Mapped
+) -> tuple[list[str], list[str]]:
+    """The pictures of each row's runs, as JSON for a page, and what files are left out, and why."""
+    # Curves need no torch, so they are read while the other processes import it.
+    lines = list(with_progress(map(_curves, rows), len(rows), "reading training curves"))
+    of_row = partial(_pictures, n_bins=n_bins)
+    shown = with_progress(mapped(of_row, rows), len(rows), "reading logits")
+    texts, left_out = [], dict[str, None]()
+    for (curve, problems), (part, more) in zip(lines, shown, strict=True):
+        texts.append(f'{{"curves":{curve},"of_logits":{part}}}')
+        left_out |= dict.fromkeys([*problems, *more])
+    return texts, list(left_out)
+
+
+def _curves(records: Sequence[Record]) -> tuple[str, list[str]]:
+    """Training curves of each logged number, one a seed, as [epochs, values]; what files are left out, and why."""
+    found: dict[str, list[Coordinates]] = {}
+    problems: list[str] = []
+    for record in records:
+        try:
+            run = training_curves(Path(record.folder), points=EPOCHS)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            problems.append(str(error))
+            continue
+        for name, points in run.items():
+            epochs, values = [int(x) for x, _ in points], [short(y) for _, y in points]
+            found.setdefault(name, []).append([epochs, values])
+    return embedded(found), problems
+
+
+def _pictures(records: Sequence[Record], n_bins: int) -> tuple[str, list[str]]:
+    if not records or not all(map(_has_logits, records)):
+        return "{}", []
+    from calibench.reports.pictures import pictures
+
+    problems: list[str] = []
+    return embedded(pictures(records, n_bins, problems)), problems
+
+
+def _has_logits(record: Record) -> bool:
+    return os.path.exists(f"{record.folder}/predictions/{TEST}.npz")
+
+
+def _use_one_core() -> None:
+    """Use one core, as the other processes use the others."""
+    from calibench.parallel.threads import use_threads
+
+    use_threads(1)
+
+
+def _row(table: Table, row: Row) -> Json:
+    cells = {f"{c.after(RAW)}|{c.calibrator}": _numbers(row.values[c]) for c in table.columns}
+    return {
+        "benchmark": table.data,
+        "backbone": table.backbone,
+        "label": row.label,
+        "loss": row.loss,
+        "rank": row.rank,
+        "seeds": row.count,
+        "cells": {name: cell for name, cell in cells.items() if cell},
+        "shift": _shift(table, row),
+    }
+
+
+def _numbers(value: Value) -> list[Any] | None:
+    if math.isnan(value.mean):
+        return None
+    known = [short(value.mean), short(value.std), int(value.tied), len(value.seeds)]
+    verdict = [short(value.verdict.floor), short(value.verdict.p)] if value.verdict else None
+    return [*known, verdict, value.mark] if verdict or value.mark else known
+
+
+def _shift(table: Table, row: Row) -> Json:
+    """Mean over seeds of each metric of a labelled set other than val: the test split first."""
+    sums: dict[str, dict[str, list[float]]] = {}
+    for record in row.records.values():
+        for key, value in record.values.items():
+            own = key.n_bins in (None, table.n_bins(Column(key.metric)))
+            if own and key.calibrator == RAW and key.score is None and key.split != VAL:
+                sums.setdefault(key.metric, {}).setdefault(key.split, []).append(value)
+    return {
+        metric: {
+            split: short(math.fsum(splits[split]) / len(splits[split]))
+            for split in sorted(splits, key=lambda split: split != TEST)
+        }
+        for metric, splits in sums.items()
+        if len(splits) > 1 and metric in METRICS
+    }
+
+
+def _run(row: int, record: Record, root: Path, settings: dict[str, int]) -> Json:
+    text = json.dumps(without_machine(record.settings))
+    return {
+        "row": row,
+        "seed": record.cell.seed,
+        "folder": _within(record.folder, root),
+        "settings": settings.setdefault(text, len(settings)),
+        "environment": without_machine(json_or_nothing(f"{record.folder}/environment.json")),
+        "fingerprint": record.fingerprint,
+    }
+
+
+def _within(folder: str, root: Path) -> str:
+    """A run's folder relative to the folder of results, so that no path of this machine is shown."""
+    path = Path(folder)
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name

@@ -1,0 +1,295 @@
+"""Our numbers for the settings of a paper's table: the same bins, metric variant and post-hoc method."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from calibench.configuration.merging import available, short_name
+from calibench.ranking.columns import COSTS
+from calibench.ranking.records import counted
+from calibench.runs import (
+    Run,
+    evaluated_calibrators,
+    former_defaults,
+    read_json,
+    with_present_calibrators,
+)
+from calibench.statistics import mean_std
+from calibench.statistics.number import Key, Number
+from calibench.store import results_folder
+from calibench.sweeps.plan import runs_of
+from calibench.sweeps.suites import Setting, Suite, load_suite
+from calibench.tables.metric_titles import METRICS, Title, metric_info
+from calibench.tables.published import PAPERS, STAGES, Published, load, model_names
+
+SCORE = "entropy"  # of the out-of-distribution tables
+_AGAIN = "sweep the suite again, nothing is trained anew"
+Contents = Sequence[Mapping[str, Any]]
+"""What metrics.json says of runs, each with its costs."""
+_BY_STAGE = {stage: calibrator for calibrator, stage in STAGES.items()}
+
+
+@dataclass
+class Ours:
+    """Our runs for a published number.
+
+    Attributes:
+        planned: Seeds that the suite names.
+        values: The metric of each finished seed.
+        temperatures: The fitted temperature of each, where the calibrator has one.
+        differs: How the suite's protocol differs from the paper's here, and what the runs say of their data.
+        machines: The machines that the runs were made on.
+        missing: Why there is no value, empty if there is one.
+    """
+
+    planned: int = 0
+    values: list[float] = field(default_factory=list)
+    temperatures: list[float] = field(default_factory=list)
+    differs: list[str] = field(default_factory=list)
+    machines: list[str] = field(default_factory=list)
+    missing: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % confidence interval of the mean over seeds (Student's t); None with fewer than two."""
+        n = len(self.values)
+        if n < 2:
+            return None
+        from scipy.special import stdtrit
+
+        mean, std = mean_std(self.values)
+        half = float(stdtrit(n - 1, 0.975)) * std / math.sqrt(n)
+        return mean - half, mean + half
+
+
+@dataclass(frozen=True)
+class Line:
+    """One published number and ours."""
+
+    number: Published
+    ours: Ours
+    reading: str = ""  # what the metric is taken for, where the paper does not say what it means
+
+    @property
+    def info(self) -> Title:
+        """How the metric is printed."""
+        return metric_info(self.reading or self.number.measure)
+
+    @property
+    def difference(self) -> float:
+        """Ours minus the paper's; NaN without ours."""
+        return mean_std(self.ours.values)[0] - self.number.value
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the paper's value lies in our interval; None without one, or if theirs may be of something else."""
+        if self.ours.interval is None or self.reading:
+            return None
+        low, high = self.ours.interval
+        return low <= self.number.value <= high
+
+
+def machine(environment: Mapping[str, Any]) -> str:
+    """The machine in a run's environment.json: `NVIDIA A100`, `2 x NVIDIA A100`, `AMD EPYC 7R13, 4 threads`."""
+    device, processes = environment.get("device") or "unknown machine", environment.get("processes")
+    if device == "cpu":
+        name = environment.get("processor") or f"cpu of {environment.get('platform', 'unknown')}"
+        device = f"{name}, threads: {environment.get('threads', 'unknown')}"
+    several = isinstance(processes, int) and processes > 1
+    return f"{processes} x {device}" if several else str(device)
+
+
+def timed_on(environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """One line that names the machines of our runs; several make their seconds incomparable."""
+    counts = Counter(map(machine, environments))
+    if counts:
+        named = "; ".join(f"{name} ({count} runs)" for name, count in counts.most_common())
+        several = " - seconds of several machines do not compare" if len(counts) > 1 else ""
+        yield f"ours timed on: {named}{several}"
+
+
+def in_multiples(lines: Sequence[Line]) -> Iterator[str]:
+    """One line for each network: the seconds of each loss over those of cross-entropy, the paper's and ours."""
+    for model in dict.fromkeys(line.number.model for line in lines):
+        own = {line.number.loss: line for line in lines if line.number.model == model}
+        if base := own.pop("cross_entropy", None):
+            parts = [f"{loss} {_multiples(line, base)}" for loss, line in own.items()]
+            yield f"{model}, multiples of cross-entropy's seconds (paper, ours): {'; '.join(parts)}"
+
+
+def _multiples(line: Line, base: Line) -> str:
+    ours = mean_std(line.ours.values)[0] / mean_std(base.ours.values)[0]
+    text = "-" if math.isnan(ours) else f"{ours:.2f}"
+    return f"{line.number.value / base.number.value:.2f}, {text}"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A paper's table, every number in its order with ours, and the name of its suite, if there is one.
+
+    The remarks are what the suite says of itself, and several versions that made our runs.
+    """
+
+    paper: str
+    table: str
+    suite: str | None
+    lines: Sequence[Line]
+    remarks: Sequence[str] = ()
+
+
+def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
+    """Every number of a table with ours, from the runs of its suite below `results`, or in a store.
+
+    Without such a folder there are the paper's numbers alone.
+
+    Raises:
+        ValueError: If there is no such paper or table.
+    """
+    folder = folder_of(results)
+    numbers = load(paper, table=table)
+    table = numbers[0].table
+    name = suite_of(paper, table)
+    suite = load_suite(name) if name else Suite([])
+    settings = suite.settings()
+    # Results of the settings of which the table has numbers, and why another run does not count.
+    found: dict[int, tuple[Contents, str]] = {}
+
+    def ours(number: Published, metric: str) -> Ours:
+        dataset, _, outside = number.dataset.partition("->")
+        for place, setting in enumerate(settings):
+            models = (setting.model, *model_names(setting.backbone))
+            same = (setting.dataset, setting.loss) == (dataset, number.loss)
+            if same and number.model in models:
+                if place not in found:
+                    found[place] = _usable(setting, folder)
+                contents, why_none = found[place]
+                split = setting.sets.get(outside, outside) or "test"
+                measured = _measured(number, metric, setting, contents, split)
+                differs = suite.differences(dataset, outside, setting.model, setting.loss)
+                measured.differs = list(dict.fromkeys([*differs, *measured.differs]))
+                if not contents:
+                    measured.missing = suite.absent(dataset) or why_none
+                return measured
+        return Ours(missing=suite.absent(number.loss) or suite.absent(dataset) or "in no suite")
+
+    lines = [
+        Line(n, ours(n, metric), metric if len(n.readings) > 1 else "")
+        for n in numbers
+        for metric in n.readings
+    ]
+    environments = [one["environment"] for contents, _ in found.values() for one in contents]
+    remarks = [*filter(None, [suite.note]), *counted(environments)]
+    if any(number.measure in COSTS for number in numbers):
+        remarks += [*timed_on(environments), *in_multiples(lines)]
+    return Reproduction(paper, table, name, lines, remarks)
+
+
+def folder_of(results: Path | str) -> Path:
+    """The folder of results, which need not be there."""
+    try:
+        return results_folder(results)
+    except FileNotFoundError:
+        return Path(results)
+
+
+def suite_of(paper: str, table: str) -> str | None:
+    """The suite of a table, if there is one: `suites/gce_table3`, `suites/fcl_ood`."""
+    table = PAPERS[paper].table(table)
+    names = (f"suites/{paper}_table{table}", f"suites/{paper}_{table}")
+    return next((name for name in names if name in available()), None)
+
+
+def _usable(setting: Setting, results: Path) -> tuple[Contents, str]:
+    """The results of a setting's finished runs, and why another run does not count."""
+    jobs = [setting.job(seed) for seed in setting.seeds]
+    found = [_finished(run) for run in runs_of(jobs, results).values()]
+    reasons = [_why_unusable(content, setting) for content in found]
+    usable = [content for content, why in zip(found, reasons, strict=True) if not why]
+    return usable, next(filter(None, reasons), "no run")
+
+
+def _finished(run: Run) -> Mapping[str, Any]:
+    """The metrics of a finished run, with its costs under `environment`; empty for an unfinished one."""
+    if not run.done:
+        return {}
+    content = with_present_calibrators(read_json(run.folder / "metrics.json"))
+    costs = run.folder / "environment.json"
+    return {**content, "environment": read_json(costs) if costs.is_file() else {}}
+
+
+def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
+    if not content:
+        return "no run"
+    if content.get("fast_dev_run"):
+        return "a trial (fast_dev_run)"
+    evaluated = evaluated_calibrators(content).values()
+    for block in setting.calibrators:
+        if not any(_same_calibrator(block, done) for done in evaluated):
+            return f"evaluated with other calibrators: {_AGAIN}"
+    return ""
+
+
+def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
+    """Whether a resolved block is the one a suite asks for; what it leaves open is today's default."""
+    same_class = short_name(block["class_path"]) == short_name(done["class_path"])
+    of_today = former_defaults(done).items() <= former_defaults(block).items()
+    arguments, asked = (one.get("init_args") or {} for one in (done, block))
+    return same_class and of_today and all(arguments.get(key) == asked[key] for key in asked)
+
+
+def _measured(number: Published, of: str, setting: Setting, contents: Contents, split: str) -> Ours:
+    ours, metric = Ours(len(setting.seeds)), as_coded(of)
+    for content in contents:
+        calibrator = _calibrator(number, setting, content)
+        value = _value(number, content, metric, split, calibrator)
+        if value is not None:
+            ours.values.append(value)
+            ours.machines.append(machine(content["environment"]))
+        temperature = content["calibrators"].get(calibrator, {}).get("temperature")
+        ours.temperatures += [temperature] if isinstance(temperature, int | float) else []
+        ours.differs += content.get("caveats") or ()
+    ours.machines = list(dict.fromkeys(ours.machines))
+    if not ours.values:
+        variant = f" as the papers' code computes it: {_AGAIN}" if metric != of else ""
+        ours.missing = f"no {of} of {split}{variant}"
+    return ours
+
+
+def as_coded(metric: str) -> str:
+    """Our name of a metric as the papers' code computes it, which all three have from Mukhoti et al. (2020)."""
+    return f"{metric}_reference" if f"{metric}_reference" in METRICS else metric
+
+
+def _calibrator(number: Published, setting: Setting, content: Mapping[str, Any]) -> str:
+    """Name in a run of the paper's post-hoc method; of several of a class, the one that the suite asks for."""
+    name = _BY_STAGE.get(number.stage, "")
+    blocks = [block for block in setting.calibrators if short_name(block["class_path"]) == name]
+    if number.calibrator_bins:
+        others = blocks[0].get("init_args") or {} if blocks else {}
+        arguments = {**others, "n_bins": number.calibrator_bins}
+        blocks = [{"class_path": name, "init_args": arguments}]
+    evaluated = evaluated_calibrators(content).items() if blocks else ()
+    return next((own for own, done in evaluated if _same_calibrator(blocks[0], done)), name)
+
+
+def _value(
+    number: Published, content: Mapping[str, Any], metric: str, split: str, calibrator: str
+) -> float | None:
+    if metric in COSTS:
+        cost = content["environment"].get(metric)
+        return cost if isinstance(cost, int | float) else None
+    measured, _, label = metric.partition(":")  # `auroc:Pleural Thickening`
+    if label == "Average":
+        measured, label = f"macro_{measured}", ""
+    asked = Key(measured, split, calibrator, label=label.replace(" ", "_") or None)
+    for one in map(Number.of, content["rows"]):
+        same = one.key._replace(n_bins=None, score=None) == asked
+        of_bins = one.key.n_bins in (None, number.bins) and one.key.score in (None, SCORE)
+        if same and of_bins:
+            return None if math.isnan(one.value) else one.value
+    return None

@@ -1,0 +1,1 @@
+"""Configuration of a run: its keys, names and values checked; adapters for a user's own classes."""

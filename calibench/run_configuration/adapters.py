@@ -1,0 +1,104 @@
+"""Networks, losses and data that fulfil no contract of ours: named by import path, and put into a class that does."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from calibench.backbones import Backbone, ImportedBackbone
+from calibench.configuration.merging import Config, as_block
+from calibench.data import ClassificationDataModule, ImportedDataModule
+from calibench.losses import CalibrationLoss, ImportedLoss
+from calibench.messages.errors import UsageError
+from calibench.plugins.import_paths import imported, loaded_class, parameters_of
+from calibench.run_configuration.keys import spelled_out
+
+# What must stand at a key, and what stands there for anything else.
+_CONTRACTS: dict[str, tuple[type, type]] = {
+    "data": (ClassificationDataModule, ImportedDataModule),
+    "model.backbone": (Backbone, ImportedBackbone),
+    "model.loss": (CalibrationLoss, ImportedLoss),
+}
+STAND_INS = tuple(stand_in for _, stand_in in _CONTRACTS.values())
+
+
+def wrapped(config: Config) -> Config:
+    """A configuration in which a class or function of another kind stands as an argument of an `Imported...` class.
+
+    `{class_path: torchvision.models.resnet18, init_args: {weights: DEFAULT}}` is
+    `{class_path: ImportedBackbone, init_args: {name: torchvision.models.resnet18, arguments: {weights: DEFAULT}}}`.
+    So do the parts of a loss that is made of others, such as `WeightedSum`. What cannot be imported stays, for the
+    parser to refuse.
+    """
+    if "data" in config:
+        config = {**config, "data": _stood_in_for(config["data"], "data")}
+    if isinstance(model := config.get("model"), Mapping):
+        parts = [name for name in ("backbone", "loss") if name in model]
+        wrapped_parts = {name: _stood_in_for(model[name], f"model.{name}") for name in parts}
+        config = _with_the_networks_tokenizer({**config, "model": {**model, **wrapped_parts}})
+    return config
+
+
+def _with_the_networks_tokenizer(config: Config) -> Config:
+    """Texts are cut into the tokens of a pretrained network, unless the configuration says into which."""
+    data, network = as_block(config.get("data")), as_block(config["model"].get("backbone"))
+    blocks = (network, Backbone), (data, ClassificationDataModule)
+    if not all(isinstance(block, Mapping) and "class_path" in block for block, _ in blocks):
+        return config
+    backbone, texts = (loaded_class(base, block["class_path"]) for block, base in blocks)
+    init = dict(data.get("init_args") or {})
+    of_texts = any("tokenizer_file" in parameters_of(cls) for cls in getattr(texts, "__mro__", ()))
+    tokenizer_of = getattr(backbone, "tokenizer_of", None)
+    if tokenizer_of is None or not of_texts or init.keys() & {"tokenizer_file", "vectors"}:
+        return config
+    given = network.get("init_args") or {}
+    pretrained = str(given.get("pretrained", True)).lower() != "false"
+    file = tokenizer_of(str(given.get("name")), pretrained)
+    if file is None:
+        return config
+    return {**config, "data": {**data, "init_args": {**init, "tokenizer_file": file}}}
+
+
+def _stood_in_for(given: Any, key: str) -> Any:
+    given = spelled_out(key, given)
+    block = as_block(given)
+    path = block.get("class_path") if isinstance(block, Mapping) else None
+    if not isinstance(path, str):
+        return given
+    base, stand_in = _CONTRACTS[key]
+    if "." not in path:
+        return _with_parts(given, loaded_class(base, path), key)
+    try:
+        found = imported(path)
+    except ImportError:
+        return given
+    except UsageError as error:
+        raise UsageError(f"`{key}`: {error}") from error
+    arguments = dict(block.get("init_args") or {})
+    if isinstance(found, type) and issubclass(found, base):
+        if not issubclass(found, stand_in):
+            return _with_parts(given, found, key)
+    else:
+        arguments["name"] = path
+    own = inspect.signature(stand_in).parameters
+    of_it = {name: value for name, value in arguments.items() if name not in own}
+    init = {name: value for name, value in arguments.items() if name in own}
+    if of_it:
+        init["arguments"] = {**(init.get("arguments") or {}), **of_it}
+    return {"class_path": stand_in.__name__, "init_args": init}
+
+
+def _with_parts(given: Any, cls: type | None, key: str) -> Any:
+    """A block in which arguments that are of the contract, too, or lists of such, are stood in for."""
+    arguments = given.get("init_args") if isinstance(given, Mapping) else None
+    if cls is None or not isinstance(arguments, Mapping):
+        return given
+    asked, base = parameters_of(cls), _CONTRACTS[key][0].__name__
+
+    def part(name: str, value: Any) -> Any:
+        if name not in asked or base not in str(asked[name].annotation):
+            return value
+        if isinstance(value, list):
+            return [_stood_in_for(one, key) for one in value]
+        return _stood_in_for(value, key)
+
+    return {**given, "init_args": {name: part(name, value) for name, value in arguments.items()}}

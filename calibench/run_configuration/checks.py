@@ -1,0 +1,183 @@
+"""Mistakes in the names of a configuration, found before torch or Lightning is imported.
+
+Checked are the names of keys, classes and arguments, and that files are there. Values are for the classes that take
+them, which refuse them when they are built: before any training, in one line.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from zipfile import is_zipfile
+
+from calibench.configuration.merging import Config, as_block, short_name
+from calibench.messages.errors import UsageError, did_you_mean, near_matches
+from calibench.metrics import METRIC_CLASSES
+from calibench.run_configuration.keys import (
+    GROUPS,
+    KEYS,
+    LINKED,
+    SEED,
+    ClassPlace,
+    place_of,
+    spelled_out,
+)
+from calibench.run_configuration.signatures import Absent, Arguments, arguments
+
+_NULL = "null"  # YAML's nothing, as a command line gives it
+
+
+def unknown_option(name: str, options: Iterable[str], where: str = "") -> str:
+    """One line about an option, with or without dashes, that is not among others, or not in the group `where`."""
+    dashes = "--" if name.startswith("--") else ""
+    full = f"{where}.{name}" if where else name
+    known = [dashes + option.lstrip("-") for option in options]
+    last = name.rpartition(".")[2]
+    same = did_you_mean(option for option in known if option.rpartition(".")[2] == last)
+    return f"unknown option `{full}`{same or near_matches(full, known) or ' (see `calibench fit --help`)'}"
+
+
+def check(config: Config, others: Sequence[str] = ()) -> None:
+    """Check names of keys, classes and arguments, and what must be given; raises a UsageError for the first mistake.
+
+    Nothing is imported, and what the source does not tell is left to the parser of configurations. A wrong key may have
+    stood for one of the `others`, options of the verb beside the configuration.
+    """
+    for key in config:
+        if key not in (*KEYS, SEED, "data", *GROUPS):
+            raise UsageError(unknown_option(key, [*options(config), *others]))
+    if not str(seed := config.get(SEED, 0)).isdecimal():
+        raise UsageError(f"`{SEED}` must be an integer >= 0, by which a run is known, got {seed}.")
+    _check_blocks(config)
+    _check_required(config)
+    check_class("data", config["data"])
+    for group in [name for name in GROUPS if isinstance(config.get(name), Mapping)]:
+        known = _arguments_of(group)
+        for name, value in config[group].items():
+            if name in LINKED:
+                raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
+            if known and name.rstrip("+") not in known:
+                raise UsageError(unknown_option(name, options(config), group))
+            check_class(f"{group}.{name}", value)
+    evaluation = config.get("evaluation")
+    for metric in (isinstance(evaluation, Mapping) and evaluation.get("metrics")) or ():
+        METRIC_CLASSES.check(_class_path(metric) or ".")
+    checkpoint = config.get("ckpt_path")
+    if checkpoint not in (None, "last", _NULL):
+        _check_checkpoint(str(checkpoint))
+
+
+def check_name(key: str, name: str) -> None:
+    """Check the name of a class that may stand at a dotted key; raises a UsageError."""
+    place = place_of(key)
+    if place is None:
+        return
+    path = _class_path(spelled_out(key, name))
+    if path not in ("", name):
+        raise UsageError(f"`{name}` is short for a class: `--{key}.help {path}`.")
+    _arguments(key, name, place)
+
+
+def options(config: Config | None = None) -> list[str]:
+    """The dotted keys of every configuration, and those of the classes that this one names."""
+    grouped = [f"{group}.{name}" for group in GROUPS for name in _arguments_of(group)]
+    return [*KEYS, SEED, "data", *GROUPS, *grouped, *_options_of_classes(config or {})]
+
+
+def _options_of_classes(config: Config) -> Iterator[str]:
+    values = {"data": config.get("data")}
+    if isinstance(model := config.get("model"), Mapping):
+        values |= {f"model.{name}": value for name, value in model.items()}
+    for key, value in values.items():
+        place, path = place_of(key), _class_path(spelled_out(key, value))
+        if place is not None and path:
+            with suppress(Absent):
+                yield from (f"{key}.{name}" for name in place.arguments(path) or ())
+
+
+def _check_checkpoint(path: str) -> None:
+    if not Path(path).is_file():
+        raise UsageError(f"`--ckpt_path {path}`: no such file.")
+    if not is_zipfile(path):
+        raise UsageError(
+            f"`--ckpt_path {path}` is no checkpoint, or not a whole one: a run's are in its folder checkpoints/."
+        )
+
+
+def _arguments_of(group: str) -> Arguments:
+    known = arguments(GROUPS[group]) or {}
+    return {name: known[name] for name in known if name not in LINKED}
+
+
+def _check_blocks(config: Config) -> None:
+    """Each part that has keys is a block of them, or text: a class, or a file for the parser to read."""
+    for group in ("data", *GROUPS):
+        if not isinstance(block := config.get(group) or {}, str | Mapping):
+            raise UsageError(f"`{group}`: a block of keys is expected, got {block}.")
+
+
+def _check_required(config: Config) -> None:
+    if not config.get("data"):
+        raise UsageError(
+            "`data` is required: name a benchmark, as `--config digits_lt` (see `calibench list benchmarks`), "
+            "or data of your own, as `--data ImageFolderDataModule --data.folder DIR`."
+        )
+    model = config.get("model") or {}
+    for name in (name for name, required in _arguments_of("model").items() if required):
+        if isinstance(model, Mapping) and (not model.get(name) or model[name] == _NULL):
+            raise UsageError(
+                f"`model.{name}` is required: name a class with `--model.{name} CLASS`."
+            )
+
+
+def _class_path(value: Any) -> str:
+    """The class that a value of a configuration names, by itself or as a block; nothing if it names none."""
+    path = value.get("class_path") if isinstance(value, Mapping) else value
+    if not isinstance(path, str) or path == _NULL:
+        return ""
+    return path if path.replace(".", "").isidentifier() else ""
+
+
+def check_class(key: str, value: Any) -> None:
+    """Check the names of the classes at a key, and of their arguments."""
+    if isinstance(value, list):
+        for one in value:
+            check_class(key, one)
+        return
+    is_block = isinstance(value, Mapping) and "class_path" in value
+    place = place_of(key) if is_block else place_of(key.rpartition(".")[2])
+    if place is None:
+        return
+    block = as_block(spelled_out(key, value))
+    path = _class_path(block)
+    known = _arguments(key, path, place) if path else None
+    given = (block.get("init_args") or {}) if path else {}
+    if known is None or not isinstance(given, Mapping):
+        return
+    _check_arguments(key, short_name(path), given, known)
+    for name, argument in given.items():
+        check_class(f"{key}.{name}", argument)
+
+
+def _arguments(key: str, path: str, place: ClassPlace) -> Arguments | None:
+    try:
+        return place.arguments(path)
+    except Absent as absent:
+        raise UsageError(place.no_class(key, path, str(absent), absent.names)) from None
+
+
+def _check_arguments(
+    key: str, owner: str, given: Mapping[str, Any], known: Mapping[str, bool]
+) -> None:
+    for name in given:
+        if name in LINKED and name in known:
+            raise UsageError(f"`{key}.{name}` comes from the data: leave it out.")
+        if name not in known:
+            names = sorted(known.keys() - {*LINKED})
+            near = near_matches(name, names) or (f"; there are {', '.join(names)}" if names else "")
+            raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
+    for name, required in known.items():
+        if required and name not in given and name not in LINKED:
+            raise UsageError(
+                f"`{key}`: {owner} needs `{name}`: give it with `--{key}.{name} VALUE`."
+            )

@@ -1,0 +1,197 @@
+"""Keys of a configuration: calibench's own, and the families of the classes that stand at others."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, get_type_hints
+
+from calibench.backbones import BACKBONES
+from calibench.backbones.spellings import names_elsewhere, spelled_out_network
+from calibench.calibrators import CALIBRATORS
+from calibench.configuration.merging import short_name
+from calibench.data import DATA_MODULES
+from calibench.losses import LOSSES
+from calibench.messages.errors import UsageError, near_matches
+from calibench.metrics import METRIC_CLASSES
+from calibench.plugins.registries import Family, plugins
+from calibench.run_configuration.signatures import Absent, Arguments, arguments, exported
+
+
+@dataclass(frozen=True)
+class RunKeys:
+    """Keys that are in no group.
+
+    Attributes:
+        benchmark: Name of the benchmark in tables and folders (default: the file that names the data).
+        evaluated_checkpoint: Which checkpoint is evaluated: the last epoch's, or the one of the lowest validation
+            error, NLL or NLL after a temperature of its own (refinement early stopping).
+        checkpoint_every_n_steps: Also checkpoint within epochs (0: never).
+        threads: CPU threads of this run; more change the last bits.
+        overwrite: Start anew although the run is done, or was cut short.
+        logger: Where the curve, the settings, the reliability diagram and the table of the run are kept as well; needs
+            the extra of that name. Any other logger of Lightning's, with its arguments: `trainer.logger`.
+        ckpt_path: Checkpoint file to start from (default: the run folder's last one).
+    """
+
+    benchmark: str = "custom"
+    evaluated_checkpoint: Literal["last", "best_error", "best_nll", "best_refinement"] = "last"
+    checkpoint_every_n_steps: int = 0
+    threads: int = 1
+    overwrite: bool = False
+    logger: Literal["csv", "mlflow", "tensorboard", "wandb"] | None = None
+    ckpt_path: str | None = None
+
+
+KEYS = get_type_hints(RunKeys)
+SEED = "seed_everything"
+
+# The groups, by the class whose arguments they hold.
+GROUPS = {
+    "trainer": "lightning.pytorch.trainer.trainer.Trainer",
+    "model": "calibench.training.module.ClassificationModule",
+    "evaluation": "calibench.evaluation.evaluation.Evaluation",
+    "trace": "calibench.training.per_epoch_test.Trace",
+}
+# Arguments that the program fills in.
+LINKED = ("num_classes", "task")
+
+# What the help of `fit` and that of `sweep` say of keys.
+KEYS_HELP = """\
+    --model.backbone CLASS                              a network; any as mymodule.MyNet, timm:resnet18, hf:PATH
+    --data CLASS --data.ARGUMENT VALUE                  data; any LightningDataModule as mymodule.MyDataModule
+    --benchmark NAME                                    the name in titles and of the folder below results/ (default:
+                                                        that of the file that names the data; for other data given by
+                                                        --data, their folder's or file's)
+    --trainer.max_epochs 10
+    --trainer.default_root_dir DIR                      the folder of results
+    --logger tensorboard|mlflow|wandb|csv               keep the curve, the settings, the reliability diagram and the
+                                                        table there as well (each needs the extra of its name)
+    --trainer.logger CSVLogger --trainer.logger.save_dir DIR    any logger of Lightning's, with its arguments
+    --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
+    --evaluated_checkpoint last|best_error|best_nll|best_refinement    (best: on the validation set)
+    --trace.test_metrics true  --trace.checkpoints '[50, 150]'  for curves: test metrics of every epoch (nothing
+                                                        can select by them), checkpoints of these epochs
+"""
+
+
+FAMILIES = {
+    family.kind: family for family in (LOSSES, METRIC_CLASSES, CALIBRATORS, BACKBONES, DATA_MODULES)
+}
+
+# Base classes among what torch and Lightning export.
+_BASES = ("Optimizer", "LRScheduler", "Callback", "Checkpoint", "Logger", "Profiler", "ProgressBar")
+
+
+@dataclass(frozen=True)
+class ClassPlace:
+    """A place of a configuration at which classes of one family stand.
+
+    Attributes:
+        package: The package whose classes may be named by their short names.
+        family: Our own family, if the classes are of one.
+        stand_in: The class that stands for one that fulfils no contract of ours, and takes its arguments.
+        filled_in: How many arguments the program gives in front.
+        short: What makes of a short spelling the block that it stands for, and leaves all else as it is.
+        elsewhere: The short names of other libraries' classes.
+    """
+
+    package: str
+    family: Family | None = None
+    stand_in: str = ""
+    filled_in: int = 0
+    short: Callable[[Any], Any] = lambda given: given
+    elsewhere: Callable[[], Iterable[str]] = tuple
+
+    @property
+    def names(self) -> list[str]:
+        """The short names."""
+        if self.family is not None:
+            return list(self.family.entries())
+        return [name for name in exported(self.package) if name not in _BASES]
+
+    def arguments(self, path: str) -> Arguments | None:
+        """The arguments that a configuration may give to a class, by its name or import path; None if that is not seen.
+
+        Raises Absent if there is no such class for certain.
+        """
+        module, _, name = path.rpartition(".")
+        family = self.family
+        if family is not None and module in ("", self.package):
+            if name == self.stand_in:
+                return None
+            if name in family.lines:
+                return arguments(self._path(name))
+            if not module and plugins(family.kind):  # which may bring more than they name
+                return None
+            if not module or name[0].isupper():
+                raise Absent("")
+        elif not module:
+            if name not in self.names:
+                raise Absent("")
+            path = f"{self.package}.{name}"
+        own = arguments(path)
+        if own is None or not self.stand_in:
+            return own and dict(list(own.items())[self.filled_in :])
+        others = arguments(self._path(self.stand_in)) or {}
+        return dict.fromkeys(others, False) | own
+
+    def _path(self, name: str) -> str:
+        """The import path of a class of our own family."""
+        assert self.family is not None
+        return f"{self.family.modules.get(name, self.package)}.{name}"
+
+    def no_class(self, key: str, path: str, reason: str = "", names: Iterable[str] = ()) -> str:
+        """One line about a path that is no class, with Python's reason, and near names of its module or the place."""
+        public = [name for name in names if name[0].isupper() and name not in _BASES]
+        missing = reason.startswith("No module named") and not reason.count(".")
+        name = short_name(path)
+        others = [] if "." in path else get_close_matches(name, self.elsewhere(), 2, 0.8)
+        near = "" if missing else near_matches(name, public or [*self.names, *others])
+        why = f" ({reason})" if reason else ""
+        return f"`{key}`: no class `{path}`{near}{why}{'' if near else self._remedy(reason)}"
+
+    def _remedy(self, reason: str) -> str:
+        if reason.startswith("No module"):
+            return ": install it, or run where its file is"
+        if self.family is not None:
+            return f" (see `calibench list {self.family.kind}`)"
+        return f"; there are {', '.join(self.names)}"
+
+
+_LOSSES = ClassPlace(LOSSES.package, LOSSES, "ImportedLoss")
+_CALIBRATORS = ClassPlace(CALIBRATORS.package, CALIBRATORS)
+# By the last part of a key that says it.
+_PLACES = {
+    "loss": _LOSSES,
+    "losses": _LOSSES,
+    "backbone": ClassPlace(
+        BACKBONES.package,
+        BACKBONES,
+        "ImportedBackbone",
+        short=spelled_out_network,
+        elsewhere=names_elsewhere,
+    ),
+    "calibrator": _CALIBRATORS,
+    "calibrators": _CALIBRATORS,
+    "data": ClassPlace(DATA_MODULES.package, DATA_MODULES, "ImportedDataModule"),
+    "optimizer": ClassPlace("torch.optim", filled_in=1),
+    "lr_scheduler": ClassPlace("torch.optim.lr_scheduler", filled_in=1),
+    "step_scheduler": ClassPlace("torch.optim.lr_scheduler", filled_in=2),
+    "callbacks": ClassPlace("lightning.pytorch.callbacks"),
+    "logger": ClassPlace("lightning.pytorch.loggers"),
+}
+
+
+def place_of(key: str) -> ClassPlace | None:
+    """The family of the classes that stand at a dotted key, by the last part of the key that names one."""
+    parts = (part.partition("[")[0] for part in reversed(key.split(".")))
+    return next((_PLACES[part] for part in parts if part in _PLACES), None)
+
+
+def spelled_out(key: str, given: Any) -> Any:
+    """What a value at a dotted key names, in its full spelling; raises a UsageError for a mistaken one."""
+    place = place_of(key)
+    try:
+        return place.short(given) if place is not None else given
+    except UsageError as error:
+        raise UsageError(f"`{key}`: {error}") from None

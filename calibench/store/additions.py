@@ -1,0 +1,211 @@
+"""Adding to a store: runs, entries of other stores, and predictions of other programs."""
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from calibench.configuration.merging import read_yaml
+from calibench.files.atomic_files import content_of
+from calibench.messages.printable_text import without_machine
+from calibench.messages.progress import with_progress
+from calibench.runs import CorruptRun, Predictions, Run, run_folders, write_atomically
+from calibench.runs.files import FORMAT, corrupt_if_it_fails, described, json_bytes, read_json
+from calibench.runs.folder import SEED, holds_run
+from calibench.runs.predictions import Imported
+from calibench.runs.schemas import EntryStatus
+from calibench.store.entry import Entry, entry_digest
+from calibench.store.locations import Folder
+from calibench.store.packing import content_digest, rounded, save_packed
+from calibench.store.transfer import Added, changing, copied, finish, noted, staged
+
+# What may name folders of the machine and decides no number.
+_PATHS = (
+    "trainer.default_root_dir", "trainer.logger", "trainer.profiler", "data.init_args.root", "ckpt_path",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a run.
+
+    Attributes:
+        exact: Logits as float32 instead of float16.
+        sets: The OOD and shift sets whose logits are kept beside those of val and test, all if None; numbers of the
+            others are claimed.
+        wrong: Says which numbers of a run's metrics.json do not follow from given logits. Where some follow from the
+            run's and not from their rounding to float16, the run is kept exactly. None for no such check.
+    """
+
+    exact: bool = False
+    sets: Collection[str] | None = None
+    wrong: Callable[[Mapping[str, Any], Mapping[str, Predictions]], Sequence[object]] | None = None
+
+    def exactly(self, metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> bool:
+        """Whether the logits of a run must be kept as float32."""
+        if self.exact or self.wrong is None:
+            return self.exact
+        halves = {name: Predictions.of(rounded(part)) for name, part in sets.items()}
+        return bool(self.wrong(metrics, halves)) and not self.wrong(metrics, sets)
+
+
+def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
+    """Add every finished run below a folder, or every entry of another store, to a store.
+
+    Args:
+        store: Folder of the store; made if it is not there.
+        source: A run folder, a folder of them, or another store or a part of one.
+        kept: What is kept of a run. Entries of a store are taken as they are.
+
+    Raises:
+        FileNotFoundError: If there is no such source.
+        ValueError: If it holds no run.
+        StoreError: If another process writes the store.
+    """
+    if not source.is_dir():
+        raise FileNotFoundError(f"no folder {source}")
+    folders = [Path(one) for one in run_folders(source.resolve()) if holds_run(one)]
+    if not folders:
+        raise ValueError(f"{source} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
+    added = Added()
+    place = Folder(store)
+    with changing(place):
+        for folder in with_progress(folders, len(folders), "adding runs"):
+            with noted(added, folder):
+                entry = Entry.read(folder)
+                if entry.digest:
+                    entry.check()
+                    copied(Folder(folder.parents[4]), place, entry.name, added)
+                else:
+                    _add_run(place, entry, kept, added)
+    return added
+
+
+def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False) -> Added:
+    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`.
+
+    The folder of the store is made if it is not there.
+
+    Raises:
+        StoreError: If another process writes the store.
+    """
+    added, place, every = Added(), Folder(store), list(found)
+    with changing(place):
+        for one in with_progress(every, len(every), "importing predictions"):
+            names = [part.strip(". ").replace("/", "_") for part in (one.dataset, one.model)]
+            with noted(added, "/".join(names)):
+                sets = one.read()
+                name = "/".join([*names, "imported", content_digest(sets)[:10], f"{SEED}1"])
+                _keep(place, name, sets, {}, added, exact=exact, imported=True)
+    return added
+
+
+def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
+    state = run.status.get("status")
+    if state != "done":
+        raise CorruptRun(f"it is no finished run but {state}")
+    sets, metrics = run.predictions(), run.metrics()
+    if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
+        raise CorruptRun("metrics.json is of another run")
+    files = {"metrics.json": _public_metrics(metrics)}  # its digest is in status.json
+    if (config := run.folder / "config.yaml").is_file():
+        files["config.yaml"] = public_config(config)
+    if (environment := run.folder / "environment.json").is_file():
+        its = {k: v for k, v in read_json(environment).items() if k != "command"}  # it has paths
+        files["environment.json"] = json_bytes(without_machine(its))
+    wanted = sets if kept.sets is None else ("val", "test", *kept.sets)
+    chosen = {name: part for name, part in sets.items() if name in wanted}
+    claimed = sorted({row["split"] for row in metrics["rows"]} - set(chosen))
+    exact = kept.exact if place.status(run.name) else kept.exactly(metrics, chosen)
+    _keep(place, run.name, chosen, files, added, exact=exact, claimed=claimed)
+    if exact and not kept.exact:
+        added.exact.append(run.name)
+
+
+def _public_metrics(metrics: Mapping[str, Any]) -> bytes:
+    settings = metrics.get("settings", {})
+    for name, value in settings.items():
+        if without_machine(value) != value:  # and the run's key is made of it
+            raise ValueError(f"its setting `{name}` names a folder of this machine: {value}")
+    its = {name: value for name, value in metrics.items() if name != "files"}  # of the run
+    public = without_machine({**its, "settings": None})
+    return json_bytes({**public, "settings": settings}, compact=True)
+
+
+def public_config(path: Path) -> bytes:
+    """The content of config.yaml without paths of the machine: as it is where it has none."""
+    content = content_of(path)
+    with corrupt_if_it_fails(f"{path} cannot be read"):
+        config = read_yaml(content.decode())
+        named = [key for key in _PATHS if _blanked(config, key.split("."))]
+        public = without_machine(config)
+    changed = named or public != config
+    return yaml.safe_dump(public, sort_keys=False).encode() if changed else content
+
+
+def _blanked(block: Any, keys: Sequence[str]) -> bool:
+    """Set a value of a nested configuration to null if it is a path. Returns whether it was one."""
+    for key in keys[:-1]:
+        block = block.get(key) if isinstance(block, dict) else None
+    if not isinstance(block, dict) or os.sep not in str(block.get(keys[-1])):
+        return False
+    block[keys[-1]] = None
+    return True
+
+
+def _keep(
+    place: Folder,
+    name: str,
+    sets: Mapping[str, Predictions],
+    files: Mapping[str, bytes],
+    added: Added,
+    *,
+    exact: bool,
+    claimed: Sequence[str] = (),
+    imported: bool = False,
+) -> None:
+    """Write an entry to the side, and give it its place when it is whole."""
+    if not sets:
+        raise CorruptRun("it has no logits of the splits that are to be kept")
+    check_together(sets)
+    with staged(place) as folder:
+        inside = Run(folder)
+        labels = {
+            save_packed(part, inside.predictions(split), store=place.path, exact=exact)
+            for split, part in sets.items()
+        }
+        for file, content in files.items():
+            write_atomically(folder / file, content)
+        status: EntryStatus = {
+            "status": "done",
+            "format": FORMAT,
+            "imported": imported,
+            "precision": "float32" if exact else "float16",
+            "examples": {split: part.examples for split, part in sets.items()},
+            "outputs": next(iter(sets.values())).outputs,
+            "claimed": list(claimed),
+            "labels": sorted(labels),
+            "content": content_digest(sets),
+            "files": {
+                path.relative_to(folder).as_posix(): described(path.read_bytes())
+                for path in sorted(folder.rglob("*"))
+                if path.is_file()
+            },
+            "digest": "",
+        }
+        status["digest"] = entry_digest(status)
+        finish(place, folder, name, status, added)
+
+
+def check_together(sets: Mapping[str, Predictions]) -> None:
+    """Raise a ValueError unless all sets have examples and the same classes."""
+    outputs = {split: part.outputs for split, part in sets.items()}
+    if len(set(outputs.values())) > 1:
+        said = ", ".join(f"{split} has {what}" for split, what in outputs.items())
+        raise ValueError(f"its sets do not belong together: {said}")
+    empty = [split for split, part in sets.items() if not part.examples]
+    if empty:
+        raise ValueError(f"its set {empty[0]} has no examples")

@@ -1,0 +1,245 @@
+"""Places of a store: a folder here, or a URL that fsspec reads."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from calibench.files.atomic_files import TEXT_LIMIT, content_of
+from calibench.messages.errors import ExpectedFailure, errors_as, one_line
+from calibench.runs import Busy, run_folders, write_atomically
+from calibench.runs.files import described
+from calibench.runs.lock import held
+from calibench.runs.schemas import EntryStatus
+from calibench.store.entry import STATUS, parse_status
+
+INDEX = "index.parquet"
+_PART = 2**20  # bytes that are fetched at a time
+
+
+class StoreError(ExpectedFailure, ValueError):
+    """A store, or a URL, that cannot be used as it was asked for; the text is one line."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of what is fetched from a URL, beside those that an entry's status.json gives for its files.
+
+    Attributes:
+        largest: The most bytes of a file.
+        least_rate: The fewest bytes a second on average after `patience`, so a file takes at most
+            `patience + bytes / least_rate` seconds.
+        patience: Seconds.
+    """
+
+    largest: int = 2**32
+    least_rate: float = 10_000.0
+    patience: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("largest", "least_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"`{name}` must be positive, got {getattr(self, name)}.")
+
+
+class Place(ABC):
+    """Where a store is: files by name, such as `labels/<digest>.npz`."""
+
+    @abstractmethod
+    def read(self, name: str, limit: int = TEXT_LIMIT) -> bytes:
+        """The content of a file.
+
+        Raises:
+            FileNotFoundError: If there is none.
+            StoreError: If there is no answer, or it is too slow.
+            ValueError: If the file has more bytes than the limit, or is no regular one.
+        """
+
+    @abstractmethod
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file: whole, or not at all."""
+
+    @abstractmethod
+    def size(self, name: str) -> int | None:
+        """The bytes of a file; None if there is none."""
+
+    def has(self, name: str, known: Mapping[str, Any]) -> bool:
+        """Whether a file is there already, given its `bytes` and `sha256`: a URL is asked for the former only."""
+        return self.size(name) == int(known["bytes"])
+
+    def status(self, name: str) -> EntryStatus | None:
+        """What the status.json of an entry says, checked; None if there is no such entry."""
+        try:
+            return parse_status(self.read(f"{name}/{STATUS}"), f"{self}/{name}")
+        except FileNotFoundError:
+            return None
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of all entries, in order: where there is a status.json, which is written last."""
+
+    def writing(self) -> AbstractContextManager[None]:
+        """A context in which one process writes a folder; nothing holds a URL.
+
+        There, entries of two writers are both kept, and the last one lists them all. Two that send different runs of
+        one identity at the same moment are told (see `moving`): at least one of them.
+        """
+        return nullcontext()
+
+
+class Folder(Place):
+    """A folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def read(self, name: str, limit: int = TEXT_LIMIT) -> bytes:
+        """The content of a file."""
+        return content_of(self.path / name, limit=limit)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file atomically."""
+        write_atomically(self.path / name, content)
+
+    def has(self, name: str, known: Mapping[str, Any]) -> bool:
+        """Whether a file is there already, by its digest."""
+        size = known["bytes"]
+        return self.size(name) == size and described(self.read(name, size)) == known
+
+    def size(self, name: str) -> int | None:
+        """The bytes of a file."""
+        path = self.path / name
+        return path.stat().st_size if path.is_file() else None
+
+    def names(self) -> list[str]:
+        """The folders `seed=<k>` with a status.json."""
+        found = (Path(folder) for folder in run_folders(self.path))
+        entries = (folder for folder in found if (folder / STATUS).exists())
+        return sorted(folder.relative_to(self.path).as_posix() for folder in entries)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lock of the folder while inside; raises StoreError if another process does."""
+        try:
+            with held(self.path / "store.lock"):
+                yield
+        except Busy as busy:
+            writer = f"{self} is being written by {busy.owner}"
+            raise StoreError(f"{writer}: try again when it is done.") from None
+
+
+class Remote(Place):
+    """A URL of any file system that fsspec knows: `https://...` for reading, `hf://datasets/...`, `memory://...`.
+
+    Args:
+        url: The URL.
+        limits: How much is fetched at most, and how slowly.
+
+    Raises:
+        StoreError: If no such file system is known, or a package for it is missing.
+    """
+
+    def __init__(self, url: str, limits: Limits | None = None) -> None:
+        from fsspec.core import url_to_fs
+
+        self.url = url.rstrip("/")
+        self.limits = limits or Limits()
+        on_web = self.url.startswith(("http://", "https://"))
+        # as a stream: what a web server says of sizes and ranges is not relied on
+        self._opening = {"block_size": 0, "size": 1} if on_web else {}
+        with errors_as(f"{self.url} cannot be opened", ImportError, ValueError, kind=StoreError):
+            self._files, self._root = url_to_fs(self.url, **(_patience() if on_web else {}))
+
+    def __str__(self) -> str:
+        return self.url
+
+    def read(self, name: str, limit: int = TEXT_LIMIT) -> bytes:
+        """Fetch a file."""
+        with (
+            self._answering(name),
+            self._files.open(f"{self._root}/{name}", "rb", **self._opening) as file,
+        ):
+            return self._content(file, name, min(limit, self.limits.largest))
+
+    def _content(self, file: IO[bytes], name: str, limit: int) -> bytes:
+        found, began = bytearray(), time.monotonic()
+        while part := file.read(min(_PART, limit + 1 - len(found))):
+            found += part
+            waited = time.monotonic() - began - self.limits.patience
+            if len(found) > limit:
+                allowed = f"the {limit:,} bytes that it may have"
+                raise StoreError(f"{self.url}/{name} has more than {allowed}.")
+            if waited > len(found) / self.limits.least_rate:
+                rate = f"{self.limits.least_rate:,.0f} bytes a second are expected"
+                raise StoreError(f"{self.url}/{name} is sent too slowly: {rate} (`--least-rate`).")
+        return bytes(found)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Send a file; an object store shows it when it is there as a whole."""
+        path = f"{self._root}/{name}"
+        try:
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(path, content)
+        except NotImplementedError:
+            raise StoreError(f"{self.url} can be read only.") from None
+        except Exception as error:
+            reason = one_line(error, 200)
+            raise StoreError(f"{self.url}/{name} cannot be written: {reason}") from error
+
+    def size(self, name: str) -> int | None:
+        """The bytes of a file."""
+        try:
+            with self._answering(name):
+                return int(self._files.size(f"{self._root}/{name}") or 0)
+        except FileNotFoundError:
+            return None
+
+    def names(self) -> list[str]:
+        """The folders with a status.json; only for places that can list their files."""
+        self._files.invalidate_cache()
+        with self._answering(""):
+            found = self._files.find(self._root)
+        inside = (path.partition(self._root.strip("/"))[2].strip("/") for path in found)
+        return sorted(
+            path.removesuffix(f"/{STATUS}")
+            for path in inside
+            if path.endswith(f"/{STATUS}") and path.count("/") == 5
+        )
+
+    @contextmanager
+    def _answering(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (FileNotFoundError, StoreError):
+            raise
+        except Exception as error:  # each file system has errors of its own
+            reason = one_line(error, 200)
+            raise StoreError(f"{self.url}/{name} does not answer: {reason}") from error
+
+
+def place_of(text: str | Path, limits: Limits | None = None) -> Place:
+    """The place that a path or a URL names; `limits` are of what is fetched from a URL."""
+    text = str(text)
+    if text.startswith(("file://", "local://")):
+        return Folder(Path(text.partition("://")[2]))
+    return Remote(text, limits) if is_url(text) else Folder(Path(text))
+
+
+def is_url(text: str | Path) -> bool:
+    """Whether a text names a place that is not here."""
+    return "://" in str(text)
+
+
+def _patience() -> dict[str, Any]:
+    """Seconds to wait for a web server, whose default is five minutes."""
+    from aiohttp import ClientTimeout
+
+    return {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=15, sock_read=60)}}

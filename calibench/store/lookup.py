@@ -1,0 +1,176 @@
+"""Finding a store and what is in it, by the names that people give: a folder, a URL, `store`."""
+
+import hashlib
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from calibench.command_line.verb_parser import Option
+from calibench.configuration.merging import benchmarks_folder, data_root
+from calibench.messages.errors import UsageError, near_matches
+from calibench.runs import Predictions, run_folders
+from calibench.runs.folder import SEED
+from calibench.store.entry import STATUS, Entry
+from calibench.store.index import Listed, entry_names, iterate_index, listed
+from calibench.store.locations import Folder, StoreError, is_url, place_of
+from calibench.store.transfer import pull
+
+SHIPPED = "store"
+"""The name of the store that comes with calibench, where no folder of that name is."""
+
+_HELP = (
+    "Folder of runs; or a store: a folder, a URL, or `store`, the one that comes with calibench."
+)
+ResultsFolder = Annotated[str, Option(help=_HELP)]
+"""The argument of a verb that names a folder of runs or a store, as `results_folder` takes it."""
+
+
+def results_folder(results: Path | str) -> Path:
+    """The folder of runs that a text names: a folder, a store, a part of one, or a copy of a store at a URL.
+
+    Args:
+        results: A path; `store` or `store/...` for the store that comes with calibench, unless there is such a folder;
+            or the URL of a store, whose copy below the data root (`$CALIBENCH_DATA`) gets what it lacks first.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        StoreError: If a URL does not answer and there is no copy of it.
+    """
+    if is_url(results):
+        return _up_to_date_copy(str(results))
+    path = Path(results)
+    if path.is_dir():
+        return path
+    if path.parts[:1] == (SHIPPED,):
+        inside = benchmarks_folder().joinpath(*path.parts)
+        if inside.is_dir():
+            return inside
+    raise FileNotFoundError(
+        f"no folder {results}: `calibench fit` and `calibench sweep` write one, `results` by default; "
+        "`store` is the store that comes with calibench"
+    )
+
+
+def entries(store: Path | str = SHIPPED) -> Iterator[Entry]:
+    """Every entry of a store, or finished run of a folder of results, in order; `results_folder` finds it.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        CorruptRun: If an entry does not match its digest; the iteration can not go on then.
+    """
+    for folder in run_folders(results_folder(store).resolve()):
+        if (Path(folder) / STATUS).is_file():
+            entry = Entry.read(Path(folder))
+            if entry.status.get("status") == "done":
+                yield entry
+
+
+def listed_entries(text: str) -> Iterator[Listed]:
+    """What the index says of each entry of a store, or of a folder of runs, by its path or URL."""
+    place = place_of(text) if is_url(text) else Folder(results_folder(text))
+    try:
+        yield from iterate_index(place)
+    except FileNotFoundError:
+        if is_url(text):
+            raise UsageError(f"{text} is no store: it has no index.parquet.") from None
+        yield from listed(place)
+
+
+def load(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:
+    """The predictions of an entry of a store; `calibench.load` is this function.
+
+    What comes from a URL is kept below the data root (`$CALIBENCH_DATA`, else ~/.cache/calibench), and read from there
+    the next time.
+
+    Args:
+        name: `<benchmark>/<backbone>/<loss>/seed=<k>`, with `<key>` before `seed` where two entries would match.
+        store: A folder, a URL or `store`, the store that comes with calibench.
+
+    Returns:
+        The predictions of each split and set, val and test first.
+
+    Raises:
+        StoreError: If there is no such entry, or more than one; the message lists them.
+        CorruptRun: If it is damaged.
+    """
+    return find(name, store).predictions()
+
+
+def find(name: str, store: Path | str = SHIPPED) -> Entry:
+    """The entry of a store; arguments and errors are those of `load`."""
+    if is_url(store):
+        copy, url = _copy(str(store)), str(store)
+        if not _matching(entry_names(Folder(copy)) if copy.is_dir() else [], name):
+            pulled = pull(url, copy, [_only(name, entry_names(place_of(url)), url)])
+            if pulled.problems:
+                raise StoreError(pulled.problems[0])
+        store = copy
+    folder = results_folder(store)
+    return Entry.read(folder / _only(name, entry_names(Folder(folder)), store))
+
+
+def find_run(text: str) -> Entry:
+    """The run of a text `<results or store>/<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder or store.
+        StoreError: If there is no such entry, or more than one.
+    """
+    if (Path(text) / STATUS).is_file():
+        return Entry.read(Path(text))
+    parts = text.rstrip("/").split("/")
+    for depth in (5, 4):
+        store, name = "/".join(parts[:-depth]), "/".join(parts[-depth:])
+        if store and parts[-1].startswith(SEED) and (depth == 4 or _is_store(store)):
+            return find(name, store)
+    expected = "<results or store>/<benchmark>/<backbone>/<loss>/seed=<k>"
+    raise FileNotFoundError(f"no run {text}: {expected} is expected")
+
+
+def _is_store(text: str) -> bool:
+    try:
+        return is_url(text) or results_folder(text).is_dir()
+    except FileNotFoundError:
+        return False
+
+
+def _matching(names: Sequence[str], asked: str) -> list[str]:
+    wanted = asked.strip("/")
+    return [name for name in names if wanted in (name, _without_key(name))]
+
+
+def _without_key(name: str) -> str:
+    *most, _, seed = name.split("/")
+    return "/".join([*most, seed])
+
+
+def _only(asked: str, names: Sequence[str], store: Path | str) -> str:
+    """The only name that matches; raises StoreError."""
+    found = _matching(names, asked)
+    if not found:
+        near = near_matches(asked, [*map(_without_key, names)])
+        raise StoreError(f"{store} has no entry `{asked}`{near} (see `calibench store list`)")
+    if len(found) > 1:
+        raise StoreError(f"`{asked}` fits {len(found)} entries: say {' or '.join(found)}")
+    return found[0]
+
+
+def _copy(url: str) -> Path:
+    readable = re.sub(r"\W+", "-", url.partition("://")[2]).strip("-")[:60]
+    digest = hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:8]
+    return data_root() / "stores" / f"{readable}-{digest}"
+
+
+def _up_to_date_copy(url: str) -> Path:
+    copy = _copy(url)
+    try:
+        problems = pull(url, copy).problems
+    except StoreError as error:
+        if not (copy / "index.parquet").is_file():
+            raise
+        problems = [f"{error}; its copy {copy} is read"]
+    for problem in problems:
+        warnings.warn(problem, stacklevel=2)
+    return copy

@@ -1,0 +1,297 @@
+"""Launcher of SLURM: bundles of jobs in a job array, watched by the process that submitted it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from calibench.configuration.merging import Config
+from calibench.messages.errors import ExpectedFailure
+from calibench.messages.printable_text import say
+from calibench.runs import read_json, write_json
+from calibench.runs.files import plain
+from calibench.sweeps.launchers.sbatch import JobArray, gpus_asked_for
+from calibench.sweeps.plan import expected_seconds, runs_of
+from calibench.sweeps.pool import FINAL, Job, Where, pool_of
+
+# --- the work of a SLURM job ---
+
+_REPORTED = ("state", "epoch", "epochs", "seconds", "reason")
+
+
+def bundled(
+    jobs: Sequence[tuple[Job, float | None]], *, minutes: float, at_a_time: int
+) -> list[list[Job]]:
+    """Cut a list of jobs, in order, into bundles that take at most `minutes` each, by the seconds of each job alone.
+
+    A longer job gets a bundle of its own; one that takes nobody knows how long counts as a whole bundle. The time of a
+    bundle is divided by the number of its jobs that run together.
+    """
+    room = 60 * minutes * at_a_time
+    bundles: list[list[Job]] = []
+    used = room
+    for job, expected in jobs:
+        needed = 60 * minutes if expected is None else expected
+        if not bundles or used + needed > room:
+            bundles.append([])
+            used = 0.0
+        bundles[-1].append(job)
+        used += needed
+    return bundles
+
+
+@dataclass
+class Bundle:
+    """The work of one SLURM job: run several jobs, some of them together, and append events to a file.
+
+    submitit pickles the bundle and calls it; at a pre-emption or time-out it puts the result of `checkpoint` back into
+    the queue. The submitter reads the file of events, JSON lines.
+    """
+
+    jobs: list[Job]
+    logs: Path
+    events: Path
+    where: Where
+
+    def __call__(self) -> None:
+        """Run the jobs that are neither done nor failed."""
+        pool = pool_of(self.jobs, self.logs, self.where)
+        # scancel and a time-out also end the running jobs; no other job must start in their place
+        signal.signal(signal.SIGTERM, lambda *_: pool.drain())
+        try:
+            for job in pool.run(self.jobs):
+                if job is not None:
+                    self._report(job)
+        finally:
+            pool.close()
+
+    def checkpoint(self) -> Any:
+        """The bundle for submitit's queue; jobs that were cut short go on from their last checkpoints."""
+        from submitit.helpers import DelayedSubmission
+
+        for job in self.jobs:
+            if job.state in ("running", "waiting") or job.reason.startswith("terminated"):
+                job.state, job.reason = "queued", ""
+                self._report(job)
+        return DelayedSubmission(self)
+
+    def _report(self, job: Job) -> None:
+        event = {name: getattr(job, name) for name in _REPORTED}
+        line = json.dumps({"cell": self.jobs.index(job), **event}) + "\n"
+        with suppress(OSError), self.events.open("a") as file:  # training goes on without the file
+            file.write(line)
+
+
+# --- the jobs, seen from the process that submitted them ---
+
+ASKED_EVERY = 15.0  # seconds between two calls of `squeue`
+_RECORD = "submission.json"
+
+
+@dataclass
+class ArrayTask:
+    """One task of a job array, by its number in it; its bundle reports to a file, of which so many bytes were read."""
+
+    array: str
+    number: int
+    events: Path
+    jobs: list[Job]
+    read: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether all of its jobs are done or failed."""
+        return all(job.state in FINAL for job in self.jobs)
+
+    def news(self) -> Iterator[Job]:
+        """Update the jobs from new events; yields those that changed."""
+        if not self.events.exists():
+            return
+        with self.events.open("rb") as file:
+            file.seek(self.read)
+            while (line := file.readline()).endswith(b"\n"):
+                self.read += len(line)
+                event = json.loads(line)
+                job = self.jobs[int(event["cell"])]
+                for name in _REPORTED:
+                    setattr(job, name, event[name])
+                job.started = time.monotonic() - job.seconds
+                yield job
+
+    def give_up(self, state: str) -> Iterator[Job]:
+        """Mark the unfinished jobs as failed, as their SLURM job is over; yields them."""
+        yield from self.news()
+        for job in self.jobs:
+            if job.state not in FINAL:
+                job.state = "failed"
+                job.reason = f"task {self.number} of SLURM job {self.array} is over ({state}); see {self.events.parent}"
+                yield job
+
+
+def watch(tasks: Sequence[ArrayTask]) -> Iterator[Job | None]:
+    """Watch until every job is done or failed; yields each that changed, and None after a while without a change."""
+    asked = time.monotonic()
+    while left := [task for task in tasks if not task.over]:
+        yield from (job for task in left for job in task.news())
+        if time.monotonic() - asked > ASKED_EVERY:
+            states = {array: ended(array) for array in dict.fromkeys(task.array for task in left)}
+            for task in left:
+                if state := states[task.array](task.number):
+                    yield from task.give_up(state)
+            asked = time.monotonic()
+        yield None
+        time.sleep(0.5)
+
+
+def record(folder: Path, array: str, tasks: Sequence[ArrayTask]) -> None:
+    """Record the configurations of a job array's runs, so that a later sweep finds them."""
+    cells = [[job.config for job in task.jobs] for task in tasks]
+    write_json(folder / _RECORD, {"array": array, "cells": cells})
+
+
+def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[ArrayTask]:
+    """Tasks of earlier submissions below `folder` that are queued or running and have some of the jobs."""
+    wanted = {_text(job.config): job for job in jobs}
+    for path in sorted(folder.glob(f"*/{_RECORD}")):
+        content = read_json(path)
+        array, states = content["array"], ended(content["array"])
+        alive = [number for number in range(len(content["cells"])) if not states(number)]
+        if not alive:
+            path.rename(path.with_name("ended.json"))
+        for number in alive:
+            cells = content["cells"][number]
+            if any(_text(config) in wanted for config in cells):
+                theirs = [wanted.get(_text(config)) or Job("", "", 0, config) for config in cells]
+                yield ArrayTask(array, number, path.with_name(f"{number}.jsonl"), theirs)
+
+
+def _text(config: Config) -> str:
+    """A configuration as text that is the same before and after it was written to a file."""
+    return json.dumps(plain(config), sort_keys=True, default=str)
+
+
+_OVER = (
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT",
+)  # fmt: skip
+
+
+def ended(array: str) -> Callable[[int], str]:
+    """From the number of a task of a job array to the state in which it ended; empty if it did not, or is unknown.
+
+    This asks `squeue`, which every cluster has (an ExpectedFailure without); `sacct` needs an accounting database.
+    `squeue` forgets tasks that ended minutes ago; they count as over. The only task of a single job is 0.
+    """
+    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", f"--jobs={array}"]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        return lambda task: ""
+    except OSError as error:
+        raise ExpectedFailure(
+            "`squeue` was not found: is this a machine of a SLURM cluster?"
+        ) from error
+    if done.returncode and "Invalid job id" not in done.stderr:
+        return lambda task: ""  # SLURM does not answer; its jobs may run all the same
+    named = (line.partition("|") for line in done.stdout.split())
+    states = {int(name.partition("_")[2] or 0): state for name, _, state in named}
+    over = {task: state if state in _OVER else "" for task, state in states.items()}
+    return lambda task: over.get(task, "ended")
+
+
+@dataclass
+class Slurm:
+    """Runs jobs in a SLURM job array, with the methods of a `Pool`; nodes share the folder of results.
+
+    Jobs that are done are checked on this machine, as in a local sweep. Jobs that an earlier sweep submitted and that
+    are still queued or running are watched and not submitted again. The options are submitit's.
+
+    By default so many cells run together in a SLURM job as its GPUs hold, or as it has `cpus_per_task`; where cells
+    share a GPU, it has one GPU unless the options say more.
+    """
+
+    root: Path
+    options: Config
+    where: Where = field(default_factory=Where)
+    _tasks: list[ArrayTask] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.logs = self.root.absolute() / "logs"
+        self._folder = self.logs / "slurm"
+        self._asked = {**self.options}
+        if self.where.cells_per_gpu is not None and not gpus_asked_for(self.options):
+            self._asked["gpus_per_node"] = 1
+        gpus = gpus_asked_for(self._asked)
+        fit = gpus * (self.where.cells_per_gpu or 1) or int(self._asked.get("cpus_per_task", 1))
+        self._at_once = self.where.jobs or fit
+        if not gpus:
+            self.where = replace(self.where, jobs=self._at_once)
+            self._asked.setdefault("cpus_per_task", self._at_once)
+
+    @property
+    def size(self) -> int:
+        """Number of jobs that run now."""
+        return sum(job.state == "running" for task in self._tasks for job in task.jobs)
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
+        """Submit the jobs and watch them; yields each that changed, and None after a while without a change."""
+        done = self.submit(jobs)
+        if done:
+            here = pool_of(done, self.logs, Where(jobs=1))
+            try:
+                yield from here.run(done)
+            finally:
+                here.close()
+        yield from watch(self._tasks)
+
+    def submit(self, jobs: Sequence[Job]) -> list[Job]:
+        """Submit the jobs that are neither done nor in a SLURM job already. Returns those that are done."""
+        self._tasks = list(recorded(self._folder, jobs))
+        watched = {id(job) for task in self._tasks for job in task.jobs}
+        bundles, done = self._bundles([job for job in jobs if id(job) not in watched])
+        if bundles:
+            self._submit(bundles)
+        return done
+
+    def script(self, jobs: Sequence[Job]) -> tuple[int, str]:
+        """The number of SLURM jobs for what is not done, and the script that starts them."""
+        bundles, _ = self._bundles(jobs)
+        return len(bundles), self._array(self._folder / "TIME").script(len(bundles))
+
+    def close(self) -> None:
+        """Report which SLURM jobs go on after this process."""
+        for array in dict.fromkeys(task.array for task in self._tasks if not task.over):
+            ways = f"the same command watches it, `scancel {array}` ends it"
+            say(f"calibench: SLURM job {array} goes on; {ways}.", to=sys.stderr)
+
+    def _bundles(self, jobs: Sequence[Job]) -> tuple[list[list[Job]], list[Job]]:
+        """The jobs that are not done, by the SLURM job that they share, and those that are."""
+        runs = runs_of(jobs, self.root)
+        seconds = expected_seconds(len(jobs), runs)
+        done = {position for position, run in runs.items() if run.done}
+        left = [(job, seconds[n]) for n, job in enumerate(jobs) if n not in done]
+        bundles = bundled(left, minutes=self.where.minutes_per_job, at_a_time=self._at_once)
+        return bundles, [jobs[position] for position in sorted(done)]
+
+    def _array(self, folder: Path) -> JobArray:
+        # Twice the expected time, which is a mean; a job that runs into the limit goes on in a second one.
+        return JobArray(folder, self._asked, minutes=ceil(2 * self.where.minutes_per_job))
+
+    def _submit(self, bundles: Sequence[list[Job]]) -> None:
+        folder = self._folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        folder.mkdir(parents=True)
+        works = [
+            Bundle(jobs, self.logs, folder / f"{number}.jsonl", self.where)
+            for number, jobs in enumerate(bundles)
+        ]
+        array = self._array(folder).submit(works)
+        tasks = [ArrayTask(array, n, work.events, work.jobs) for n, work in enumerate(works)]
+        record(folder, array, tasks)
+        self._tasks += tasks

@@ -1,0 +1,362 @@
+"""A pool of worker processes, each of which runs one job after another, and that of this machine."""
+
+import gc
+import math
+import os
+import signal
+import subprocess
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from calibench.command_line.verb_parser import Count
+from calibench.configuration.merging import Config
+from calibench.messages.checks import positive
+from calibench.messages.errors import UsageError, one_line
+from calibench.parallel.processes import (
+    Terminated,
+    cause_of_death,
+    cores,
+    end_with_parent,
+    keep_imports,
+    unwinding,
+    warm_context,
+)
+from calibench.runs import Busy
+
+RETRIED_AFTER = 5.0  # seconds until a run that another process trains is tried again
+LOOKS_EVERY = 0.5  # seconds after which waiting and overdue runs are looked at
+_GRACE = 10.0  # seconds that a process gets to end by itself
+
+State = Literal["queued", "waiting", "running", "done", "skipped", "failed"]
+FINAL = ("done", "skipped", "failed")
+_SYMBOLS: dict[str, str] = {"queued": "·", "done": "✓", "skipped": "✓ before", "failed": "✗ failed"}
+
+
+@dataclass
+class Job:
+    """A planned run of a sweep: its configuration and its progress.
+
+    A job whose run another process trains is `waiting`; its reason names that process. `first_epoch` is where it began,
+    or went on, and `first_epoch_at` when.
+    """
+
+    benchmark: str
+    loss: str
+    seed: int
+    config: Config
+    state: State = "queued"
+    epoch: int = 0
+    epochs: int = 0
+    started: float = 0.0
+    seconds: float = 0.0
+    reason: str = ""
+    variant: str = ""
+    first_epoch: int | None = None
+    first_epoch_at: float = 0.0
+
+    def reached(self, epoch: int, epochs: int) -> None:
+        """Note how many epochs are done, of how many, now."""
+        self.state, self.reason, self.epoch, self.epochs = "running", "", epoch, epochs
+        if self.first_epoch is None:
+            self.first_epoch, self.first_epoch_at = epoch, time.monotonic()
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """Seconds that the whole job takes: measured when it is done, before that by its epochs so far."""
+        if self.state == "done":
+            return self.seconds
+        if self.state != "running" or self.first_epoch is None or self.epoch == self.first_epoch:
+            return None
+        an_epoch = (time.monotonic() - self.first_epoch_at) / (self.epoch - self.first_epoch)
+        return self.first_epoch_at - self.started + an_epoch * (self.epochs - self.first_epoch)
+
+    @property
+    def row(self) -> str:
+        """The loss, and how the job differs from others with this loss: `focal gamma=3`."""
+        return f"{self.loss} {self.variant}".rstrip()
+
+    @property
+    def label(self) -> str:
+        """A short name: `digits_lt focal seed=1`."""
+        return f"{self.benchmark} {self.row} seed={self.seed}"
+
+    @property
+    def log_name(self) -> str:
+        """The name of the log file."""
+        return self.label.replace("/", "_").replace(" ", "-") + ".log"
+
+    @property
+    def text(self) -> str:
+        """The progress as the live table shows it."""
+        if self.state == "running":
+            return f"{self.epoch}/{self.epochs or '?'}"
+        if self.state == "waiting":
+            return f"waits for {self.reason}"
+        return f"✓ {self.seconds:.0f} s" if self.state == "done" else _SYMBOLS[self.state]
+
+
+def _work(connection: Connection, device: str | None) -> None:
+    """A worker process: run the jobs that arrive until the connection closes."""
+    keep_imports()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
+    end_with_parent()
+    for name in [name for name in os.environ if name.startswith("SLURM_")]:
+        del os.environ[name]  # or Lightning would take the process for a task of SLURM
+    if device is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
+    try:
+        with unwinding():
+            while True:
+                _run_job(connection, *connection.recv())
+    except EOFError:
+        return
+    except Terminated as ended:
+        raise SystemExit(128 + ended.number) from None
+
+
+def _run_job(connection: Connection, config: Config, log: str) -> None:
+    end: tuple[str, str, str]
+    try:
+        _write_to(log)
+        from calibench.plots.trackers import keep_artefacts
+        from calibench.training.fit import fit
+
+        def report(done: int, total: int) -> None:
+            connection.send(("epoch", done, total))
+
+        outcome, _ = fit(config, report=report, keep=keep_artefacts)
+        end = ("end", outcome, "")
+    except Busy as busy:
+        end = ("end", "waiting", busy.owner)
+    except Terminated as ended:
+        with suppress(OSError):
+            connection.send(("last", "failed", str(ended)))
+        raise
+    except Exception as error:
+        if not isinstance(error, UsageError):
+            traceback.print_exc()
+        end = ("end", "failed", one_line(error))
+    finally:
+        # A trainer, its module and its data refer to each other, so their memory would not be freed at once.
+        gc.collect()
+    with suppress(OSError):  # the sweep has ended, and so will this process
+        connection.send(end)
+
+
+def _write_to(log: str) -> None:
+    """Append the output of this process to a file, but never through a symbolic link."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    device: str | None
+    job: Job | None = None
+    ending: float | None = None  # when it was told to end, as its job took too long
+
+
+@dataclass
+class Pool:
+    """A pool of worker processes that run jobs, so many at a time; closing it ends them.
+
+    Devices are GPUs, as CUDA_VISIBLE_DEVICES names them, assigned to the processes in turn; if empty, each process sees
+    all. A job that takes longer than its limit is ended and has failed.
+    """
+
+    size: int
+    logs: Path
+    devices: Sequence[str] = ()
+    minutes_per_cell: float = math.inf
+    workers: list[_Worker] = field(default_factory=list)
+    queue: list[Job] = field(default_factory=list)
+    waiting: list[tuple[float, Job]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._context: Any = warm_context(["calibench.training.fit"])
+        dealt = [self.devices[n % len(self.devices)] for n in range(self.size) if self.devices]
+        self._drained = False
+        self._free_devices: list[str | None] = [*dealt] or [None] * self.size
+
+    def _start(self, device: str | None) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs, device), daemon=True)
+        # SLURM sends them to every process of a job, and they are the parent's to answer
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+        worker = _Worker(process, ours, device)
+        self.workers.append(worker)
+        return worker
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
+        """Run all jobs; yields each job whose state changed, and None after a while without a change."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.queue = [job for job in jobs if job.state == "queued"]
+        yield from self._deal()
+        while self._busy or (self.waiting and not self._drained):
+            ready = wait([worker.connection for worker in self._busy], timeout=LOOKS_EVERY)
+            if not ready:
+                yield None
+            for worker in self._busy:
+                if worker.connection in ready:
+                    yield from self._receive(worker)
+            self._end_overdue()
+            yield from self._deal()
+        for _, job in self.waiting:
+            job.state, job.reason = "queued", ""
+
+    @property
+    def _busy(self) -> list[_Worker]:
+        return [worker for worker in self.workers if worker.job is not None]
+
+    def drain(self) -> None:
+        """Start no further job; those that run go on."""
+        self._drained = True
+
+    def _deal(self) -> Iterator[Job]:
+        """Give each free process a job: one of the queue, or else a waiting one that is due."""
+        while len(self._busy) < self.size and not self._drained:
+            if self.queue:
+                yield self._give(self._free_worker(), self.queue.pop(0))
+            elif self.waiting and self.waiting[0][0] <= time.monotonic():
+                self._give(self._free_worker(), self.waiting.pop(0)[1])  # `waiting` until it trains
+            else:
+                return
+
+    def _free_worker(self) -> _Worker:
+        for worker in [worker for worker in self.workers if worker.job is None]:
+            if worker.process.is_alive():
+                return worker
+            self._remove(worker)
+        return self._start(self._free_devices.pop(0))
+
+    def _remove(self, worker: _Worker) -> None:
+        self.workers.remove(worker)
+        self._free_devices.append(worker.device)
+
+    def _give(self, worker: _Worker, job: Job) -> Job:
+        worker.job, job.started = job, time.monotonic()
+        if job.state == "queued":
+            job.state = "running"
+        worker.connection.send((job.config, str(self.logs / job.log_name)))
+        return job
+
+    def _receive(self, worker: _Worker) -> Iterator[Job]:
+        job = worker.job
+        assert job is not None
+        try:
+            kind, first, second = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.process.join(timeout=_GRACE)
+            code = worker.process.exitcode
+            died = "is lost" if code is None else cause_of_death(code)
+            kind, first, second = "last", "failed", f"its process {died}"
+        if kind == "epoch":
+            job.reached(first, second)
+            yield job
+            return
+        worker.job = None
+        if worker.ending is not None or kind == "last":
+            self._remove(worker)
+        if worker.ending is not None and first == "failed":
+            second = f"took longer than {self.minutes_per_cell:g} minutes (--minutes-per-cell)"
+        known = (job.state, job.reason) == (first, second)
+        job.state, job.reason, job.seconds = first, second, time.monotonic() - job.started
+        if first == "waiting":
+            self.waiting.append((time.monotonic() + RETRIED_AFTER, job))
+        if not known:
+            yield job
+
+    def _end_overdue(self) -> None:
+        """End the processes of jobs over their time limit, by SIGTERM first and SIGKILL later."""
+        now = time.monotonic()
+        for worker in self._busy:
+            assert worker.job is not None
+            if worker.ending is None and now - worker.job.started > 60 * self.minutes_per_cell:
+                worker.ending = now
+                worker.process.terminate()
+            elif worker.ending is not None and now - worker.ending > _GRACE:
+                worker.process.kill()
+
+    def close(self) -> None:
+        """End the workers, by SIGTERM and a closed connection first and SIGKILL later.
+
+        What SIGTERM raises is lost where it arrives in a finalizer, as those of the last cell's trainer.
+        """
+        for worker in self.workers:
+            worker.process.terminate()
+            worker.connection.close()
+        for worker in self.workers:
+            worker.process.join(timeout=_GRACE)
+            if worker.process.is_alive():
+                worker.process.kill()
+
+
+# --- the pool of this machine ---
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where cells run, and how many at a time; a SLURM job starts its own by the same.
+
+    Attributes:
+        jobs: Cells that run at a time (default: one on each core, or on each GPU if GPUs are used); with SLURM: in each
+            SLURM job.
+        cells_per_gpu: Cells that run at a time on each visible GPU, instead of --jobs (a small network leaves most of a
+            GPU idle).
+        launcher: On this machine (default), or in a SLURM job array.
+        minutes_per_job: SLURM: short cells share a SLURM job of about N minutes, where finished cells show how long a
+            cell takes; the job's time limit is twice that, or --slurm.time.
+        minutes_per_cell: End a cell that takes longer, and count it as failed (default: no limit); when the sweep is
+            run again, it goes on from its last checkpoint.
+        detach: SLURM: submit the jobs and return; the same command again shows how far they are.
+    """
+
+    jobs: Count | None = None
+    cells_per_gpu: Count | None = None
+    launcher: Literal["local", "slurm"] = "local"
+    minutes_per_job: Count = 60
+    minutes_per_cell: Annotated[float, "N", positive] = math.inf
+    detach: bool = False
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use: those in CUDA_VISIBLE_DEVICES, or else all of nvidia-smi."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [name for name in chosen.split(",") if name.strip() not in ("", "-1")]
+    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+    with suppress(OSError, subprocess.SubprocessError):
+        quiet = subprocess.DEVNULL
+        return subprocess.check_output(command, stderr=quiet, text=True, timeout=30).split()
+    return []
+
+
+def pool_of(jobs: Sequence[Job], logs: Path, where: Where) -> Pool:
+    """A pool of worker processes for jobs; each sees one GPU if the jobs use GPUs and the machine has some.
+
+    Raises a UsageError if cells are to share a GPU, and no GPU is visible or the jobs want none.
+    """
+    # a configuration may leave the accelerator open
+    wanted = any((job.config.get("trainer") or {}).get("accelerator") != "cpu" for job in jobs)
+    gpus = visible_gpus() if wanted else []
+    if where.cells_per_gpu is not None and not gpus:
+        why = "none is visible here" if wanted else "the configuration says `accelerator: cpu`"
+        raise UsageError(f"`--cells-per-gpu` needs a GPU; {why}.")
+    size = where.jobs or (where.cells_per_gpu or 1) * len(gpus) or cores()
+    return Pool(min(size, len(jobs)), logs, gpus, where.minutes_per_cell)

@@ -1,0 +1,252 @@
+"""The report of an evaluation: its numbers as a data frame, as tables, in words, as files, and as a picture."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from calibench.messages.printable_text import FileRow, say, wrapped
+from calibench.statistics.number import RAW, TEST, Key, Number
+from calibench.tables.cells import printed, sentences
+from calibench.tables.evaluation import CSV_COLUMNS, sheets
+from calibench.tables.grid import Grid
+from calibench.tables.metric_titles import HEADLINE, metric_info
+from calibench.tables.text import csv_text, html, markdown
+from calibench.tensors.arrays import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+MODEL = "model"  # the name in files of one that is alone
+
+Parameters = Mapping[str, Any]
+"""What was fitted of a calibrator, as plain numbers."""
+
+
+@dataclass
+class Report:
+    """Report of an evaluation: every number, and what is said below its tables.
+
+    Attributes:
+        numbers: The numbers, as `evaluate` gives them.
+        fitted: The fitted parameters of each calibrator, by model; one that is alone is called `model`.
+        unavailable: Sets and metrics that are missing, with the reason.
+        replicates: Values of the numbers on resampled sets, (R,) each, by key; empty without a bootstrap.
+        remarks: What makes the numbers doubtful, a line each.
+        sizes: Examples of each set, by name.
+        labels: Known labels of each set: as many as examples, but where an example has several.
+        n_bins: Numbers of bins, of which tables show the first.
+        bootstrap: Resamples, of which the intervals are.
+        priors: Class frequencies of the test data, as `Evaluation` takes them.
+        posterior: What the class distributions of the test set are, empty without any.
+        metrics: Names of the further metrics that were asked for.
+        file: The file of a test set that stands alone, whose numbers are one block; empty for tables.
+    """
+
+    numbers: list[Number]
+    fitted: Mapping[str, Mapping[str, Parameters]]
+    unavailable: dict[str, str] = field(default_factory=dict)
+    replicates: dict[Key, Floats] = field(default_factory=dict, repr=False)
+    remarks: list[str] = field(default_factory=list)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, int] = field(default_factory=dict)
+    n_bins: Sequence[int] = (15,)
+    bootstrap: int = 0
+    priors: str | Sequence[float] | None = None
+    posterior: str = ""
+    metrics: Sequence[str] = ()
+    file: str = ""
+
+    @property
+    def calibrators(self) -> Mapping[str, Parameters]:
+        """The fitted parameters of each calibrator; of several models the first one's."""
+        return next(iter(self.fitted.values()), {})
+
+    def of_model(self, model: str) -> Self:
+        """The same with the name of its model in every key."""
+        self.numbers = [number.at(model=model) for number in self.numbers]
+        self.replicates = {key._replace(model=model): of for key, of in self.replicates.items()}
+        return self
+
+    @property
+    def rows(self) -> list[FileRow]:
+        """The numbers as tidy rows, for files and data frames."""
+        return [number.to_dict() for number in self.numbers]
+
+    def value(
+        self, metric: str, *, split: str = TEST, calibrator: str = RAW, label: str | None = None
+    ) -> float:
+        """One number, that of the first number of bins or of the first score; KeyError if it is not there."""
+        asked = Key(metric, split, calibrator, label=label)
+        for number in self.numbers:
+            if number.key._replace(n_bins=None, score=None, model="") == asked:
+                return number.value
+        raise KeyError(f"no {metric} of {split} after {calibrator}")
+
+    def frame(self) -> pd.DataFrame:
+        """The numbers as a data frame, a row each."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def figure(self) -> Figure:
+        """A panel for error, NLL, Brier score and ECE of the test set: a row for each calibrator, a bar at the floor.
+
+        Raises:
+            ValueError: If there is none of these metrics.
+        """
+        from matplotlib.figure import Figure
+
+        of_metric: dict[str, dict[str, Number]] = {name: {} for name in HEADLINE}
+        for number in self.numbers:
+            key = number.key
+            if key.split == TEST and key.metric in of_metric and key.label is None:
+                of_metric[key.metric].setdefault(key.calibrator, number)
+        shown = {name: found for name, found in of_metric.items() if found}
+        if not shown:
+            raise ValueError(
+                "there is nothing to draw: the test set has no error, NLL, Brier score or ECE."
+            )
+        rows = [*dict.fromkeys(name for found in shown.values() for name in found)]
+        figure = Figure(figsize=(2 + 2.2 * len(shown), 1 + 0.3 * len(rows)), layout="constrained")
+        panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for axes, (name, found) in zip(panels, shown.items(), strict=True):
+            title, scale = metric_info(name), metric_info(name).scale
+            for calibrator, number in found.items():
+                row = rows.index(calibrator)
+                axes.plot(scale * number.value, row, "o", color="C0")
+                if number.interval:
+                    axes.plot([scale * end for end in number.interval], [row, row], color="C0")
+                if number.verdict:
+                    axes.plot(scale * number.verdict.floor, row, "|", color="0.5", markersize=14)
+            axes.set(xlabel=title.label, yticks=range(len(rows)), yticklabels=rows)
+        panels[0].invert_yaxis()
+        return figure
+
+    @property
+    def sheets(self) -> list[Grid]:
+        """The tables."""
+        return sheets(self.numbers, self.metrics)
+
+    def __str__(self) -> str:
+        """The tables that `calibench evaluate` shows, as Markdown."""
+        return "\n".join([*map(markdown, self.sheets), *self.remarks])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks)
+        return "".join(map(html, self.sheets)) + remarks
+
+    def tell(self, output: Path | None = None) -> None:
+        """Print a block if a test set stands alone, else the tables and what is said below them."""
+        from calibench.messages.terminal import Terminal
+        from calibench.tables.terminal import show
+
+        console, alone = Terminal(), bool(self.file and len(self.sheets) == 1)
+        for sheet in () if alone else self.sheets:
+            show(sheet, console)
+        below = [self.footer, *self.lacking, *self.remarks, *self.verdicts]
+        for line in [*self._block(), *self.remarks] if alone else below:
+            say(*(wrapped(line).splitlines() or [""]))
+        if output:
+            console.print(f"{output} is written.", soft_wrap=True)
+
+    def _block(self) -> Iterator[str]:
+        """The lines of a test set that stands alone: one for each number, a verdict in words, what to do next."""
+        first: dict[str, Number] = {}
+        for number in self.numbers:
+            if number.key.split == TEST and number.key.score is None and number.key.label is None:
+                first.setdefault(number.key.metric, number)
+        n = self.labels[TEST]
+        yield from (f"{self.file}: {n} examples", "")
+        yield from (_line(first[name]) for name in HEADLINE if name in first)
+        yield ""
+        if "ece" in first:
+            yield first["ece"].in_words(n)
+            yield "limit: what 95 % of calibrated models with these confidences do not exceed"
+        yield f"to compare calibrators: calibench evaluate {shlex.quote(self.file)} --val FILE"
+
+    def csv(self) -> str:
+        """The numbers as CSV."""
+        return csv_text(CSV_COLUMNS, self._rows_of_models)
+
+    def markdown(self) -> str:
+        """The tables and the footer as Markdown."""
+        verdicts = "".join(f"- {sentence}\n" for sentence in self.verdicts)
+        below = [self.footer, *self.lacking, *self.remarks]
+        return "\n".join([*map(markdown, self.sheets), *below, "", verdicts])
+
+    @property
+    def _rows_of_models(self) -> list[FileRow]:
+        """The rows with their model even where there is only one."""
+        return [{"model": number.key.model or MODEL, **number.to_dict()} for number in self.numbers]
+
+    @property
+    def lacking(self) -> list[str]:
+        """A line for each reason why numbers are missing."""
+        reasons = dict.fromkeys(self.unavailable.values())
+        named = {why: [of for of, its in self.unavailable.items() if its == why] for why in reasons}
+        return [f"{', '.join(names)}: {why}." for why, names in named.items()]
+
+    @property
+    def verdicts(self) -> list[str]:
+        """One sentence for each row of each table: whether it can be told from calibrated."""
+        return sentences(self.numbers, self.labels)
+
+    @property
+    def footer(self) -> str:
+        """The line under the tables: sets, bins and intervals."""
+        sets = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
+        known = ", ".join(f"{name} {size}" for name, size in self.labels.items())
+        sets += f"; known labels: {known}" if self.labels != self.sizes else ""
+        fitted = "; calibrators fitted on val" if any(self.fitted.values()) else ""
+        posterior = f"; posterior: {self.posterior}" if self.posterior else ""
+        interval = (
+            f"; 95 % intervals of the expected plug-in value at this number of examples, from {self.bootstrap} "
+            "resamples of them (of a calibration error not the population's: see its floor; DebiasedCalibrationError)"
+        )
+        return (
+            f"Examples: {sets}{fitted}; binned errors with {self.n_bins[0]} bins"
+            f"{interval if self.bootstrap else ''}{posterior}{self._priors}."
+        )
+
+    @property
+    def _priors(self) -> str:
+        said = {
+            "estimated": "; class frequencies of the test data estimated from its logits",
+            "oracle": "; ORACLE: class frequencies counted from the test labels, which nobody knows",
+        }
+        if self.priors is None:
+            return ""
+        return said.get(str(self.priors), f"; class frequencies of the test data: {self.priors}")
+
+    def to_dict(self) -> FileRow:
+        """Numbers and fitted parameters, for JSON."""
+        return {
+            "examples": dict(self.sizes),
+            "posterior": self.posterior,
+            "calibrators": dict(self.fitted),
+            "unavailable": dict(self.unavailable),
+            "remarks": list(self.remarks),
+            "rows": self._rows_of_models,
+            "verdicts": self.verdicts,
+        }
+
+
+def _line(number: Number) -> str:
+    info = metric_info(number.key.metric)
+    value, *ends = (
+        printed(one, number.key.metric) + " %" * info.percent
+        for one in (number.value, *(number.interval or ()))
+    )
+    parts = [f"  {info.title:5}  {value:>8}", *([" to ".join(ends)] if ends else [])]
+    if number.verdict is not None and number.verdict.limit is not None:
+        limit = printed(number.verdict.limit, number.key.metric)
+        parts.append(f"limit {limit}{' %' * info.percent}")
+    return "   ".join(parts)

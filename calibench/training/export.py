@@ -1,0 +1,176 @@
+"""The network of a run, its loss and its data as they were after an epoch, and its export as one program."""
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from calibench.calibrators import Calibrator
+from calibench.calibrators.names import calibrator_named
+from calibench.configuration.merging import configuration
+from calibench.data import ClassificationDataModule
+from calibench.data.in_memory_loader import identity
+from calibench.evaluation.calibrator_fits import PER_LABEL, PerLabel, Shared
+from calibench.losses import CalibrationLoss
+from calibench.losses.base import LabelLoss
+from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
+from calibench.messages.printable_text import say
+from calibench.run_configuration.trusted_names import check_known
+from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
+from calibench.training.checkpoints import read_checkpoint
+from calibench.training.experiment import Experiment
+
+
+@dataclass
+class Trained:
+    """A trained network and its loss on the CPU, as after so many epochs of training, and its data, set up."""
+
+    backbone: nn.Module
+    loss: CalibrationLoss | LabelLoss
+    data: ClassificationDataModule
+    epoch: int = 0
+
+    def load(self, path: Path) -> None:
+        """Take the weights and the loss's state from a checkpoint of this run; an ExpectedFailure if it lacks them."""
+        with corrupt_if_it_fails(f"{path} does not hold the network's weights"):
+            content = read_checkpoint(path)
+            self.backbone.load_state_dict(_below("backbone.", content["state_dict"]))
+            self.loss.load_state_dict(_below("loss.", content["state_dict"]))
+            self.epoch = int(content["epoch"]) + 1
+
+
+def trained_network(source: Run, *, trusted: bool = False) -> Trained:
+    """The network of a run with the evaluated weights, on the CPU, its loss, and its data.
+
+    Unless it is `trusted`, classes of packages other than calibench, torch and Lightning that its configuration names
+    are refused by a UsageError: a run may be a stranger's, and building a class runs its code. So is a run without the
+    checkpoint; one that does not hold the network's weights is an ExpectedFailure.
+    """
+    file = source.folder / "config.yaml"
+    if not trusted:
+        check_known(file)
+    experiment = Experiment(configuration([str(file)]), trusted=trusted)
+    which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
+    path = source.checkpoints / f"{which}.ckpt"
+    if not path.is_file():
+        raise UsageError(
+            f"{path} is missing: the weights are needed (`calibench fit` with --overwrite true trains the run again)."
+        )
+    experiment.build()
+    data = experiment.datamodule
+    data.prepare_data()
+    data.setup("validate")
+    experiment.model.loss.on_fit_start(data.class_counts)
+    found = Trained(experiment.model.backbone.cpu(), experiment.model.loss.cpu(), data)
+    found.load(path)
+    return found
+
+
+def _below(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The part of a state whose names begin with a prefix, without it."""
+    return {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
+
+
+# Largest mean difference of probabilities between the program and its modules. A largest difference would tell less:
+# at a step of an isotonic map or a histogram, the rounding of a logit gives another probability.
+TOLERANCE = 1e-5
+NOTES = "calibench.json"
+
+
+class CalibratedModel(nn.Module):
+    """A network between its preprocessing and its calibrator (this package).
+
+    Args:
+        backbone: A network from its inputs to logits.
+        calibrator: From its logits to probabilities: a fitted calibrator, or those of several labels.
+        transform: From inputs as the data module stores them, images of bytes say, to those of the network.
+        mean_of_views: Logits of the mean probabilities of several views of an input, (N, views, K) -> (N, K), where
+            `transform` gives several.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        calibrator: nn.Module,
+        transform: Callable[[Tensor], Tensor] = identity,
+        mean_of_views: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.calibrator = calibrator
+        self.transform = transform
+        self.mean_of_views = mean_of_views
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Calibrated probabilities (N, K) of N stored inputs."""
+        logits = self.backbone(self.transform(inputs))
+        if self.mean_of_views is not None:
+            logits = self.mean_of_views(logits.view(inputs.shape[0], -1, logits.shape[1]))
+        probs: Tensor = self.calibrator(logits.float())
+        return probs
+
+
+def export_run(
+    source: Run, name: str, output: Path, *, per_label: bool = False, trusted: bool = False
+) -> None:
+    """Export a run with a calibrator that is fitted on its validation logits, and say how the program is used.
+
+    Raises as `trained_network` and `exported` do, and a UsageError if there is no calibrator of the name.
+    """
+    calibrator = calibrator_named(name)
+    val = Predictions.load(source.predictions("val"))
+    if per_label and val.labels is None:
+        raise UsageError("`--per-label` is for networks with several labels an example.")
+    fitted = (PerLabel if per_label else Shared)(calibrator).fit(val)
+    calibrated = fitted.module(val.label_names)
+    for part in calibrated.modules():
+        if isinstance(part, Calibrator):  # torch.export warns of buffers that share a storage
+            part.load_state_dict(part.state_dict())
+    trained = trained_network(source, trusted=trusted)
+    backbone, data = trained.backbone, trained.data
+    stored, transform = data.first_stored(data.batch_size).cpu(), data.evaluated_transform
+    of_views = data.task.mean_of_views if data.evaluation_transform else None
+    model = CalibratedModel(backbone, calibrated, transform, of_views).eval()
+    dtype = str(stored.dtype)
+    names = (
+        {"labels": val.label_names} if val.labels else {"classes": val.metadata.get("class_names")}
+    )
+    notes = {
+        **names,
+        "calibrator": name + (PER_LABEL if per_label else ""),
+        "input_shape": [None, *stored.shape[1:]],
+        "input_dtype": dtype.removeprefix("torch."),
+        "preprocessing": {"inside": True, **getattr(transform, "described", dict)()},
+        "run": "/".join(source.folder.resolve().parts[-5:]),  # benchmark, network, loss, key, seed
+    }
+    write_output(output, exported(model, stored, notes))
+    say(
+        f"{output}  {type(backbone).__name__} with {name}, and with its preprocessing:",
+        "  import torch",
+        f'  model = torch.export.load("{output}").module()',
+        f"  probs = model(torch.zeros(1, {', '.join(map(str, stored.shape[1:]))}, dtype={dtype}))",
+    )
+
+
+def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:
+    """The program of a model for any number of rows, with JSON notes, checked against the model on inputs (N, ...).
+
+    Raises an ExpectedFailure if the model cannot be exported, or the program gives other probabilities.
+    """
+    two = inputs[[0, 0]].contiguous()  # torch takes a dimension of size 1 for a constant
+    rows = torch.export.Dim("rows")
+    what = f"{type(model).__name__} cannot be exported"
+    with errors_as(what, RuntimeError, kind=ExpectedFailure), torch.no_grad():
+        program = torch.export.export(model, (two,), dynamic_shapes=({0: rows},))
+        for batch in (inputs, inputs[:1]):
+            difference = float((program.module()(batch) - model(batch)).abs().mean())
+            if not difference <= TOLERANCE:
+                raise RuntimeError(f"its probabilities differ by {difference:.1e} in the mean.")
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer, extra_files={NOTES: json.dumps(notes)})
+    return buffer.getvalue()

@@ -1,0 +1,178 @@
+"""Check before training: two examples go through network and loss, and what does not fit is one line."""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.utilities.seed import isolate_rng
+from torch import Tensor, nn
+
+from calibench.backbones import Backbone
+from calibench.data import ClassificationDataModule
+from calibench.losses import CalibrationLoss
+from calibench.losses.base import LabelLoss
+from calibench.messages.errors import ExpectedFailure, UsageError, one_line
+from calibench.tensors.scores import are_probabilities
+from calibench.training.module import ClassificationModule
+
+ROWS = 2
+
+
+# What a kind of layer wants of its inputs: where it keeps the size, what is counted, that of given inputs, and what
+# networks call it among their arguments.
+_SIZES: dict[type[nn.Module], tuple[str, str, Callable[[Tensor], int], tuple[str, ...]]] = {
+    nn.Conv2d: ("in_channels", "channels", lambda x: x.shape[-3], ("in_channels", "in_chans")),
+    nn.Conv1d: ("in_channels", "channels", lambda x: x.shape[-2], ("in_channels", "embedding_dim")),
+    nn.Linear: ("in_features", "numbers", lambda x: x.shape[-1], ("in_features",)),
+    nn.Embedding: (
+        "num_embeddings", "token numbers", lambda x: int(x.max()) + 1, ("vocab_size", "num_embeddings"),
+    ),
+}  # fmt: skip
+
+
+@dataclass
+class _Seen:
+    """What was seen of a network's layers: the last one, what does not fit it, and how many had a size."""
+
+    layer: str = ""
+    unfit: tuple[str, int, tuple[str, ...]] | None = None  # (takes, gets, names of arguments)
+    sized: int = 0
+
+    def note(self, path: str, layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        """Note a layer before it is called."""
+        self.layer, self.unfit = path, None
+        kind = next((kind for kind in _SIZES if isinstance(layer, kind)), None)
+        if kind is None or not inputs or not isinstance(inputs[0], Tensor) or inputs[0].ndim < 2:
+            return
+        self.sized += 1
+        attribute, unit, of, options = _SIZES[kind]
+        wanted, got = int(getattr(layer, attribute)), of(inputs[0])
+        if kind is nn.Embedding and got <= wanted:  # a larger one takes them too
+            return
+        if got != wanted:
+            self.unfit = f"{wanted} {unit}", got, options
+        if self.unfit and kind is nn.Embedding:  # on a GPU such an index ends the process
+            raise IndexError(path)
+
+
+@contextmanager
+def _watched(network: nn.Module) -> Iterator[_Seen]:
+    """Note which layers of a network are called while inside."""
+    seen = _Seen()
+    with ExitStack() as hooks:
+        for path, part in network.named_modules():
+            if not any(part.children()):
+                hooks.enter_context(part.register_forward_pre_hook(partial(seen.note, path)))
+        yield seen
+
+
+class ShapeCheck(Callback):
+    """Sends two validation examples through the network, right before training and on the device.
+
+    Nothing of the run changes by it: the network is in evaluation mode meanwhile, and random states are put back.
+    """
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Check; raises a UsageError if the network does not take the examples, or gives no logits of the classes."""
+        module = cast(ClassificationModule, pl_module)
+        data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
+        precision = trainer.precision_plugin
+        with isolate_rng(), evaluating(module.backbone), precision.forward_context():
+            inputs = data.first_inputs(ROWS)
+            if data.tokens is not None:  # one of them is the highest that there is
+                inputs = inputs.clone()
+                inputs[:, -1:] = data.tokens.vocab_size - 1
+            inputs = precision.convert_input(inputs)
+            check_shapes(module.evaluated, module.backbone, inputs, data)
+        with isolate_rng():
+            loss = module.loss.losses[0] if isinstance(module.loss, LabelLoss) else module.loss
+            check_gradient(cast(CalibrationLoss, loss), data.num_classes, trainer.max_epochs or 1)
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Put a network into evaluation mode while inside, and each of its parts back into its own mode."""
+    modes = [(part, part.training) for part in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def check_shapes(
+    forward: Callable[[Tensor], Tensor],
+    backbone: Backbone,
+    inputs: Tensor,
+    data: ClassificationDataModule,
+) -> None:
+    """Check that a network, which `forward` calls, takes inputs of `data` and gives logits of the classes.
+
+    A UsageError names both sides otherwise, and the option to change where there is one.
+    """
+    with _watched(backbone) as seen, torch.no_grad():
+        try:
+            logits = forward(inputs)
+        except Exception as error:  # whatever a network raises that does not take its inputs
+            sides = f"{data.title()} gives inputs {tuple(inputs.shape[1:])}, {backbone.title()}"
+            raise UsageError(f"{sides} {_said(seen, error, backbone, data)}") from error
+    if tuple(logits.shape) != (len(inputs), data.num_outputs):
+        shape = tuple(logits.shape[1:])
+        given = str(shape[0]) if len(shape) == 1 else f"an array {shape} of"
+        remedy = "it must give `num_classes` logits"
+        if "replace_head" in inspect.signature(type(backbone)).parameters:
+            remedy = "`--model.backbone.replace_head true` replaces its last linear layer"
+        raise UsageError(
+            f"{backbone.title()} gives {given} logits for an example, {data.title()} has "
+            f"{data.num_outputs} {data.task.what}: {remedy}."
+        )
+    if are_probabilities(logits):
+        raise UsageError(
+            f"{backbone.title()} gives probabilities, every row lies in [0, 1] and sums to 1; it must give logits: "
+            "leave out its softmax."
+        )
+
+
+def check_gradient(loss: CalibrationLoss, num_classes: int, epochs: int) -> None:
+    """Check that the value of a loss depends on the logits by torch's operations, on a copy of it."""
+    logits = torch.randn(num_classes, num_classes, requires_grad=True)
+    try:
+        tried = copy.deepcopy(loss).cpu()
+        tried.on_train_epoch_start(0, epochs)
+        value = tried(logits, torch.arange(num_classes))
+    except Exception:  # whatever a user's loss raises: training says it, and of real logits
+        return
+    if not value.requires_grad or torch.autograd.grad(value, logits, allow_unused=True)[0] is None:
+        raise UsageError(
+            "`model.loss` gives a value that has no gradient, so that nothing would be learnt: "
+            "`.detach()`, `.item()`, `argmax` or numpy is on the way from the logits to it."
+        )
+
+
+def _said(seen: _Seen, error: Exception, backbone: Backbone, data: ClassificationDataModule) -> str:
+    """What the network takes instead, and what to do."""
+    reason = one_line(error)
+    if isinstance(error, UsageError | ExpectedFailure):  # the network says it itself
+        return f"refuses them: {reason}"
+    if seen.unfit is None:
+        where = f"fails in its layer `{seen.layer}`" if seen.layer else "fails"
+        return f"{where}: {reason[:200]} (--debug shows where)"
+    wanted, got, options = seen.unfit
+    if seen.sized == 1:
+        known = [name for name in options if name in backbone.argument_names()]
+        other = "no argument of it is known to set that, see its own documentation"
+        remedy = f"`--model.backbone.{known[0]} {got}`" if known else other
+        return f"takes {wanted}, not {got}: {remedy}."
+    side = ", see `--data.side`" if "side" in inspect.signature(type(data)).parameters else ""
+    return (
+        f"takes others: its layer `{seen.layer}` takes {wanted} and gets {got}; "
+        f"it is made for inputs of another size{side}."
+    )

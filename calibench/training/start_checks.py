@@ -1,0 +1,119 @@
+"""The beginning of a run: checks of its options, its first checkpoint, and the moment its folder is written."""
+
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import lightning.pytorch as L
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import Callback
+
+from calibench.messages.errors import ExpectedFailure, UsageError, near_matches
+from calibench.run_configuration.parser_messages import one_line
+from calibench.runs import CorruptRun, Run
+from calibench.training.checkpoints import of_this_network, read_checkpoint
+from calibench.training.experiment import Experiment
+
+# Packages whose callbacks watch nothing but what a run of ours logs.
+_OF_OURS = ("calibench", "lightning", "pytorch_lightning")
+
+# Smallest values of options that nothing else checks: a run would end in the middle, or train on nonsense.
+_AT_LEAST = {
+    "threads": 1,
+    "checkpoint_every_n_steps": 0,
+    "trainer.accumulate_grad_batches": 1,
+    "trainer.check_val_every_n_epoch": 1,
+    "trainer.gradient_clip_val": 0,
+}
+# Options that must have one value, with the reason.
+_NOT = {
+    "trainer.limit_val_batches": (0, "a run needs validation batches to be evaluated"),
+    "trainer.limit_test_batches": (0, "a run needs test batches to be evaluated"),
+    "trainer.val_check_interval": (0, "1.0 is once an epoch"),
+    "trainer.enable_checkpointing": (False, "a run goes on from its last checkpoint"),
+    "trainer.barebones": (True, "a run writes checkpoints and logits"),
+}
+
+
+def check_options(config: Any) -> None:
+    """Raise a UsageError for option values with which no run can finish."""
+    for name, least in _AT_LEAST.items():
+        value = config[name]
+        if value is not None and value < least:
+            raise UsageError(f"`{name}` must be at least {least}, got {value}.")
+    for name, (wrong, why) in _NOT.items():
+        value = config[name]
+        if value == wrong and isinstance(value, bool) == isinstance(wrong, bool):
+            raise UsageError(f"`{name}` must not be {str(wrong).lower()}: {why}.")
+
+
+def check_monitors(trainer: L.Trainer, logged: Collection[str]) -> None:
+    """Raise a UsageError for a callback that watches what no run logs; callbacks of others may log more."""
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    known = [type(one).__module__.partition(".")[0] in _OF_OURS for one in callbacks]
+    for callback in callbacks if all(known) else ():
+        name = getattr(callback, "monitor", None)
+        if name is not None and name not in logged:
+            near = near_matches(name, logged) or f"; there are {', '.join(logged)}"
+            raise UsageError(
+                f"`trainer.callbacks`: {type(callback).__name__} watches `{name}`, which is not logged{near}"
+            )
+
+
+def first_checkpoint(experiment: Experiment, run: Run, *, warn: bool) -> str | None:
+    """The checkpoint to start from: the given one, or else the run's own last one; None to start anew.
+
+    It may `warn` of a damaged checkpoint, without which the run starts anew.
+    """
+    asked, own = experiment.config.ckpt_path, run.checkpoints / "last.ckpt"
+    if asked not in (None, "last"):
+        return str(asked)
+    if not own.is_file() or (asked is None and experiment.config.overwrite):
+        return None
+    try:
+        read_checkpoint(own)
+    except CorruptRun as error:
+        if warn:
+            warnings.warn(f"{error}; the run starts anew.", stacklevel=2)
+        return None
+    return str(own)
+
+
+class Beginning(Callback):
+    """Writes status.json and config.yaml right before the first step, when everything was accepted.
+
+    What begins `anew` removes the checkpoints of an earlier training, from which nothing must go on.
+    """
+
+    def __init__(self, run: Run, config: str, *, anew: bool) -> None:
+        self.run, self.config, self.anew = run, config, anew
+        self.over = False
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """From here on an error is no refusal."""
+        self.over = True
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Write the two files."""
+        if not trainer.is_global_zero:
+            return
+        self.run.write_status("running")
+        self.run.write_config(self.config)
+        for path in self.run.checkpoints.glob("*.ckpt") if self.anew else ():
+            path.unlink()
+
+
+@contextmanager
+def refusals(beginning: Beginning, checkpoint: str | None) -> Iterator[None]:
+    """Turn errors of data, checkpoint, optimiser or schedule before training begins into one-line UsageErrors."""
+    other = "holds another network or loss than this configuration (--overwrite true starts anew)."
+    try:
+        with of_this_network(f"{checkpoint} {other}"):
+            yield
+    except (UsageError, ExpectedFailure):
+        raise
+    except (ValueError, TypeError, MisconfigurationException) as error:
+        if beginning.over:
+            raise
+        raise UsageError(one_line(str(error))) from error

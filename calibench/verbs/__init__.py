@@ -1,0 +1,1 @@
+"""Verbs: one file each, the function for Python and how the command line calls it."""

@@ -1,0 +1,92 @@
+"""`calibench ensemble`: runs that differ in their seed alone become a deep ensemble, a run among the others."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+from calibench.calibrators.names import calibrator_named
+from calibench.command_line.verb_parser import Option
+from calibench.evaluation.ensemble import pooled_sets
+from calibench.messages.errors import UsageError, errors_as
+from calibench.messages.printable_text import next_commands, say
+from calibench.messages.progress import with_progress
+from calibench.parallel.threads import one_thread
+from calibench.runs import Cell, Predictions, Run, read_json, run_folders
+from calibench.training.run_metrics import write_derived
+
+ENSEMBLE = "ensemble"
+"""The setting of an ensemble that its members have not: how many they are, and what calibrated them."""
+
+
+def ensemble(
+    results: Path = Path("results"),
+    *,
+    over: Annotated[str, Option(choices=("seed",))] = "seed",
+    members: Annotated[int | None, "N"] = None,
+    calibrate_members: Annotated[str | None, "CALIBRATOR"] = None,
+) -> int:
+    """Make deep ensembles of the finished runs below a folder: their mean probabilities, as runs of that folder.
+
+    An ensemble has the settings of its members and one more, `ensemble`, so it is a row of the leaderboard. It is
+    evaluated as they are, with calibrators fitted on its own validation predictions (ensemble, then calibrate).
+
+    Args:
+        results: Folder of runs with their logits.
+        over: In what its members differ.
+        members: Runs in an ensemble, in the order of their seeds: of six runs `--members 3` makes two, each with its
+            first member's seed; runs that are left over are in none (default: all, in one).
+        calibrate_members: Fit this calibrator on each member's validation predictions before pooling (calibrate, then
+            ensemble).
+
+    Examples:
+        calibench ensemble results
+        calibench ensemble results/digits_lt --members 3
+        calibench ensemble results/digits_lt --members 3 --calibrate-members TemperatureScaling
+    """
+    if members is not None and members < 2:
+        raise UsageError(f"`--members` must be 2 or more, got {members}.")
+    calibrator_named(calibrate_members) if calibrate_members else None
+    groups = list(_groups(results, members))
+    if not groups:
+        least = "two" if members is None else members
+        raise UsageError(
+            f"{results} holds no {least} finished runs that differ in their seed alone."
+        )
+    for runs in with_progress(iter(groups), len(groups), "making ensembles"):
+        with one_thread():
+            folder = pooled(runs, calibrate_members)
+        say(f"{folder}: {', '.join(run.folder.name for run in runs)}")
+    next_commands(f"calibench leaderboard {results}")
+    return 0
+
+
+def _groups(results: Path, size: int | None) -> Iterator[list[Run]]:
+    """The members of each ensemble; ensembles are members of none."""
+    if not results.is_dir():
+        raise UsageError(f"there is no folder {results}.")
+    folders = (Path(path).resolve() for path in run_folders(results))
+    for _, paths in groupby(folders, key=lambda folder: folder.parent):
+        runs = sorted((Run(path) for path in paths), key=lambda run: Cell.at(str(run.folder)).seed)
+        done = [run for run in runs if run.done]
+        if len(done) < 2 or ENSEMBLE in read_json(done[0].folder / "metrics.json")["settings"]:
+            continue
+        count = size or len(done)
+        for first in range(0, len(done) - count + 1, count):
+            yield done[first : first + count]
+
+
+def pooled(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:
+    """Write the ensemble of finished runs of one key as a run beside them; returns its folder.
+
+    With `calibrate_members` that calibrator is fitted on each member's own validation predictions.
+
+    Raises:
+        UsageError: If their predictions are of different examples.
+    """
+    first = runs[0].folder
+    members = [{n: Predictions.load(path) for n, path in run.sets().items()} for run in runs]
+    with errors_as(str(first.parent), ValueError):
+        sets = pooled_sets(members, calibrate_members)
+    how = f"{len(runs)} after {calibrate_members}" if calibrate_members else str(len(runs))
+    return write_derived(runs, sets, {ENSEMBLE: how})

@@ -1,0 +1,53 @@
+"""`calibench export`, and the checks of what it names, for which torch is not imported."""
+
+from pathlib import Path
+from typing import Annotated
+
+from calibench.calibrators import CALIBRATORS
+from calibench.calibrators.names import CalibratorName
+from calibench.command_line.verb_parser import Option
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import loading
+from calibench.runs import Run
+
+
+def export(
+    run: Annotated[Path, "RUN"],
+    *,
+    calibrator: CalibratorName = "TemperatureScaling",
+    per_label: bool = False,
+    trust: bool = False,
+    output: Annotated[Path, Option("FILE", ("-o",))] = Path("model.pt2"),
+) -> int:
+    """Write the network of a finished run and a calibrator as one torch.export program.
+
+    The calibrator is fitted on the run's validation logits. Inputs are as they are stored (images of bytes, say; any
+    number of rows), outputs calibrated probabilities, (N, K) of classes or (N, L) of several labels.
+
+    Args:
+        run: Folder of a finished run.
+        calibrator: The calibrator.
+        per_label: Of several labels an example: fit the calibrator on each label alone (default: one for all).
+        trust: Build classes of your own that the run's config.yaml names.
+        output: The program.
+
+    Examples:
+        calibench export results/digits_lt/SmallCNN/FocalLoss/1a2b3c4d5e/seed=1 -o model.pt2
+        calibench export RUN --calibrator VectorScaling -o model.pt2
+
+    To use it, with torch alone:
+      import torch
+      probs = torch.export.load("model.pt2").module()(inputs)
+
+    The file also holds `calibench.json`: names of the classes or labels, calibrator, shape and type of the inputs.
+    """
+    CALIBRATORS.check(calibrator)
+    source = Run(run)
+    if not source.done:
+        raise UsageError(
+            f"{run} is not the folder of a finished run: give the one that holds its status.json."
+        )
+    with loading():
+        from calibench.training.export import export_run
+    export_run(source, calibrator, output, per_label=per_label, trusted=trust)
+    return 0

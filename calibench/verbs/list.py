@@ -1,0 +1,154 @@
+"""`calibench list`: names of classes, plots, benchmarks, or what of the papers is answered, with one line on each.
+
+The figures and tables of the papers have their one home here, each with the commands that answer it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import takewhile
+from pathlib import Path
+from textwrap import wrap
+from typing import Annotated, Any
+
+from calibench.command_line.docstrings import documented
+from calibench.configuration.merging import available, read_yaml
+from calibench.data.source import sources
+from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.terminal import Terminal
+from calibench.plugins.registries import plugin_lines
+from calibench.run_configuration.keys import FAMILIES
+from calibench.tables.grid import Grid, Heading, headings
+from calibench.tables.published import PAPERS, load
+from calibench.tables.terminal import show
+
+OF_PAPERS = "papers"  # their figures and tables
+SHELVES = ("suites", "protocols")  # folders of benchmarks/
+KINDS = (*FAMILIES, "datasets", "plots", "benchmarks", *SHELVES, OF_PAPERS)
+
+
+@documented(kinds=", ".join(KINDS))
+def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
+    """Say what there is, one line each with its source.
+
+    Args:
+        kind: {kinds} (default: their names).
+
+    Examples:
+        calibench list              what can be listed
+        calibench list losses
+        calibench list plots        with the figures of the papers that each kind answers
+        calibench list papers       the figures and tables of the papers, with the commands that make them again
+    """
+    found = listed(kind)
+    console = Terminal()
+    title = kind or "KIND"
+    columns = [*headings(title), Heading("", left=True)]
+    room = console.width - max(map(len, (title, *found))) - 2
+    rows = [
+        [name, _wrapped(line, max(room, 20)) if console.is_terminal else line.replace("\n", "; ")]
+        for name, line in found.items()
+    ]
+    show(Grid("", columns, rows), console)
+    return 0
+
+
+def listed(kind: str | None) -> Mapping[str, str]:
+    """The entries of a kind, or of None the kinds, with what is said of each.
+
+    Raises:
+        UsageError: If there is no such kind.
+    """
+    if kind is None:
+        return {name: _examples(name) for name in KINDS}
+    if kind == OF_PAPERS:
+        return {one.title: "\n".join((one.shows, *one.commands)) for one in exhibits()}
+    if kind in ("benchmarks", *SHELVES):
+        shelf = "" if kind == "benchmarks" else f"{kind}/"
+        return {n: _header(path) for n, path in available().items() if n.startswith(shelf)}
+    if kind == "datasets":
+        return {name: source.about for name, source in sources().items()}
+    if kind == "plots":
+        from calibench.plots.kinds import LINES
+
+        lines = dict(LINES)
+        for name in lines:
+            if titles := ", ".join(one.title for one in answered_by(f"plot {name}")):
+                lines[name] += f" ({titles})"
+        return lines | plugin_lines(kind)
+    if kind not in FAMILIES:
+        raise UsageError(
+            f"nothing to list called `{kind}`{near_matches(kind, KINDS)} (there are: {', '.join(KINDS)})"
+        )
+    return FAMILIES[kind].entries()
+
+
+def _header(path: Path) -> str:
+    """The first sentence of a file's leading comment."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comment = takewhile(lambda line: line.startswith("# "), lines)
+    sentence = " ".join(line.removeprefix("# ").strip() for line in comment)
+    return re.split(r"(?<=[a-z0-9)])\. (?=[A-Z])", sentence, maxsplit=1)[0].rstrip(".")
+
+
+def _examples(kind: str) -> str:
+    found = list(listed(kind))
+    return f"{len(found)}: {', '.join(found[:3])}, ..."
+
+
+def _wrapped(text: str, width: int) -> str:
+    return "\n".join(part for line in text.split("\n") for part in wrap(line, width))
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure or table of a paper.
+
+    Attributes:
+        number: Its number, or what the paper has in place of one, as text.
+        commands: The commands that make it again; `RESULTS` is a folder of runs, `OUT` a file.
+    """
+
+    paper: str
+    kind: str
+    number: str
+    shows: str
+    commands: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """`gce figure 2`."""
+        return f"{self.paper} {self.kind} {self.number}"
+
+
+@cache
+def exhibits() -> tuple[Exhibit, ...]:
+    """All of them, paper by paper: the tables with published numbers, then what `exhibits.yaml` names."""
+    text = files("calibench.reports").joinpath("exhibits.yaml").read_text(encoding="utf-8")
+    named = read_yaml(text)
+    return tuple(found for paper in PAPERS for found in _exhibits_of(paper, named[paper]))
+
+
+def answered_by(command: str) -> list[Exhibit]:
+    """The figures and tables that a command answers, `plot bars` say, whatever its further arguments."""
+    words = ["calibench", *command.split()]
+    return [
+        one for one in exhibits() if any(c.split()[: len(words)] == words for c in one.commands)
+    ]
+
+
+def _exhibits_of(paper: str, named: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
+    numbers = load(paper)
+    tables = {one.table for one in numbers} - {str(item.get("table")) for item in named}
+    for table in sorted(tables, key=lambda name: (len(name), name)):
+        own = [one for one in numbers if one.table == table]
+        metrics = dict.fromkeys(one.measure for one in own)
+        datasets = dict.fromkeys(one.dataset for one in own)
+        shows = f"{', '.join(metrics)} on {', '.join(datasets)}"
+        command = f"calibench reproduce {paper} --table {table} --results RESULTS"
+        yield Exhibit(paper, "table", table, shows, (command,))
+    for item in named:
+        kind = "figure" if "figure" in item else "table"
+        yield Exhibit(paper, kind, str(item[kind]), item["shows"], tuple(item["commands"]))

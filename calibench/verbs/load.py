@@ -1,0 +1,68 @@
+"""Predictions in Python: `calibench.load`, for whatever the command line reads, and arrays as pairs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from calibench.predictions.confidence_pairs import ConfidencePairs
+from calibench.predictions.files import Reader, is_a_file
+from calibench.predictions.inputs import sources_of
+from calibench.runs import Predictions
+from calibench.store import lookup
+from calibench.store.entry import STATUS
+
+
+def load(
+    name: Path | str, store: Path | str = lookup.SHIPPED, **reading: Any
+) -> Predictions | ConfidencePairs | dict[str, Predictions]:
+    """Read predictions: of a file of any framework, a run, or an entry of a store.
+
+    Args:
+        name: A file, as `calibench evaluate` reads it (`x.npz`, `x.csv`, `logits.npy:labels.npy`, ...); the folder of a
+            run; or an entry `<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`.
+        store: Where an entry is: a folder, a URL or `store`, the store that comes with calibench.
+        **reading: Of a file, the arguments of `Reader`: `scores`, `clip`, `task`.
+
+    Returns:
+        Of a file its predictions, or the pairs of confidence and hit that it holds; else those of each split and set.
+
+    Raises:
+        FileNotFoundError: If there is no such file, or folder of results.
+        StoreError: If there is no such entry, or more than one; the message lists them.
+        CorruptRun: If it is damaged, or holds something else.
+    """
+    if is_a_file(str(name)):
+        return Reader(**reading).read(str(name))
+    if (Path(name) / STATUS).is_file():
+        return lookup.find_run(str(name)).predictions()
+    return lookup.load(str(name), store)
+
+
+def confidence_pairs(
+    logits: Any,
+    labels: Any = None,
+    *,
+    scores: str | None = None,
+    classes: Sequence[str] | None = None,
+) -> ConfidencePairs:
+    """The confidence of each example's top label, and whether it is right: of scores (N, K), or of such pairs.
+
+    Arrays are those that `Reader` takes, `scores` and `classes` its own; `labels` (N,) are class indices or names, of
+    confidences whether each was right; a file has its labels. Raises a ValueError if an array is not what it should be,
+    or labels are unknown.
+    """
+    (source,) = sources_of("labels", logits if labels is None else (logits, labels))
+    read = Reader(scores=scores, classes=classes).read(source)
+    if isinstance(read, ConfidencePairs):
+        return read
+    import torch
+
+    from calibench.evaluation.calibrator_fits import predicted_log_probabilities
+    from calibench.metrics.probabilities import top_label
+
+    if (read.target < 0).any():
+        raise ValueError("`labels` must be known, and some are negative.")
+    confidence, correct = top_label(
+        predicted_log_probabilities(read).exp(), torch.from_numpy(read.target)
+    )
+    return ConfidencePairs(confidence.numpy(), correct.numpy())

@@ -1,0 +1,193 @@
+"""`calibench plot`: one picture of a folder of runs, or every kind that it can feed, with a page that shows them."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+from calibench.command_line.docstrings import documented
+from calibench.command_line.verb_parser import Option
+from calibench.messages.errors import UsageError, one_line
+from calibench.messages.printable_text import loading, say
+from calibench.messages.progress import with_progress
+from calibench.plots.curves import OverEpochs
+from calibench.plots.figure_with_numbers import Picture
+from calibench.plots.kinds import BESIDE_RAW, KINDS, LINES, OVER_TABLES
+from calibench.plots.selection import Request, Shown, request_of
+from calibench.plots.style import PictureFile, Width, room_of
+from calibench.plugins.registries import load_plugins, plugin_lines
+from calibench.runs import CorruptRun, write_output
+from calibench.statistics.number import RAW, TS
+from calibench.store import results_folder
+from calibench.store.lookup import ResultsFolder
+
+
+def kinds() -> dict[str, Callable[[Request], Picture]]:
+    """The kinds of pictures, those of other packages too."""
+    KINDS.update(load_plugins("plots"))
+    return KINDS
+
+
+@documented(kinds="\n".join(f"{kind:19}  {line}" for kind, line in LINES.items()))
+def plot(
+    kind: Annotated[str, Option("KIND", choices=kinds)],
+    results: ResultsFolder = "results",
+    *,
+    output: PictureFile,
+    shown: Shown,
+    width: Width = None,
+    over_epochs: OverEpochs,
+) -> int:
+    """Draw one picture of a folder of runs.
+
+    Seeds of a row are pooled where examples are drawn (reliability, roc, risk-coverage, confusion) and averaged
+    elsewhere. The numbers that a picture shows are written beside it as CSV: x.png and x.csv.
+
+    Args:
+        kind: What to draw.
+        results: Folder of runs, or a store.
+        output: The picture.
+        shown: Which runs it shows.
+        width: Its width in a paper.
+        over_epochs: What training curves show.
+
+    Examples:
+        calibench plot reliability results/digits_lt -o reliability.png
+        calibench plot reliability results/digits_lt --calibrator TemperatureScaling -o ts.svg
+        calibench plot heat-map results/digits_lt --metric nll -o heat_map.pdf --width column
+        calibench plot roc results/digits_lt --set noise -o roc.pdf
+        calibench plot reliability results/cifar10_lt --table imbalance_factor=100 -o lt100.png
+        calibench plot ece-bins results/digits_lt --calibrator TemperatureScaling -o bins.pdf
+        calibench plot tradeoff results/ --metric ece -o tradeoff.png
+        calibench plot improvement results/ --metric nll --baseline FocalLoss -o improvement.pdf
+        calibench plot critical-difference results/ --metric nll -o cd.png
+        calibench plot curves results/digits_lt --columns val/ece val/nll --epochs 5-30 --ema 0.8 -o curves.png
+        calibench plot over-under results/gaussians -o over_under.png
+
+    Kinds:
+        {kinds}
+    """
+    usual = DEFAULT_METRICS.get(kind, "ece")
+    asked = request_of(results, shown, over_epochs, usual, logged=kind == "curves")
+    with loading(), room_of(width):
+        picture = KINDS[kind](asked)
+    picture.write(output, width=width)
+    return 0
+
+
+DEFAULT_METRICS = {"critical-difference": "nll", "shift": "error"}
+"""The metrics of kinds that do not show the ECE where none is named."""
+
+
+class GalleryPicture(NamedTuple):
+    """A picture of a table or of all, its file without the suffix, below the page; the reason if it is left out."""
+
+    kind: str
+    title: str
+    place: str
+    request: Request
+    reason: str = ""
+
+
+def tasks(requests: Mapping[str, Request]) -> list[GalleryPicture]:
+    """The pictures of a gallery, table by table, given for each kind what it shows of all tables."""
+    several = len(next(iter(requests.values())).tables) > 1
+    found = []
+    for kind, request in requests.items():
+        if kind in OVER_TABLES:
+            title = f"{len(request.tables)} tables" if several else request.tables[0].title
+            found.append(GalleryPicture(kind, title, kind, request))
+            continue
+        for table in request.tables:
+            slug = re.sub(r"[^\w.=-]+", "-", table.title).strip("-.")
+            folder = f"{slug}/" if several else ""
+            one = replace(request, tables=[table], shown=_beside_raw(kind, request))
+            found.append(GalleryPicture(kind, table.title, f"{folder}{kind}", one))
+    return sorted(found, key=lambda task: (task.kind in OVER_TABLES, task.title))
+
+
+def _beside_raw(kind: str, request: Request) -> Shown:
+    """What was asked for; beside raw probabilities temperature scaling where runs have it."""
+    if request.shown.calibrator != RAW or kind not in BESIDE_RAW:
+        return request.shown
+    rows = (row for table in request.tables for row in table.rows)
+    keys = (key for row in rows for record in row.records.values() for key in record.values)
+    names = {key.calibrator for key in keys}
+    usual = (name for name in (TS, f"{TS}(shrinkage=False)") if name in names)
+    return replace(request.shown, calibrator=next(usual, RAW))
+
+
+def drawn(
+    todo: Sequence[GalleryPicture], folder: Path, suffix: str, width: str | None
+) -> Iterator[GalleryPicture]:
+    """Draw the pictures into a folder, one after the other; what results cannot feed is left out with the reason."""
+    for task in todo:
+        try:
+            with room_of(width):
+                picture = KINDS[task.kind](task.request)
+        except (ValueError, FileNotFoundError, CorruptRun) as error:
+            yield task._replace(reason=one_line(error))
+            continue
+        picture.write(folder / f"{task.place}{suffix}", width=width)
+        yield task
+
+
+def page_of(title: str, pictures: Sequence[GalleryPicture], suffix: str) -> str:
+    """The page: the pictures, what each shows, its CSV, what is left out, kinds with a command of their own."""
+    from importlib.resources import files
+
+    from jinja2 import Environment, StrictUndefined
+
+    text = files("calibench.plots").joinpath("gallery.html").read_text(encoding="utf-8")
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+    titles = list(dict.fromkeys(one.title for one in pictures if not one.reason))
+    said = LINES | plugin_lines("plots")
+    elsewhere = {kind: line for kind, line in said.items() if kind not in (*kinds(), "all")}
+    shown = {"title": title, "titles": titles, "pictures": pictures, "suffix": suffix}
+    return page.render(**shown, said=said, elsewhere=elsewhere)
+
+
+def plot_all(
+    results: ResultsFolder = "results",
+    *,
+    output: Annotated[Path, Option("DIR", ("-o",))],
+    format: Literal["png", "svg", "pdf"] = "png",
+    shown: Shown,
+    width: Width = None,
+    over_epochs: OverEpochs,
+) -> int:
+    """Draw every kind of picture that a results folder can feed into a folder, for each benchmark and backbone.
+
+    Each has its numbers as CSV, and index.html shows them and says which kinds are left out and why. Reliability and
+    ECE against bins are raw and after temperature scaling, where the runs have it.
+
+    Args:
+        results: Folder of runs, or a store.
+        output: The folder of the gallery.
+        format: Of the pictures.
+        shown: Which runs they show.
+        width: Their width in a paper.
+        over_epochs: What training curves show.
+
+    Examples:
+        calibench plot all results/ -o pictures
+        calibench plot all results/digits_lt -o pictures --format pdf --width column
+        calibench plot all store/digits_lt -o pictures --losses CrossEntropyLoss FocalLoss --metric nll
+    """
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"`--output` must be a folder, {output} is a file.")
+    metrics = {kind: DEFAULT_METRICS.get(kind, "ece") for kind in kinds()}
+    of = {
+        name: request_of(results, shown, over_epochs, name)
+        for name in dict.fromkeys(metrics.values())
+    }
+    todo = tasks({kind: of[metric] for kind, metric in metrics.items()})
+    made = drawn(todo, output, f".{format}", width)
+    pictures = list(with_progress(made, len(todo), "drawing"))
+    title, page = f"Pictures of {results_folder(results).resolve().name}", output / "index.html"
+    write_output(page, page_of(title, pictures, f".{format}").encode())
+    left_out = [one for one in pictures if one.reason]
+    say(*(f"left out: {one.kind}, {one.title}: {one.reason}" for one in left_out))
+    say(f"{page} shows {len(pictures) - len(left_out)} pictures")
+    return 0

@@ -1,0 +1,158 @@
+"""`calibench posthoc`: compute the cells that are missing, then tables and pictures; torch comes after the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from calibench.calibrator_comparison.sources import PosthocSettings, check_sources
+from calibench.calibrator_comparison.sources import sources as known_sources
+from calibench.calibrators.names import calibrator_named, listed_calibrators
+from calibench.command_line.verb_parser import Option
+from calibench.messages.errors import ExpectedFailure, UsageError
+from calibench.messages.printable_text import loading
+from calibench.messages.progress import with_progress
+from calibench.messages.terminal import Terminal
+from calibench.metrics import METRIC_CLASSES, PANEL, TABLE
+from calibench.parallel.processes import spread
+from calibench.plugins.registries import load_plugins
+from calibench.runs import write_output
+from calibench.runs.lock import held
+from calibench.statistics.number import RAW, TS
+from calibench.tables.metric_titles import TEST_METRICS, direction, metric_named
+from calibench.tables.terminal import show
+from calibench.tables.text import markdown
+
+if TYPE_CHECKING:
+    from calibench.calibrator_comparison.cells import Block, CalibratorFit, ResultsFile, Row
+
+
+def posthoc(
+    sources: Annotated[tuple[str, ...], "STORE"],
+    *,
+    asked: PosthocSettings,
+    output: Annotated[Path, Option("DIR", ("-o",))] = Path("posthoc"),
+) -> int:
+    """Fit every calibrator on the validation predictions of every model and score it on the test predictions.
+
+    Which calibrator improves proper scores most, how often it wins, how long it takes, and from how many examples on.
+
+    Args:
+        sources: Stores, folders or files.
+        asked: What is computed.
+        output: Folder of the results.
+
+    Examples:
+        calibench posthoc store                                  the runs that come with calibench
+        calibench posthoc results --calibrators default
+        calibench posthoc logits/ --repeats 10                   a folder of files, each split into random halves
+        calibench posthoc cv-multiclass.h5 --also probmetrics:sms --arena      a file of CalArena
+        calibench posthoc store --sizes 100 300 1000 3000        learning curves
+
+    A source is a store (`store`, a folder, a URL), a folder of runs, a folder of files `val` and `test` or of such
+    folders, a file, a folder of files, or an HDF5 file of CalArena, x.h5 or x.h5:DATASET/MODEL; a file
+    `<data set>__<model>.npz` names both. A file alone is split into random halves.
+
+    The folder --output gets results.csv (a row a cell: model, calibrator, split; written at once, so that the same
+    command goes on after an interruption and adds what is new), summary.md, phi.svg, critical_difference.svg,
+    seconds.svg and, with --sizes, learning_curves.svg, each with its numbers beside it as .csv.
+    """
+    check_sources(sources)
+    chosen = [name for one in asked.metrics for name in (TEST_METRICS if one == "all" else (one,))]
+    for name in chosen:
+        METRIC_CLASSES.check(name)
+    calibrators = [RAW, TS, *listed_calibrators(asked.calibrators)]
+    with loading():
+        from calibench.calibrator_comparison import cells
+        from calibench.calibrator_comparison.peers import peer
+
+    load_plugins("calibrators")
+    for name in calibrators[1:]:
+        calibrator_named(name)  # what is not there is said before anything is computed
+    for name in asked.also:
+        peer(name)
+    found = known_sources(sources, asked.reader)
+    metrics, further = _metrics(list(map(metric_named, chosen)))
+    # one split where val and test are given, else random halves; each size as often as there are repeats
+    planned = [
+        cells.CalibratorFit(source, name, repeat, size, metrics, asked.reader, further, asked.also)
+        for source in found
+        for size in (asked.sizes or (0,))
+        if size <= source.fitted_on
+        for repeat in range(asked.repeats if size or source.halved else 1)
+        for name in dict.fromkeys((*calibrators, *asked.also))
+    ]
+    if not planned:
+        most = max(source.fitted_on for source in found)
+        few = f"no source has so many validation examples; the largest has {most}."
+        raise ValueError(f"`--sizes`: {few}")
+    with held(output / ".posthoc.lock"):
+        results = cells.ResultsFile(output / "results.csv", metrics)
+        _compute(results, planned, asked.jobs)
+        rows = results.of(planned)
+        _report(rows, metrics, output)
+        if asked.arena:
+            cells.write_arena(rows, output / "arena")
+    return 0
+
+
+def _metrics(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
+    """The names of the numbers that are computed, and the metrics beyond the panel as blocks; the first ranks."""
+    columns: list[str] = []
+    further: list[str] = []
+    for name in dict.fromkeys(names):
+        cls = METRIC_CLASSES.class_of(name)
+        values = TABLE[cls].values if cls in TABLE else ()
+        columns += [name] if name in values else values
+        further += [cls] * (cls not in PANEL)
+    blocks: Sequence[Block] = ()
+    if further:
+        from calibench.evaluation.extra_metrics import blocks_named, described  # torchmetrics
+
+        blocks = blocks_named(further)
+        columns += described(blocks)
+    if direction(columns[0]) >= 0:
+        raise UsageError(f"`--metrics {names[0]}`: the first ranks, so less of it must be better.")
+    return tuple(dict.fromkeys(columns)), tuple(blocks)
+
+
+def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) -> None:
+    from calibench.calibrator_comparison import cells
+    from calibench.parallel.threads import one_thread
+
+    missing = [cell for cell in planned if results.lacks(cell)]
+    if not missing:
+        return
+    imports = [cells.__name__, "scipy.optimize", "scipy.special"]
+    with one_thread(), results.open() as add:
+        done = spread(cells.row, missing, processes=jobs, imports=imports, start=cells.alone)
+        try:
+            numbers = with_progress(done, len(missing), "calibrating")
+            for cell, row in zip(missing, numbers, strict=True):
+                add(cell, row)
+        except BrokenProcessPool as error:
+            killed = "a worker process was killed (out of memory?)"
+            raise ExpectedFailure(f"{killed}: the same command goes on where it ended.") from error
+
+
+def _report(rows: Sequence[Row], metrics: Sequence[str], output: Path) -> None:
+    from calibench.calibrator_comparison import summary
+
+    found = summary.frame(rows, metrics)
+    made = summary.summarised(found[found["size"] == max(found["size"])], metrics)
+    table = summary.curves(found, made.first)
+    console = Terminal()
+    grids = [made.grid()]
+    if table is not None:
+        grids.append(summary.curve_grid(table, made.first))
+    for grid in grids:
+        show(grid, console)
+    failed = [row for row in rows if str(row["note"]).startswith("failed")]
+    for row in failed[:3]:
+        console.print(f"{row['model']} {row['calibrator']}: {row['note']}", soft_wrap=True)
+    write_output(output / "summary.md", "\n".join(map(markdown, grids)).encode())
+    for name, picture in summary.pictures(made, table):
+        picture.write(output / f"{name}.svg")
+    console.print(f"{output} holds results.csv, summary.md and the pictures.", soft_wrap=True)

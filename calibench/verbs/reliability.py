@@ -1,0 +1,48 @@
+"""Reliability diagrams in one call: `calibench.reliability(logits, labels)`, for a notebook or a script."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from calibench.plots.reliability import draw_reliability
+from calibench.plots.reliability import reliability as computed
+from calibench.plots.smooth_reliability import smooth_reliability
+from calibench.plots.style import Axes
+from calibench.verbs.load import confidence_pairs
+
+
+def reliability(
+    logits: Any,
+    labels: Any = None,
+    *,
+    scores: str | None = None,
+    classes: Sequence[str] | None = None,
+    n_bins: int = 15,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a reliability diagram: the smooth curve, bins with their intervals, and where a calibrated model would lie.
+
+    Args:
+        logits: Logits (N, K), an array, tensor, data frame or nested lists; or confidences (N,) in [0, 1]; or a file,
+            which has its labels.
+        labels: Their class indices or names (N,); of confidences, whether each was right.
+        scores: `"logits"`, or `"probs"` if these are probabilities, of which a calibrator's may be drawn.
+        classes: Names of the columns, where labels are names; by default those of a data frame.
+        n_bins: Number of bins.
+        title: The title.
+        ax: Axes of matplotlib; by default those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: If an array is not what it should be, or labels are unknown.
+    """
+    pairs = confidence_pairs(logits, labels, scores=scores, classes=classes)
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=(4, 4.5), layout="constrained")[1]
+    diagram = computed(pairs.confidence, pairs.correct, n_bins=n_bins)
+    smooth = smooth_reliability(pairs.confidence, pairs.correct)
+    return draw_reliability(ax, diagram, smooth, title=title)

@@ -1,0 +1,113 @@
+"""`calibench report`: a folder of runs as one HTML page."""
+
+from pathlib import Path
+from typing import Annotated
+
+from calibench.command_line.verb_parser import Option
+from calibench.messages.checks import positive_integer
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import loading, say
+from calibench.parallel.processes import cores
+from calibench.runs import write_output
+from calibench.store import results_folder
+from calibench.store.lookup import ResultsFolder
+
+PAGES = (".html", ".htm")
+RUNS_OF_A_PAGE = 1000  # with more, of several benchmarks, each has a page of its own
+
+
+def write_report(
+    results: Path | str,
+    output: Path | str,
+    *,
+    title: str | None = None,
+    bins: int = 15,
+    processes: int = 1,
+) -> int:
+    """Write the report of a folder of runs. Returns the number of pages.
+
+    Args:
+        results: Folder of runs, or a store.
+        output: The HTML file. Of more than 1,000 runs of several benchmarks it is an index, and a folder of its name
+            beside it has a page of each benchmark. Or a folder, for a page of each benchmark and run.
+        title: Title of the page; by default the folder's name.
+        bins: Bins of the reliability diagrams.
+        processes: Number of processes that read logits, if there are many runs; a script that asks for
+            more than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no run, or `bins` is not positive.
+    """
+    positive_integer("bins", bins)
+    folder = results_folder(results)
+    with loading():
+        from calibench.ranking.reading import read_results
+        from calibench.reports.content import report_content
+        from calibench.reports.page import render_page
+        from calibench.reports.site import write_benchmarks, write_site
+    name, page = title or f"calibench: {folder.resolve().name}", Path(output)
+    read, how = read_results(folder), {"bins": bins, "processes": processes}
+    if is_site(output):
+        return write_site(read, page, title=name, **how)
+    if len(read.records) > RUNS_OF_A_PAGE and len({run.cell.benchmark for run in read.records}) > 1:
+        return write_benchmarks(read, page, page.with_suffix(""), title=name, **how)
+    content = report_content(read, title=name, n_bins=bins, processes=processes)
+    write_output(page, render_page(content).encode())
+    return 1
+
+
+def is_site(output: Path | str) -> bool:
+    """Whether an output names a folder of pages rather than one page: it ends in `/`, or has no `.html`."""
+    return str(output).endswith("/") or Path(output).suffix not in PAGES
+
+
+def check_output(output: str) -> None:
+    """Raise a UsageError for a file of another kind than a page: `report.pdf` would become a folder."""
+    path = Path(output)
+    if output.endswith("/") or path.is_dir() or path.suffix in ("", *PAGES):
+        return
+    raise UsageError(
+        f"`--output` must end in {' or '.join(PAGES)}, or be a folder (`{path.stem}/`), got {output}: "
+        "a browser prints the page as PDF."
+    )
+
+
+def report(
+    results: ResultsFolder = "results",
+    *,
+    output: Annotated[str, Option("FILE", ("-o",))] = "report.html",
+    title: str | None = None,
+    bins: Annotated[int, "N"] = 15,
+) -> int:
+    """Write a self-contained HTML page of a folder of runs.
+
+    It has sortable and filterable tables, reliability diagrams side by side, risk-coverage and OOD curves, error
+    against calibration, shift, classes, training curves, and every run's configuration. It needs no network and can be
+    sent by mail.
+
+    Args:
+        results: Folder of runs, or a store.
+        output: The page; or a folder, `site/`, for a page of each benchmark and run (default: report.html).
+        title: Title of the page (default: the folder's name).
+        bins: Bins of reliability diagrams.
+
+    Examples:
+        calibench report results/ -o report.html
+        calibench report results/digits_lt -o digits.html --title "Long-tailed digits"
+        calibench report store -o site/                  an index, a page for each benchmark and for each run
+    """
+    check_output(output)
+    page = Path(output)
+    if is_site(output) and page.is_file():
+        raise ValueError(
+            f"`--output {page}` is a file: name a folder, or a page that ends in .html."
+        )
+    count = write_report(results, output, title=title, bins=bins, processes=cores())
+    if is_site(output):
+        say(f"{page / 'index.html'} ({count} pages)")
+    elif count == 1:
+        say(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")
+    else:
+        say(f"{page} ({count} pages, the others in {page.with_suffix('')})")
+    return 0

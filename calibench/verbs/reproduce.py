@@ -1,0 +1,111 @@
+"""`calibench reproduce`: a paper's table in its layout, with our numbers below the paper's; its figures from our runs.
+
+The suite of a figure says by `draw` what draws it, in the words of a command line without `calibench`: `{results}`
+stands for the folder of results and the keys of the suite's runs, `{runs}` for the folders of its runs. A figure that
+needs no run has neither.
+"""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from calibench.command_line.verb_parser import Option
+from calibench.configuration.merging import available
+from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.printable_text import say
+from calibench.messages.terminal import Terminal
+from calibench.reports.reproduce.numbers import folder_of, reproduction
+from calibench.reports.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
+from calibench.store.lookup import ResultsFolder
+from calibench.sweeps.plan import runs_of
+from calibench.sweeps.suites import Suite, load_suite
+from calibench.tables.published import PAPERS
+from calibench.tables.terminal import show
+from calibench.tables.text import csv_text
+
+
+def figures(paper: str) -> dict[str, str]:
+    """The suites of a paper's figures, by the figure's number or name."""
+    prefix = f"suites/{paper}_"
+    suites = (name for name in available() if name.startswith(prefix) and load_suite(name).draw)
+    return {name.removeprefix(prefix).removeprefix("figure"): name for name in suites}
+
+
+def suite_of_figure(paper: str, figure: str) -> tuple[str, Suite]:
+    """The suite of a figure, and its name; a ValueError if the paper has no such figure here."""
+    known = figures(paper)
+    if figure not in known:
+        has = f"figures here: {', '.join(known)}" if known else "no figure of it is here"
+        near = near_matches(figure, known)
+        raise ValueError(f"{paper} has no figure {figure} here{near} ({has}).")
+    return known[figure], load_suite(known[figure])
+
+
+def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
+    """The words of the command that draws a figure from our runs, without `calibench` and the output's name.
+
+    Raises:
+        ValueError: If the paper has no such figure here, or there is no run for it; the message says what to run.
+    """
+    name, suite = suite_of_figure(paper, figure)
+    words = shlex.split(suite.draw)
+    if not {"{results}", "{runs}"} & set(words):
+        return words
+    runs = [run for run in runs_of(suite.jobs(), folder_of(results)).values() if run.done]
+    if not runs:
+        raise ValueError(
+            f"{results} holds no run of {name}: `calibench sweep {name} --dry-run` lists its runs, without --dry-run "
+            "it trains them."
+        )
+    keys = list(dict.fromkeys(run.folder.parent.name for run in runs))
+    folders = [str(run.folder) for run in runs]
+    stands_for = {"{results}": [str(results), "--key", *keys], "{runs}": folders}
+    return [word for given in words for word in stands_for.get(given, [given])]
+
+
+def reproduce(
+    paper: Annotated[str, Option(choices=PAPERS)],
+    *,
+    table: Annotated[str | None, "N"] = None,
+    figure: Annotated[str | None, "N"] = None,
+    results: ResultsFolder = "results",
+    output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
+    format: Literal["table", "csv"] = "table",
+) -> int | list[str]:
+    """Print a paper's table in its layout, with our numbers below the paper's, or draw a figure of it from our runs.
+
+    Args:
+        paper: The paper.
+        table: Number of the table, or its name (ece, ood).
+        figure: Number of the figure, or its name (toy).
+        results: Folder of runs, or a store.
+        output: The picture of a figure (default: PAPER_figureN.png), its numbers beside it as .csv.
+        format: How a table is printed.
+
+    Examples:
+        calibench reproduce gce --table 3
+        calibench reproduce fcl --table ood --results results/ --format csv
+        calibench reproduce fcl --figure 6 -o weights.png     from the runs of suites/fcl_figure6
+        calibench reproduce bsce_gra --figure toy             figures: fcl 3, 6; gce 2; bsce_gra 4, toy (needs no run)
+    """
+    if (table is None) == (figure is None):
+        raise UsageError(
+            "give one of `--table N` and `--figure N` (see `calibench reproduce --help`)"
+        )
+    if figure is None:
+        made = reproduction(paper, str(table), results)
+        if format == "csv":
+            sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(made.lines)))
+            return 0
+        terminal = Terminal()
+        for grid in grids(made.lines):
+            show(grid, terminal)
+        for note in notes(made):
+            terminal.print(note, soft_wrap=not terminal.is_terminal)
+        return 0
+    words = drawing_command(paper, figure, results)
+    _, suite = suite_of_figure(paper, figure)
+    picture = output or Path(f"{paper}_figure{figure}.png")
+    say(*suite.remarks, f"{PAPERS[paper].title}, Figure {figure}, ours: {picture}")
+    return [*words, "-o", str(picture)]

@@ -1,0 +1,324 @@
+"""`calibench store`: list, add, pull, push and verify predictions that are kept by content."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal, NamedTuple
+
+from calibench.messages.errors import ExpectedFailure, UsageError
+from calibench.messages.printable_text import loading, say
+from calibench.messages.progress import with_progress
+from calibench.messages.version import __version__
+from calibench.parallel.processes import cores, spread
+from calibench.predictions.files import Reader
+from calibench.runs import Predictions, run_folders
+from calibench.store.additions import Kept, add, add_imported
+from calibench.store.entry import Entry
+from calibench.store.index import CARD, Listed, card_text, mark_verified, write_card, wrong_card
+from calibench.store.locations import Folder, Limits, is_url, place_of
+from calibench.store.lookup import listed_entries, results_folder
+from calibench.store.transfer import Added, chosen, pull, push
+from calibench.tables.cells import Scores, label, measures
+from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
+from calibench.tables.metric_titles import HEADLINE
+from calibench.tables.terminal import show
+
+_PIECE = 10_000  # entries of a table
+_ENTRIES_A_PROCESS = 10  # of which a verification takes longer than another process's start
+
+
+@dataclass(frozen=True)
+class Adding:
+    """What is added, and where.
+
+    Attributes:
+        to: The store that is added to, pulled into or pushed from.
+        exact: Add: logits as float32.
+        sets: Add: the OOD and shift sets of a run whose logits are kept, or none (default: all); numbers of the others
+            are marked as claimed.
+        name: Add: what a file is of (default: its folder and name).
+        largest: Pull: the largest file that is fetched.
+        least_rate: Pull: give up a server that sends fewer kB a second after the first minute.
+        about: Push: what the entries are, a line for the card.
+        by: Push: who made them, for the card.
+        licence: Push: under which licence, an SPDX name such as CC-BY-4.0, for the card.
+        reader: How files are read.
+    """
+
+    reader: Reader
+    to: Annotated[Path, "STORE"] = Path("store")
+    exact: bool = False
+    sets: Annotated[tuple[str, ...] | None, "NAME"] = None
+    name: Annotated[str | None, "DATASET/MODEL"] = None
+    largest: Annotated[float, "MB"] = Limits.largest / 1e6
+    least_rate: Annotated[float, "KB"] = Limits.least_rate / 1e3
+    about: Annotated[str | None, "TEXT", card_text] = None
+    by: Annotated[str | None, "NAME", card_text] = None
+    licence: Annotated[str | None, "SPDX", card_text] = None
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of what is pulled."""
+        return Limits(int(self.largest * 1e6), self.least_rate * 1e3)
+
+
+def store(
+    action: Literal["list", "add", "pull", "push", "verify"],
+    what: Annotated[tuple[str, ...], "WHAT"] = (),
+    *,
+    adding: Adding,
+) -> int:
+    """Keep predictions (logits of validation, test, OOD and shift sets) by content, with the numbers that follow.
+
+    leaderboard, report, plot, reproduce and evaluate take a store wherever they take a folder of results.
+
+    Args:
+        action: What to do.
+        what: What with, see below.
+        adding: How things are added.
+
+    Returns:
+        1 if something was not added, or does not follow, else 0.
+
+    Actions:
+        list [STORE]                  the entries, from the index alone
+        add WHAT ...                  add runs, another store, or predictions of other programs (see imports)
+        pull URL [ENTRY ...]          fetch what the store lacks
+        push URL [ENTRY ...]          send what the URL, or a folder, lacks; --by and --licence write its card
+        verify [STORE] [ENTRY ...]    compute every claimed number again from the logits, and say which do not follow
+
+    A STORE is a folder, a URL (https://..., hf://datasets/...), or `store`, the one that comes with calibench. An ENTRY
+    is <benchmark>/<backbone>/<loss>/<key>/seed=<k>, or a folder above; for verify also any file of an entry.
+    `calibench verify` is the same for a URL as well. A card is README.md: what, whose, licence, a digest.
+
+    Examples:
+        calibench store list store
+        calibench store add results/digits_lt --to mine
+        calibench store add catboost.npz --name adult/catboost --to mine
+        calibench store verify mine
+        calibench store pull https://example.org/store --to mine
+        calibench store push hf://datasets/me/rows --to mine --by "A. Author" --licence CC-BY-4.0
+        calibench leaderboard mine
+
+    Imports:
+        x.h5                      {dataset}/{model}/{probas_cal, labels_cal, probas_test, labels_test}; needs h5py
+        x.npz                     arrays of these names, or val_logits, val_labels, test_logits, test_labels, ...
+        .npz, .pt, .csv, ...      one test set, see files
+
+    Probabilities of two classes may be those of the second one, (N,). Imported predictions are entries
+    <dataset>/<model>/imported/<digest>/seed=1.
+
+    Logits are kept as float16 distances from the largest of their row: the error stays exact, the NLL changes by at
+    most 2^-11 (NLL + ln K). A run of which another number would change by more (a calibrator's fit may jump) is kept as
+    float32, and so is every one with `--exact`: a run that is added is scored again for that.
+    """
+    return _ACTIONS[action](what, adding)
+
+
+def _list(what: Sequence[str], adding: Adding) -> int:
+    text, *more = what or ["store"]
+    if more:
+        raise UsageError(f"`{more[0]}` is one argument too many")
+    for piece in listings(listed_entries(text)):
+        show(piece)
+    return 0
+
+
+def _add(what: Sequence[str], adding: Adding) -> int:
+    if not what:
+        raise UsageError("`calibench store add` needs runs, a store or files to add.")
+    sets = None if adding.sets is None else [name for name in adding.sets if name != "none"]
+    kept = Kept(exact=adding.exact, sets=sets, wrong=_wrong_numbers)
+    added = [_added(text, adding, kept) for text in what]
+    return max([told(one, adding.to) for one in added])
+
+
+def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> Sequence[object]:
+    """`verify.wrong_numbers`; torch is imported by the first run that there is."""
+    with loading():
+        from calibench.evaluation.verify import wrong_numbers
+    return wrong_numbers(metrics, sets)
+
+
+def _added(text: str, adding: Adding, kept: Kept) -> Added:
+    if is_url(text):
+        return pull(text, adding.to, limits=adding.limits)
+    with suppress(FileNotFoundError):
+        return add(adding.to, results_folder(text), kept=kept)
+    path = Path(text)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no folder or file {path}")
+    from calibench.predictions.files import imported
+
+    return add_imported(adding.to, imported(path, adding.reader, adding.name), exact=kept.exact)
+
+
+def _pull(what: Sequence[str], adding: Adding) -> int:
+    url, *names = what or [_no_url("pull")]
+    return told(pull(url, adding.to, names, limits=adding.limits), adding.to)
+
+
+def _push(what: Sequence[str], adding: Adding) -> int:
+    url, *names = what or [_no_url("push")]
+    if bool(adding.by) != bool(adding.licence):
+        raise UsageError(
+            "a card says both whose the entries are and under which licence: --by, --licence."
+        )
+    code = told(push(adding.to, url, names), url)
+    if adding.by and adding.licence:
+        about = adding.about or "predictions of classifiers, with their numbers"
+        write_card(place_of(url), about=about, by=adding.by, licence=adding.licence)
+        say(f"{url}/{CARD} says what they are; anyone checks them by: calibench verify {url}")
+    return code
+
+
+def _no_url(action: str) -> str:
+    raise UsageError(f"`calibench store {action}` needs a URL.")
+
+
+def told(added: Added, store: object) -> int:
+    """Print what came of adding; 1 if something was not added."""
+    for name in added.new:
+        exact = ", as float32: numbers would not follow from float16" if name in added.exact else ""
+        say(f"added {name}{exact}")
+    say(f"{store}: {len(added.new)} added, {len(added.known)} there already")
+    for problem in added.problems:
+        say(f"calibench: not added: {problem}", to=sys.stderr)
+    return int(bool(added.problems))
+
+
+def verify(
+    store: Annotated[str, "DIR|URL"], entries: Annotated[tuple[str, ...], "ENTRY"] = ()
+) -> int:
+    """Compute every number of a store again from its logits, and say how many hold.
+
+    Args:
+        store: A store or a folder of results: a folder, a URL (what is not here yet is fetched), or `store`.
+        entries: Some of its entries, or folders of them (default: all).
+
+    Returns:
+        1 if a number does not follow from the logits, a file is damaged, or the card is of other entries; else 0.
+
+    Examples:
+        calibench verify store
+        calibench verify hf://datasets/me/rows
+        calibench verify mine digits_lt/SmallCNN/FocalLoss
+
+    How far a number may be from the one that float16 logits give is said by `calibench store --help`. What cannot be
+    said: that the logits come from the network and the data that an entry's config.yaml names.
+    """
+    # An entry, or a folder of entries, is named by the path of a file in it, too.
+    inside = (name.removeprefix(f"{store.rstrip('/')}/") for name in entries)
+    wanted = [*dict.fromkeys("/".join(name.split("/")[:5]) for name in inside)]
+    if is_url(store):
+        with TemporaryDirectory() as copy:
+            fetched = pull(store, Path(copy), wanted)
+            problems = [*fetched.problems, *([] if entries else wrong_card(place_of(store)))]
+            return _verify_folder(Folder(Path(copy)), fetched.new, problems)
+    folder = results_folder(store).resolve()
+    there = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
+    found = chosen(there, wanted, store)
+    return _verify_folder(Folder(folder), found, [] if entries else wrong_card(Folder(folder)))
+
+
+def _verify(what: Sequence[str], adding: Adding) -> int:
+    text, *names = what or ["store"]
+    return verify(text, tuple(names))
+
+
+def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str]) -> int:
+    if not entries:
+        raise UsageError(problems[0] if problems else f"{store} holds no entry.")
+    verdicts = [*with_progress(_verified(store.path, entries), len(entries), "verifying")]
+    show(_verdict_table(verdicts))
+    problems = [*problems, *(problem for one in verdicts for problem in one.problems)]
+    for problem in problems:
+        say(problem, to=sys.stderr)
+    with suppress(PermissionError):  # an installed store, which somebody else may write
+        known = {one.digest: __version__ if one.follows else "" for one in verdicts if one.digest}
+        if known:
+            mark_verified(store, known)
+    return int(bool(problems))
+
+
+class _Verdict(NamedTuple):
+    """The line of an entry, what does not follow, its digest, and how many numbers hold, of how many."""
+
+    line: list[str | PrintedNumber]
+    problems: list[str]
+    digest: str
+    follows: bool = False
+    hold: int = 0
+    checked: int = 0
+
+
+def _verified(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
+    processes = min(cores(), len(names) // _ENTRIES_A_PROCESS)
+    room = ["calibench.evaluation.verify"]
+    if processes < 2:  # of several each has it from the process that they are forked from
+        with loading():
+            import_module(*room)
+    return spread(partial(_verdict_of, folder), names, processes=processes, imports=room)
+
+
+def _verdict_of(folder: Path, name: str) -> _Verdict:
+    from calibench.evaluation.verify import verify
+
+    digest = ""
+    try:
+        entry = Entry.read(folder / name)
+        digest = entry.digest
+        found = verify(entry)
+    except (ExpectedFailure, ValueError, OSError) as error:
+        line: list[str | PrintedNumber] = [name, "NO", *[""] * (2 + len(HEADLINE))]
+        return _Verdict(line, [f"{name}: {error}"], digest)
+    numbers = [*map(Scores(found.numbers).entry, measures("test", HEADLINE))]
+    says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
+    line = [name, says, str(found.checked), str(found.claimed), *numbers]
+    problems = [f"{name}: {difference}" for difference in found.wrong]
+    return _Verdict(line, problems, digest, found.follows, found.hold, found.checked)
+
+
+def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
+    titles = map(label, measures("test", HEADLINE))
+    columns = headings("entry", "verified", "numbers", "claimed", *titles)
+    whole = sum(one.follows for one in verdicts)
+    hold, checked = sum(one.hold for one in verdicts), sum(one.checked for one in verdicts)
+    footer = [
+        f"{whole} of {len(verdicts)} entries: every number follows from the logits",
+        f"{hold:,} of {checked:,} numbers hold",
+    ]
+    return Grid("", columns, [one.line for one in verdicts], footer)
+
+
+_ACTIONS: dict[str, Callable[[Sequence[str], Adding], int]] = {
+    "list": _list,
+    "add": _add,
+    "pull": _pull,
+    "push": _push,
+    "verify": _verify,
+}
+
+
+def listings(rows: Iterable[Listed]) -> Iterator[Grid]:
+    """The table of these entries, in pieces that fit into memory."""
+    titles = ("entry", "sets", "claimed", "of", "kept as", "verified by")
+    columns = [Heading(title, label=title == "entry", left=True) for title in titles]
+    columns += [Heading("examples"), Heading("kB")]
+    left, total = iter(rows), 0
+    while (piece := list(islice(left, _PIECE))) or not total:
+        total += len(piece)
+        lines = [
+            [row.name, " ".join(row.sets), " ".join(row.claimed), row.outputs, row.precision, row.verified,
+             str(row.examples), f"{row.bytes / 1e3:.0f}"]
+            for row in piece
+        ]  # fmt: skip
+        yield Grid("", columns, lines, [f"{total} entries"])
+        if len(piece) < _PIECE:
+            return

@@ -1,0 +1,293 @@
+"""`calibench sweep`: train many losses and seeds, in worker processes on this machine or in SLURM jobs."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated
+
+from rich.live import Live
+
+from calibench.command_line.docstrings import documented
+from calibench.command_line.verb_parser import Option, VerbParser
+from calibench.configuration.merging import Options, find, read_arguments
+from calibench.messages.errors import UsageError, pip_install
+from calibench.messages.printable_text import next_commands, say
+from calibench.messages.terminal import Terminal
+from calibench.parallel.processes import cores, unwinding
+from calibench.ranking import rank_results
+from calibench.run_configuration.checks import check
+from calibench.run_configuration.keys import KEYS, KEYS_HELP
+from calibench.sweeps.launchers.sbatch import slurm_options
+from calibench.sweeps.launchers.slurm import Slurm
+from calibench.sweeps.plan import listing
+from calibench.sweeps.pool import FINAL, Job, Pool, Where, pool_of
+from calibench.sweeps.selection import check_primary, primary_grid, record_selection
+from calibench.sweeps.suites import Suite, is_suite, load_suite, parse_seeds, suite_of
+from calibench.tables.grid import Grid, Heading
+from calibench.tables.terminal import Printed, show
+
+_PLAIN_KEYS = ["data", *(key for key in KEYS if key not in ("overwrite", "ckpt_path"))]
+
+
+# --- what the terminal shows ---
+
+
+def _eta(jobs: Sequence[Job], size: int) -> str:
+    whole = [job.seconds for job in jobs if job.state == "done"]
+    by_epochs = (job.expected_seconds for job in jobs)  # without the evaluation
+    known = whole or [seconds for seconds in by_epochs if seconds is not None]
+    if not known:
+        return "?"
+    mean = sum(known) / len(known)
+    left = sum(
+        mean if job.state == "queued" else max(0.0, mean - (time.monotonic() - job.started))
+        for job in jobs
+        if job.state in ("queued", "running")
+    )
+    minutes, seconds = divmod(round(left / max(1, size)), 60)
+    return f"{minutes}:{seconds:02d}"
+
+
+def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
+    """The live table of a sweep: benchmark and loss by seed; finished rows are left out where it is too high."""
+    finished = sum(job.state in FINAL for job in jobs)
+    running = sum(job.state == "running" for job in jobs)
+    title = f"{finished} of {len(jobs)} cells, {running} running, {_eta(jobs, size)} left"
+    seeds = list(dict.fromkeys(job.seed for job in jobs))
+    labels = [Heading(name, label=True, left=True) for name in ("benchmark", "loss")]
+    headings = [*labels, *(Heading(f"seed {seed}") for seed in seeds)]
+    rows: dict[tuple[str, str], dict[int, Job]] = {}
+    for job in jobs:
+        rows.setdefault((job.benchmark, job.row), {})[job.seed] = job
+    states = {name: {job.state for job in row.values()} for name, row in rows.items()}
+    first = sorted(rows, key=lambda name: states[name] <= {"done", "skipped"})[: max(3, height - 8)]
+    shown = [
+        [*name, *(cells[seed].text if seed in cells else "" for seed in seeds)]
+        for name, cells in rows.items()
+        if name in first
+    ]
+    more = len(rows) - len(shown)
+    return Grid(title, headings, shown, [f"{more} more rows"] if more else [])
+
+
+def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> None:
+    """Run the jobs and show their progress: a live table in a terminal, a line for each finished job in a log."""
+    if not console.is_terminal:
+        told: set[str] = set()
+        for job in filter(None, launcher.run(jobs)):
+            said = f"{job.label}: {job.text}"
+            if job.state == "waiting":
+                _print(console, [said])
+            elif job.state in FINAL:
+                _print(console, [f"{said} {job.reason}".rstrip()])
+            # by its first epochs, and again by the first whole cell, which was evaluated
+            if job.expected_seconds is not None and job.state not in told:
+                told.add(job.state)
+                if there := sum(job.state in ("queued", "running") for job in jobs):
+                    left = f"about {_eta(jobs, launcher.size)} minutes left"
+                    _print(console, [f"{there} of {len(jobs)} cells, {left}"])
+        return
+    with Live(
+        console=console,
+        refresh_per_second=4,
+        get_renderable=lambda: Printed(live_table(jobs, launcher.size, height=console.height)),
+    ):
+        for _ in launcher.run(jobs):
+            pass
+
+
+# --- the verb ---
+
+
+def check_override(name: str, parser: VerbParser) -> None:
+    """Raise a UsageError unless another option can be a key of a configuration, before any job starts."""
+    if name == "--print_config" or name.endswith(".help"):
+        raise UsageError(f"`{name}` is for `calibench fit`.")
+    if "." not in name and name.removeprefix("--") not in _PLAIN_KEYS:
+        parser.refuse_option(name, [f"--{plain}" for plain in _PLAIN_KEYS])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Which benchmarks, losses and seeds are compared.
+
+    Attributes:
+        benchmarks: Benchmarks or suites: files, or short names of `calibench list benchmarks`.
+        losses: Files or short names of losses, `core` for seven that are often used (default), `all`; for a suite:
+            which of its losses.
+        datasets: For a suite: which of its data sets.
+        seeds: 1..3 (default) or 1,2,5; for a suite: instead of its own.
+        config: A further configuration file, merged before the loss.
+    """
+
+    benchmarks: Annotated[tuple[str, ...], "BENCHMARK"]
+    _: KW_ONLY
+    losses: Annotated[tuple[str, ...] | None, "NAME"] = None
+    datasets: Annotated[tuple[str, ...] | None, "NAME"] = None
+    seeds: str | None = None
+    config: Annotated[tuple[str, ...], Option("OVERLAY", repeated=True)] = ()
+
+
+@documented(keys=KEYS_HELP.rstrip(), slurm=pip_install("slurm"))
+def sweep(
+    compared: Compared,
+    *,
+    where: Where,
+    dry_run: bool = False,
+    overrides: Annotated[Sequence[str], Option(rest=check_override)] = (),
+) -> int:
+    """Train a benchmark with several losses and seeds, or a suite; ends with the leaderboard.
+
+    Each run (one benchmark, network, loss and seed) is a cell of that comparison; cells that are done are skipped.
+
+    Args:
+        compared: Which benchmarks, losses and seeds.
+        where: Where cells run.
+        dry_run: Only list the cells, which of them are done, and the time left.
+        overrides: Keys and values of the configuration and of SLURM.
+
+    Returns:
+        0 if every job is done, 1 if some failed.
+
+    Examples:
+        calibench sweep digits_lt --seeds 1..3
+        calibench sweep digits_lt --losses cross_entropy gce my_loss.yaml --seeds 1,2,3 --jobs 2
+        calibench sweep digits_lt --losses all --trainer.max_epochs 10
+        calibench sweep suites/gce_table3 --dry-run
+        calibench sweep suites/gce_table3 --losses gce --seeds 1..3
+        calibench sweep cifar10 --cells-per-gpu 3
+        calibench sweep cifar10 --launcher slurm --cells-per-gpu 3 --slurm.partition gpu --slurm.time 2:00:00
+
+    Any KEY of the configuration can follow, as for `calibench fit`:
+    {keys}
+
+    Threads per cell come from the configuration (`threads`), so --jobs never changes a number. A killed sweep goes on
+    where it stopped when it is run again.
+
+    Suites are YAML files; see `calibench list benchmarks`, docs/howto/suites.md and benchmarks/suites/digits_focal.yaml
+
+    Suites:
+        benchmark, losses, backbones, seeds   the comparison is their product; `parts` lists several such products
+        set: {KEY: VALUE}                     values of configuration keys
+        grid: {KEY: [VALUE, ...]}             every combination of values is a row of its own
+        select: val/nll                       the best setting of the grid by a metric of the validation set, for each
+                                              benchmark, network and loss; printed, and written into selections/
+        primary: {metric: nll, baseline: CrossEntropyLoss, losses: [FocalLoss]}
+                                              the comparison that is fixed in advance: tested alone, with data sets as
+                                              the sample, and printed at the end; all others are exploratory
+
+    On SLURM (needs `{slurm}` and a folder of results that the nodes share) the cells that are not done become one job
+    array. --slurm.KEY VALUE is any parameter of a SLURM job that submitit knows: partition, time, gpus_per_node,
+    cpus_per_task, mem, account, qos, constraint, setup, array_parallelism, ... A job that is pre-empted or runs into
+    its time limit is put back into the queue and its cells go on from their last checkpoints. The command waits and
+    shows the same table; it can be stopped (Ctrl-C) or left (--detach): the jobs go on, and the same command again
+    watches them. `scancel` ends them; the same command again then runs what is left. --dry-run prints the script.
+    """
+    slurm, keys = slurm_options(read_arguments(overrides).options)
+    _check(where, slurm, keys)
+    suites = _suites(compared)
+    jobs = [job for suite in suites.values() for job in suite.jobs(keys)]
+    remarks = [remark for suite in suites.values() for remark in suite.remarks]
+    # before any job starts
+    for config in {(job.benchmark, job.loss, job.variant): job.config for job in jobs}.values():
+        check(config)
+    for suite in suites.values():
+        if suite.primary is not None:
+            check_primary(suite.primary, suite.jobs(keys))
+    if not jobs:
+        raise UsageError(f"the suite has nothing to run. {' '.join(remarks)}".rstrip())
+    console = Terminal()
+    root = results_root(keys)
+    local = where.launcher == "local"
+    launcher = pool_of(jobs, root / "logs", where) if local else Slurm(root, slurm, where)
+    if dry_run:
+        _print(console, [*_dry_run(launcher, jobs, root), *remarks])
+        return 0
+    if isinstance(launcher, Slurm) and where.detach:
+        launcher.submit(jobs)
+        launcher.close()
+        return 0
+    with unwinding():
+        try:
+            run_jobs(jobs, launcher, console)
+        finally:
+            launcher.close()
+    code = _conclude(jobs, launcher, root)
+    for name, suite in suites.items():
+        _print(console, record_selection(name, suite, root, keys))
+        if suite.primary is not None:
+            show(primary_grid(suite.primary, suite.jobs(keys), root))
+    return code
+
+
+def results_root(overrides: Options) -> Path:
+    """The folder of results: `trainer.default_root_dir`, or else `results`."""
+    return Path(dict(overrides).get("trainer.default_root_dir", "results"))
+
+
+def _check(where: Where, slurm: Mapping[str, object], keys: Options) -> None:
+    """Raise a UsageError for options that exclude each other."""
+    if where.launcher == "local" and (slurm or where.detach):
+        name = "--detach" if where.detach else f"--slurm.{next(iter(slurm))}"
+        raise UsageError(f"`{name}` is for `--launcher slurm`.")
+    if where.jobs and where.cells_per_gpu:
+        raise UsageError("`--jobs` and `--cells-per-gpu` exclude each other: give one of them.")
+    given = dict(keys)
+    for key in ("trainer.devices", "trainer.num_nodes"):
+        if given.get(key, "1") not in ("1", "auto"):
+            raise UsageError(
+                f"`--{key}`: a sweep runs each cell in one process on one device; use `calibench fit` for several."
+            )
+
+
+def _dry_run(launcher: Pool | Slurm, jobs: Sequence[Job], root: Path) -> Iterator[str]:
+    if isinstance(launcher, Pool):
+        yield from listing(jobs, root, launcher.size, f"with --jobs {launcher.size}")
+        return
+    count, script = launcher.script(jobs)
+    yield from listing(jobs, root, 1, f"of work in {count} SLURM jobs")
+    if count:
+        yield f"\n{script}"
+
+
+def _print(console: Terminal, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _suites(compared: Compared) -> dict[str, Suite]:
+    """The named suites, restricted to what was asked for, and one without a name of all benchmarks."""
+    if compared.seeds is not None:
+        parse_seeds(compared.seeds)
+    suites, benchmarks = {}, []
+    for name in compared.benchmarks:
+        path = find(name, folders=("", "suites", "losses", "protocols"))
+        if is_suite(path):
+            suites[path.stem] = load_suite(str(path)).restricted(
+                losses=compared.losses,
+                seeds=compared.seeds,
+                overlays=compared.config,
+                datasets=compared.datasets,
+            )
+        else:
+            benchmarks.append(name)
+    if benchmarks:
+        losses, seeds = compared.losses or ["core"], compared.seeds or "1..3"
+        suites[""] = suite_of(benchmarks, losses, seeds, compared.config)
+    return suites
+
+
+def _conclude(jobs: Sequence[Job], launcher: Pool | Slurm, root: Path) -> int:
+    """Print the leaderboard of each benchmark and the failed jobs. Returns the exit status."""
+    done = [job for job in jobs if job.state in ("done", "skipped")]
+    for benchmark in dict.fromkeys(job.benchmark for job in done):
+        rank_results(root / benchmark, processes=cores()).show(sys.stdout)
+    failed = [job for job in jobs if job.state == "failed"]
+    for job in failed:
+        log = launcher.logs / job.log_name
+        say(f"calibench: {job.label} failed: {job.reason} (see {log})", to=sys.stderr)
+    if done:
+        say(f"results in {root}; {next_commands(root)}")
+    return 1 if failed else 0

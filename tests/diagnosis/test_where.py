@@ -1,0 +1,61 @@
+"""Where a model is off: ranges of confidences, and predicted classes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from calibench.diagnosis.diagnosis import about_kinds, about_ranges
+from calibench.diagnosis.examples import LabelledExamples
+from calibench.diagnosis.verdict import groups, kinds, ranges
+from calibench.predictions.confidence_pairs import ConfidencePairs
+from calibench.runs import Predictions
+
+from .examples import examples
+
+
+def test_the_range_that_is_off_is_named() -> None:
+    random = np.random.default_rng(0)
+    confidence = random.random(4000)
+    chance = np.where(confidence > 0.8, confidence - 0.2, confidence)
+    pairs = LabelledExamples.of(ConfidencePairs(confidence, random.random(4000) < chance), 1e-12)
+    (line,) = about_ranges(ranges(pairs), len(pairs))
+    assert re.match(
+        r"overconfident by (19|2[01])\.\d points at confidences 0.80 to 0.9996 \(20 % of", line
+    )
+    assert kinds(pairs) == []
+
+
+def test_the_class_that_is_off_is_named() -> None:
+    base = examples(4000)
+    assert base.kinds is not None
+    number, _ = base.kinds
+    of_class_2 = number == 2
+    wrong = torch.from_numpy(np.random.default_rng(0).random(4000) < 0.3)
+    spoilt = replace(base, correct=base.correct & ~(of_class_2 & wrong), class_names="abcd")
+    (line,) = about_kinds(kinds(spoilt), spoilt.shape.of)
+    assert line.startswith(
+        "overconfident where it predicts c (by 1"
+    )  # 0.3 of those that were right
+
+
+def test_labels_are_looked_at_one_by_one() -> None:
+    random = np.random.default_rng(0)
+    logits = 2 * random.normal(size=(2000, 3))
+    target = (random.random((2000, 3)) < 1 / (1 + np.exp(-logits))).astype(int)
+    logits[:, 1] *= 3
+    names = {"label_names": ["edema", "mass", "hernia"]}
+    labelled = LabelledExamples.of(Predictions.of_labels(logits, target, names), 0.0)
+    (line,) = about_kinds(kinds(labelled), labelled.shape.of)
+    assert line.startswith("overconfident in label mass (by ")
+    assert "and" not in line
+
+
+def test_few_calibrated_models_have_a_group_that_is_off() -> None:
+    random = np.random.default_rng(0)
+    number = torch.from_numpy(random.integers(10, size=500))
+    off = sum(any(g.sure for g in groups(examples(500, seed=s), number)) for s in range(100))
+    assert off <= 12  # 5 are expected; more than 12 in 2 of 1,000 such tests

@@ -1,0 +1,55 @@
+"""Classes and functions by import path, and what is said of arguments that they do not take."""
+
+from __future__ import annotations
+
+import pytest
+
+from calibench.messages.errors import UsageError
+from calibench.plugins.import_paths import NotImported, accepts, check_arguments, imported
+
+
+def plain(a: int, b: int = 2) -> None: ...
+
+
+def open_ended(a: int, **others: int) -> None: ...
+
+
+def test_a_path_is_a_class_or_a_function() -> None:
+    assert imported("tests.plugins.test_import_paths.plain") is plain
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("tests.plugins.test_import_paths.plian", "has no `plian`; did you mean plain"),
+        (
+            "tests.plugins.test_import_paths.__name__",
+            "is of type str; a class or a function is expected",
+        ),
+    ],
+)
+def test_what_is_not_there_is_named(path: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        imported(path)
+
+
+def test_a_module_that_is_not_there_is_another_error() -> None:
+    with pytest.raises(NotImported, match="No module named 'nosuch'"):
+        imported("nosuch.Thing")
+
+
+def test_attributes_of_attributes_are_out_of_reach() -> None:
+    with pytest.raises(NotImported):
+        imported("torch.nn.functional.torch.hub.load")
+
+
+def test_arguments_are_checked_before_a_call() -> None:
+    assert accepts(plain, "b")
+    assert accepts(open_ended, "anything")
+    assert not accepts(plain, "c")
+    check_arguments("plain", plain, {"b": 3}, before=1)
+    with pytest.raises(UsageError, match="`plain` has no argument `bb`; did you mean b"):
+        check_arguments("plain", plain, {"bb": 3}, before=1)
+    with pytest.raises(UsageError, match=r"missing a required argument: 'a' .it takes `a`, `b`."):
+        check_arguments("plain", plain, {"b": 3})
+    check_arguments("dict", dict, {"x": 1})  # without a signature: the call itself will tell

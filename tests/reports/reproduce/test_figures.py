@@ -1,0 +1,56 @@
+"""Figures of the papers: which there are, what draws them, and what is said without runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calibench.cli import VERBS, main
+from calibench.runs import Cell, write_json
+from calibench.sweeps.suites import load_suite
+from calibench.tables.published import PAPERS
+from calibench.training.experiment import Experiment
+from calibench.verbs.reproduce import drawing_command, figures
+
+FIGURES = {
+    "fcl": {"3", "6", "6_digits"},
+    "gce": {"2"},
+    "bsce_gra": {"4", "4_cpu", "toy"},
+}
+
+
+def test_every_figure_is_drawn_by_a_verb() -> None:
+    assert {paper: set(figures(paper)) for paper in PAPERS} == FIGURES
+    for paper in PAPERS:
+        for name in figures(paper).values():
+            words = load_suite(name).draw.split()
+            assert " ".join(words[:2]) in VERBS or (words[0] == "plot" and words[1] in KINDS)
+
+
+KINDS = ("curves", "bars")
+
+
+def test_the_command_is_of_the_suites_finished_runs(tmp_path: Path) -> None:
+    jobs = load_suite("suites/fcl_figure6_digits").jobs()[:2]  # two weights of seed 1
+    cells = [Experiment(job.config).cell for job in jobs]
+    assert all(isinstance(cell, Cell) for cell in cells)
+    for cell in cells:
+        write_json(cell.folder(tmp_path) / "status.json", {"status": "done"})
+    words = drawing_command("fcl", "6_digits", tmp_path)
+    keys = [cell.key for cell in cells]
+    assert words[:6] == ["plot", "sweep", str(tmp_path), "--key", *keys]
+    assert words[6:8] == ["--x", "model.loss.weight"]
+
+
+def test_without_runs_it_says_what_to_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, problem in {
+        ("fcl", "--figure", "6"): "`calibench sweep suites/fcl_figure6 --dry-run` lists its runs",
+        ("fcl", "--figure", "66"): "fcl has no figure 66 here",
+        ("gce",): "give one of `--table N` and `--figure N`",
+    }.items():
+        assert main(["reproduce", *arguments, "--results", str(tmp_path / "none")]) == 2
+        assert problem in capsys.readouterr().err
+    assert drawing_command("bsce_gra", "toy", tmp_path / "none") == ["analyse", "toy"]

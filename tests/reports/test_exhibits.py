@@ -1,0 +1,53 @@
+"""The papers' figures and tables: each names commands that there are, and tables with numbers are all there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from calibench.cli import VERBS
+from calibench.plots.kinds import LINES
+from calibench.tables.published import PAPERS, load
+from calibench.verbs.list import answered_by, exhibits, listed
+from calibench.verbs.reproduce import figures
+
+
+@pytest.mark.parametrize("one", exhibits(), ids=lambda one: one.title)
+def test_its_commands_are_there(one) -> None:  # type: ignore[no-untyped-def]
+    assert one.shows
+    assert one.commands
+    for command in one.commands:
+        program, verb, word, *_ = command.split()
+        assert program == "calibench"
+        assert verb in VERBS
+        assert f"{verb} {word}" in VERBS or verb in ("reproduce", "leaderboard") or word in LINES
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_table_with_numbers_is_answered(paper: str) -> None:
+    tables = {one.number for one in exhibits() if (one.paper, one.kind) == (paper, "table")}
+    assert {number.table for number in load(paper)} <= tables
+    titles = [one.title for one in exhibits()]
+    assert len(titles) == len(set(titles))
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_figure_that_reproduce_draws_is_named(paper: str) -> None:
+    named = answered_by(f"reproduce {paper} --figure")
+    commands = [command for one in named for command in one.commands]
+    for figure in figures(paper):
+        number = re.fullmatch(r"\d+|toy", figure)
+        assert not number or any(
+            f"reproduce {paper} --figure {figure}" in text for text in commands
+        )
+
+
+def test_commands_say_what_they_answer() -> None:
+    assert "bsce_gra figure 3" in [one.title for one in answered_by("plot bars")]
+    assert not answered_by("plot bar")
+    assert "(fcl figure 9)" in listed("plots")["reliability"]
+    assert listed("papers")["gce table 3"].endswith(
+        "calibench reproduce gce --table 3 --results RESULTS"
+    )
+    assert set(listed(None)) >= {"losses", "plots", "papers"}
