@@ -18,6 +18,7 @@ import pytest
 from calibench import store
 from calibench.cli import main
 from calibench.store import Limits, StoreError, index
+from calibench.verbs import store as store_verb
 from calibench.verbs.store import listings
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
