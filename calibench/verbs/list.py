@@ -21,7 +21,7 @@ from calibench.messages.terminal import Terminal
 from calibench.plugins.registries import plugin_lines
 from calibench.run_configuration.keys import FAMILIES
 from calibench.tables.grid import Grid, Heading, headings
-from calibench.tables.published import PAPERS, load
+from calibench.tables.published import PAPERS, load_published
 from calibench.tables.terminal import show
 
 OF_PAPERS = "papers"  # their figures and tables
@@ -71,9 +71,9 @@ def listed(kind: str | None) -> Mapping[str, str]:
     if kind == "datasets":
         return {name: source.about for name, source in sources().items()}
     if kind == "plots":
-        from calibench.plots.kinds import LINES
+        from calibench.plots.kinds import KIND_LINES
 
-        lines = dict(LINES)
+        lines = dict(KIND_LINES)
         for name in lines:
             if titles := ", ".join(one.title for one in answered_by(f"plot {name}")):
                 lines[name] += f" ({titles})"
@@ -140,7 +140,7 @@ def answered_by(command: str) -> list[Exhibit]:
 
 
 def _exhibits_of(paper: str, named: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
-    numbers = load(paper)
+    numbers = load_published(paper)
     tables = {one.table for one in numbers} - {str(item.get("table")) for item in named}
     for table in sorted(tables, key=lambda name: (len(name), name)):
         own = [one for one in numbers if one.table == table]
