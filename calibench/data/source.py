@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from calibench.configuration.merging import data_root, read_yaml
 from calibench.files.hub import forbidden
-from calibench.messages.errors import ExpectedFailure, summarize_problems, one_line
+from calibench.messages.errors import ExpectedFailure, one_line, summarize_problems
 
 Checksum = Literal["strict", "warn", "off"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibench.data.source import DataError, left_out, made_up
 from calibench.files.tables import EXPECTED, KINDS, TableFile, kind_of, open_table
-from calibench.messages.errors import errors_as, near_matches, label_rows
+from calibench.messages.errors import errors_as, label_rows, near_matches
 
 
 def opened(path: Path, expected: str, **options: Any) -> TableFile:

@@ -19,7 +19,7 @@ from calibench.calibrators.names import calibrator_named
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.extra_metrics import blocks_of, distinct
 from calibench.messages.errors import UsageError, errors_as
-from calibench.plugins.import_paths import import_path, find_loaded_class
+from calibench.plugins.import_paths import find_loaded_class, import_path
 from calibench.plugins.lazy_imports import import_exports
 from calibench.runs import Predictions, evaluated_calibrators, read_json, with_present_calibrators
 from calibench.runs.files import Json

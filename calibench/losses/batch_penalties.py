@@ -16,7 +16,7 @@ from calibench.losses.cross_entropy import (
     residual,
     root,
 )
-from calibench.messages.checks import number_from, non_negative, option_named
+from calibench.messages.checks import non_negative, number_from, option_named
 
 NARROWEST = 0.01  # exp(0.5 / width), the largest factor below, must stay far from float32's limit
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
 from calibench.messages.checks import (
-    number_from,
     non_negative,
+    number_from,
     option_named,
     positive,
     unit_interval,

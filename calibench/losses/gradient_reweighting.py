@@ -21,7 +21,7 @@ from calibench.losses.focal import (
     focal_factor,
     power,
 )
-from calibench.messages.checks import number_from, non_negative, option_named
+from calibench.messages.checks import non_negative, number_from, option_named
 
 Form = Callable[[Tensor, float, float], Tensor]
 """From p - Y, (N, K), gamma and beta to each example's weight, (N,)."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from calibench.files.column_encoding import counts_rows
 from calibench.files.tables import NAMELESS, TableFile
-from calibench.messages.errors import summarize_problems, label_rows
+from calibench.messages.errors import label_rows, summarize_problems
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     HARD,

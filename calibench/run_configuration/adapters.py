@@ -9,7 +9,7 @@ from calibench.configuration.merging import Config, as_block
 from calibench.data import ClassificationDataModule, ImportedDataModule
 from calibench.losses import CalibrationLoss, ImportedLoss
 from calibench.messages.errors import UsageError
-from calibench.plugins.import_paths import import_by_path, find_loaded_class, parameters_of
+from calibench.plugins.import_paths import find_loaded_class, import_by_path, parameters_of
 from calibench.run_configuration.keys import spelled_out
 
 # What must stand at a key, and what stands there for anything else.

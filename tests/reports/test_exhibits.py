@@ -9,7 +9,7 @@ import pytest
 from calibench.cli import VERBS
 from calibench.plots.kinds import LINES
 from calibench.tables.published import PAPERS, load
-from calibench.verbs.list import exhibits_of_command, exhibits, list_entries
+from calibench.verbs.list import exhibits, exhibits_of_command, list_entries
 from calibench.verbs.reproduce import figure_suites
 
 

@@ -16,10 +16,10 @@ from calibench.ranking.reading import read_results
 from calibench.run_configuration.keys import FAMILIES
 from calibench.verbs.methods import (
     Facts,
-    class_citations,
     bibtex_entries,
-    group_facts,
     citation_keys,
+    class_citations,
+    group_facts,
     join_items,
     paragraph,
 )
