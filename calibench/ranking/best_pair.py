@@ -5,13 +5,13 @@ validation split, on which calibrators are cross-fitted. The pairs are then comp
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from calibench.ranking.table import Row, Table
+from calibench.ranking.records import Record
 from calibench.statistics import FEWEST_SEEDS, LEVEL, comparison_with_best
 from calibench.statistics.number import CROSS_FITTED, RAW, VAL, Key
 from calibench.tables.metric_titles import initials
@@ -103,8 +103,16 @@ class Answer:
             yield f"{seeds} {', '.join(said)}"
 
 
-def choose_best_pair(table: Table) -> Answer:
-    """The answer of a table.
+class RowOfRuns(Protocol):
+    """The runs of one loss with one configuration, by seed."""
+
+    label: str
+    loss: str
+    records: Mapping[int, Record]
+
+
+def choose_best_pair(table_rows: Sequence[RowOfRuns]) -> Answer:
+    """Choose the best pair of loss and calibrator on validation, and compare it with others on test.
 
     Means are over the seeds that all compared rows share; rows with fewer than three seeds are left out where others
     have as many. Two pairs are told apart by the limits of `comparison_with_best` for as many rows K as there are
@@ -112,7 +120,7 @@ def choose_best_pair(table: Table) -> Answer:
     one comes out ahead is itself chance. Of equal losses 95 to 98 % of tables tell none from another, whatever
     validation and test have in common (simulated).
     """
-    rows = [row for row in table.rows if row.records]
+    rows = [row for row in table_rows if row.records]
     able = [row for row in rows if _pairs(row, list(row.records))]
     compared = [row for row in able if len(row.records) >= FEWEST_SEEDS] or able
     seeds = sorted(set.intersection(*(set(row.records) for row in compared))) if compared else []
@@ -133,7 +141,7 @@ def choose_best_pair(table: Table) -> Answer:
     return Answer(best, told, of_losses, len(rows) - len(compared))
 
 
-def _pairs(row: Row, seeds: Sequence[int]) -> list[LossAndCalibrator]:
+def _pairs(row: RowOfRuns, seeds: Sequence[int]) -> list[LossAndCalibrator]:
     """A row with each calibrator that all of some of its runs have been scored after."""
     records = [row.records[seed] for seed in seeds]
     short = row.label.replace(row.loss, row.loss.removesuffix("Loss"), 1)

@@ -112,7 +112,7 @@ def rank_results(
         if columns is usual:
             table.drop_empty_columns()
         mark_best(table, examples)
-        table.answer = choose_best_pair(table)
+        table.answer = choose_best_pair(table.rows)
         if against:
             add_published(table, against, asked)
     lines = [[*all_notes(table), *_left_out(read, table)] for table in tables]

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from calibench.messages.printable_text import without_folders
+from calibench.ranking.best_pair import Answer
 from calibench.ranking.column_store import Layout, StackedNumbers
 from calibench.ranking.columns import ANY, FAR, NEAR, SET_GROUPS, SHIFT, Column
 from calibench.ranking.records import (
@@ -26,9 +27,6 @@ from calibench.statistics import Verdict, mean_std, verdict_over_seeds
 from calibench.statistics.number import RAW, TEST, Key
 from calibench.tables.cells import MARK
 from calibench.tables.grid import SCATTER
-
-if TYPE_CHECKING:
-    from calibench.ranking.best_pair import Answer
 
 
 class Implied(NamedTuple):

@@ -53,7 +53,7 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
         for table in tables:
             table.drop_empty_columns()
             mark_best(table, examples)
-            table.answer = choose_best_pair(table)
+            table.answer = choose_best_pair(table.rows)
         rows = [list(row.records.values()) for _, row in numbered]
         drawn, left_out = _draw_pictures(rows, n_bins, mapped)
         pairs = list(_pairs(tables, examples))

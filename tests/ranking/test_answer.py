@@ -15,7 +15,7 @@ from calibench.cli import main
 from calibench.ranking import Column, Record, rank_results
 from calibench.ranking.best_pair import NO_BEST_PAIR, Answer, choose_best_pair
 from calibench.ranking.column_store import Layout, Numbers, Verdicts
-from calibench.ranking.table import Row, Table
+from calibench.ranking.table import Row
 from calibench.runs import Cell
 from calibench.statistics import comparison_with_best
 from calibench.statistics.number import CROSS_FITTED, VAL, Key
@@ -48,7 +48,7 @@ def row(loss: str, scores: Scores, *, seeds: Sequence[int] = (1, 2, 3)) -> Row:
 
 
 def answer(*rows: Row) -> Answer:
-    return choose_best_pair(Table("data", "MLP", [NLL], NLL, list(rows), {}))
+    return choose_best_pair(rows)
 
 
 LS = row("LabelSmoothingLoss", {"raw": (0.3, 0.2), TS: (0.10, [0.11, 0.10, 0.12])})

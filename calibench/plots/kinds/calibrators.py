@@ -138,7 +138,7 @@ BEST = "the calibrator that is best on validation"
 
 def overview(request: Request) -> Picture:
     """Reliability before and after the best calibrator, and the NLL of every loss raw and calibrated."""
-    answer = choose_best_pair(request.table)
+    answer = choose_best_pair(request.table.rows)
     if answer.best is None:
         raise ValueError(f"{request.table.title}: {NO_BEST_PAIR}.")
     figure, grid = panels(4, columns=2)  # two beside each other, and one as wide as both below
