@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from calibench.data.source import read_table
+from calibench.data.source import read_sources_file
 from calibench.plugins.lazy_imports import lazy
 from calibench.plugins.registries import Family
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         """A data module by its name."""
 
 
-_MODULES = read_table()["modules"]
+_MODULES = read_sources_file()["modules"]
 
 DATA_MODULES = Family(
     "data",

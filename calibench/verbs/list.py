@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from calibench.command_line.docstrings import documented
 from calibench.configuration.merging import available, read_yaml
-from calibench.data.source import sources
+from calibench.data.source import official_sources
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.terminal import Terminal
 from calibench.plugins.registries import plugin_lines
@@ -69,7 +69,7 @@ def listed(kind: str | None) -> Mapping[str, str]:
         shelf = "" if kind == "benchmarks" else f"{kind}/"
         return {n: _header(path) for n, path in available().items() if n.startswith(shelf)}
     if kind == "datasets":
-        return {name: source.about for name, source in sources().items()}
+        return {name: source.about for name, source in official_sources().items()}
     if kind == "plots":
         from calibench.plots.kinds import LINES
 
