@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from calibench.configuration.merging import data_root, read_yaml
 from calibench.files.hub import forbidden
-from calibench.messages.errors import ExpectedFailure, in_one_line, one_line
+from calibench.messages.errors import ExpectedFailure, one_line, summarize_problems
 
 Checksum = Literal["strict", "warn", "off"]
 
@@ -48,7 +48,7 @@ def left_out_caveats(
     """
     if not problems:
         return []
-    summary = in_one_line(problems, total, what)
+    summary = summarize_problems(problems, total, what)
     if skip and len(problems) < total:
         return [f"{Path(file).name}: left out, {summary}"]
     ways = [other, "" if skip else "`--data.skip_bad true` leaves them out, and results say so"]

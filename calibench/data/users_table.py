@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibench.data.source import DataError, left_out_caveats, made_up_caveats
 from calibench.files.tables import EXPECTED, KINDS, TableFile, kind_of, open_table
-from calibench.messages.errors import errors_as, near_matches, of_rows
+from calibench.messages.errors import errors_as, label_rows, near_matches
 
 
 def open_users_table(path: Path, expected: str, **options: Any) -> TableFile:
@@ -23,7 +23,7 @@ def open_users_table(path: Path, expected: str, **options: Any) -> TableFile:
     with errors_as(f"{path} cannot be read", ValueError, OSError, EOFError, kind=DataError):
         table = open_table(path, **options)
     if not len(table.rows):
-        left_out_caveats(path, of_rows(table.problems), table.total, skip=False)
+        left_out_caveats(path, label_rows(table.problems), table.total, skip=False)
         raise DataError(f"{path} has no rows.")
     table.caveats.extend(made_up_caveats(path.parent))
     return table
@@ -50,7 +50,8 @@ def select_usable_rows(
     Problems are by numbers of rows too, also of rows that could not be read.
     """
     total = len(rows) + len(problems.keys() - set(rows.tolist()))
-    return ~np.isin(rows, [*problems]), left_out_caveats(file, of_rows(problems), total, **options)
+    unusable = left_out_caveats(file, label_rows(problems), total, **options)
+    return ~np.isin(rows, [*problems]), unusable
 
 
 def find_empty_cells(rows: np.ndarray, cells: np.ndarray, what: str) -> dict[int, str]:
