@@ -24,7 +24,7 @@ from calibench.metrics.bins import (
     count_drawn_hits,
     sums_of,
 )
-from calibench.metrics.probabilities import as_two_columns, less_than_one, top_label
+from calibench.metrics.probability_batches import as_two_columns, less_than_one, top_label
 from calibench.parallel.threads import one_thread
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial

@@ -10,7 +10,7 @@ from torchmetrics.utilities.plot import plot_confusion_matrix
 
 from calibench.messages.checks import positive_integer
 from calibench.metrics.base import CalibrationMetric, function_of
-from calibench.metrics.probabilities import check_columns
+from calibench.metrics.probability_batches import check_columns
 
 
 def class_errors(confusion: Tensor) -> Tensor:

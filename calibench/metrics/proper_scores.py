@@ -15,7 +15,7 @@ from calibench.metrics.base import (
     PairMetric,
     function_of,
 )
-from calibench.metrics.probabilities import (
+from calibench.metrics.probability_batches import (
     brier_sum,
     check_columns,
     check_logits_and_target,
