@@ -48,9 +48,9 @@ def lazy_exports(
             return import_module(f"{package}.{name}")
         value = getattr(import_module(module), name)
         if any_arrays and isinstance(value, FunctionType):
-            from calibench.tensors.arrays import taking_any_arrays  # numpy
+            from calibench.tensors.arrays import take_any_arrays  # numpy
 
-            value = taking_any_arrays(value)
+            value = take_any_arrays(value)
         setattr(sys.modules[package], name, value)
         return value
 
