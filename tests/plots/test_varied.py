@@ -37,7 +37,7 @@ def test_means_and_bands(results: Path) -> None:
     found = points(read_results(results).records, "model.loss.weight", [ECE], ["raw"])
     lines = lines_of(found, ECE)
     ((name, of),) = lines.items()
-    assert name == ("FocalCalibrationLoss", "raw")
+    assert name == ("FocalCalibration", "raw")
     assert list(of) == [0.0, 2.0, 10.0]
     assert of[2.0] == pytest.approx([0.03, 0.05])
     axes = draw_lines(Figure().subplots(), lines, x="weight", y="ECE %", scale=100)
@@ -58,8 +58,8 @@ def test_other_settings_make_other_lines(results: Path) -> None:
         weighted(results, weight, 1, **{"data.init_args.imbalance_factor": 100.0})
     found = points(read_results(results).records, "model.loss.weight", [ECE], ["raw"])
     assert {point.series for point in found} == {
-        "FocalCalibrationLoss imbalance_factor=10.0",
-        "FocalCalibrationLoss imbalance_factor=100.0",
+        "FocalCalibration imbalance_factor=10.0",
+        "FocalCalibration imbalance_factor=100.0",
     }
 
 
@@ -80,7 +80,7 @@ def test_an_argument_of_a_calibrator_varies_within_a_run(tmp_path: Path) -> None
     key = "calibrators.AdaptiveTemperatureScaling.n_bins"
     found = points(read_results(tmp_path).records, key, [ECE], ["raw"])
     assert {(p.series, p.x): p.value for p in found} == {
-        (loss, n): 0.001 * n for loss in ("CrossEntropyLoss", "BrierLoss") for n in names
+        (loss, n): 0.001 * n for loss in ("CrossEntropy", "Brier") for n in names
     }
 
 
@@ -102,7 +102,7 @@ def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         == 0
     )
     drawn = picture.read_text()
-    for text in ("model.loss.weight", "ECE %", "FocalCalibrationLoss +TS"):
+    for text in ("model.loss.weight", "ECE %", "FocalCalibration +TS"):
         assert text in drawn
     with picture.with_suffix(".csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
