@@ -26,7 +26,7 @@ from calibench.files.atomic_files import opened
 from calibench.messages.version import __version__
 from calibench.ranking.column_store import EVERYTHING, Layout, Numbers, Verdicts, Wanted, narrowed
 from calibench.ranking.records import Record
-from calibench.runs import Cell, CorruptRun, atomic_file, corrupt_if_it_fails
+from calibench.runs import RunId, CorruptRun, atomic_file, corrupt_if_it_fails
 from calibench.statistics.number import Key
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _records(
         values, verdicts = (_rows(table, names, runs) for names in shape.columns)
         for run, value, verdict in zip(runs.tolist(), values, verdicts, strict=True):
             yield Record(
-                Cell.at(folders[run]),
+                RunId.from_folder(folders[run]),
                 folders[run],
                 fingerprint=fingerprints[run],
                 values=Numbers(shape.numbers, value),

@@ -14,7 +14,7 @@ from typing import Any
 
 from calibench.messages.printable_text import without_folders
 from calibench.messages.progress import with_progress
-from calibench.parallel.processes import spread
+from calibench.parallel.processes import map_in_processes
 from calibench.ranking.column_store import EVERYTHING, Layout, Numbers, Verdicts, Wanted
 from calibench.ranking.columns import COSTS
 from calibench.ranking.index import read_index, stamp, write_index
@@ -27,7 +27,7 @@ from calibench.ranking.records import (
     package_versions,
 )
 from calibench.runs import (
-    Cell,
+    RunId,
     CorruptRun,
     check_format,
     read_json,
@@ -78,7 +78,7 @@ def read_results(
 def _read_folders(folders: Sequence[str], wanted: Wanted, processes: int) -> Results:
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
     processes = min(processes, len(folders) // RUNS_A_PROCESS)
-    done = spread(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
+    done = map_in_processes(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
     read = Results()
     for part in with_progress(done, len(parts), "reading runs"):
         read.records += part.records
@@ -127,7 +127,7 @@ class _RunReader:
     def read(self, folder: str) -> None:
         """Add the run of one folder."""
         try:
-            cell = Cell.at(folder)
+            cell = RunId.from_folder(folder)
         except ValueError:
             return  # its path is not that of a run folder
         try:
@@ -139,7 +139,7 @@ class _RunReader:
         elif found is not None:
             self.results.problems.append(found)
 
-    def _read(self, cell: Cell, folder: str) -> Record | Problem | None:
+    def _read(self, cell: RunId, folder: str) -> Record | Problem | None:
         try:
             status = _read_file(folder, "status.json")
         except CorruptRun:
@@ -166,7 +166,7 @@ class _RunReader:
             raise CorruptRun(text) from error
 
     def _record(
-        self, cell: Cell, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
+        self, cell: RunId, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
     ) -> Record:
         values, verdicts = self._values(content["rows"])
         environment = self._environment(folder)
@@ -230,7 +230,7 @@ class _RunReader:
                     verdicts[wanted] = verdict
         return values, verdicts
 
-    def _shared_settings(self, cell: Cell, content: Mapping[str, Any]) -> Settings:
+    def _shared_settings(self, cell: RunId, content: Mapping[str, Any]) -> Settings:
         """The settings, one object for all runs of a key; raises CorruptRun if they do not give that key."""
         settings = dict(content["settings"])
         present, shared = with_present_names(settings), self._settings.get(cell.key)
@@ -248,7 +248,7 @@ def _read_file(folder: str, name: str) -> Mapping[str, Any]:
     return read_json(f"{folder}/{name}", called=name)
 
 
-def _check_cell(cell: Cell, content: Mapping[str, Any]) -> None:
+def _check_cell(cell: RunId, content: Mapping[str, Any]) -> None:
     for name, expected in cell._asdict().items():
         said = content.get(name)
         if str(said).replace("/", "_") != str(expected):

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from calibench.runs.files import read_json as read_json
     from calibench.runs.files import write_json as write_json
     from calibench.runs.files import write_output as write_output
-    from calibench.runs.folder import Cell as Cell
+    from calibench.runs.folder import RunId as RunId
     from calibench.runs.folder import Run as Run
-    from calibench.runs.folder import cell_key as cell_key
+    from calibench.runs.folder import run_key as run_key
     from calibench.runs.folder import evaluated_calibrators as evaluated_calibrators
     from calibench.runs.folder import former_defaults as former_defaults
     from calibench.runs.folder import run_folders as run_folders
-    from calibench.runs.folder import settings as settings
+    from calibench.runs.folder import effective_settings as effective_settings
     from calibench.runs.folder import with_present_calibrators as with_present_calibrators
     from calibench.runs.folder import with_present_names as with_present_names
     from calibench.runs.lock import Busy as Busy

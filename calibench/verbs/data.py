@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
-from calibench.configuration.merging import available, benchmarks_folder, data_root, load
+from calibench.configuration.merging import list_configuration_files, benchmarks_folder, data_root, load_configuration_file
 from calibench.data.source import MADE_UP, DataError, Source, made_up, md5, read_table, sources
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import say
@@ -48,7 +48,7 @@ def data(
 
 def _fake(names: Sequence[str]) -> int:
     """Make up the files of a benchmark's data, and of its further test sets, in a folder that has none of them."""
-    free = [name for name, path in available().items() if path.parent == benchmarks_folder()]
+    free = [name for name, path in list_configuration_files().items() if path.parent == benchmarks_folder()]
     known = {name: source for name in free if (source := _data_of(name)) and source.fake}
     if len(names) != 2 or names[0] not in known:
         found = f", got `{' '.join(names)}`" if names else ""
@@ -62,7 +62,7 @@ def _fake(names: Sequence[str]) -> int:
     source = known[name]
     if not made_up(source.path(root, "")) and source.path(root, "").exists():
         raise UsageError(f"{source.path(root, '')} is there already: name a new folder.")
-    further = load(name)["data"].get("init_args", {}).get("ood", [])
+    further = load_configuration_file(name)["data"].get("init_args", {}).get("ood", [])
     of_set = {"tiny_imagenet": "tiny_imagenet_32"}  # as a further test set
     others = (sources().get(of_set.get(one, one)) for one in further)
     beside = [one for one in others if one is not None and one.fake]
@@ -81,7 +81,7 @@ def _fake(names: Sequence[str]) -> int:
 
 def _data_of(benchmark: str) -> Source | None:
     """The official files that a benchmark reads; None where it needs none."""
-    data = load(benchmark).get("data", {})
+    data = load_configuration_file(benchmark).get("data", {})
     file = Path(data.get("init_args", {}).get("train_file") or "")
     of_file = (source for source in sources().values() if file.parts[:1] == (source.folder,))
     module = read_table()["modules"].get(data.get("class_path"), {})
