@@ -198,7 +198,9 @@ def _training(verb: str, arguments: list[str]) -> int:
     of_verb = {key: value for key, value in given.options if key in others}
     if "calibrator" in of_verb:
         FAMILIES["calibrators"].check(of_verb["calibrator"])
-    config = build_configuration(given.files, [pair for pair in given.options if pair[0] not in others])
+    config = build_configuration(
+        given.files, [pair for pair in given.options if pair[0] not in others]
+    )
     _check(config, given.questions, others)
     with loading():
         from calibench.messages.terminal import Terminal

@@ -8,7 +8,11 @@ import pytest
 from jsonargparse import ArgumentParser
 
 from calibench.cli import configuration_of
-from calibench.configuration.merging import list_configuration_files, load_configuration_file, read_yaml
+from calibench.configuration.merging import (
+    list_configuration_files,
+    load_configuration_file,
+    read_yaml,
+)
 from calibench.losses import CalibrationLoss
 from calibench.training import fit as training
 from calibench.training.callbacks import NaNGuard
@@ -19,7 +23,9 @@ BENCHMARKS = sorted(name for name in list_configuration_files() if "/" not in na
 LOSSES = sorted(name for name in list_configuration_files() if name.startswith("losses/"))
 # The others need files: tests/data runs them on fakes.
 FREE = {"BundledTableDataModule", "DigitsDataModule", "SyntheticGaussiansDataModule"}
-RUN_HERE = [name for name in BENCHMARKS if load_configuration_file(name)["data"]["class_path"] in FREE]
+RUN_HERE = [
+    name for name in BENCHMARKS if load_configuration_file(name)["data"]["class_path"] in FREE
+]
 WHOLE = ["digits_lt", "wine"]  # evaluated by default; every one trains
 
 
@@ -78,6 +84,12 @@ def test_every_published_setting_builds() -> None:
 
 def test_every_benchmark_names_its_command_in_the_header() -> None:
     for name in BENCHMARKS:
-        header = [row for row in list_configuration_files()[name].read_text().splitlines() if row.startswith("#")]
+        header = [
+            row
+            for row in list_configuration_files()[name].read_text().splitlines()
+            if row.startswith("#")
+        ]
         assert any("calibench fit" in row or "calibench sweep" in row for row in header), name
-        assert "num_classes" not in load_configuration_file(name).get("data", {}).get("init_args", {}), name
+        assert "num_classes" not in load_configuration_file(name).get("data", {}).get(
+            "init_args", {}
+        ), name

@@ -63,7 +63,10 @@ def score_again(entry: Entry) -> None:
     changed = {"calibrators": report.calibrators, "rows": [*report.rows, *claimed]}
     text = json_bytes({**content, "evaluation": evaluation, **changed}, compact=True)
     write_atomically(entry.folder / "metrics.json", text)
-    status = {**entry.status, "files": {**entry.status["files"], "metrics.json": describe_content(text)}}
+    status = {
+        **entry.status,
+        "files": {**entry.status["files"], "metrics.json": describe_content(text)},
+    }
     write_json(entry.folder / "status.json", {**status, "digest": entry_digest(status)})
 
 

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.command_line.verb_parser import Count, Option
-from calibench.configuration.merging import Config, list_configuration_files, load_configuration_file, read_yaml
+from calibench.configuration.merging import (
+    Config,
+    list_configuration_files,
+    load_configuration_file,
+    read_yaml,
+)
 from calibench.losses import LOSSES
 from calibench.messages.checks import ends_in, integer_from, non_negative, positive
 from calibench.messages.errors import UsageError

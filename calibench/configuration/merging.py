@@ -257,7 +257,9 @@ def set_options(config: Config, options: Options) -> Config:
     for position, (key, value) in enumerate(pairs):
         group = config.get(key)
         if isinstance(group, dict) and "class_path" not in group:  # `trainer`, or a file of it
-            config = merge(config, {key: load_configuration_file(value) if isinstance(value, str) else value})
+            config = merge(
+                config, {key: load_configuration_file(value) if isinstance(value, str) else value}
+            )
             continue
         before = [one for one, _ in pairs[:position] if one.startswith(f"{key}.")]
         if before:
@@ -336,7 +338,11 @@ def read_arguments(arguments: Sequence[str]) -> RunArguments:
         if name.startswith("--") and name != "--help-all":
             name = f"--{name[2:].replace('-', '_')}"
         if not name.startswith("--") and name not in _CONFIG:
-            hint = f"; for a configuration, --config {argument}" if argument in list_configuration_files() else ""
+            hint = (
+                f"; for a configuration, --config {argument}"
+                if argument in list_configuration_files()
+                else ""
+            )
             raise UsageError(f"`{argument}` is no option: --KEY VALUE is expected{hint}.")
         if name.startswith(("--help", "--print_config")) or name.endswith(".help"):
             given.questions.append("--help" if name == "--help-all" else argument)

@@ -283,7 +283,9 @@ def in_processes(subject: Subject, *, processes: int) -> CheckAnswer:
     expected = value.item(), gradient.tolist()
     with TemporaryDirectory() as folder:
         of_rank = partial(_one_rank, subject, expected, processes, f"{folder}/meeting")
-        answers = map_in_processes(of_rank, range(processes), processes=processes, imports=(__name__,))
+        answers = map_in_processes(
+            of_rank, range(processes), processes=processes, imports=(__name__,)
+        )
         return next((answer for answer in list(answers) if not answer[0]), (True, ""))
 
 

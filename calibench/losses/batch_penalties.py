@@ -18,7 +18,9 @@ from calibench.losses.cross_entropy import (
 )
 from calibench.messages.checks import non_negative, number_from, option_named
 
-NARROWEST_KERNEL = 0.01  # exp(0.5 / width), the largest factor below, must stay far from float32's limit
+NARROWEST_KERNEL = (
+    0.01  # exp(0.5 / width), the largest factor below, must stay far from float32's limit
+)
 
 
 def laplacian_sums(position: Tensor, values: Tensor, *, width: float) -> Tensor:
@@ -65,7 +67,11 @@ REFERENCE_NORM = WeightedNorm(divided_twice, floor=1e-10)
 
 
 def weighted_mmce_penalty(
-    logits: Tensor, target: Tensor, *, kernel_width: float = 0.4, norm: WeightedNorm = PUBLISHED_NORM
+    logits: Tensor,
+    target: Tensor,
+    *,
+    kernel_width: float = 0.4,
+    norm: WeightedNorm = PUBLISHED_NORM,
 ) -> Tensor:
     """Batch-coupled: weighted MMCE, a scalar >= 0; 0 if all predictions are right, or wrong.
 

@@ -70,7 +70,9 @@ def predictions_of(
         raise ValueError(
             f"`{name}` {values.shape} and the labels {told.shape} look swapped: scores are (N, K), labels (N,)."
         )
-    one_column = values.shape[1:] == (1,) and (task or read_metadata(found).get("task")) != MULTILABEL
+    one_column = (
+        values.shape[1:] == (1,) and (task or read_metadata(found).get("task")) != MULTILABEL
+    )
     fit = len(told) == len(values) or (scores or name) == PROBS
     if one_column or (values.ndim == 1 and fit):
         values = two_columns(values, scores or name)

@@ -78,7 +78,9 @@ def read_results(
 def _read_folders(folders: Sequence[str], wanted: Wanted, processes: int) -> Results:
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
     processes = min(processes, len(folders) // RUNS_A_PROCESS)
-    done = map_in_processes(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
+    done = map_in_processes(
+        partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__]
+    )
     read = Results()
     for part in with_progress(done, len(parts), "reading runs"):
         read.records += part.records

@@ -40,7 +40,10 @@ def wrap_foreign_classes(config: Config) -> Config:
 
 def _with_the_networks_tokenizer(config: Config) -> Config:
     """Texts are cut into the tokens of a pretrained network, unless the configuration says into which."""
-    data, network = to_class_block(config.get("data")), to_class_block(config["model"].get("backbone"))
+    data, network = (
+        to_class_block(config.get("data")),
+        to_class_block(config["model"].get("backbone")),
+    )
     blocks = (network, Backbone), (data, ClassificationDataModule)
     if not all(isinstance(block, Mapping) and "class_path" in block for block, _ in blocks):
         return config

@@ -47,7 +47,9 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
         if key not in (*KEY_TYPES, SEED_KEY, "data", *KEY_GROUPS):
             raise UsageError(describe_unknown_option(key, [*list_options(config), *others]))
     if not str(seed := config.get(SEED_KEY, 0)).isdecimal():
-        raise UsageError(f"`{SEED_KEY}` must be an integer >= 0, by which a run is known, got {seed}.")
+        raise UsageError(
+            f"`{SEED_KEY}` must be an integer >= 0, by which a run is known, got {seed}."
+        )
     _check_blocks(config)
     _check_required(config)
     check_class("data", config["data"])

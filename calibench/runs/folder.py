@@ -210,7 +210,9 @@ def run_folders(results: Path) -> Iterator[str]:
             folders = sorted((e.path for e in entries if e.is_dir()), reverse=True)
         runs = [path for path in folders if os.path.basename(path).startswith(SEED_PREFIX)]
         yield from sorted(runs, key=lambda path: (len(path), path))
-        pending += [path for path in folders if not os.path.basename(path).startswith((SEED_PREFIX, "."))]
+        pending += [
+            path for path in folders if not os.path.basename(path).startswith((SEED_PREFIX, "."))
+        ]
 
 
 def check_benchmark(name: str) -> None:

@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from calibench.files.atomic_files import atomic_file
 from calibench.files.set_names import CLASSES, MULTICLASS, MULTILABEL, UNKNOWN
-from calibench.runs.files import FORMAT, Json, check_format, corrupt_if_it_fails, parse_json, to_plain_data
+from calibench.runs.files import (
+    FORMAT,
+    Json,
+    check_format,
+    corrupt_if_it_fails,
+    parse_json,
+    to_plain_data,
+)
 from calibench.runs.labels import LabelTable, read_npz, read_labels, find_store, to_two_class
 from calibench.runs.schemas import Metadata, check_schema
 from calibench.tensors.arrays import Array, Floats, Integers

@@ -13,7 +13,13 @@ from calibench.files.atomic_files import content_of
 from calibench.messages.printable_text import without_machine
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, Predictions, Run, run_folders, write_atomically
-from calibench.runs.files import FORMAT, corrupt_if_it_fails, describe_content, json_bytes, read_json
+from calibench.runs.files import (
+    FORMAT,
+    corrupt_if_it_fails,
+    describe_content,
+    json_bytes,
+    read_json,
+)
 from calibench.runs.folder import SEED_PREFIX, holds_run
 from calibench.runs.predictions import Imported
 from calibench.runs.schemas import EntryStatus

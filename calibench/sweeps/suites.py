@@ -58,7 +58,11 @@ def parse_seeds(text: str) -> list[int]:
 
 def parse_losses(names: Sequence[str]) -> list[str]:
     """Names of loss files, of which `core` and `all` stand for several; each is checked to exist."""
-    every = [name.removeprefix("losses/") for name in list_configuration_files() if name.startswith("losses/")]
+    every = [
+        name.removeprefix("losses/")
+        for name in list_configuration_files()
+        if name.startswith("losses/")
+    ]
     groups = {"core": list(CORE_LOSSES), "all": every}
     chosen = [loss for name in names for loss in groups.get(name, [name])]
     for name in chosen:
@@ -190,7 +194,9 @@ def _loss(given: Any, **names: str) -> tuple[list[str], Config]:
             options.update(step)
             continue
         name = str(step).format(**names)
-        load_configuration_file(name, folders=("losses", ""))  # an unknown file or published entry is an error now
+        load_configuration_file(
+            name, folders=("losses", "")
+        )  # an unknown file or published entry is an error now
         stem, at, entry = name.partition("@")
         files.append(str(find_configuration_file(stem, folders=("losses", ""))) + at + entry)
     return files, options

@@ -6,7 +6,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
-from calibench.configuration.merging import list_configuration_files, benchmarks_folder, data_root, load_configuration_file
+from calibench.configuration.merging import (
+    list_configuration_files,
+    benchmarks_folder,
+    data_root,
+    load_configuration_file,
+)
 from calibench.data.source import MADE_UP, DataError, Source, made_up, md5, read_table, sources
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import say
@@ -48,7 +53,11 @@ def data(
 
 def _fake(names: Sequence[str]) -> int:
     """Make up the files of a benchmark's data, and of its further test sets, in a folder that has none of them."""
-    free = [name for name, path in list_configuration_files().items() if path.parent == benchmarks_folder()]
+    free = [
+        name
+        for name, path in list_configuration_files().items()
+        if path.parent == benchmarks_folder()
+    ]
     known = {name: source for name in free if (source := _data_of(name)) and source.fake}
     if len(names) != 2 or names[0] not in known:
         found = f", got `{' '.join(names)}`" if names else ""

@@ -378,7 +378,11 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
     found = sources([str(tmp_path / "alone")], Reader())
     planned = [cell(one, calibrator=name) for one in found for name in (RAW, TS, "VectorScaling")]
     one = [cells.row(each) for each in planned]
-    two = list(map_in_processes(cells.row, planned, processes=2, imports=[cells.__name__], start=cells.alone))
+    two = list(
+        map_in_processes(
+            cells.row, planned, processes=2, imports=[cells.__name__], start=cells.alone
+        )
+    )
     for left, right in zip(one, two, strict=True):
         assert {name: left[name] for name in METRICS} == pytest.approx(
             {name: right[name] for name in METRICS}

@@ -211,8 +211,12 @@ def test_short_names_and_near_matches() -> None:
 def test_published_settings_are_stripped_and_applied_by_name(tmp_path: Path) -> None:
     text = "model: {loss: {class_path: F, init_args: {gamma: 1}}}\npublished: {source: x, cifar10/resnet50: {gamma: 5}}\n"
     path = write(tmp_path, "f.yaml", text)
-    assert merging.load_configuration_file(path) == {"model": {"loss": {"class_path": "F", "init_args": {"gamma": 1}}}}
-    assert merging.load_configuration_file(f"{path}@cifar10/resnet50")["model"]["loss"]["init_args"] == {"gamma": 5}
+    assert merging.load_configuration_file(path) == {
+        "model": {"loss": {"class_path": "F", "init_args": {"gamma": 1}}}
+    }
+    assert merging.load_configuration_file(f"{path}@cifar10/resnet50")["model"]["loss"][
+        "init_args"
+    ] == {"gamma": 5}
     with pytest.raises(UsageError, match="cifar10/resnet5`; did you mean cifar10/resnet50"):
         merging.load_configuration_file(f"{path}@cifar10/resnet5")
 

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import list_configuration_files, find_configuration_file, load_configuration_file
+from calibench.configuration.merging import (
+    list_configuration_files,
+    find_configuration_file,
+    load_configuration_file,
+)
 from calibench.runs import read_json
 
 

@@ -23,7 +23,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def benchmark(root: Path, **options: object) -> TableDataModule:
-    arguments = load_configuration_file("av1451")["data"]["init_args"] | {"split_seed": 1, "root": str(root)} | options
+    arguments = (
+        load_configuration_file("av1451")["data"]["init_args"]
+        | {"split_seed": 1, "root": str(root)}
+        | options
+    )
     data = TableDataModule(**arguments)
     data.setup()
     return data
@@ -59,7 +63,9 @@ def test_every_region_has_its_pattern_in_the_benchmark() -> None:
     patterns = load_configuration_file("av1451")["data"]["init_args"]["features"]
     assert len(patterns) == 34
     assert (
-        len(REGION_COLUMNS) == 68 == load_configuration_file("av1451")["model"]["backbone"]["init_args"]["in_features"]
+        len(REGION_COLUMNS)
+        == 68
+        == load_configuration_file("av1451")["model"]["backbone"]["init_args"]["in_features"]
     )
 
 

@@ -33,7 +33,9 @@ def stand_in(word: str) -> str:
         text = (ROOT / "calibench/templates/images/benchmark.yaml").read_text()
         Path(word).write_text(Template(text).substitute(name=Path(word).stem, data="photos"))
         return word
-    return "digits_lt" if word.endswith(".yaml") and word not in list_configuration_files() else word
+    return (
+        "digits_lt" if word.endswith(".yaml") and word not in list_configuration_files() else word
+    )
 
 
 def check(arguments: list[str]) -> None:

@@ -91,7 +91,9 @@ class Ground:
             run = write_run(ground.results, seed=seed)
             write_predictions(run, n=30)
             (run / "metrics.csv").write_text(CURVE)
-            (run / "config.yaml").write_text(yaml.safe_dump(load_configuration_file("breast_cancer")))
+            (run / "config.yaml").write_text(
+                yaml.safe_dump(load_configuration_file("breast_cancer"))
+            )
             content = read_json(run / "metrics.json")
             its = {"class_counts": [9] * 5, "evaluation": {"calibrators": [], "n_bins": [15, 20]}}
             its["files"] = describe_files(run)

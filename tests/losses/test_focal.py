@@ -8,7 +8,13 @@ import pytest
 import torch
 
 import calibench.losses as L
-from calibench.losses.focal import below_target, flsd_gamma, highest_other, safe_power, second_largest
+from calibench.losses.focal import (
+    below_target,
+    flsd_gamma,
+    highest_other,
+    safe_power,
+    second_largest,
+)
 
 # By name: what builds an example for the contract tests.
 EXAMPLES = {

@@ -235,7 +235,10 @@ def test_several_labels_an_example_come_back_as_they_were(tmp_path: Path) -> Non
 
 
 def test_two_writers_at_once_are_one_line(results: Path, kept: Path) -> None:
-    with hold_lock(kept / "store.lock"), pytest.raises(store.StoreError, match="is being written by"):
+    with (
+        hold_lock(kept / "store.lock"),
+        pytest.raises(store.StoreError, match="is being written by"),
+    ):
         store.add(kept, results)
 
 

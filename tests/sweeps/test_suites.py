@@ -166,7 +166,9 @@ def test_dual_focal_has_each_networks_own_gamma() -> None:
     assert gammas == expected
     for loss in ("bsce", "bsce_gra"):
         for entry in ("tiny_imagenet/resnet50", "cifar100/resnet110"):
-            arguments = load_configuration_file(f"losses/{loss}@{entry}")["model"]["loss"]["init_args"]
+            arguments = load_configuration_file(f"losses/{loss}@{entry}")["model"]["loss"][
+                "init_args"
+            ]
             assert (arguments["gamma"], arguments["beta"]) == (4.0, 2.0)
 
 
@@ -359,7 +361,9 @@ def test_a_suite_runs_in_part_resumes_selects_and_is_evaluated_again_without_tra
     root = tmp_path / "results"
     assert sweep(root, "suites/digits_focal", "--losses", "focal", "--seeds", "1").count("✓") == 2
     trained = {path: path.stat().st_mtime_ns for path in root.rglob("*.ckpt")}
-    text = list_configuration_files()["suites/digits_focal"].read_text().replace("[5, 15]", "[5, 10]")
+    text = (
+        list_configuration_files()["suites/digits_focal"].read_text().replace("[5, 15]", "[5, 10]")
+    )
     name = write(tmp_path, text)
     out = sweep(root, name, "--seeds", "1")
     assert (out.count("✓ before"), out.count("✓")) == (2, 3)
@@ -404,7 +408,7 @@ def test_every_setting_is_a_configuration_with_a_key_of_its_own(name: str) -> No
     from calibench.training.experiment import Experiment
 
     settings = load_suite(name).settings()
-    cells = [Experiment(setting.job(1).config).cell for setting in settings]
+    cells = [Experiment(setting.job(1).config).run_id for setting in settings]
     assert len(set(cells)) == len(settings)
     assert all(
         setting.backbone in ("", cell.backbone)

@@ -111,7 +111,9 @@ def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(
     run.write_status("done")
     commands = [["fit", *files, *loss, *options, "--print_config"], [*dry_run, *options]]
     printed, listed = printed_by(commands)
-    worker, _ = map_in_processes(key_of, [config, config], processes=2, imports=["calibench.training.fit"])
+    worker, _ = map_in_processes(
+        key_of, [config, config], processes=2, imports=["calibench.training.fit"]
+    )
     assert worker == run.folder.parent.name
     assert run_key(yaml.safe_load(printed)) == worker
     assert listed.splitlines() == ["digits_lt cross_entropy seed=1 (done)", "1 cells, all done"]

@@ -59,7 +59,9 @@ def said() -> dict[str, str]:
                 heard.append(message)
                 return message
 
-            patch.setattr("calibench.run_configuration.parser_messages.shorten_parser_message", listen)
+            patch.setattr(
+                "calibench.run_configuration.parser_messages.shorten_parser_message", listen
+            )
             with pytest.raises(UsageError):
                 Experiment(configuration_of([*DIGITS, *line.split()]))
             messages[line] = heard[0]
@@ -133,7 +135,9 @@ def test_one_unknown_cause_keeps_its_key() -> None:
 
 
 def test_an_option_in_a_group_is_named_whole() -> None:
-    assert describe_unknown_option("losss", ["--model.loss"], "model").endswith("did you mean model.loss?")
+    assert describe_unknown_option("losss", ["--model.loss"], "model").endswith(
+        "did you mean model.loss?"
+    )
 
 
 def test_regular_expressions_over_its_messages_stand_in_one_file() -> None:

@@ -69,7 +69,9 @@ def test_every_overlay_passes() -> None:
                 "protocols/cifar100n": "cifar100",
                 "protocols/imagenet": "imagenet",
             }
-            check_configuration(configuration_of(["--config", below.get(name, "digits_lt"), "--config", name]))
+            check_configuration(
+                configuration_of(["--config", below.get(name, "digits_lt"), "--config", name])
+            )
 
 
 def test_cells_of_every_suite_pass() -> None:
@@ -98,7 +100,9 @@ def test_a_configuration_that_says_nothing_wrong_is_left_to_the_parser(
     ):
         check_configuration(configuration_of([*digits, *line.split()]))
     with pytest.raises(UsageError, match="Own has no argument `pwoer`; did you mean power"):
-        check_configuration(configuration_of([*digits, "--model.loss", "mine.Own", "--model.loss.pwoer", "2"]))
+        check_configuration(
+            configuration_of([*digits, "--model.loss", "mine.Own", "--model.loss.pwoer", "2"])
+        )
     with pytest.raises(UsageError, match="no class `mine"):
         check_configuration(configuration_of([*digits, "--model.loss", "mine.Onw"]))
 

@@ -21,7 +21,12 @@ from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnv
 
 from calibench.messages.errors import ExpectedFailure
 from calibench.training import distributed
-from calibench.training.distributed import build_cluster_plugins, report_deaths, follow_launcher, read_process_grid
+from calibench.training.distributed import (
+    build_cluster_plugins,
+    report_deaths,
+    follow_launcher,
+    read_process_grid,
+)
 from tests.waiting import patience, started, wait_for
 
 TORCHRUN = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}

@@ -154,5 +154,8 @@ def test_a_checkpoint_of_a_wider_network_is_one_line() -> None:
         refuse_other_network("another network"),
     ):
         narrow.load_state_dict(wide.state_dict())
-    with pytest.raises(RuntimeError, match="of something else"), refuse_other_network("another network"):
+    with (
+        pytest.raises(RuntimeError, match="of something else"),
+        refuse_other_network("another network"),
+    ):
         raise RuntimeError("of something else")

@@ -119,5 +119,7 @@ def test_null_on_the_command_line_is_that_of_a_file(tmp_path: Path) -> None:
     assert runs[0].config.model.lr_scheduler is None
     assert runs[0].resolved == runs[1].resolved
     assert (
-        runs[0].run_id == runs[1].run_id != Experiment(configuration_of(["--config", "digits_lt"])).run_id
+        runs[0].run_id
+        == runs[1].run_id
+        != Experiment(configuration_of(["--config", "digits_lt"])).run_id
     )

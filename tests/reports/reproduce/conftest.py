@@ -15,7 +15,9 @@ from tests.sweeps.test_suites import _resolved
 @pytest.fixture(autouse=True)
 def _resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def cell(job: Job) -> RunId:
-        found: RunId = _resolved(json.dumps({**job.config, "seed_everything": 1}, default=str)).cell
+        found: RunId = _resolved(
+            json.dumps({**job.config, "seed_everything": 1}, default=str)
+        ).run_id
         return found
 
     monkeypatch.setattr(plan, "_resolved", cell)
