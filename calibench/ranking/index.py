@@ -26,7 +26,7 @@ from calibench.files.atomic_files import opened
 from calibench.messages.version import __version__
 from calibench.ranking.column_store import EVERYTHING, Layout, Numbers, Verdicts, Wanted, narrowed
 from calibench.ranking.records import Record
-from calibench.runs import RunId, CorruptRun, atomic_file, corrupt_if_it_fails
+from calibench.runs import CorruptRun, RunId, atomic_file, corrupt_if_it_fails
 from calibench.statistics.number import Key
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from calibench.ranking.records import (
     package_versions,
 )
 from calibench.runs import (
-    RunId,
     CorruptRun,
+    RunId,
     check_format,
     read_json,
     run_folders,

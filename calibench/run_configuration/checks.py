@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
-from calibench.configuration.merging import Config, to_class_block, short_name
+from calibench.configuration.merging import Config, short_name, to_class_block
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.metrics import METRIC_CLASSES
 from calibench.run_configuration.keys import (
@@ -19,8 +19,8 @@ from calibench.run_configuration.keys import (
     LINKED,
     SEED_KEY,
     ClassPlace,
-    find_class_place,
     expand_short_name,
+    find_class_place,
 )
 from calibench.run_configuration.signatures import Absent, Arguments, arguments
 

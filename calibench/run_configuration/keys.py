@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, get_type_hints
 
 from calibench.backbones import BACKBONES
-from calibench.backbones.spellings import list_library_networks, expand_network_name
+from calibench.backbones.spellings import expand_network_name, list_library_networks
 from calibench.calibrators import CALIBRATORS
 from calibench.configuration.merging import short_name
 from calibench.data import DATA_MODULES

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
-from calibench.configuration.merging import Config, flatten, long_tail_seed, class_title
+from calibench.configuration.merging import Config, class_title, flatten, long_tail_seed
 from calibench.files.atomic_files import text_of, write_atomically
 from calibench.messages.errors import UsageError
 from calibench.runs.files import json_or_nothing, write_json

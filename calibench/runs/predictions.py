@@ -19,7 +19,7 @@ from calibench.runs.files import (
     parse_json,
     to_plain_data,
 )
-from calibench.runs.labels import LabelTable, read_npz, read_labels, find_store, to_two_class
+from calibench.runs.labels import LabelTable, find_store, read_labels, read_npz, to_two_class
 from calibench.runs.schemas import Metadata, check_schema
 from calibench.tensors.arrays import Array, Floats, Integers
 

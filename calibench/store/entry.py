@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 
 from calibench.files.atomic_files import opened
 from calibench.messages.errors import errors_as
-from calibench.runs import RunId, CorruptRun, Predictions, Run, check_format, read_json
+from calibench.runs import CorruptRun, Predictions, Run, RunId, check_format, read_json
 from calibench.runs.files import Json, check_content, describe_file, parse_json
 from calibench.runs.folder import SEED_PREFIX
 from calibench.runs.labels import labels_path

@@ -15,7 +15,7 @@ from calibench.messages.errors import near_matches
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, Run, json_bytes, run_folders, write_atomically
 from calibench.runs.files import check_content, describe_content
-from calibench.runs.labels import LABELS_LIMIT, read_npz, parse_labels, labels_path
+from calibench.runs.labels import LABELS_LIMIT, labels_path, parse_labels, read_npz
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS, check_name
 from calibench.store.index import entry_names, rebuild_index

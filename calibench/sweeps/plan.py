@@ -9,8 +9,8 @@ from glob import escape
 from pathlib import Path
 from statistics import fmean
 
-from calibench.configuration.merging import to_class_block, short_name
-from calibench.runs import RunId, CorruptRun, Run, read_json
+from calibench.configuration.merging import short_name, to_class_block
+from calibench.runs import CorruptRun, Run, RunId, read_json
 from calibench.sweeps.pool import Job
 
 

@@ -21,13 +21,13 @@ from calibench.configuration.merging import (
     SUITE_KEYS,
     Config,
     Options,
-    to_class_block,
-    list_configuration_files,
     find_configuration_file,
+    list_configuration_files,
     load_configuration_file,
     merge_files,
-    short_name,
     set_options,
+    short_name,
+    to_class_block,
 )
 from calibench.data.source import is_here
 from calibench.messages.errors import UsageError, errors_as, near_matches

@@ -30,7 +30,7 @@ from calibench.run_configuration.adapters import wrap_foreign_classes
 from calibench.run_configuration.checks import check_configuration
 from calibench.run_configuration.keys import RunKeys
 from calibench.run_configuration.parser_messages import Parser, shorten_parser_message
-from calibench.runs import RunId, Run, effective_settings
+from calibench.runs import Run, RunId, effective_settings
 from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.distributed import (
     DEVICES_HINT,

@@ -24,8 +24,8 @@ from calibench.runs import (
     CorruptRun,
     Predictions,
     Run,
-    read_json,
     effective_settings,
+    read_json,
     with_present_calibrators,
     write_json,
 )
@@ -41,7 +41,7 @@ from calibench.training.callbacks import (
     epoch_report,
 )
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
-from calibench.training.distributed import report_deaths, interruptible
+from calibench.training.distributed import interruptible, report_deaths
 from calibench.training.environment import describe_environment
 from calibench.training.experiment import Experiment
 from calibench.training.infer import save_predictions

@@ -9,12 +9,12 @@ from calibench.evaluation.serialization import built, spelled_out
 from calibench.files.atomic_files import text_of
 from calibench.runs import (
     FORMAT,
-    RunId,
     Predictions,
     Run,
-    run_key,
-    read_json,
+    RunId,
     effective_settings,
+    read_json,
+    run_key,
     with_present_calibrators,
     write_json,
 )

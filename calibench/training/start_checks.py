@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import Callback
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches
 from calibench.run_configuration.parser_messages import shorten_parser_message
 from calibench.runs import CorruptRun, Run
-from calibench.training.checkpoints import refuse_other_network, read_checkpoint
+from calibench.training.checkpoints import read_checkpoint, refuse_other_network
 from calibench.training.experiment import Experiment
 
 # Packages whose callbacks watch nothing but what a run of ours logs.

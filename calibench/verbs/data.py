@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from calibench.configuration.merging import (
-    list_configuration_files,
     benchmarks_folder,
     data_root,
+    list_configuration_files,
     load_configuration_file,
 )
 from calibench.data.source import MADE_UP, DataError, Source, made_up, md5, read_table, sources

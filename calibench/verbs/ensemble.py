@@ -12,7 +12,7 @@ from calibench.messages.errors import UsageError, errors_as
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.progress import with_progress
 from calibench.parallel.threads import one_thread
-from calibench.runs import RunId, Predictions, Run, read_json, run_folders
+from calibench.runs import Predictions, Run, RunId, read_json, run_folders
 from calibench.training.run_metrics import write_derived
 
 ENSEMBLE = "ensemble"

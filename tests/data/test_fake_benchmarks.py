@@ -10,8 +10,8 @@ import pytest
 
 from calibench.cli import main
 from calibench.configuration.merging import (
-    list_configuration_files,
     find_configuration_file,
+    list_configuration_files,
     load_configuration_file,
 )
 from calibench.runs import read_json

@@ -12,7 +12,7 @@ from jsonargparse import ArgumentParser
 
 from calibench.data import ClassificationDataModule
 from calibench.ranking import read_results
-from calibench.runs import run_key, effective_settings
+from calibench.runs import effective_settings, run_key
 from tests.run_folders import write_run
 
 BEFORE = Path(__file__).parent.parent / "reference" / "data_keys.json"

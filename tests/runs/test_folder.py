@@ -15,7 +15,7 @@ import yaml
 from calibench.cli import main
 from calibench.configuration.merging import flatten, merge
 from calibench.messages.errors import UsageError
-from calibench.runs import RunId, CorruptRun, Predictions, Run, run_key, read_json, write_json
+from calibench.runs import CorruptRun, Predictions, Run, RunId, read_json, run_key, write_json
 from calibench.runs.folder import WITHOUT_EFFECT
 from calibench.store import add
 from tests.run_folders import write_predictions, write_run

@@ -23,9 +23,9 @@ from calibench.messages.errors import ExpectedFailure
 from calibench.training import distributed
 from calibench.training.distributed import (
     build_cluster_plugins,
-    report_deaths,
     follow_launcher,
     read_process_grid,
+    report_deaths,
 )
 from tests.waiting import patience, started, wait_for
 

@@ -9,7 +9,7 @@ import timm
 import torchvision
 
 from calibench.backbones import HuggingFaceBackbone, ImportedBackbone, TimmBackbone
-from calibench.backbones.spellings import list_networks, expand_network_name
+from calibench.backbones.spellings import expand_network_name, list_networks
 from calibench.cli import configuration_of, main
 from calibench.configuration.merging import read_yaml
 from calibench.run_configuration.adapters import wrap_foreign_classes
