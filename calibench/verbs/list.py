@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from calibench.command_line.docstrings import fill_docstring
 from calibench.configuration.merging import list_configuration_files, read_yaml
-from calibench.data.source import sources
+from calibench.data.source import official_sources
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.terminal import Terminal
 from calibench.plugins.registries import plugin_lines
@@ -75,7 +75,7 @@ def list_entries(kind: str | None) -> Mapping[str, str]:
             if n.startswith(shelf)
         }
     if kind == "datasets":
-        return {name: source.about for name, source in sources().items()}
+        return {name: source.about for name, source in official_sources().items()}
     if kind == "plots":
         from calibench.plots.kinds import LINES
 
