@@ -21,7 +21,7 @@ from calibench.messages.terminal import Terminal
 from calibench.plugins.registries import plugin_lines
 from calibench.run_configuration.keys import FAMILIES
 from calibench.tables.grid import Grid, Heading, headings
-from calibench.tables.published import PAPERS, load
+from calibench.tables.published import PAPERS, load_published
 from calibench.tables.terminal import show
 
 OF_PAPERS = "papers"  # their figures and tables
@@ -77,9 +77,9 @@ def list_entries(kind: str | None) -> Mapping[str, str]:
     if kind == "datasets":
         return {name: source.about for name, source in official_sources().items()}
     if kind == "plots":
-        from calibench.plots.kinds import LINES
+        from calibench.plots.kinds import KIND_LINES
 
-        lines = dict(LINES)
+        lines = dict(KIND_LINES)
         for name in lines:
             if titles := ", ".join(
                 exhibit.title for exhibit in exhibits_of_command(f"plot {name}")
@@ -150,7 +150,7 @@ def exhibits_of_command(command: str) -> list[Exhibit]:
 
 
 def _exhibits_of(paper: str, named: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
-    numbers = load(paper)
+    numbers = load_published(paper)
     tables = {number.table for number in numbers} - {str(item.get("table")) for item in named}
     for table in sorted(tables, key=lambda name: (len(name), name)):
         numbers_of_table = [number for number in numbers if number.table == table]
