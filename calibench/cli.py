@@ -12,7 +12,7 @@ from pathlib import Path
 from calibench.command_line.verb_parser import VerbParser
 from calibench.configuration.merging import Config, configuration, read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
-from calibench.messages.printable_text import loading, say, signs_of_life, wrapped
+from calibench.messages.printable_text import loading, say, signs_of_life, wrap_text
 from calibench.messages.version import __version__
 from calibench.run_configuration.keys import FAMILIES, KEYS_HELP
 
@@ -191,7 +191,7 @@ def configuration_of(arguments: Sequence[str]) -> Config:
 
 def _training(verb: str, arguments: list[str]) -> int:
     if any(argument in ("-h", "--help") for argument in arguments):
-        say(*wrapped(TRAINING_HELP[verb]).splitlines())
+        say(*wrap_text(TRAINING_HELP[verb]).splitlines())
         return 0
     given = read_arguments(arguments)
     others = OF_PREDICT if verb == "predict" else ()
@@ -248,7 +248,7 @@ def _dispatch(arguments: list[str]) -> int:
         return _dispatch([*rest, "--help"])
     if verb in ("-h", "--help", "help"):
         text = f"{_QUESTION}{FIRST}{MORE if rest == ['all'] else ''}{_START}"
-        say(*wrapped(text).splitlines())
+        say(*wrap_text(text).splitlines())
         return 0 if arguments else 2
     if verb in ("-V", "--version"):
         say(f"calibench {__version__}")

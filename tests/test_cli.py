@@ -16,7 +16,7 @@ import pytest
 
 from calibench.cli import FIRST, VERBS, configuration_of, main
 from calibench.run_configuration.keys import KEYS_HELP
-from calibench.verbs.list import KINDS, listed
+from calibench.verbs.list import LISTED_KINDS, list_entries
 from tests import warm
 from tests.run_folders import write_run
 from tests.waiting import wait_for
@@ -116,13 +116,13 @@ def test_help_names_loggers_curves_and_own_data(
         assert key in KEYS_HELP
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LISTED_KINDS)
 def test_list_says_what_there_is_with_its_source(
     kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["list", kind]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    found = listed(kind)
+    found = list_entries(kind)
     assert found
     for name, line in found.items():
         assert name in out

@@ -13,7 +13,7 @@ import pytest
 from calibench.cli import configuration_of, parser_of
 from calibench.plugins.registries import load_plugins
 from calibench.training.experiment import Experiment
-from calibench.verbs.list import listed
+from calibench.verbs.list import list_entries
 from tests import warm
 
 SOURCE = """
@@ -97,8 +97,8 @@ def test_what_is_no_calibration_loss_is_refused() -> None:
 
 def test_list_names_plugins(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(package))
-    assert listed("losses")["ThrowAwayLoss"] == "plug-in throwaway:ThrowAwayLoss"
-    assert "ThrowAwayLoss" not in listed("metrics")
+    assert list_entries("losses")["ThrowAwayLoss"] == "plug-in throwaway:ThrowAwayLoss"
+    assert "ThrowAwayLoss" not in list_entries("metrics")
 
 
 def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,5 +111,5 @@ def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plot, "KINDS", dict(plot.KINDS))
     with pytest.raises(FileNotFoundError, match="no folder nowhere"):
         parser_of("plot").run(["mine", "nowhere", "-o", "x.png"])
-    assert listed("plots")["mine"] == "plug-in throwaway.pictures:mine"
-    assert listed("plots")["reliability"].startswith("accuracy against confidence")
+    assert list_entries("plots")["mine"] == "plug-in throwaway.pictures:mine"
+    assert list_entries("plots")["reliability"].startswith("accuracy against confidence")

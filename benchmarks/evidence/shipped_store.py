@@ -33,7 +33,7 @@ from calibench.store import Entry
 from calibench.store.entry import entry_digest
 from calibench.store.index import rebuild_index
 from calibench.store.packing import rounded
-from calibench.verbs.store import told
+from calibench.verbs.store import print_additions
 
 
 def round_and_score(source: Path, folder: Path) -> None:
@@ -85,7 +85,7 @@ def main() -> None:
         for run in with_progress(iter(folders), len(folders), "rounding and scoring"):
             round_and_score(run, Path(scratch).joinpath("results", *run.parts[-5:]))
         added = store.add(given.to, Path(scratch) / "results", kept=store.Kept(sets=()))
-    told(added, given.to)
+    print_additions(added, given.to)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from calibench.backbones.base import Backbone
 from calibench.files.hub import one_line_of
 from calibench.messages.errors import UsageError
-from calibench.plugins.import_paths import accepts, check_arguments, imported, parameters_of
+from calibench.plugins.import_paths import accepts, check_arguments, import_by_path, parameters_of
 
 
 class ImportedBackbone(Backbone):
@@ -38,7 +38,7 @@ class ImportedBackbone(Backbone):
     ) -> None:
         super().__init__()
         self.num_classes, self.name = num_classes, name
-        make, given = imported(name), dict(arguments or {})
+        make, given = import_by_path(name), dict(arguments or {})
         if not replace_head and accepts(make, "num_classes"):
             given = {"num_classes": num_classes, **given}
         check_arguments(name, make, given)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from calibench.command_line.docstrings import documented
+from calibench.command_line.docstrings import fill_docstring
 from calibench.messages.errors import UsageError, near_matches
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.style import (
@@ -30,11 +30,11 @@ from calibench.tensors.arrays import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN = 6  # calibrators, if none are named
+DEFAULT_CURVES = 6  # calibrators, if none are named
 _COMMAND = "`calibench posthoc --sizes 100 300 1000`"
 
 
-@documented(shown=str(SHOWN))
+@fill_docstring(shown=str(DEFAULT_CURVES))
 def plot_learning_curves(
     results: Annotated[Path, "DIR"],
     *,
@@ -64,7 +64,7 @@ def plot_learning_curves(
     if not file.is_file():
         raise UsageError(f"there is no {file}: {_COMMAND} writes one.")
     name = metric_named(metric)
-    picture(_read(file, name), name, calibrators).write(output, width=width)
+    draw_learning_curves(_read(file, name), name, calibrators).write(output, width=width)
     return 0
 
 
@@ -81,7 +81,7 @@ def _read(file: Path, metric: str) -> pd.DataFrame:
     return found
 
 
-def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Picture:
+def draw_learning_curves(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Picture:
     """The picture of results, a row for each cell."""
     known = found["calibrator"].unique()
     for name in calibrators:
@@ -118,7 +118,7 @@ def _best(found: pd.DataFrame, metric: str) -> list[str]:
     sign = -metric_info(metric).direction or 1
     mean = others.groupby(["dataset", "model", "size", "calibrator"])[metric].mean()
     ranks = mean.mul(sign).unstack("calibrator").rank(axis=1).mean().sort_values()
-    return [str(name) for name in ranks.index[:SHOWN]]
+    return [str(name) for name in ranks.index[:DEFAULT_CURVES]]
 
 
 def _curves(found: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:

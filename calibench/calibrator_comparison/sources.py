@@ -12,7 +12,7 @@ import numpy as np
 
 from calibench.calibrator_comparison.peers import known_peers
 from calibench.calibrators.names import ONE_PER_CORE
-from calibench.command_line.docstrings import documented
+from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Count
 from calibench.files.atomic_files import opened
 from calibench.messages.errors import ExpectedFailure
@@ -26,7 +26,7 @@ from calibench.tables.metric_titles import TEST_METRICS
 _SUFFIXES = (".npz", ".pt", ".csv", ".parquet")
 
 
-@documented(metrics=", ".join(TEST_METRICS))
+@fill_docstring(metrics=", ".join(TEST_METRICS))
 @dataclass(frozen=True)
 class PosthocSettings:
     """What is computed of predictions.

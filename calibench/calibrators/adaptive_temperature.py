@@ -25,7 +25,7 @@ from calibench.calibrators.temperature import (
     prior_weight,
     raw_confidence,
 )
-from calibench.messages.checks import integer_from, one_of, positive, positive_integer
+from calibench.messages.checks import integer_from, option_named, positive, positive_integer
 from calibench.tensors.arrays import Floats, Integers
 
 # The gap from which a step has its full size, and the smallest share of it.
@@ -119,7 +119,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         shrinkage: bool = True,
     ) -> None:
         super().__init__(shrinkage=shrinkage)
-        one_of("rule", rule, RULES)
+        option_named("rule", rule, RULES)
         if not 0 < min_temperature <= initial_temperature <= max_temperature:
             raise ValueError(
                 "`min_temperature`, `initial_temperature` and `max_temperature` must be positive and in this order, "

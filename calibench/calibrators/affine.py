@@ -16,7 +16,7 @@ from calibench.calibrators.temperature import (
     nll_temperature,
     prior_weight,
 )
-from calibench.messages.checks import non_negative, one_of, positive_integer
+from calibench.messages.checks import non_negative, option_named, positive_integer
 
 # With a handful of examples for each class a set is separable: vector scaling then has no finite optimum, and
 # further iterations only over-fit. On 14 real sets it converges in 12 to 87.
@@ -247,7 +247,7 @@ class DirichletCalibration(FullAffine):
         shrinkage: bool = True,
     ) -> None:
         super().__init__(shrinkage=shrinkage)
-        one_of("variant", variant, likelihood.PENALTIES)
+        option_named("variant", variant, likelihood.PENALTIES)
         non_negative("reg_lambda", reg_lambda)
         non_negative("reg_mu", reg_mu or 0)
         self.reg_lambda, self.reg_mu = reg_lambda, reg_mu

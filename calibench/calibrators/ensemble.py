@@ -18,7 +18,7 @@ from calibench.calibrators.temperature import (
     nll_temperature,
     prior_weight,
 )
-from calibench.messages.checks import one_of
+from calibench.messages.checks import option_named
 from calibench.tensors.arrays import Floats
 
 # Probabilities of targets are not let below, so that the gradient, a mean of their quotients, does not overflow.
@@ -52,7 +52,7 @@ class EnsembleTemperatureScaling(Calibrator):
         self, *, objective: Literal["brier", "nll"] = "brier", shrinkage: bool = True
     ) -> None:
         super().__init__(shrinkage=shrinkage)
-        one_of("objective", objective, OBJECTIVES)
+        option_named("objective", objective, OBJECTIVES)
         self.objective = objective
 
     @property

@@ -12,7 +12,7 @@ from calibench.calibrators.affine import VECTOR_ITERATIONS
 from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.likelihood import diagonal_nll, lbfgs_minimum
 from calibench.calibrators.temperature import in_blocks, nll_temperature, prior_weight
-from calibench.messages.checks import one_of
+from calibench.messages.checks import option_named
 from calibench.tensors.arrays import taking_any_arrays
 
 EM_ITERATIONS = 2_000
@@ -109,7 +109,7 @@ class LabelShiftCorrection(Calibrator, ABC):
         shrinkage: bool = True,
     ) -> None:
         super().__init__(shrinkage=shrinkage)
-        self._weighted = one_of("cure", cure, CURES)
+        self._weighted = option_named("cure", cure, CURES)
         if priors is None and self._weighted:
             raise ValueError(f"`cure={cure!r}` weights by `priors`, which are not given.")
         default = BiasCorrectedTemperatureScaling(shrinkage=shrinkage)

@@ -15,8 +15,8 @@ from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError
 from calibench.parallel.processes import cores
-from calibench.plugins.import_paths import loaded_class
-from calibench.plugins.lazy_imports import load
+from calibench.plugins.import_paths import find_loaded_class
+from calibench.plugins.lazy_imports import import_exports
 
 if TYPE_CHECKING:
     from calibench.calibrators import Calibrator
@@ -74,8 +74,8 @@ def calibrator_named(name: str) -> Calibrator:
     """A calibrator with its default arguments, unfitted; a UsageError with near matches if there is none."""
     from calibench import calibrators
 
-    load(calibrators)
-    cls = loaded_class(calibrators.Calibrator, _class_of(name))
+    import_exports(calibrators)
+    cls = find_loaded_class(calibrators.Calibrator, _class_of(name))
     if cls is None or inspect.isabstract(cls):
         raise UsageError(CALIBRATORS.no_such(name))
     calibrator: Calibrator = cls()

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
-from calibench.messages.checks import non_negative, one_of, positive_integer
+from calibench.messages.checks import non_negative, option_named, positive_integer
 from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.binning import equal_mass_ends, equal_width_edges
 
@@ -153,7 +153,7 @@ class HistogramBinning(OneVsRest):
     ) -> None:
         super().__init__(shrinkage=shrinkage)
         self.smoothing = non_negative("smoothing", smoothing)
-        one_of("mode", mode, EDGES)
+        option_named("mode", mode, EDGES)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.mode = mode
 

@@ -10,7 +10,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.one_vs_rest import log_complement
-from calibench.messages.checks import one_of
+from calibench.messages.checks import option_named
 
 # Weight of the squared coefficients beside the mean loss: it changes no finite optimum beyond rounding, and gives one
 # to classes that are separable.
@@ -181,7 +181,7 @@ class BetaCalibration(ClasswiseSigmoid):
         self, *, parameters: Literal["abm", "am", "ab"] = "abm", shrinkage: bool = True
     ) -> None:
         super().__init__(shrinkage=shrinkage)
-        one_of("parameters", parameters, FITS)
+        option_named("parameters", parameters, FITS)
         self.family = parameters  # `parameters` is a method of every module
 
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator, warn_unless_converged
-from calibench.messages.checks import one_of, positive_integer
+from calibench.messages.checks import option_named, positive_integer
 from calibench.tensors.arrays import Floats
 from calibench.tensors.binning import equal_width_bin, equal_width_bin_of_array
 
@@ -79,7 +79,7 @@ class TemperatureScaling(Calibrator):
         }
         self.objective = objective
         self.n_bins = n_bins
-        self._solve = one_of("objective", objective, solvers)
+        self._solve = option_named("objective", objective, solvers)
 
     @property
     def at_bound(self) -> bool:

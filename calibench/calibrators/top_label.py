@@ -10,7 +10,7 @@ from torch import Tensor
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.one_vs_rest import interpolate, smoothed, with_top
 from calibench.calibrators.temperature import is_correct, raw_confidence
-from calibench.messages.checks import integer_from, non_negative, one_of
+from calibench.messages.checks import integer_from, non_negative, option_named
 
 
 class ConfidenceMap(Calibrator):
@@ -97,7 +97,7 @@ class SplineCalibration(ConfidenceMap):
         shrinkage: bool = True,
     ) -> None:
         super().__init__(shrinkage=shrinkage)
-        one_of("variant", variant, INTERPOLATIONS)
+        option_named("variant", variant, INTERPOLATIONS)
         self.n_knots = integer_from("n_knots", n_knots, 2)
         self.variant = variant
         self.smoothing = non_negative("smoothing", smoothing)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 
-def documented(**words: str) -> Callable[[Documented], Documented]:
+def fill_docstring(**words: str) -> Callable[[Documented], Documented]:
     """Put words that a program knows, names of a family say, into a docstring, for `{name}` each."""
 
     def filled(thing: Documented) -> Documented:

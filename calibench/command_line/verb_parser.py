@@ -33,7 +33,7 @@ from typing import (
 from calibench.command_line.docstrings import ENTRIES, Docstring
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError, near_matches
-from calibench.messages.printable_text import terminal_width, wrapped
+from calibench.messages.printable_text import terminal_width, wrap_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -320,8 +320,8 @@ class VerbParser(argparse.ArgumentParser):
             formatter_class=partial(
                 argparse.RawDescriptionHelpFormatter, max_help_position=24, width=terminal_width()
             ),
-            description=wrapped(self.arguments.docstring.description),
-            epilog=wrapped("\n\n".join(filter(None, self.arguments.epilogs))),
+            description=wrap_text(self.arguments.docstring.description),
+            epilog=wrap_text("\n\n".join(filter(None, self.arguments.epilogs))),
         )
         self.arguments.declare(self)
         if self.rest:

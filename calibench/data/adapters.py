@@ -22,9 +22,9 @@ from calibench.data.cache import keep, kept
 from calibench.data.disk_loader import StreamedLoader
 from calibench.data.in_memory_loader import run_seed
 from calibench.data.source import DataError
-from calibench.messages.checks import one_of
+from calibench.messages.checks import option_named
 from calibench.messages.errors import UsageError
-from calibench.plugins.import_paths import check_arguments, imported, parameters_of
+from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
 from calibench.tensors.distributed import world
 
 WORTH_KEEPING = 1.0
@@ -71,8 +71,10 @@ class ImportedDataModule(ClassificationDataModule):
         split_seed: Seed = 1,
         digest: Literal["once", "always", "off"] = "once",
     ) -> None:
-        self.digest = one_of("digest", digest, {kind: kind for kind in ("once", "always", "off")})
-        make, given = imported(name), dict(arguments or {})
+        self.digest = option_named(
+            "digest", digest, {kind: kind for kind in ("once", "always", "off")}
+        )
+        make, given = import_by_path(name), dict(arguments or {})
         if num_classes is not None and "num_classes" in parameters_of(make):
             given["num_classes"] = num_classes
         check_arguments(name, make, given)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from calibench.configuration.merging import data_root, read_yaml
 from calibench.files.hub import forbidden
-from calibench.messages.errors import ExpectedFailure, in_one_line, one_line
+from calibench.messages.errors import ExpectedFailure, one_line, summarize_problems
 
 Checksum = Literal["strict", "warn", "off"]
 
@@ -48,7 +48,7 @@ def left_out(
     """
     if not problems:
         return []
-    said = in_one_line(problems, total, what)
+    said = summarize_problems(problems, total, what)
     if skip and len(problems) < total:
         return [f"{Path(file).name}: left out, {said}"]
     ways = [other, "" if skip else "`--data.skip_bad true` leaves them out, and results say so"]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibench.data.source import DataError, left_out, made_up
 from calibench.files.tables import EXPECTED, KINDS, TableFile, kind_of, open_table
-from calibench.messages.errors import errors_as, near_matches, of_rows
+from calibench.messages.errors import errors_as, label_rows, near_matches
 
 
 def opened(path: Path, expected: str, **options: Any) -> TableFile:
@@ -23,7 +23,7 @@ def opened(path: Path, expected: str, **options: Any) -> TableFile:
     with errors_as(f"{path} cannot be read", ValueError, OSError, EOFError, kind=DataError):
         table = open_table(path, **options)
     if not len(table.rows):
-        left_out(path, of_rows(table.problems), table.total, skip=False)
+        left_out(path, label_rows(table.problems), table.total, skip=False)
         raise DataError(f"{path} has no rows.")
     table.caveats.extend(made_up(path.parent))
     return table
@@ -46,7 +46,7 @@ def usable_rows(
     Problems are by numbers of rows too, also of rows that could not be read.
     """
     total = len(rows) + len(problems.keys() - set(rows.tolist()))
-    return ~np.isin(rows, [*problems]), left_out(file, of_rows(problems), total, **options)
+    return ~np.isin(rows, [*problems]), left_out(file, label_rows(problems), total, **options)
 
 
 def empty_cells(rows: np.ndarray, cells: np.ndarray, what: str) -> dict[int, str]:

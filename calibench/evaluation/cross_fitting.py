@@ -26,7 +26,7 @@ from torch import Tensor
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.cross_validated import stratified_folds, unwarned
 from calibench.calibrators.temperature import TemperatureWithMixture
-from calibench.messages.checks import integer_from, one_of
+from calibench.messages.checks import integer_from, option_named
 from calibench.metrics.probabilities import log_softmax, scores_of_examples, true_class
 from calibench.statistics.resamples import Resamples, weighted_means
 from calibench.tensors.arrays import Floats
@@ -165,7 +165,7 @@ def variational_terms(
         Each example's terms, (N,) float64, of the means `error`, `over` (overconfidence) and `under`; p is 1 or 2, the
         other arguments are those of `cross_fitted`.
     """
-    subgradient = one_of("p", p, _SUBGRADIENTS)
+    subgradient = option_named("p", p, _SUBGRADIENTS)
 
     def terms(again: Tensor, places: Tensor) -> dict[str, Tensor]:
         probs = log_softmax(logits[places].double()).exp()

@@ -18,8 +18,8 @@ from calibench.evaluation.scoring import key_of, unsynchronised, update_metrics
 from calibench.evaluation.whole_set import WholeSetMetric
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.metrics import METRIC_CLASSES, TABLE
-from calibench.plugins.import_paths import loaded_class
-from calibench.plugins.lazy_imports import load
+from calibench.plugins.import_paths import find_loaded_class
+from calibench.plugins.lazy_imports import import_exports
 from calibench.predictions.confidence_pairs import NEEDS_ALL
 from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
@@ -48,9 +48,9 @@ def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
     """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class."""
     from torchmetrics import Metric
 
-    load(metrics)
+    import_exports(metrics)
     bases = (Metric if "." in name else metrics.CalibrationMetric, WholeSetMetric)
-    found = next((cls for base in bases if (cls := loaded_class(base, name))), None)
+    found = next((cls for base in bases if (cls := find_loaded_class(base, name))), None)
     if found is None:
         raise UsageError(
             f"there is no metric `{name}`{near_matches(name, METRIC_CLASSES.lines)} (results import none; "

@@ -19,13 +19,13 @@ from calibench.calibrators.names import calibrator_named
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.extra_metrics import blocks_of, distinct
 from calibench.messages.errors import UsageError, errors_as
-from calibench.plugins.import_paths import import_path, loaded_class
-from calibench.plugins.lazy_imports import load
+from calibench.plugins.import_paths import find_loaded_class, import_path
+from calibench.plugins.lazy_imports import import_exports
 from calibench.runs import Predictions, evaluated_calibrators, read_json, with_present_calibrators
 from calibench.runs.files import Json
 from calibench.statistics.number import RAW
 
-load(calibrators)  # the package's own are always among those that are loaded
+import_exports(calibrators)  # the package's own are always among those that are loaded
 
 
 def spelled_out(given: Mapping[str, Any]) -> Json:
@@ -80,7 +80,7 @@ def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
     A UsageError if there is no such class among those that are loaded, or it refuses its arguments.
     """
     path, arguments = _parts(block)
-    cls = loaded_class(Calibrator, path)
+    cls = find_loaded_class(Calibrator, path)
     if cls is None:
         raise UsageError(
             f"`{path}` is not among the calibrators that are loaded, and results import none: "
@@ -93,7 +93,7 @@ def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
 
 def _spelled_out_block(block: Any) -> Json:
     path, arguments = _parts(block)
-    cls = loaded_class(Calibrator, path)
+    cls = find_loaded_class(Calibrator, path)
     if cls is not None:
         parameters = inspect.signature(cls).parameters.values()
         defaults = {p.name: p.default for p in parameters if p.default is not p.empty}

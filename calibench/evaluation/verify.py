@@ -12,7 +12,7 @@ from calibench import metrics
 from calibench.evaluation.evaluation import Extent
 from calibench.evaluation.serialization import built
 from calibench.parallel.threads import one_thread
-from calibench.plugins.lazy_imports import load
+from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import load_plugins
 from calibench.runs import CorruptRun, Predictions, with_present_calibrators
 from calibench.statistics.number import RAW, VAL, Key, Number
@@ -94,7 +94,7 @@ def verify(entry: Entry) -> Verification:
     try:
         content = with_present_calibrators(entry.metrics())
         if content["evaluation"].get("metrics"):
-            load(metrics)  # four seconds, for torchmetrics, that other entries do without
+            import_exports(metrics)  # four seconds, for torchmetrics, that other entries do without
         return _compared(content, sets, exact=entry.exact)
     except (AttributeError, KeyError, TypeError) as error:
         text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"

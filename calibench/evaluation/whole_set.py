@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from calibench.evaluation.cross_fitting import refinement_of_examples, variational_terms
-from calibench.messages.checks import integer_from, one_of, unit_interval
+from calibench.messages.checks import integer_from, option_named, unit_interval
 from calibench.metrics.conformal import conformal_of_examples
 from calibench.metrics.titles import Named
 from calibench.statistics import verdict_of_mean
@@ -76,7 +76,7 @@ class Refinement(WholeSetMetric):
 
     def __init__(self, scores: list[Literal["nll", "brier"]] | None = None, folds: int = 5) -> None:
         of = ("nll", "brier")
-        self.scores = [one_of("scores", s, dict.fromkeys(of, s)) for s in scores or of]
+        self.scores = [option_named("scores", s, dict.fromkeys(of, s)) for s in scores or of]
         self.folds = integer_from("folds", folds, 2)
 
     def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
@@ -109,7 +109,7 @@ class VariationalCalibrationError(WholeSetMetric):
     )  # fmt: skip
 
     def __init__(self, p: Literal[1, 2] = 1, folds: int = 5) -> None:
-        self.p = one_of("p", p, {1: p, 2: p})
+        self.p = option_named("p", p, {1: p, 2: p})
         self.folds = integer_from("folds", folds, 2)
         self.take_variant_name(str(p))
 

@@ -17,7 +17,7 @@ from calibench.configuration.merging import Config
 from calibench.losses import CalibrationLoss
 from calibench.parallel.processes import spread
 from calibench.parallel.threads import use_threads
-from calibench.plugins.lazy_imports import load
+from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import reach_own_classes
 from calibench.run_configuration.adapters import wrapped
 from calibench.run_configuration.checks import check_class
@@ -64,7 +64,7 @@ class Subject:
 @cache
 def _reach_own_classes(folder: Path) -> None:
     """Once a folder and process, as every check builds its loss anew."""
-    load(losses)
+    import_exports(losses)
     reach_own_classes()
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from calibench.files.set_names import UNKNOWN
 from calibench.messages.checks import finite
 from calibench.messages.errors import UsageError, errors_as
-from calibench.plugins.import_paths import check_arguments, imported, parameters_of
+from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
 from calibench.tensors.arrays import taking_any_arrays
 from calibench.tensors.scores import (
     TakesSavedShapes,
@@ -256,7 +256,7 @@ class ImportedLoss(CalibrationLoss):
     def __init__(self, *, name: str, arguments: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self.name = name
-        found = imported(name)
+        found = import_by_path(name)
         given = _with_tensors(found, arguments or {})
         is_class = isinstance(found, type)
         check_arguments(name, found, given, before=0 if is_class else 2)

@@ -16,7 +16,7 @@ from calibench.losses.cross_entropy import (
     residual,
     root,
 )
-from calibench.messages.checks import at_least, non_negative, one_of
+from calibench.messages.checks import non_negative, number_from, option_named
 
 NARROWEST = 0.01  # exp(0.5 / width), the largest factor below, must stay far from float32's limit
 
@@ -101,7 +101,7 @@ class MMCELoss(CalibrationLoss):
     def __init__(self, *, weight: float = 2.0, kernel_width: float = 0.4) -> None:
         super().__init__()
         self.weight = non_negative("weight", weight)
-        self.kernel_width = at_least("kernel_width", kernel_width, NARROWEST)
+        self.kernel_width = number_from("kernel_width", kernel_width, NARROWEST)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * MMCE^2."""
@@ -135,8 +135,10 @@ class WeightedMMCELoss(CalibrationLoss):
     ) -> None:
         super().__init__()
         self.weight = non_negative("weight", weight)
-        self.norm = one_of("variant", variant, {"published": PUBLISHED, "reference": REFERENCE})
-        self.kernel_width = at_least("kernel_width", kernel_width, NARROWEST)
+        self.norm = option_named(
+            "variant", variant, {"published": PUBLISHED, "reference": REFERENCE}
+        )
+        self.kernel_width = number_from("kernel_width", kernel_width, NARROWEST)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * weighted MMCE."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.cross_entropy import cross_entropy_loss, log_probabilities, surprisal
 from calibench.losses.focal import focal_factor
-from calibench.messages.checks import finite, non_negative, one_of, positive
+from calibench.messages.checks import finite, non_negative, option_named, positive
 from calibench.tensors.scores import at_least_float32
 
 
@@ -201,7 +201,7 @@ class MaxEntLoss(ClassCountLoss):
         self, *, constraint: Literal["mean", "variance", "both"] = "mean", gamma: float = 1.0
     ) -> None:
         super().__init__()
-        self.power = one_of("constraint", constraint, {"mean": 1, "variance": 2, "both": 1})
+        self.power = option_named("constraint", constraint, {"mean": 1, "variance": 2, "both": 1})
         self.both = constraint == "both"
         self.gamma = non_negative("gamma", gamma)
 

@@ -7,7 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
-from calibench.messages.checks import at_least, non_negative, one_of, positive, unit_interval
+from calibench.messages.checks import (
+    non_negative,
+    number_from,
+    option_named,
+    positive,
+    unit_interval,
+)
 from calibench.tensors.scores import at_least_float32
 
 # torch leaves out the targets that equal `ignore_index`, -100 by default, and says nothing.
@@ -96,7 +102,7 @@ class LabelSmoothingLoss(PerExampleLoss):
     ) -> None:
         super().__init__()
         self.smoothing = unit_interval("smoothing", smoothing)
-        self.off_target = one_of("mode", mode, {"uniform": False, "off_target": True})
+        self.off_target = option_named("mode", mode, {"uniform": False, "off_target": True})
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's cross-entropy against the smoothed target, (N,)."""
@@ -275,7 +281,7 @@ class PolyLoss(PerExampleLoss):
 
     def __init__(self, *, epsilon: float = 1.0) -> None:
         super().__init__()
-        self.epsilon = at_least("epsilon", epsilon, -1)
+        self.epsilon = number_from("epsilon", epsilon, -1)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""

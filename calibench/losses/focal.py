@@ -13,7 +13,7 @@ from calibench.losses.cross_entropy import (
     residual,
     surprisal,
 )
-from calibench.messages.checks import non_negative, one_of
+from calibench.messages.checks import non_negative, option_named
 
 
 def power(base: Tensor, gamma: float | Tensor) -> Tensor:
@@ -194,7 +194,7 @@ class DualFocalLoss(PerExampleLoss):
     ) -> None:
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
-        self.runner_up = one_of("runner_up", runner_up, RUNNERS_UP)
+        self.runner_up = option_named("runner_up", runner_up, RUNNERS_UP)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's dual focal loss, (N,)."""
@@ -239,8 +239,8 @@ class FocalCalibrationLoss(PerExampleLoss):
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
         self.weight = non_negative("weight", weight)
-        self.order = one_of("norm", norm, {"l2": 2.0, "l1": 1.0})
-        self.mean = one_of("class_reduction", class_reduction, {"sum": False, "mean": True})
+        self.order = option_named("norm", norm, {"l2": 2.0, "l1": 1.0})
+        self.mean = option_named("class_reduction", class_reduction, {"sum": False, "mean": True})
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""

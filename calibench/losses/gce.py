@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.cross_entropy import log_probabilities, surprisal
 from calibench.losses.validation_steered import AdaFocalLoss, signed_focal_factor
-from calibench.messages.checks import finite, one_of, unit_interval
+from calibench.messages.checks import finite, option_named, unit_interval
 
 
 def within_classes(log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -159,7 +159,7 @@ class GenerativeFocalLoss(CalibrationLoss):
         super().__init__()
         fixed = None if gamma is None else FixedGamma(finite("gamma", gamma))
         self.focus = fixed or AdaFocalLoss().focus
-        self.modulation = one_of("focal_on", focal_on, MODULATIONS)
+        self.modulation = option_named("focal_on", focal_on, MODULATIONS)
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Update the exponents."""

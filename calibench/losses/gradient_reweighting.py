@@ -21,7 +21,7 @@ from calibench.losses.focal import (
     focal_factor,
     power,
 )
-from calibench.messages.checks import at_least, non_negative, one_of
+from calibench.messages.checks import non_negative, number_from, option_named
 
 Form = Callable[[Tensor, float, float], Tensor]
 """From p - Y, (N, K), gamma and beta to each example's weight, (N,)."""
@@ -81,9 +81,11 @@ class BrierWeightedLoss(PerExampleLoss):
     ) -> None:
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
-        self.beta = at_least("beta", beta, 1.0)  # below 1 it is no norm, and its slope is infinite
+        self.beta = number_from(
+            "beta", beta, 1.0
+        )  # below 1 it is no norm, and its slope is infinite
         self.detach = detach
-        self.form = one_of("form", form, FORMS)
+        self.form = option_named("form", form, FORMS)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
@@ -177,7 +179,7 @@ class DualFocalGRALoss(PerExampleLoss):
     ) -> None:
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
-        self.detach_own = one_of("variant", variant, {"published": True, "reference": False})
+        self.detach_own = option_named("variant", variant, {"published": True, "reference": False})
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""

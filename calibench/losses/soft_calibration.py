@@ -18,7 +18,7 @@ from calibench.losses.cross_entropy import (
 )
 from calibench.messages.checks import (
     non_negative,
-    one_of,
+    option_named,
     positive,
     positive_integer,
     unit_interval,
@@ -54,7 +54,7 @@ class SoftBinnedECELoss(CalibrationLoss):
         self.weight = non_negative("weight", weight)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.temperature = positive("temperature", temperature)
-        self.by_bin = one_of("binning", binning, {"bins": True, "labels": False})
+        self.by_bin = option_named("binning", binning, {"bins": True, "labels": False})
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * SB-ECE."""
@@ -220,7 +220,7 @@ class CorrectnessRankingLoss(CalibrationLoss):
     ) -> None:
         super().__init__()
         self.weight = non_negative("weight", weight)
-        self.confidence = one_of("confidence", confidence, CONFIDENCES)
+        self.confidence = option_named("confidence", confidence, CONFIDENCES)
         self.register_buffer("hits", torch.zeros(0, dtype=torch.int64))  # of each training example
         self.register_buffer("epochs", torch.ones((), dtype=torch.int64))
         self.register_buffer("correctness", torch.zeros(0, dtype=torch.float64))  # of the batch

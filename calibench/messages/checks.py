@@ -12,7 +12,7 @@ Name = TypeVar("Name", bound=Hashable)
 Option = TypeVar("Option")
 
 
-def one_of(name: str, value: Name, options: Mapping[Name, Option]) -> Option:
+def option_named(name: str, value: Name, options: Mapping[Name, Option]) -> Option:
     """Return the entry of `options` that `value` names."""
     if value not in options:
         allowed = ", ".join(repr(option) for option in options)
@@ -70,10 +70,10 @@ def positive(name: str, value: float) -> float:
 
 def non_negative(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and >= 0."""
-    return at_least(name, value, 0)
+    return number_from(name, value, 0)
 
 
-def at_least(name: str, value: float, low: float) -> float:
+def number_from(name: str, value: float, low: float) -> float:
     """Return `value` as a float if it is finite and >= `low`."""
     return _number(name, value, lambda number: number >= low, f"be a finite number >= {low:g}")
 

@@ -69,7 +69,7 @@ def pip_install(extra: str) -> str:
 _SHOWN = 5  # problems of a file in a message
 
 
-def in_one_line(problems: Mapping[str, str], total: int, what: str) -> str:
+def summarize_problems(problems: Mapping[str, str], total: int, what: str) -> str:
     """What is wrong with a file, its first five places: `row 3: the label is empty; row 9: 2 cells (2 of 40 rows)`.
 
     The problems are by place, in their order; `total` is how many places there are, and `what` they are called.
@@ -81,6 +81,6 @@ def in_one_line(problems: Mapping[str, str], total: int, what: str) -> str:
     return f"{'; '.join(parts + more)} ({len(problems)} of {total} {what})"
 
 
-def of_rows(problems: Mapping[int, str]) -> dict[str, str]:
+def label_rows(problems: Mapping[int, str]) -> dict[str, str]:
     """What is wrong with rows, by what these are called, in their order."""
     return {f"row {row}": problems[row] for row in sorted(problems)}

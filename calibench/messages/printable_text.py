@@ -46,7 +46,7 @@ def without_machine(value: Any) -> Any:
     return PurePath(value).name if PurePath(value).is_absolute() else without_folders(value)
 
 
-def here(word: str) -> str:
+def relative_word(word: str) -> str:
     """A word of a command line, `--option=PATH` too, with a path relative to the current folder if it is inside."""
     option, equals, path = word.rpartition("=")
     inside = PurePath(path).is_absolute() and PurePath(path).is_relative_to(Path.cwd())
@@ -60,7 +60,7 @@ def say(*lines: str, to: TextIO | None = None) -> None:
     """
     stream = to or sys.stdout
     for line in map(printable, lines):
-        shown = wrapped(line) if stream.isatty() else line
+        shown = wrap_text(line) if stream.isatty() else line
         print(shown, file=stream, flush=to is not None)
 
 
@@ -199,7 +199,7 @@ def terminal_width() -> int:
     return min(120, shutil.get_terminal_size().columns)
 
 
-def wrapped(text: str, width: int | None = None) -> str:
+def wrap_text(text: str, width: int | None = None) -> str:
     """A text whose lines are no longer than a width, wrapped at words.
 
     Args:

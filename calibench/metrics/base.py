@@ -14,7 +14,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
-from calibench.messages.checks import one_of
+from calibench.messages.checks import option_named
 from calibench.metrics.bins import Cells, ErrorOfCells, TopLabelError
 from calibench.metrics.probabilities import check_columns, check_probabilities, pack, unpack
 from calibench.metrics.probabilities import top_label as top_label_of
@@ -259,7 +259,7 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
 
     def __init__(self, kind: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.kind = one_of("kind", kind, KINDS)
+        self.kind = option_named("kind", kind, KINDS)
         # Flat, because a process without data does not know the number of columns.
         self.add_rows("packed", torch.int32)
         self.add_state("columns", torch.ones((), dtype=torch.int64), dist_reduce_fx="max")

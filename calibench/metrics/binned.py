@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.messages.checks import one_of, positive_integer, unit_interval
+from calibench.messages.checks import option_named, positive_integer, unit_interval
 from calibench.metrics.base import (
     IS_REFERENCE,
     CalibrationMetric,
@@ -82,9 +82,9 @@ class CalibrationError(EqualWidthMetric):
         self, n_bins: int = 15, norm: str = "l1", variant: str = "exact", **kwargs: Any
     ) -> None:
         super().__init__(n_bins, **kwargs)
-        self.formula = EqualWidthError(n_bins, one_of("norm", norm, NORMS))
+        self.formula = EqualWidthError(n_bins, option_named("norm", norm, NORMS))
         self.take_variant_name(norm)
-        one_of("variant", variant, IS_REFERENCE)
+        option_named("variant", variant, IS_REFERENCE)
 
 
 class OverconfidenceError(EqualWidthMetric):
@@ -143,7 +143,7 @@ class AdaptiveCalibrationError(TopLabelMetric):
     def __init__(self, n_bins: int = 15, variant: str = "exact", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.n_bins = positive_integer("n_bins", n_bins)
-        self.formula = EqualMassError(self.n_bins, one_of("variant", variant, CUTS))
+        self.formula = EqualMassError(self.n_bins, option_named("variant", variant, CUTS))
         self.take_variant_name(variant)
 
     def compute(self) -> Tensor:
@@ -202,7 +202,7 @@ class DebiasedCalibrationError(PackedColumnsMetric):
         self, p: int = 2, kind: str = "top_label", n_bins: int = 15, **kwargs: Any
     ) -> None:
         super().__init__(kind, **kwargs)
-        self.p, self.estimator = p, one_of("p", p, ESTIMATORS)
+        self.p, self.estimator = p, option_named("p", p, ESTIMATORS)
         self.take_variant_name(kind, str(p))
         self.n_bins = positive_integer("n_bins", n_bins)
 
@@ -258,7 +258,7 @@ class ClasswiseCalibrationError(SummedCellsMetric):
         super().__init__(**kwargs)
         self.num_classes = positive_integer("num_classes", num_classes)
         self.n_bins = positive_integer("n_bins", n_bins)
-        self.formula = ClasswiseError(n_bins, one_of("variant", variant, IS_REFERENCE))
+        self.formula = ClasswiseError(n_bins, option_named("variant", variant, IS_REFERENCE))
         self.take_variant_name(variant)
         self.add_sum("sums", 3, num_classes, n_bins + 1)
 
@@ -295,7 +295,7 @@ class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
         super().__init__("marginal", **kwargs)
         self.num_classes = positive_integer("num_classes", num_classes)
         self.n_bins = positive_integer("n_bins", n_bins)
-        self.cuts = one_of("variant", variant, COLUMN_CUTS)
+        self.cuts = option_named("variant", variant, COLUMN_CUTS)
         self.take_variant_name(variant)
 
     def cells(self, preds: Tensor) -> Cells:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.messages.checks import one_of
+from calibench.messages.checks import option_named
 from calibench.metrics.base import PerExampleMetric, TopLabelMetric, function_of
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.probabilities import sort_rows, unpack
@@ -18,7 +18,7 @@ def out_of_distribution(
     """AUROC, AUPR and FPR@95TPR of a score; see `OutOfDistribution`."""
     check_scored(logits)
     check_mask(is_ood, logits)
-    scores = one_of("score", score, SCORES)(logits.double())
+    scores = option_named("score", score, SCORES)(logits.double())
     return detection_rates(scores[~is_ood], scores[is_ood])
 
 
@@ -54,7 +54,7 @@ class OutOfDistribution(PerExampleMetric):
 
     def __init__(self, score: str = "entropy", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.score = one_of("score", score, SCORES)
+        self.score = option_named("score", score, SCORES)
         self.add_rows("inside", torch.float64)
         self.add_rows("outside", torch.float64)
 

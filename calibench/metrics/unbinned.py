@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.messages.checks import integer_from, one_of, positive
+from calibench.messages.checks import integer_from, option_named, positive
 from calibench.metrics.base import PackedColumnsMetric, TopLabelMetric, function_of
 from calibench.metrics.calibration_errors import DistinctCells
 from calibench.metrics.probabilities import unpack
@@ -65,7 +65,7 @@ class SmoothCalibrationError(TopLabelMetric):
 
     def __init__(self, kernel: str = "reflected", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.formula = SmoothError(one_of("kernel", kernel, KERNELS))
+        self.formula = SmoothError(option_named("kernel", kernel, KERNELS))
         self.take_variant_name(kernel)
 
     def compute(self) -> Tensor:

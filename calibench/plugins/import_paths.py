@@ -14,7 +14,7 @@ class NotImported(UsageError, ImportError):
     """A module that a path names and that is not there."""
 
 
-def imported(path: str) -> Callable[..., Any]:
+def import_by_path(path: str) -> Callable[..., Any]:
     """The class or function behind a dotted path, `torchvision.models.resnet18`.
 
     A UsageError if there is none, or its module fails; that is `NotImported` if there is no such module.
@@ -86,7 +86,7 @@ def check_arguments(
         raise UsageError(f"`{path}`: {error} (it takes {listed}).") from error
 
 
-def loaded_class(base: type, path: str) -> type[Any] | None:
+def find_loaded_class(base: type, path: str) -> type[Any] | None:
     """A subclass by its name or import path; None if no such class is loaded."""
     module, _, name = path.rpartition(".")
     named = (cls for cls in descendants(base) if cls.__name__ == name)

@@ -90,7 +90,7 @@ def lazy(
     module.__class__ = _LazyFunction if called else _LazyPackage
 
 
-def load(package: ModuleType) -> None:
+def import_exports(package: ModuleType) -> None:
     """Import everything that a lazy package exports, so that its classes are known by their names."""
     for name in package.__all__:
         getattr(package, name)

@@ -46,7 +46,11 @@ class Family:
 
         An import path, and any name where a plug-in is installed, are left to those who import.
         """
-        if "." not in name and self.class_of(name) not in self.lines and not plugins(self.kind):
+        if (
+            "." not in name
+            and self.class_of(name) not in self.lines
+            and not installed_plugins(self.kind)
+        ):
             raise UsageError(self.no_such(name))
 
     def no_such(self, name: str) -> str:
@@ -79,14 +83,14 @@ def _entry_points(path: tuple[str, ...]) -> Any:  # of Python 3.11 they have ano
     return entry_points()
 
 
-def plugins(kind: str) -> list[EntryPoint]:
+def installed_plugins(kind: str) -> list[EntryPoint]:
     """Plug-ins: what other packages registered under the entry-point group `calibench.<kind>`."""
     return sorted(_entry_points(tuple(sys.path)).select(group=f"calibench.{kind}"))
 
 
 def plugin_lines(kind: str) -> dict[str, str]:
     """The plug-ins of a kind, each with where it is from."""
-    return {entry.name: f"plug-in {entry.value}" for entry in plugins(kind)}
+    return {entry.name: f"plug-in {entry.value}" for entry in installed_plugins(kind)}
 
 
 def load_plugins(*kinds: str) -> dict[str, Any]:

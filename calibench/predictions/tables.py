@@ -7,7 +7,7 @@ import numpy as np
 
 from calibench.files.column_encoding import counts_rows
 from calibench.files.tables import NAMELESS, TableFile
-from calibench.messages.errors import in_one_line, of_rows
+from calibench.messages.errors import label_rows, summarize_problems
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     HARD,
@@ -223,7 +223,7 @@ def _role_and_classes(names: list[str]) -> tuple[str, list[str]]:
 
 def _refuse(problems: Mapping[int, str], total: int) -> None:
     if problems:
-        raise ValueError(f"{in_one_line(of_rows(problems), total, 'rows')}.")
+        raise ValueError(f"{summarize_problems(label_rows(problems), total, 'rows')}.")
 
 
 def _check_labels_are_named(scores: Array, names: list[str]) -> None:

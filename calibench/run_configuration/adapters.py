@@ -9,7 +9,7 @@ from calibench.configuration.merging import Config, as_block
 from calibench.data import ClassificationDataModule, ImportedDataModule
 from calibench.losses import CalibrationLoss, ImportedLoss
 from calibench.messages.errors import UsageError
-from calibench.plugins.import_paths import imported, loaded_class, parameters_of
+from calibench.plugins.import_paths import find_loaded_class, import_by_path, parameters_of
 from calibench.run_configuration.keys import spelled_out
 
 # What must stand at a key, and what stands there for anything else.
@@ -44,7 +44,7 @@ def _with_the_networks_tokenizer(config: Config) -> Config:
     blocks = (network, Backbone), (data, ClassificationDataModule)
     if not all(isinstance(block, Mapping) and "class_path" in block for block, _ in blocks):
         return config
-    backbone, texts = (loaded_class(base, block["class_path"]) for block, base in blocks)
+    backbone, texts = (find_loaded_class(base, block["class_path"]) for block, base in blocks)
     init = dict(data.get("init_args") or {})
     of_texts = any("tokenizer_file" in parameters_of(cls) for cls in getattr(texts, "__mro__", ()))
     tokenizer_of = getattr(backbone, "tokenizer_of", None)
@@ -66,9 +66,9 @@ def _stood_in_for(given: Any, key: str) -> Any:
         return given
     base, stand_in = _CONTRACTS[key]
     if "." not in path:
-        return _with_parts(given, loaded_class(base, path), key)
+        return _with_parts(given, find_loaded_class(base, path), key)
     try:
-        found = imported(path)
+        found = import_by_path(path)
     except ImportError:
         return given
     except UsageError as error:

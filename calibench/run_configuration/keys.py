@@ -13,7 +13,7 @@ from calibench.data import DATA_MODULES
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, near_matches
 from calibench.metrics import METRIC_CLASSES
-from calibench.plugins.registries import Family, plugins
+from calibench.plugins.registries import Family, installed_plugins
 from calibench.run_configuration.signatures import Absent, Arguments, arguments, exported
 
 
@@ -121,7 +121,7 @@ class ClassPlace:
                 return None
             if name in family.lines:
                 return arguments(self._path(name))
-            if not module and plugins(family.kind):  # which may bring more than they name
+            if not module and installed_plugins(family.kind):  # which may bring more than they name
                 return None
             if not module or name[0].isupper():
                 raise Absent("")

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from calibench import backbones, calibrators, data, losses, metrics
 from calibench.configuration.merging import Config, load
 from calibench.messages.errors import UsageError
-from calibench.plugins.import_paths import imported
+from calibench.plugins.import_paths import import_by_path
 from calibench.run_configuration.adapters import STAND_INS
 from calibench.run_configuration.keys import GROUPS, KEYS
 
@@ -50,7 +50,7 @@ def foreign_names(config: Config) -> Iterator[str]:
     """The texts of a configuration by which other code than calibench's, torch's or Lightning's could be run."""
     for key, value in config.items():
         if key in GROUPS and isinstance(value, Mapping):
-            yield from _of_arguments(value, imported(GROUPS[key]))
+            yield from _of_arguments(value, import_by_path(GROUPS[key]))
         elif key not in KEYS or not _is_text(KEYS[key]):
             yield from _of_value(value)
 
@@ -100,7 +100,7 @@ def _found(path: str) -> Any:
     if "." not in path:
         return next((getattr(room, path) for room in _ROOMS if path in room.__all__), None)
     try:
-        return imported(path)
+        return import_by_path(path)
     except UsageError:
         return None
 

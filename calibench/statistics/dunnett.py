@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from calibench.messages.checks import at_least, positive_integer
+from calibench.messages.checks import number_from, positive_integer
 from calibench.statistics.seeds import LEVEL
 from calibench.tensors.arrays import Floats
 
@@ -61,7 +61,7 @@ def _scale(degrees: float) -> tuple[Floats, Floats]:
     """Nodes and weights of an estimated standard error over the true one: chi / sqrt(degrees)."""
     from scipy.special import chdtri, gammaln
 
-    if at_least("degrees", min(degrees, 1e9), 1) == 1e9:
+    if number_from("degrees", min(degrees, 1e9), 1) == 1e9:
         return np.ones(1), np.ones(1)
     low, high = np.sqrt(chdtri(degrees, [1 - _TAIL, _TAIL]) / degrees)
     place, width = np.polynomial.legendre.leggauss(_NODES)

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from calibench.messages.printable_text import FileRow, say, wrapped
+from calibench.messages.printable_text import FileRow, say, wrap_text
 from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.tables.cells import printed, sentences
 from calibench.tables.evaluation import CSV_COLUMNS, sheets
@@ -153,7 +153,7 @@ class Report:
             show(sheet, console)
         below = [self.footer, *self.lacking, *self.remarks, *self.verdicts]
         for line in [*self._block(), *self.remarks] if alone else below:
-            say(*(wrapped(line).splitlines() or [""]))
+            say(*(wrap_text(line).splitlines() or [""]))
         if output:
             console.print(f"{output} is written.", soft_wrap=True)
 

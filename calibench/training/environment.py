@@ -13,7 +13,7 @@ from statistics import median
 import lightning.pytorch as L
 import torch
 
-from calibench.messages.printable_text import here
+from calibench.messages.printable_text import relative_word
 from calibench.messages.version import __version__
 
 _PACKAGES = (
@@ -52,7 +52,7 @@ def command_line() -> str:
     """The command line, to be given again in the same folder: paths inside it are relative."""
     program = Path(sys.argv[0])
     called = ["python", "-m", program.parent.name] if program.stem == "__main__" else [program.name]
-    return shlex.join([*called, *map(here, sys.argv[1:])])
+    return shlex.join([*called, *map(relative_word, sys.argv[1:])])
 
 
 def _processor() -> str:

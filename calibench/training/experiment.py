@@ -22,9 +22,9 @@ from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import import_metrics
 from calibench.evaluation.serialization import spelled_out
 from calibench.messages.errors import UsageError, pip_install
-from calibench.messages.printable_text import here
+from calibench.messages.printable_text import relative_word
 from calibench.parallel.threads import use_threads
-from calibench.plugins.lazy_imports import load
+from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import load_plugins, reach_own_classes
 from calibench.run_configuration.adapters import wrapped
 from calibench.run_configuration.checks import check
@@ -159,7 +159,7 @@ class Experiment(LightningCLI):
             check(config)
         self._asked = bool(questions)
         for family in (losses, backbones, calibrators, data):
-            load(family)  # a class is found by its name once it is imported
+            import_exports(family)  # a class is found by its name once it is imported
         (reach_own_classes if trusted else load_plugins)()
         _quiet()
         self.merged = config = wrapped(config)
@@ -233,7 +233,7 @@ class Experiment(LightningCLI):
         """The resolved configuration as YAML, from which the run can be repeated."""
         config = self.config.clone()
         if config.trainer.default_root_dir:
-            config.trainer.default_root_dir = here(str(config.trainer.default_root_dir))
+            config.trainer.default_root_dir = relative_word(str(config.trainer.default_root_dir))
         return str(self.parser.dump(config, skip_none=False, skip_validation=True))
 
     @property

@@ -55,7 +55,7 @@ def ensemble(
         )
     for runs in with_progress(iter(groups), len(groups), "making ensembles"):
         with one_thread():
-            folder = pooled(runs, calibrate_members)
+            folder = write_ensemble(runs, calibrate_members)
         say(f"{folder}: {', '.join(run.folder.name for run in runs)}")
     next_commands(f"calibench leaderboard {results}")
     return 0
@@ -76,7 +76,7 @@ def _groups(results: Path, size: int | None) -> Iterator[list[Run]]:
             yield done[first : first + count]
 
 
-def pooled(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:
+def write_ensemble(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:
     """Write the ensemble of finished runs of one key as a run beside them; returns its folder.
 
     With `calibrate_members` that calibrator is fitted on each member's own validation predictions.

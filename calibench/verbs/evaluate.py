@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from calibench.calibrators.names import DEFAULT
-from calibench.command_line.docstrings import documented
+from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import InPython, Option, in_python
 from calibench.evaluation.asked import EvaluationOptions
 from calibench.messages.checks import ends_in
@@ -27,7 +27,7 @@ REPORTS = (".json", ".md", ".csv")
 
 
 @in_python(every=True, bootstrap=0)
-@documented(first=", ".join(DEFAULT[:4]), others=", ".join(DEFAULT[4:]))
+@fill_docstring(first=", ".join(DEFAULT[:4]), others=", ".join(DEFAULT[4:]))
 def evaluate(
     logits: Annotated[tuple[str, ...], "FILE|RUN"] = (),
     labels: InPython = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from calibench.command_line.docstrings import documented
+from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
 from calibench.messages.printable_text import say, without_collector
 from calibench.parallel.processes import cores
@@ -44,7 +44,7 @@ class Ranking:
     same_version: bool = False
 
 
-@documented(margins=" ".join(f"{name}={value:g}" for name, value in EQUIVALENT.items()))
+@fill_docstring(margins=" ".join(f"{name}={value:g}" for name, value in EQUIVALENT.items()))
 @dataclass(frozen=True)
 class Comparisons:
     """What is said of losses beside the tables.
@@ -70,7 +70,7 @@ class Comparisons:
     equivalent: Annotated[tuple[str, ...], "METRIC=VALUE"] = ()
 
 
-@documented(metrics=" ".join(METRICS))
+@fill_docstring(metrics=" ".join(METRICS))
 def leaderboard(
     results: ResultsFolder = "results",
     *,

@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any
 
-from calibench.command_line.docstrings import documented
+from calibench.command_line.docstrings import fill_docstring
 from calibench.configuration.merging import available, read_yaml
 from calibench.data.source import sources
 from calibench.messages.errors import UsageError, near_matches
@@ -26,10 +26,10 @@ from calibench.tables.terminal import show
 
 OF_PAPERS = "papers"  # their figures and tables
 SHELVES = ("suites", "protocols")  # folders of benchmarks/
-KINDS = (*FAMILIES, "datasets", "plots", "benchmarks", *SHELVES, OF_PAPERS)
+LISTED_KINDS = (*FAMILIES, "datasets", "plots", "benchmarks", *SHELVES, OF_PAPERS)
 
 
-@documented(kinds=", ".join(KINDS))
+@fill_docstring(kinds=", ".join(LISTED_KINDS))
 def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
     """Say what there is, one line each with its source.
 
@@ -42,7 +42,7 @@ def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
         calibench list plots        with the figures of the papers that each kind answers
         calibench list papers       the figures and tables of the papers, with the commands that make them again
     """
-    found = listed(kind)
+    found = list_entries(kind)
     console = Terminal()
     title = kind or "KIND"
     columns = [*headings(title), Heading("", left=True)]
@@ -55,14 +55,14 @@ def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
     return 0
 
 
-def listed(kind: str | None) -> Mapping[str, str]:
+def list_entries(kind: str | None) -> Mapping[str, str]:
     """The entries of a kind, or of None the kinds, with what is said of each.
 
     Raises:
         UsageError: If there is no such kind.
     """
     if kind is None:
-        return {name: _examples(name) for name in KINDS}
+        return {name: _examples(name) for name in LISTED_KINDS}
     if kind == OF_PAPERS:
         return {one.title: "\n".join((one.shows, *one.commands)) for one in exhibits()}
     if kind in ("benchmarks", *SHELVES):
@@ -75,12 +75,12 @@ def listed(kind: str | None) -> Mapping[str, str]:
 
         lines = dict(LINES)
         for name in lines:
-            if titles := ", ".join(one.title for one in answered_by(f"plot {name}")):
+            if titles := ", ".join(one.title for one in exhibits_of_command(f"plot {name}")):
                 lines[name] += f" ({titles})"
         return lines | plugin_lines(kind)
     if kind not in FAMILIES:
         raise UsageError(
-            f"nothing to list called `{kind}`{near_matches(kind, KINDS)} (there are: {', '.join(KINDS)})"
+            f"nothing to list called `{kind}`{near_matches(kind, LISTED_KINDS)} (there are: {', '.join(LISTED_KINDS)})"
         )
     return FAMILIES[kind].entries()
 
@@ -94,7 +94,7 @@ def _header(path: Path) -> str:
 
 
 def _examples(kind: str) -> str:
-    found = list(listed(kind))
+    found = list(list_entries(kind))
     return f"{len(found)}: {', '.join(found[:3])}, ..."
 
 
@@ -131,7 +131,7 @@ def exhibits() -> tuple[Exhibit, ...]:
     return tuple(found for paper in PAPERS for found in _exhibits_of(paper, named[paper]))
 
 
-def answered_by(command: str) -> list[Exhibit]:
+def exhibits_of_command(command: str) -> list[Exhibit]:
     """The figures and tables that a command answers, `plot bars` say, whatever its further arguments."""
     words = ["calibench", *command.split()]
     return [

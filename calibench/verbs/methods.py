@@ -74,7 +74,7 @@ class Facts:
         return [n for n in of.sets if n not in ("val", "test") and of.kind_of(n) in kinds]
 
 
-def facts_of(records: Sequence[Record]) -> list[Facts]:
+def group_facts(records: Sequence[Record]) -> list[Facts]:
     """The facts of each benchmark, in the order of their folders."""
     by_name = sorted(records, key=lambda record: record.cell.benchmark)
     groups = [list(group) for _, group in groupby(by_name, lambda record: record.cell.benchmark)]
@@ -101,7 +101,7 @@ def _sizes(records: Sequence[Record]) -> dict[str, int]:
 _SOURCE = re.compile(r"(?P<name>[^\W\d_][\w'-]*)(?:[^();]*?) (?P<year>(?:19|20)\d\d)\b")
 
 
-def keys_of(sentence: str) -> list[str]:
+def citation_keys(sentence: str) -> list[str]:
     """Keys of the sources in the brackets of a sentence: the first author's name and the year, `mukhoti2020`."""
     brackets = " ; ".join(re.findall(r"\(([^()]*\d{4}[^()]*)\)", sentence))
     found = [_SOURCE.search(part) for part in re.split(r";|:", brackets)]
@@ -113,10 +113,10 @@ def _plain(name: str) -> str:
     return "".join(letter for letter in letters if "a" <= letter <= "z")
 
 
-def cited(kind: str, name: str) -> list[str]:
+def class_citations(kind: str, name: str) -> list[str]:
     """Keys of the sources of a class of a family that `references.bib` has; none for a class of somebody else."""
     line = FAMILIES[kind].entries().get(name, "")
-    return [key for key in keys_of(line) if key in _entries()]
+    return [key for key in citation_keys(line) if key in _entries()]
 
 
 @cache
@@ -126,14 +126,14 @@ def _entries() -> dict[str, str]:
     return {key: block for block, key in found}
 
 
-def entries(text: str) -> str:
+def bibtex_entries(text: str) -> str:
     """The BibTeX entries of the keys that a text cites in brackets, or by LaTeX's `citep`."""
     brackets = re.findall(r"\[([a-z0-9, ]+)\]|\\citep\{([a-z0-9,]+)\}", text)
     keys = sorted({key.strip() for pair in brackets for key in "".join(pair).split(",")})
     return "\n\n".join(_entries()[key] for key in keys if key in _entries()) + "\n"
 
 
-FORMATS = ("text", "latex")
+METHODS_FORMATS = ("text", "latex")
 CHECKPOINTS = {
     "last": "the last epoch",
     "best_error": "the epoch of the lowest validation error",
@@ -152,11 +152,11 @@ def paragraph(facts: Sequence[Facts], format: str = "text") -> str:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=finalize
     )
     environment.filters |= {
-        "listed": listed,
-        "with_arguments": with_arguments,
+        "listed": join_items,
+        "with_arguments": format_arguments,
         "number": lambda value: f"{value:,}",
         "cite": lambda keys: _cited(keys, latex),
-        "of_kind": lambda name, kind: cited(kind, name),
+        "of_kind": lambda name, kind: class_citations(kind, name),
     }
     text = files("calibench.reports.methods").joinpath("methods.jinja").read_text(encoding="utf-8")
     sentences = environment.from_string(text).render(all=facts, checkpoints=CHECKPOINTS)
@@ -179,7 +179,7 @@ def _cited(keys: Iterable[str], latex: bool) -> str:
     return _Written(f"~\\citep{{{','.join(unique)}}}" if latex else f" [{', '.join(unique)}]")
 
 
-def listed(items: Iterable[Any]) -> str:
+def join_items(items: Iterable[Any]) -> str:
     """Items as `1, 2 and 3`; consecutive integers from three on as `1 to 3`."""
     found = list(items)
     numbers = all(isinstance(item, int) for item in found)
@@ -189,7 +189,7 @@ def listed(items: Iterable[Any]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def with_arguments(arguments: Mapping[str, Any]) -> str:
+def format_arguments(arguments: Mapping[str, Any]) -> str:
     """Arguments as ` (gamma 3, norm l1)`; nothing for none."""
     said = [f"{name.removeprefix('init_args.')} {value}" for name, value in arguments.items()]
     return f" ({', '.join(said)})" if said else ""
@@ -198,7 +198,7 @@ def with_arguments(arguments: Mapping[str, Any]) -> str:
 def methods(
     results: ResultsFolder = "results",
     *,
-    format: Annotated[str, Option(choices=FORMATS)] = "text",
+    format: Annotated[str, Option(choices=METHODS_FORMATS)] = "text",
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
     bib: Annotated[Path | None, "FILE"] = None,
 ) -> int:
@@ -222,7 +222,7 @@ def methods(
     read = read_results(results)
     skipped = [f"skipped {one.folder}: {one.reason}" for one in read.problems if one.warn]
     say(*(f"warning: {line}" for line in [*skipped, *read.warnings]), to=sys.stderr)
-    facts = facts_of(read.records)
+    facts = group_facts(read.records)
     if not facts:
         raise ValueError(f"{results} holds no finished run.")
     text = paragraph(facts, format)
@@ -231,5 +231,5 @@ def methods(
     else:
         write_output(output, text.encode())
     if bib is not None:
-        write_output(bib, entries(text).encode())
+        write_output(bib, bibtex_entries(text).encode())
     return 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from calibench.command_line.docstrings import documented
+from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import loading, say
@@ -29,7 +29,7 @@ def kinds() -> dict[str, Callable[[Request], Picture]]:
     return KINDS
 
 
-@documented(kinds="\n".join(f"{kind:19}  {line}" for kind, line in LINES.items()))
+@fill_docstring(kinds="\n".join(f"{kind:19}  {line}" for kind, line in LINES.items()))
 def plot(
     kind: Annotated[str, Option("KIND", choices=kinds)],
     results: ResultsFolder = "results",

@@ -25,7 +25,7 @@ from calibench.tables.terminal import show
 from calibench.tables.text import csv_text
 
 
-def figures(paper: str) -> dict[str, str]:
+def figure_suites(paper: str) -> dict[str, str]:
     """The suites of a paper's figures, by the figure's number or name."""
     prefix = f"suites/{paper}_"
     suites = (name for name in available() if name.startswith(prefix) and load_suite(name).draw)
@@ -34,7 +34,7 @@ def figures(paper: str) -> dict[str, str]:
 
 def suite_of_figure(paper: str, figure: str) -> tuple[str, Suite]:
     """The suite of a figure, and its name; a ValueError if the paper has no such figure here."""
-    known = figures(paper)
+    known = figure_suites(paper)
     if figure not in known:
         has = f"figures here: {', '.join(known)}" if known else "no figure of it is here"
         near = near_matches(figure, known)

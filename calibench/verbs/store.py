@@ -125,7 +125,7 @@ def _list(what: Sequence[str], adding: Adding) -> int:
     text, *more = what or ["store"]
     if more:
         raise UsageError(f"`{more[0]}` is one argument too many")
-    for piece in listings(listed_entries(text)):
+    for piece in entry_grids(listed_entries(text)):
         show(piece)
     return 0
 
@@ -136,7 +136,7 @@ def _add(what: Sequence[str], adding: Adding) -> int:
     sets = None if adding.sets is None else [name for name in adding.sets if name != "none"]
     kept = Kept(exact=adding.exact, sets=sets, wrong=_wrong_numbers)
     added = [_added(text, adding, kept) for text in what]
-    return max([told(one, adding.to) for one in added])
+    return max([print_additions(one, adding.to) for one in added])
 
 
 def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> Sequence[object]:
@@ -161,7 +161,7 @@ def _added(text: str, adding: Adding, kept: Kept) -> Added:
 
 def _pull(what: Sequence[str], adding: Adding) -> int:
     url, *names = what or [_no_url("pull")]
-    return told(pull(url, adding.to, names, limits=adding.limits), adding.to)
+    return print_additions(pull(url, adding.to, names, limits=adding.limits), adding.to)
 
 
 def _push(what: Sequence[str], adding: Adding) -> int:
@@ -170,7 +170,7 @@ def _push(what: Sequence[str], adding: Adding) -> int:
         raise UsageError(
             "a card says both whose the entries are and under which licence: --by, --licence."
         )
-    code = told(push(adding.to, url, names), url)
+    code = print_additions(push(adding.to, url, names), url)
     if adding.by and adding.licence:
         about = adding.about or "predictions of classifiers, with their numbers"
         write_card(place_of(url), about=about, by=adding.by, licence=adding.licence)
@@ -182,7 +182,7 @@ def _no_url(action: str) -> str:
     raise UsageError(f"`calibench store {action}` needs a URL.")
 
 
-def told(added: Added, store: object) -> int:
+def print_additions(added: Added, store: object) -> int:
     """Print what came of adding; 1 if something was not added."""
     for name in added.new:
         exact = ", as float32: numbers would not follow from float16" if name in added.exact else ""
@@ -306,7 +306,7 @@ _ACTIONS: dict[str, Callable[[Sequence[str], Adding], int]] = {
 }
 
 
-def listings(rows: Iterable[Listed]) -> Iterator[Grid]:
+def entry_grids(rows: Iterable[Listed]) -> Iterator[Grid]:
     """The table of these entries, in pieces that fit into memory."""
     titles = ("entry", "sets", "claimed", "of", "kept as", "verified by")
     columns = [Heading(title, label=title == "entry", left=True) for title in titles]

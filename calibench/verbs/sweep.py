@@ -9,7 +9,7 @@ from typing import Annotated
 
 from rich.live import Live
 
-from calibench.command_line.docstrings import documented
+from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option, VerbParser
 from calibench.configuration.merging import Options, find, read_arguments
 from calibench.messages.errors import UsageError, pip_install
@@ -130,7 +130,7 @@ class Compared:
     config: Annotated[tuple[str, ...], Option("OVERLAY", repeated=True)] = ()
 
 
-@documented(keys=KEYS_HELP.rstrip(), slurm=pip_install("slurm"))
+@fill_docstring(keys=KEYS_HELP.rstrip(), slurm=pip_install("slurm"))
 def sweep(
     compared: Compared,
     *,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from calibench.command_line.docstrings import Docstring, documented
+from calibench.command_line.docstrings import Docstring, fill_docstring
 from calibench.command_line.verb_parser import Count, Option, VerbParser
 from calibench.messages.checks import unit_interval
 from calibench.messages.errors import UsageError
@@ -51,7 +51,7 @@ class Named:
 READING = Reading(clip=0.25)
 
 
-@documented(known="a b")
+@fill_docstring(known="a b")
 def tried(
     named: Named,
     *,

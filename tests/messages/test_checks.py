@@ -16,7 +16,7 @@ def test_integers() -> None:
 
 
 def test_numbers_must_be_finite_and_in_their_range() -> None:
-    assert A.at_least("x", 2, 2) == 2
+    assert A.number_from("x", 2, 2) == 2
     assert isinstance(A.non_negative("x", 0), float)
     for check in (A.finite, A.positive, A.non_negative):
         for wrong in (math.inf, math.nan):
@@ -29,6 +29,6 @@ def test_numbers_must_be_finite_and_in_their_range() -> None:
 
 
 def test_options_are_named_as_they_are_written() -> None:
-    assert A.one_of("p", 2, {1: "one", 2: "two"}) == "two"
+    assert A.option_named("p", 2, {1: "one", 2: "two"}) == "two"
     with pytest.raises(ValueError, match=r"^`p` must be one of 'a', 'b', got 'c'\.$"):
-        A.one_of("p", "c", {"a": 1, "b": 2})
+        A.option_named("p", "c", {"a": 1, "b": 2})

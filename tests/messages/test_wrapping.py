@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from calibench.messages.printable_text import wrapped
+from calibench.messages.printable_text import wrap_text
 
 TEXT = """\
 One sentence that is
@@ -23,21 +23,21 @@ list:
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_no_line_is_longer_and_no_word_is_lost(width: int) -> None:
-    lines = wrapped(TEXT, width).splitlines()
+    lines = wrap_text(TEXT, width).splitlines()
     assert max(map(len, lines)) <= max(width, 60 if width == 40 else 0)
     assert " ".join(lines).replace("\\", "").split() == TEXT.split()
 
 
 def test_a_second_column_stays_one() -> None:
-    lines = wrapped(TEXT, 60).splitlines()
+    lines = wrap_text(TEXT, 60).splitlines()
     assert "  name       what is said of the name, which is long enough" in lines
     assert "             for two lines" in lines
     assert "  other      short, and goes on" in lines
-    assert "        beside it" in wrapped(TEXT, 50).splitlines()
+    assert "        beside it" in wrap_text(TEXT, 50).splitlines()
 
 
 def test_a_long_command_can_be_copied() -> None:
-    text = wrapped(TEXT, 60).partition("calibench")[2]
+    text = wrap_text(TEXT, 60).partition("calibench")[2]
     assert shlex.split(text.replace("\\\n", "")) == shlex.split(TEXT.partition("calibench")[2])
     assert all(line.endswith("\\") for line in text.rstrip().splitlines()[:-1])
     assert "--calibrators A B" in text
@@ -45,12 +45,12 @@ def test_a_long_command_can_be_copied() -> None:
 
 @pytest.mark.parametrize("width", range(40, 80))
 def test_every_line_of_an_indented_command_keeps_its_indent(width: int) -> None:
-    lines = wrapped(f"examples:\n  calibench plot {'name ' * 12}-o x.png", width).splitlines()
+    lines = wrap_text(f"examples:\n  calibench plot {'name ' * 12}-o x.png", width).splitlines()
     assert len(lines) > 2
     assert all(line.startswith("  ") for line in lines[1:])
     assert max(map(len, lines)) <= width
 
 
 def test_prose_is_filled_and_wide_enough_text_is_as_it_was() -> None:
-    assert wrapped("a\nb\n\nc", 80) == "a b\n\nc"
-    assert wrapped("list:\n  a  b\n  c  d", 80) == "list:\n  a  b\n  c  d"
+    assert wrap_text("a\nb\n\nc", 80) == "a b\n\nc"
+    assert wrap_text("list:\n  a  b\n  c  d", 80) == "list:\n  a  b\n  c  d"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calibench.messages.errors import UsageError
-from calibench.plugins.import_paths import NotImported, accepts, check_arguments, imported
+from calibench.plugins.import_paths import NotImported, accepts, check_arguments, import_by_path
 
 
 def plain(a: int, b: int = 2) -> None: ...
@@ -15,7 +15,7 @@ def open_ended(a: int, **others: int) -> None: ...
 
 
 def test_a_path_is_a_class_or_a_function() -> None:
-    assert imported("tests.plugins.test_import_paths.plain") is plain
+    assert import_by_path("tests.plugins.test_import_paths.plain") is plain
 
 
 @pytest.mark.parametrize(
@@ -30,17 +30,17 @@ def test_a_path_is_a_class_or_a_function() -> None:
 )
 def test_what_is_not_there_is_named(path: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        imported(path)
+        import_by_path(path)
 
 
 def test_a_module_that_is_not_there_is_another_error() -> None:
     with pytest.raises(NotImported, match="No module named 'nosuch'"):
-        imported("nosuch.Thing")
+        import_by_path("nosuch.Thing")
 
 
 def test_attributes_of_attributes_are_out_of_reach() -> None:
     with pytest.raises(NotImported):
-        imported("torch.nn.functional.torch.hub.load")
+        import_by_path("torch.nn.functional.torch.hub.load")
 
 
 def test_arguments_are_checked_before_a_call() -> None:

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from calibench import calibrators, metrics
-from calibench.plugins.lazy_imports import load
+from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import initials
 from tests.processes import run_processes
 
@@ -24,7 +24,7 @@ PACKAGES = [
 @pytest.mark.parametrize("name", PACKAGES)
 def test_every_exported_name_is_there(name: str) -> None:
     package = import_module(name)
-    load(package)
+    import_exports(package)
     for exported in package.__all__:
         value = getattr(package, exported)
         assert not isinstance(value, ModuleType), f"{name}.{exported} is a module's name, too"

@@ -9,8 +9,8 @@ import pytest
 from calibench.cli import VERBS
 from calibench.plots.kinds import LINES
 from calibench.tables.published import PAPERS, load
-from calibench.verbs.list import answered_by, exhibits, listed
-from calibench.verbs.reproduce import figures
+from calibench.verbs.list import exhibits, exhibits_of_command, list_entries
+from calibench.verbs.reproduce import figure_suites
 
 
 @pytest.mark.parametrize("one", exhibits(), ids=lambda one: one.title)
@@ -34,9 +34,9 @@ def test_every_table_with_numbers_is_answered(paper: str) -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_figure_that_reproduce_draws_is_named(paper: str) -> None:
-    named = answered_by(f"reproduce {paper} --figure")
+    named = exhibits_of_command(f"reproduce {paper} --figure")
     commands = [command for one in named for command in one.commands]
-    for figure in figures(paper):
+    for figure in figure_suites(paper):
         number = re.fullmatch(r"\d+|toy", figure)
         assert not number or any(
             f"reproduce {paper} --figure {figure}" in text for text in commands
@@ -44,10 +44,10 @@ def test_every_figure_that_reproduce_draws_is_named(paper: str) -> None:
 
 
 def test_commands_say_what_they_answer() -> None:
-    assert "bsce_gra figure 3" in [one.title for one in answered_by("plot bars")]
-    assert not answered_by("plot bar")
-    assert "(fcl figure 9)" in listed("plots")["reliability"]
-    assert listed("papers")["gce table 3"].endswith(
+    assert "bsce_gra figure 3" in [one.title for one in exhibits_of_command("plot bars")]
+    assert not exhibits_of_command("plot bar")
+    assert "(fcl figure 9)" in list_entries("plots")["reliability"]
+    assert list_entries("papers")["gce table 3"].endswith(
         "calibench reproduce gce --table 3 --results RESULTS"
     )
-    assert set(listed(None)) >= {"losses", "plots", "papers"}
+    assert set(list_entries(None)) >= {"losses", "plots", "papers"}

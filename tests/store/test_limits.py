@@ -19,7 +19,7 @@ from calibench import store
 from calibench.cli import main
 from calibench.store import Limits, StoreError, index
 from calibench.verbs import store as store_verb
-from calibench.verbs.store import listings
+from calibench.verbs.store import entry_grids
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 
@@ -125,7 +125,7 @@ def test_an_index_of_many_rows_is_read_and_listed_in_pieces(
         monkeypatch.setattr(module, "_PIECE", 1000)
     place = many(tmp_path, 4500)
     tracemalloc.start()
-    sizes = [len(grid.rows) for grid in listings(index.iterate_index(place))]
+    sizes = [len(grid.rows) for grid in entry_grids(index.iterate_index(place))]
     assert sizes == [1000, 1000, 1000, 1000, 500]
     assert tracemalloc.get_traced_memory()[1] < 4e6
     tracemalloc.stop()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from calibench.data.in_memory_loader import mixed
 from calibench.data.mixing import Augmentation, Crop
-from calibench.messages.checks import integer_from, one_of
+from calibench.messages.checks import integer_from, option_named
 
 
 class RandomCropFlip(Augmentation):
@@ -40,7 +40,7 @@ class RandomCropFlip(Augmentation):
         border: Literal["zeros", "reflect"] = "zeros",
     ) -> None:
         self.padding, self.flip = integer_from("padding", padding, 0), flip
-        self.reflects = one_of("border", border, {"zeros": False, "reflect": True})
+        self.reflects = option_named("border", border, {"zeros": False, "reflect": True})
 
     def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
         """Top and left in [0, 2 padding] and flip in {0, 1} of each image: (n, 3) int64."""

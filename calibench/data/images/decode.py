@@ -16,7 +16,7 @@ from calibench.data.cache import cached
 from calibench.data.in_memory_loader import Decode
 from calibench.data.mixing import Crop
 from calibench.data.source import DataError
-from calibench.messages.errors import in_one_line
+from calibench.messages.errors import summarize_problems
 from calibench.parallel.processes import cores
 from calibench.tensors.distributed import world
 
@@ -62,7 +62,7 @@ def decode_images(
     pixels, wrong = _decoded(files, side, mode, crops)
     if wrong:
         places = {str(files[number]): why for number, why in wrong.items()}
-        raise DataError(f"{in_one_line(places, len(files), 'images')}.")
+        raise DataError(f"{summarize_problems(places, len(files), 'images')}.")
     return pixels
 
 

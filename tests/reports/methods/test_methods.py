@@ -16,11 +16,11 @@ from calibench.ranking.reading import read_results
 from calibench.run_configuration.keys import FAMILIES
 from calibench.verbs.methods import (
     Facts,
-    cited,
-    entries,
-    facts_of,
-    keys_of,
-    listed,
+    bibtex_entries,
+    citation_keys,
+    class_citations,
+    group_facts,
+    join_items,
     paragraph,
 )
 
@@ -31,7 +31,7 @@ WITHOUT_ENTRY = {"QuadraticScaling", "StructuredMatrixScaling", "StructuredVecto
 
 @pytest.fixture(scope="module")
 def facts() -> Facts:
-    (found,) = facts_of(read_results(STORE).records)
+    (found,) = group_facts(read_results(STORE).records)
     return found
 
 
@@ -90,25 +90,25 @@ def test_latex_cites_and_escapes(facts: Facts) -> None:
     assert r"FocalLoss (gamma 3.0)~\citep{lin2017,mukhoti2020}" in text
     assert r"95 \% confidence" in text
     found = {key for group in re.findall(r"citep\{([^}]+)\}", text) for key in group.split(",")}
-    assert set(re.findall(r"^@\w+\{(\w+),", entries(text), re.MULTILINE)) == found
-    assert entries(text) == entries(paragraph([facts]))
+    assert set(re.findall(r"^@\w+\{(\w+),", bibtex_entries(text), re.MULTILINE)) == found
+    assert bibtex_entries(text) == bibtex_entries(paragraph([facts]))
 
 
 def test_every_source_of_a_loss_or_a_calibrator_has_an_entry() -> None:
     for kind in ("losses", "calibrators"):
         for name, line in FAMILIES[kind].lines.items():
             if name not in WITHOUT_ENTRY:
-                assert cited(kind, name) == keys_of(line), (name, line)
+                assert class_citations(kind, name) == citation_keys(line), (name, line)
     for name in PANEL:
-        assert name == "ErrorRate" or cited("metrics", name), name
+        assert name == "ErrorRate" or class_citations("metrics", name), name
 
 
 def test_keys_are_the_first_author_and_the_year() -> None:
-    assert keys_of("Focal loss (Lin et al. 2017; Mukhoti et al. 2020, eq. 4).") == ["lin2017", "mukhoti2020"]  # fmt: skip
-    assert keys_of("GCE (Zhan, Zhou and Shen 2026, eq. 4-7).") == ["zhan2026"]
-    assert keys_of("Smooth (Błasiok and Nakkiran 2024).") == ["blasiok2024"]
-    assert keys_of("MS (Guo et al. 2017, section 4.2; ODIR: Kull et al. 2019).") == ["guo2017", "kull2019"]  # fmt: skip
-    assert keys_of("Nothing (this package).") == []
+    assert citation_keys("Focal loss (Lin et al. 2017; Mukhoti et al. 2020, eq. 4).") == ["lin2017", "mukhoti2020"]  # fmt: skip
+    assert citation_keys("GCE (Zhan, Zhou and Shen 2026, eq. 4-7).") == ["zhan2026"]
+    assert citation_keys("Smooth (Błasiok and Nakkiran 2024).") == ["blasiok2024"]
+    assert citation_keys("MS (Guo et al. 2017, section 4.2; ODIR: Kull et al. 2019).") == ["guo2017", "kull2019"]  # fmt: skip
+    assert citation_keys("Nothing (this package).") == []
 
 
 def test_references_are_bibtex() -> None:
@@ -121,7 +121,7 @@ def test_references_are_bibtex() -> None:
 
 
 def test_lists() -> None:
-    assert [listed(items) for items in ([1], [1, 2], [1, 2, 3], [1, 3, 5], ["a", "b", "c"])] == [
+    assert [join_items(items) for items in ([1], [1, 2], [1, 2, 3], [1, 3, 5], ["a", "b", "c"])] == [
         "1", "1 and 2", "1 to 3", "1, 3 and 5", "a, b and c",
     ]  # fmt: skip
 

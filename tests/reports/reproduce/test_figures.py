@@ -11,7 +11,7 @@ from calibench.runs import Cell, write_json
 from calibench.sweeps.suites import load_suite
 from calibench.tables.published import PAPERS
 from calibench.training.experiment import Experiment
-from calibench.verbs.reproduce import drawing_command, figures
+from calibench.verbs.reproduce import drawing_command, figure_suites
 
 FIGURES = {
     "fcl": {"3", "6", "6_digits"},
@@ -21,9 +21,9 @@ FIGURES = {
 
 
 def test_every_figure_is_drawn_by_a_verb() -> None:
-    assert {paper: set(figures(paper)) for paper in PAPERS} == FIGURES
+    assert {paper: set(figure_suites(paper)) for paper in PAPERS} == FIGURES
     for paper in PAPERS:
-        for name in figures(paper).values():
+        for name in figure_suites(paper).values():
             words = load_suite(name).draw.split()
             assert " ".join(words[:2]) in VERBS or (words[0] == "plot" and words[1] in KINDS)
 
