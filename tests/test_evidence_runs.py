@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from calibench.calibrators import StructuredMatrixScaling, TemperatureScaling
-from calibench.calibrators.cross_validated import candidates
+from calibench.calibrators.cross_validated import default_candidates
 from calibench.cli import main
 from calibench.configuration.merging import read_yaml
 from calibench.runs import Run, with_present_calibrators
@@ -274,10 +274,10 @@ def test_what_is_said_of_temperatures_and_of_the_choice() -> None:
         fitted.setdefault((run["benchmark"], run["loss"]), []).append(temperature)
         of_tail = run["benchmark"] == "cifar100_lt_small"
         if of_tail and run["loss"] in (*LESS_CONFIDENT, "CrossEntropyLoss"):
-            assert type(candidates()[int(chosen) - 1]) is TemperatureScaling
+            assert type(default_candidates()[int(chosen) - 1]) is TemperatureScaling
         shifts = of_tail and run["loss"] in ("GenerativeCrossEntropy", "LogitAdjustedLoss")
         if run["benchmark"] == "cifar100_small" or shifts:
-            assert type(candidates()[int(chosen) - 1]) is StructuredMatrixScaling
+            assert type(default_candidates()[int(chosen) - 1]) is StructuredMatrixScaling
     assert len(fitted) == 47
     of_base = {
         data: values for (data, loss), values in fitted.items() if loss == "CrossEntropyLoss"

@@ -39,7 +39,12 @@ from calibench.calibrators import (
     VectorScaling,
     VennAbers,
 )
-from calibench.calibrators.cross_validated import candidates, nll, refitted, unwarned
+from calibench.calibrators.cross_validated import (
+    default_candidates,
+    example_nll,
+    predict_after_refit,
+    silence_fit_warnings,
+)
 from calibench.calibrators.names import unique_names
 from calibench.diagnosis.nested_cv import number_of_folds
 from calibench.predictions.files import Reader
@@ -98,17 +103,19 @@ def one_size(dataset: str, number: int, scores: Tensor, target: Tensor, size: in
 
 def scored(half: Half, scores: Tensor, target: Tensor, first: Tensor, second: Tensor) -> Half:
     """Choose on the first rows, score on the second."""
-    calibrators = candidates(scores.shape[1])
+    calibrators = default_candidates(scores.shape[1])
     # The choice of the doctor, without the nested folds of its gain.
     folds = number_of_folds(scores[first])
     rule = CrossValidatedCalibration(calibrators=calibrators, folds=folds)
     place = rule.best(scores[first], target[first])
-    after = {RAW: nll(scores[second].log_softmax(1), target[second])}
+    after = {RAW: example_nll(scores[second].log_softmax(1), target[second])}
     every = [*calibrators, *others()]
-    with unwarned():
+    with silence_fit_warnings():
         for name, calibrator in zip(unique_names(every), every, strict=True):
-            log_probs = refitted(calibrator, scores[first], target[first], scores[second])
-            after[name] = nll(log_probs, target[second])
+            log_probs = predict_after_refit(
+                calibrator, scores[first], target[first], scores[second]
+            )
+            after[name] = example_nll(log_probs, target[second])
     chosen = [RAW, *unique_names(calibrators)][place]
     best = min(after, key=lambda name: float(after[name].mean()))
     excess, more = after[chosen] - after[best], after[chosen] - after[RAW]

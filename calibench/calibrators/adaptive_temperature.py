@@ -17,13 +17,13 @@ from calibench.calibrators.temperature import (
     TopConfidence,
     below_top,
     calibration_error,
-    in_blocks,
     is_bound,
     is_correct,
+    iterate_blocks,
     nll_temperature,
-    of_rows,
     prior_weight,
     raw_confidence,
+    reduce_rows,
 )
 from calibench.messages.checks import integer_from, option_named, positive, positive_integer
 from calibench.tensors.arrays import Floats, Integers
@@ -145,8 +145,8 @@ class AdaptiveTemperatureScaling(Calibrator):
         levels = torch.arange(1, self.n_bins, dtype=start.dtype, device=start.device) / self.n_bins
         self.edges = start.quantile(levels)
         hits = is_correct(logits, target).double().cpu().numpy()
-        found = self._search(logits, hits, torch.bucketize(start, self.edges).cpu().numpy())
-        self.temperatures = start.new_tensor(found)
+        fitted = self._search(logits, hits, torch.bucketize(start, self.edges).cpu().numpy())
+        self.temperatures = start.new_tensor(fitted)
 
     def _search(self, logits: Tensor, hits: Floats, bins: Integers) -> Floats:
         """The temperatures of the best round: each is a matter of a few short arrays, but for the confidences."""
@@ -202,7 +202,7 @@ class EntropyTemperatureScaling(Calibrator):
     intercept: Tensor
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        entropy = of_rows(lambda rows: _log_entropy(rows).squeeze(1), logits).unsqueeze(1)
+        entropy = reduce_rows(lambda rows: _log_entropy(rows).squeeze(1), logits).unsqueeze(1)
         prior = prior_weight(len(target), self.shrinkage)
         temperature = nll_temperature(logits, target, weight, prior)
         start = weight.new_tensor([0.0, temperature + math.log(-math.expm1(-temperature))])
@@ -213,8 +213,8 @@ class EntropyTemperatureScaling(Calibrator):
             nll = _nll_of_rows(logits, target, of_row)
             return (nll * weight).mean() + _penalty(of_row, weight, prior)
 
-        found = lbfgs_minimum(by_autograd(objective), start, max_iter=ENTROPY_ITERATIONS)
-        self.slope, self.intercept = found.clone().unbind()
+        fitted = lbfgs_minimum(by_autograd(objective), start, max_iter=ENTROPY_ITERATIONS)
+        self.slope, self.intercept = fitted.clone().unbind()
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         temperature = _temperature(_log_entropy(logits), self.slope, self.intercept)
@@ -226,7 +226,7 @@ def _nll_of_rows(logits: Tensor, target: Tensor, temperature: Tensor) -> Tensor:
     inverse = 1 / temperature.squeeze(1)
     values, slopes = torch.empty_like(inverse), torch.empty_like(inverse)
     parts = (logits, target, inverse.detach(), values, slopes)
-    for rows, labels, of_row, value, slope in in_blocks(*parts):
+    for rows, labels, of_row, value, slope in iterate_blocks(*parts):
         shifted = below_top(rows)
         of_target = shifted.gather(1, labels.unsqueeze(1)).squeeze(1)
         terms = (shifted * of_row.unsqueeze(1)).exp_()
@@ -308,10 +308,10 @@ class ParameterizedTemperatureScaling(Calibrator):
             return error + _penalty(of_row, weight, prior) / logits.shape[1]
 
         flat = torch.cat([layer.flatten() for layer in start])
-        found = lbfgs_minimum(
+        fitted = lbfgs_minimum(
             by_autograd(objective), flat, max_iter=NETWORK_ITERATIONS, smooth=False
         )
-        self.first, self.second, self.last = (layer.clone() for layer in layers_of(found))
+        self.first, self.second, self.last = (layer.clone() for layer in layers_of(fitted))
 
     def _features(self, logits: Tensor) -> Tensor:
         clipped = logits.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)

@@ -12,7 +12,7 @@ from calibench.calibrators.base import Calibrator
 from calibench.calibrators.likelihood import Penalty, ValueAndGradient, lbfgs_minimum
 from calibench.calibrators.temperature import (
     TemperatureWithMixture,
-    in_blocks,
+    iterate_blocks,
     nll_temperature,
     prior_weight,
 )
@@ -73,7 +73,9 @@ class DiagonalAffine(Affine):
         penalty = self._penalty(*logits.shape).to(weight)
 
         def blocks() -> likelihood.Blocks:
-            parts = in_blocks(logits, target, weight)  # features of all rows would be another copy
+            parts = iterate_blocks(
+                logits, target, weight
+            )  # features of all rows would be another copy
             return ((self._features(rows), labels, shares) for rows, labels, shares in parts)
 
         factor = likelihood.diagonal_factors(blocks(), scale, penalty)
@@ -82,13 +84,15 @@ class DiagonalAffine(Affine):
             return start + torch.einsum("kij,jk->ik", factor, parameters)
 
         def objective(parameters: Tensor) -> tuple[float, Tensor]:
-            both = moved(parameters)
-            value, gradient = likelihood.diagonal_nll(blocks(), *both)
-            more, more_gradient = penalty(both)
-            return value + more, torch.einsum("kij,ik->jk", factor, gradient + more_gradient)
+            stacked = moved(parameters)
+            value, gradient = likelihood.diagonal_nll(blocks(), *stacked)
+            penalty_value, penalty_gradient = penalty(stacked)
+            return value + penalty_value, torch.einsum(
+                "kij,ik->jk", factor, gradient + penalty_gradient
+            )
 
-        found = lbfgs_minimum(objective, torch.zeros_like(start), max_iter=VECTOR_ITERATIONS)
-        self.weight, self.bias = moved(found).clone().unbind()
+        optimum = lbfgs_minimum(objective, torch.zeros_like(start), max_iter=VECTOR_ITERATIONS)
+        self.weight, self.bias = moved(optimum).clone().unbind()
 
 
 class VectorScaling(DiagonalAffine):
@@ -147,8 +151,8 @@ class FullAffine(Affine):
 
         def objective(matrix: Tensor) -> tuple[float, Tensor]:
             value, gradient = likelihood.full_nll(features, target, weight, matrix)
-            more, more_gradient = penalty(matrix)
-            return value + more, gradient + more_gradient
+            penalty_value, penalty_gradient = penalty(matrix)
+            return value + penalty_value, gradient + penalty_gradient
 
         def hessian(matrix: Tensor) -> likelihood.Hessian:
             of_likelihood = likelihood.full_hessian(features, weight, matrix)
@@ -168,8 +172,8 @@ class FullAffine(Affine):
             value, gradient = objective(start + moved @ factor.T)
             return value, gradient @ factor
 
-        found = lbfgs_minimum(of_moved, torch.zeros_like(start), max_iter=self.max_iter)
-        return start + found @ factor.T
+        optimum = lbfgs_minimum(of_moved, torch.zeros_like(start), max_iter=self.max_iter)
+        return start + optimum @ factor.T
 
 
 class MatrixScaling(FullAffine):
@@ -208,11 +212,11 @@ class MatrixScaling(FullAffine):
         self.max_iter = positive_integer("max_iter", max_iter)
 
     def _penalty(self, n: int, k: int) -> Penalty:
-        return likelihood.published(k, self.reg_lambda, self.reg_mu)
+        return likelihood.published_penalty(k, self.reg_lambda, self.reg_mu)
 
 
 # The authors' package clips probabilities here before it takes their logarithm.
-LOWEST = math.log(torch.finfo(torch.float64).tiny)
+LOWEST_LOG_PROBABILITY = math.log(torch.finfo(torch.float64).tiny)
 
 
 class DirichletCalibration(FullAffine):
@@ -257,7 +261,7 @@ class DirichletCalibration(FullAffine):
         return likelihood.PENALTIES[self.variant](k, self.reg_lambda, self.reg_mu)
 
     def _features(self, logits: Tensor) -> Tensor:
-        return logits.log_softmax(dim=1).clamp(min=LOWEST)
+        return logits.log_softmax(dim=1).clamp(min=LOWEST_LOG_PROBABILITY)
 
 
 class Structured(Affine, ABC):
@@ -294,7 +298,7 @@ class Structured(Affine, ABC):
         return super().fitted and self.first.fitted
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
-        """Those of the affine map, and the temperature and uniform share of `first`."""
+        """Weights and bias of the affine map, with the temperature and uniform share of `first`."""
         first = self.first.parameters_dict()
         return super().parameters_dict() | {f"first.{name}": value for name, value in first.items()}
 
@@ -375,7 +379,7 @@ class StructuredMatrixScaling(Structured, FullAffine):
 
     def _penalty(self, n: int, k: int) -> Penalty:
         of_each, of_pairs = self._scale(k, n), self._scale(k * (k - 1), n)
-        factors = likelihood.off_diagonal(
+        factors = likelihood.off_diagonal_mask(
             k, self.lambda_off_diagonal * of_pairs, self.lambda_intercept * of_each
         )
         factors.fill_diagonal_(self.lambda_diagonal * of_each)

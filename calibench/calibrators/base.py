@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from calibench.tensors.arrays import Array, as_array, taking_any_arrays
+from calibench.tensors.arrays import Array, as_array, take_any_arrays
 from calibench.tensors.scores import (
     TakesSavedShapes,
     are_probabilities,
@@ -102,7 +102,7 @@ class Calibrator(TakesSavedShapes, ABC):
         return all(getattr(self, name) is not None for name in self.fitted_buffers)
 
     @torch.no_grad()
-    @taking_any_arrays
+    @take_any_arrays
     def fit(self, logits: Any, target: Any, sample_weight: Any = None) -> Self:
         """Fit on held-out data.
 
@@ -139,7 +139,7 @@ class Calibrator(TakesSavedShapes, ABC):
             )
         else:
             weight = sample_weight.to(logits.device, torch.float64)
-            self._fit_weighted(scores, target, _with_mean_one(weight, target))
+            self._fit_weighted(scores, target, scale_weights_to_mean_one(weight, target))
         if self._mixes:
             share = self._share(len(target))
             self.uniform_share = torch.tensor(share, dtype=torch.float64, device=logits.device)
@@ -153,7 +153,7 @@ class Calibrator(TakesSavedShapes, ABC):
         """
         return as_array(self(logits))
 
-    @taking_any_arrays
+    @take_any_arrays
     def log_prob(self, logits: Tensor) -> Tensor:
         """Calibrated log-probabilities, (N, K) -> (N, K), of the dtype and device of `logits`.
 
@@ -165,22 +165,22 @@ class Calibrator(TakesSavedShapes, ABC):
         """
         return self._like(self._checked_log_prob(logits), logits)
 
-    @taking_any_arrays
+    @take_any_arrays
     def forward(self, logits: Tensor) -> Tensor:
         """Calibrated probabilities, (N, K) -> (N, K), of the kind of `logits`; rows sum to 1. Raises as `log_prob`."""
         return self._like(self._checked_log_prob(logits).exp(), logits)
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
-        """What was fitted, as plain numbers for a report, e.g. `{"temperature": 1.7}`."""
+        """Fitted parameters as plain numbers for a report, e.g. `{"temperature": 1.7}`."""
         return {name: getattr(self, name).tolist() for name in self.reported if self.fitted}
 
     def extra_repr(self) -> str:
-        """What was fitted: numbers, and the shapes of longer lists."""
+        """Fitted parameters: numbers, and the shapes of longer lists."""
         names = (self.reported or self.fitted_buffers) if self.fitted else ()
-        shown = {name: getattr(self, name) for name in names}
+        values_by_name = {name: getattr(self, name) for name in names}
         return ", ".join(
             f"{name}={value.item():.4g}" if value.numel() == 1 else f"{name}={tuple(value.shape)}"
-            for name, value in shown.items()
+            for name, value in values_by_name.items()
         )
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
@@ -192,7 +192,7 @@ class Calibrator(TakesSavedShapes, ABC):
         """Calibrated log-probabilities of finite float64 logits, (N, K) -> (N, K)."""
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        """As `_fit`, with weights (N,) whose mean is 1, in a calibrator that minimises a sum over examples."""
+        """Fill the buffers from weighted examples, weights (N,) of mean 1; for calibrators that minimise a sum."""
         raise NotImplementedError
 
     @property
@@ -201,7 +201,7 @@ class Calibrator(TakesSavedShapes, ABC):
         return False
 
     def _number_of_parameters(self, k: int) -> int:
-        """How many parameters are fitted of which each class has its own; 0 where classes share all."""
+        """Number of fitted parameters of which each class has its own; 0 where classes share all."""
         return 0
 
     def _share(self, n: int) -> float:
@@ -226,10 +226,10 @@ class Calibrator(TakesSavedShapes, ABC):
             )
         check_scores(logits)
         wide = logits.double()
-        log_prob = self._log_prob(_unmasked(wide))
+        log_prob = self._log_prob(replace_masked_logits(wide))
         if self._mixes:
-            log_prob = mixed_with_uniform(log_prob, self.uniform_share)
-        return _without_masked(log_prob, wide)
+            log_prob = mix_with_uniform(log_prob, self.uniform_share)
+        return renormalise_unmasked(log_prob, wide)
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(logits.dtype)
@@ -240,7 +240,7 @@ _NEGLIGIBLE = 30.0
 """Distance from the largest logit at which a class counts less than rounding: its probability is 1e-13."""
 
 
-def _unmasked(logits: Tensor) -> Tensor:
+def replace_masked_logits(logits: Tensor) -> Tensor:
     """Logits in which masked classes have a finite one, below all others, and rows that hold NaN or inf are 0."""
     top = logits.amax(dim=1, keepdim=True)
     finite = torch.where(logits.isneginf(), torch.inf, logits)
@@ -248,26 +248,27 @@ def _unmasked(logits: Tensor) -> Tensor:
     return torch.where(top.isfinite(), torch.where(logits.isneginf(), lowest, logits), 0.0)
 
 
-def _without_masked(log_prob: Tensor, logits: Tensor) -> Tensor:
+def renormalise_unmasked(log_prob: Tensor, logits: Tensor) -> Tensor:
     """Log-probabilities with 0 for the masked classes, the others renormalised; NaN in rows with NaN or inf.
 
     Where a calibrator leaves nothing to the other classes, they get what the logits say.
     """
     masked = logits.isneginf()
-    rest = log_prob.masked_fill(masked, -torch.inf)
-    total = rest.logsumexp(dim=1, keepdim=True)
-    renormalised = torch.where(total.isneginf(), logits.log_softmax(dim=1), rest - total)
-    found = torch.where(masked.any(dim=1, keepdim=True), renormalised, log_prob)
-    return torch.where(logits.amax(dim=1, keepdim=True).isfinite(), found, torch.nan)
+    remaining = log_prob.masked_fill(masked, -torch.inf)
+    total = remaining.logsumexp(dim=1, keepdim=True)
+    renormalised = torch.where(total.isneginf(), logits.log_softmax(dim=1), remaining - total)
+    unmasked = torch.where(masked.any(dim=1, keepdim=True), renormalised, log_prob)
+    return torch.where(logits.amax(dim=1, keepdim=True).isfinite(), unmasked, torch.nan)
 
 
-def mixed_with_uniform(log_prob: Tensor, share: Tensor) -> Tensor:
+def mix_with_uniform(log_prob: Tensor, share: Tensor) -> Tensor:
     """Logarithms of (1 - c) p + c / K, for log-probabilities (N, K) and a share c in [0, 1)."""
     uniform = share.log() - math.log(log_prob.shape[1])
     return torch.logaddexp(log_prob + torch.log1p(-share), uniform)
 
 
-def _with_mean_one(weight: Tensor, target: Tensor) -> Tensor:
+def scale_weights_to_mean_one(weight: Tensor, target: Tensor) -> Tensor:
+    """Example weights (N,), checked and divided by their mean."""
     if weight.shape != target.shape:
         raise ValueError(
             f"`sample_weight` must have shape {tuple(target.shape)} like `target`, got {tuple(weight.shape)}."
@@ -317,10 +318,12 @@ class LabelProbabilities(nn.Module):
 
     def __init__(self, calibrators: Sequence[Calibrator | None]) -> None:
         super().__init__()
-        self.calibrators = nn.ModuleList(one or nn.Softmax(1) for one in calibrators)
+        self.calibrators = nn.ModuleList(calibrator or nn.Softmax(1) for calibrator in calibrators)
 
     def forward(self, logits: Tensor) -> Tensor:
         """Probabilities (N, L) that each label is present, of logits (N, L)."""
         rows = torch.stack([torch.zeros_like(logits), logits], dim=2)  # classes absent and present
-        columns = [one(rows[:, label])[:, 1] for label, one in enumerate(self.calibrators)]
+        columns = [
+            calibrator(rows[:, label])[:, 1] for label, calibrator in enumerate(self.calibrators)
+        ]
         return torch.stack(columns, dim=1)

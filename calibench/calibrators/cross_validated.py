@@ -18,11 +18,11 @@ from calibench.calibrators.base import (
     ConvergenceWarning,
     FewExamplesWarning,
     check_calibration_set,
-    mixed_with_uniform,
+    mix_with_uniform,
 )
 from calibench.calibrators.ensemble import EnsembleTemperatureScaling
 from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
-from calibench.calibrators.one_vs_rest import log_normalised
+from calibench.calibrators.one_vs_rest import normalise_log
 from calibench.calibrators.temperature import TemperatureScaling, TemperatureWithMixture
 from calibench.messages.checks import integer_from
 
@@ -34,7 +34,7 @@ def stratified_folds(target: Tensor, folds: int) -> Tensor:
     return torch.empty_like(order).scatter_(0, order, torch.arange(len(order)) % folds)
 
 
-FEWEST = 20  # examples that can be cut into folds
+FEWEST_EXAMPLES_FOR_FOLDS = 20  # examples that can be cut into folds
 _MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
 
 # Standard errors by which a calibrator must be ahead of temperature scaling, some others', and those of the
@@ -43,9 +43,9 @@ _SURE, _SURE_OF_RAW = 2.0, 600.0
 _SURE_OF: dict[type[Calibrator], float] = {StructuredVectorScaling: 1.5}
 
 
-def candidates(num_classes: int = 2, *, shrinkage: bool = True) -> list[Calibrator]:
+def default_candidates(num_classes: int = 2, *, shrinkage: bool = True) -> list[Calibrator]:
     """The calibrators that are compared: those that were the best of some real set, and cost little."""
-    every: list[Calibrator] = [
+    calibrators: list[Calibrator] = [
         TemperatureScaling() if shrinkage else TemperatureWithMixture(shrinkage=False),
         EnsembleTemperatureScaling(shrinkage=shrinkage),
         IRM(shrinkage=shrinkage),
@@ -54,16 +54,20 @@ def candidates(num_classes: int = 2, *, shrinkage: bool = True) -> list[Calibrat
         StructuredVectorScaling(shrinkage=shrinkage),
         StructuredMatrixScaling(shrinkage=shrinkage),
     ]
-    return every[:-1] if num_classes > _MATRICES else every
+    return calibrators[:-1] if num_classes > _MATRICES else calibrators
 
 
-def fallback(calibrators: Sequence[Calibrator]) -> int:
+def find_fallback(calibrators: Sequence[Calibrator]) -> int:
     """Position, from 1, of what is taken unless another is surely better: temperature scaling, else 0, nothing."""
-    scalings = (i for i, one in enumerate(calibrators, 1) if isinstance(one, TemperatureScaling))
+    scalings = (
+        i
+        for i, calibrator in enumerate(calibrators, 1)
+        if isinstance(calibrator, TemperatureScaling)
+    )
     return next(scalings, 0)
 
 
-def surely_best(losses: Tensor, calibrators: Sequence[Calibrator]) -> int:
+def choose_surely_best(losses: Tensor, calibrators: Sequence[Calibrator]) -> int:
     """Position of the lowest mean loss among those that surely are below the fallback's; else that one.
 
     That is by two standard errors of their paired difference, for structured vector scaling by 1.5, as it is drawn to
@@ -71,15 +75,18 @@ def surely_best(losses: Tensor, calibrators: Sequence[Calibrator]) -> int:
     examples, and what it saves only in errors, of which few examples have few. The losses, (1 + C, N), are those of the
     probabilities as they are and of each calibrator.
     """
-    n, position = losses.shape[1], fallback(calibrators)
+    n, position = losses.shape[1], find_fallback(calibrators)
     gain = losses[position] - losses
-    needed = [_SURE_OF_RAW / n, *(_SURE_OF.get(type(one), _SURE) for one in calibrators)]
+    needed = [
+        _SURE_OF_RAW / n,
+        *(_SURE_OF.get(type(calibrator), _SURE) for calibrator in calibrators),
+    ]
     sure = gain.mean(1) > gain.new_tensor(needed) * gain.std(1) / n**0.5
     best = torch.where(sure, losses.mean(1), torch.inf).argmin()
     return int(best) if bool(sure.any()) else position
 
 
-class _Unchanged(Calibrator):
+class Unchanged(Calibrator):
     """The probabilities as they are."""
 
     fitted_buffers = ("done",)
@@ -124,19 +131,21 @@ class CrossValidatedCalibration(Calibrator):
         super().__init__(shrinkage=shrinkage)
         self.folds = integer_from("folds", folds, 2)
         self.calibrators = calibrators
-        known = candidates(shrinkage=shrinkage) if calibrators is None else [*calibrators]
-        self.candidates = nn.ModuleList([_Unchanged(shrinkage=False), *copy.deepcopy(known)])
-        self.register_load_state_dict_pre_hook(_forget)  # type: ignore[no-untyped-call]
+        unfitted = (
+            default_candidates(shrinkage=shrinkage) if calibrators is None else [*calibrators]
+        )
+        self.candidates = nn.ModuleList([Unchanged(shrinkage=False), *copy.deepcopy(unfitted)])
+        self.register_load_state_dict_pre_hook(forget_fits)  # type: ignore[no-untyped-call]
 
     @property
     def fitted(self) -> bool:
         """Whether it can be applied: a state with the number of the choice alone is none."""
-        return super().fitted and any(one.fitted for one in self._known)
+        return super().fitted and any(candidate.fitted for candidate in self._candidates)
 
     @property
     def choice(self) -> Calibrator:
         """The candidate that was chosen, fitted."""
-        return next(one for one in self._known if one.fitted)
+        return next(candidate for candidate in self._candidates if candidate.fitted)
 
     @property
     def at_bound(self) -> bool:
@@ -144,8 +153,8 @@ class CrossValidatedCalibration(Calibrator):
         return self.fitted and self.choice.at_bound
 
     @property
-    def _known(self) -> list[Calibrator]:
-        return [cast("Calibrator", one) for one in self.candidates]
+    def _candidates(self) -> list[Calibrator]:
+        return [cast("Calibrator", candidate) for candidate in self.candidates]
 
     @torch.no_grad()
     def fit_choice(self, choice: int, logits: Tensor, target: Tensor) -> Self:
@@ -154,9 +163,9 @@ class CrossValidatedCalibration(Calibrator):
             raise ValueError(f"`choice` must be 0 to {len(self.candidates) - 1}, got {choice}.")
         check_calibration_set(logits, target)
         logits = logits.double()
-        _forget(self)
+        forget_fits(self)
         self.chosen = logits.new_tensor(choice)
-        self._known[choice].fit(logits, target)
+        self._candidates[choice].fit(logits, target)
         self.uniform_share = logits.new_tensor(self._share(len(target)))
         return self
 
@@ -169,41 +178,47 @@ class CrossValidatedCalibration(Calibrator):
 
     def best(self, logits: Tensor, target: Tensor) -> int:
         """Position of the choice by NLL on held-out folds, for logits (N, K) float64 and targets (N,)."""
-        tried = 1 + len(candidates(logits.shape[1])) if self.calibrators is None else None
-        known = self._known[1:tried]
-        default = fallback(known) if self.shrinkage else 0
-        if len(target) < FEWEST:
+        end = 1 + len(default_candidates(logits.shape[1])) if self.calibrators is None else None
+        calibrators = self._candidates[1:end]
+        default = find_fallback(calibrators) if self.shrinkage else 0
+        if len(target) < FEWEST_EXAMPLES_FOR_FOLDS:
             return default
         fold = stratified_folds(target, self.folds).to(target.device)
-        with unwarned():
-            found = [_held_out(one, logits, target, fold) for one in known]
-        losses = torch.stack([nll(logits.log_softmax(1), target), *found])
+        with silence_fit_warnings():
+            candidate_losses = [
+                held_out_nll(calibrator, logits, target, fold) for calibrator in calibrators
+            ]
+        losses = torch.stack([example_nll(logits.log_softmax(1), target), *candidate_losses])
         if self.shrinkage:
-            return surely_best(losses, known)
+            return choose_surely_best(losses, calibrators)
         return int(losses.mean(1).nan_to_num(torch.inf).argmin())
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return self.choice.log_prob(logits)
 
 
-def _held_out(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tensor) -> Tensor:
+def held_out_nll(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tensor) -> Tensor:
     """NLL of all examples (N,), each by a fit without its fold."""
-    model, found = copy.deepcopy(calibrator), torch.empty_like(logits)
-    for which in range(int(fold.max()) + 1):
-        out = fold == which
-        found[out] = refitted(model, logits[~out], target[~out], logits[out])
-    return nll(found, target)
+    model, log_probs = copy.deepcopy(calibrator), torch.empty_like(logits)
+    for number in range(int(fold.max()) + 1):
+        is_held_out = fold == number
+        log_probs[is_held_out] = predict_after_refit(
+            model, logits[~is_held_out], target[~is_held_out], logits[is_held_out]
+        )
+    return example_nll(log_probs, target)
 
 
-def refitted(model: Calibrator, logits: Tensor, target: Tensor, others: Tensor) -> Tensor:
+def predict_after_refit(
+    model: Calibrator, logits: Tensor, target: Tensor, others: Tensor
+) -> Tensor:
     """Log-probabilities of others (M, K) after a fit, mixed with the uniform ones as those of the choice are."""
     log_probs = model.fit(logits, target).log_prob(others)
     share = 0.0 if model.shrinkage else 1 / (len(logits) + 1)
-    return mixed_with_uniform(log_probs, logits.new_tensor(share))
+    return mix_with_uniform(log_probs, logits.new_tensor(share))
 
 
 @contextmanager
-def unwarned() -> Iterator[None]:
+def silence_fit_warnings() -> Iterator[None]:
     """Let fits of folds go without a warning: such a fit is scored as it is."""
     with warnings.catch_warnings():
         for category in (ConvergenceWarning, FewExamplesWarning):
@@ -211,12 +226,12 @@ def unwarned() -> Iterator[None]:
         yield
 
 
-def nll(log_probs: Tensor, target: Tensor) -> Tensor:
+def example_nll(log_probs: Tensor, target: Tensor) -> Tensor:
     """NLL of each example, (N,), for log-probabilities (N, K) and targets (N,)."""
     return -log_probs.gather(1, target.unsqueeze(1)).squeeze(1)
 
 
-def _forget(module: CrossValidatedCalibration, *_: Any) -> None:
+def forget_fits(module: CrossValidatedCalibration, *_: Any) -> None:
     """Empty what the candidates fitted, so that a state of another choice finds its place."""
     for part in module.candidates.modules():
         for name, _value in part.named_buffers(recurse=False):
@@ -246,9 +261,9 @@ class SklearnCalibrator(Calibrator, ABC):
         super().__init__(shrinkage=shrinkage)
         for method in ("fit", "predict_proba"):
             if not callable(getattr(estimator, method, None)):
-                found = type(estimator).__name__
+                class_name = type(estimator).__name__
                 raise TypeError(
-                    f"`estimator` must have `fit` and `predict_proba`; {found} has no `{method}`."
+                    f"`estimator` must have `fit` and `predict_proba`; {class_name} has no `{method}`."
                 )
         self.estimator = estimator
         self.estimator_: Any = None
@@ -260,7 +275,7 @@ class SklearnCalibrator(Calibrator, ABC):
         return self.estimator_ is not None
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What a state holds: the fitted estimator and the number of classes."""
+        """Extra state: the fitted estimator and the number of classes."""
         return {"estimator": self.estimator_, "num_classes": self.num_classes}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
@@ -281,13 +296,13 @@ class SklearnCalibrator(Calibrator, ABC):
             )
         if len(logits) == 0:
             return logits.clone()
-        given = self.estimator_.predict_proba(logits.softmax(dim=1).cpu().numpy())
-        found = torch.as_tensor(given, dtype=torch.float64, device=logits.device)
+        predicted = self.estimator_.predict_proba(logits.softmax(dim=1).cpu().numpy())
+        probs = torch.as_tensor(predicted, dtype=torch.float64, device=logits.device)
         classes = getattr(self.estimator_, "classes_", range(self.num_classes))
-        if found.shape != (len(logits), len(classes)):
+        if probs.shape != (len(logits), len(classes)):
             raise ValueError(
                 f"`predict_proba` of {type(self.estimator_).__name__} must give {(len(logits), len(classes))}, "
-                f"got {tuple(found.shape)}."
+                f"got {tuple(probs.shape)}."
             )
         columns = torch.as_tensor([int(label) for label in classes], device=logits.device)
-        return log_normalised(torch.zeros_like(logits).index_copy_(1, columns, found))
+        return normalise_log(torch.zeros_like(logits).index_copy_(1, columns, probs))

@@ -13,8 +13,8 @@ from calibench.calibrators.temperature import (
     BOUNDS,
     Solver,
     brier_temperature,
-    in_blocks,
     is_bound,
+    iterate_blocks,
     nll_temperature,
     prior_weight,
 )
@@ -22,7 +22,7 @@ from calibench.messages.checks import option_named
 from calibench.tensors.arrays import Floats
 
 # Probabilities of targets are not let below, so that the gradient, a mean of their quotients, does not overflow.
-LOWEST = 1e-290
+LOWEST_PROBABILITY = 1e-290
 Objective = tuple[Solver, Callable[[Tensor, Tensor, Tensor, float], Floats]]
 
 
@@ -78,7 +78,7 @@ class EnsembleTemperatureScaling(Calibrator):
 def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Floats:
     """Weights (3,) of the smallest Brier score, a quadratic in the weights; examples count by `share` (N,)."""
     gram, hits = np.zeros((3, 3)), np.zeros(3)
-    for rows, labels, part in in_blocks(logits, target, share):
+    for rows, labels, part in iterate_blocks(logits, target, share):
         members, of_target = _members(rows, labels, temperature)
         gram += torch.einsum("ink,jnk,n->ij", members, members, part).cpu().numpy()
         hits += (of_target @ part).cpu().numpy()
@@ -90,10 +90,10 @@ def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: fl
 
 def nll_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Floats:
     """Weights (3,) of the smallest NLL, which is convex in the weights; examples count by `share` (N,)."""
-    found = share.new_empty(len(share), 3)
-    for rows, labels, some in in_blocks(logits, target, found):
-        some.copy_(_members(rows, labels, temperature)[1].T)
-    probs, shares = found.cpu().numpy().clip(min=LOWEST), share.cpu().numpy()
+    target_probs = share.new_empty(len(share), 3)
+    for rows, labels, block in iterate_blocks(logits, target, target_probs):
+        block.copy_(_members(rows, labels, temperature)[1].T)
+    probs, shares = target_probs.cpu().numpy().clip(min=LOWEST_PROBABILITY), share.cpu().numpy()
     return simplex_minimum(
         lambda w: float(-(shares * np.log(probs @ w)).mean()),
         lambda w: -((shares / (probs @ w)) @ probs) / len(probs),
@@ -118,12 +118,12 @@ def simplex_minimum(f: Callable[[Floats], float], gradient: Callable[[Floats], F
 
     # Inside, because at a vertex the gradient of the NLL can be 1e12, and SLSQP then returns its start.
     start = np.array([0.98, 0.01, 0.01])
-    found = minimize(
+    result = minimize(
         f, start, jac=gradient, method="SLSQP", bounds=[(0, 1)] * 3,
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
         options={"ftol": 1e-15, "maxiter": 1000},
     )  # fmt: skip
-    inside = found.x.clip(0, 1)
+    inside = result.x.clip(0, 1)
     weights: Floats = min([*np.eye(3), start, inside / inside.sum()], key=f)
     slope = gradient(weights)
     warn_unless_converged("what is left to gain", float(slope @ weights - slope.min()))

@@ -49,14 +49,14 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated probabilities of logits, (N, K) -> (N, K)."""
-        found: Floats = self.calibrator_.predict_proba(X)
-        return found
+        predicted: Floats = self.calibrator_.predict_proba(X)
+        return predicted
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row, (N, K) -> (N,)."""
         probs = self.predict_proba(X)
-        found: npt.NDArray[Any] = self.classes_[probs.argmax(axis=1)]
-        return found
+        predicted: npt.NDArray[Any] = self.classes_[probs.argmax(axis=1)]
+        return predicted
 
 
 class CalibratedClassifier(MetaEstimatorMixin, LogitsClassifier):  # type: ignore[misc]
@@ -155,12 +155,12 @@ def _method(estimator: Any) -> str:
     return "decision_function" if hasattr(estimator, "decision_function") else "predict_proba"
 
 
-def _calibrator(given: str | Calibrator) -> Calibrator:
+def _calibrator(name_or_calibrator: str | Calibrator) -> Calibrator:
     """A calibrator, unfitted, that can be fitted without changing what was given."""
-    if isinstance(given, Calibrator):
-        return copy.deepcopy(given)
+    if isinstance(name_or_calibrator, Calibrator):
+        return copy.deepcopy(name_or_calibrator)
     try:
-        made: Calibrator = getattr(calibrators, given)()
+        calibrator: Calibrator = getattr(calibrators, name_or_calibrator)()
     except AttributeError as error:
-        raise ValueError(calibrators.CALIBRATORS.no_such(given)) from error
-    return made
+        raise ValueError(calibrators.CALIBRATORS.no_such(name_or_calibrator)) from error
+    return calibrator

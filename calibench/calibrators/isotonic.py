@@ -12,9 +12,9 @@ from calibench.calibrators.base import Calibrator
 from calibench.calibrators.one_vs_rest import (
     OneVsRest,
     interpolate,
-    log_normalised,
-    padded,
-    smoothed,
+    normalise_log,
+    pad_values,
+    smooth_values,
 )
 from calibench.calibrators.top_label import ConfidenceMap
 from calibench.messages.checks import non_negative, positive
@@ -29,15 +29,17 @@ def fit_isotonic(score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Ten
     knots, place = torch.unique(score.cpu()[counts > 0], return_inverse=True)
     weight = torch.bincount(place, counts[counts > 0])
     hits = torch.bincount(place, (counts * hit.cpu())[counts > 0])
-    found = isotonic_regression((hits / weight).numpy(), weights=weight.numpy())
-    values = torch.from_numpy(found.x)
+    regression = isotonic_regression((hits / weight).numpy(), weights=weight.numpy())
+    values = torch.from_numpy(regression.x)
     inner = (values[1:-1] == values[:-2]) & (values[1:-1] == values[2:])
     ends = F.pad(~inner, (1, 1), value=True)[: len(knots)]
     knots, values = knots[ends], values[ends]
-    return padded([knots], torch.inf, minimum=2)[0], padded([values], minimum=2)[0]
+    return pad_values([knots], torch.inf, minimum=2)[0], pad_values([values], minimum=2)[0]
 
 
-def centred(knots: Tensor, values: Tensor, score: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+def centre_blocks(
+    knots: Tensor, values: Tensor, score: Tensor, share: Tensor
+) -> tuple[Tensor, Tensor]:
     """Knots and values of an isotonic regression whose level stretches are one point each, at their scores' mean.
 
     Stretches of 0 and of 1 stay level, as there is nothing below or above them (Oron & Flournoy 2017). From what
@@ -51,10 +53,10 @@ def centred(knots: Tensor, values: Tensor, score: Tensor, share: Tensor) -> tupl
     points = torch.where(certain, knots[knots.isfinite()], mean[stretch])
     new = torch.cat([points.new_ones(1), points.diff()]) > 0
     at, value = points[new], level[stretch][new]
-    return padded([at], torch.inf, minimum=2)[0], padded([value], minimum=2)[0]
+    return pad_values([at], torch.inf, minimum=2)[0], pad_values([value], minimum=2)[0]
 
 
-class Smoothed(Calibrator, ABC):
+class SmoothedCalibrator(Calibrator, ABC):
     """A calibrator whose values are frequencies, which can be kept off 0 and 1.
 
     Args:
@@ -68,7 +70,7 @@ class Smoothed(Calibrator, ABC):
         self.smoothing = non_negative("smoothing", smoothing)
 
 
-class IsotonicCalibration(Smoothed, OneVsRest):
+class IsotonicCalibration(SmoothedCalibrator, OneVsRest):
     """Isotonic regression of each class against the rest (Zadrozny & Elkan 2002).
 
     Isotonic regression on p_k, linear between its knots, constant outside; rows are normalised. Without `shrinkage` an
@@ -79,13 +81,13 @@ class IsotonicCalibration(Smoothed, OneVsRest):
 
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         knots, values = fit_isotonic(score, hit, share)
-        return knots, smoothed(values, len(score), self.smoothing)
+        return knots, smooth_values(values, len(score), self.smoothing)
 
     def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
         return interpolate(score, knots, values)
 
 
-class IsotonicTopLabel(Smoothed, ConfidenceMap):
+class IsotonicTopLabel(SmoothedCalibrator, ConfidenceMap):
     """Isotonic regression of the top-label confidence (Zadrozny & Elkan 2002).
 
     Without `shrinkage` an exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have
@@ -96,7 +98,7 @@ class IsotonicTopLabel(Smoothed, ConfidenceMap):
         self, confidence: Tensor, correct: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
         knots, values = fit_isotonic(confidence, correct, share)
-        return knots, smoothed(values, len(confidence), self.smoothing)
+        return knots, smooth_values(values, len(confidence), self.smoothing)
 
     def calibrated(self, confidence: Tensor) -> Tensor:
         """The isotonic map at confidences of any shape."""
@@ -112,8 +114,8 @@ class CentredIsotonicCalibration(IsotonicCalibration):
     """
 
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        knots, values = centred(*fit_isotonic(score, hit, share), score, share)
-        return knots, smoothed(values, len(score), self.smoothing)
+        knots, values = centre_blocks(*fit_isotonic(score, hit, share), score, share)
+        return knots, smooth_values(values, len(score), self.smoothing)
 
 
 class IRM(Calibrator):
@@ -154,7 +156,7 @@ class IRM(Calibrator):
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return log_normalised(self.unnormalised(logits))
+        return normalise_log(self.unnormalised(logits))
 
 
 Point = tuple[float, float]
@@ -176,8 +178,8 @@ class VennAbers(OneVsRest):
         knots, of_score = score.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         count = of_score.bincount().double().numpy()
         hits = of_score.bincount(hit.double(), len(knots)).numpy()
-        p1 = with_a_hit(count, hits)
-        p0 = 1 - with_a_hit(count[::-1], (count - hits)[::-1])[::-1]
+        p1 = add_hit(count, hits)
+        p0 = 1 - add_hit(count[::-1], (count - hits)[::-1])[::-1]
         # Below, at and above each knot: p1 is that of the knots from s on, p0 that of the knots up to s.
         low, high = np.repeat(p0, 2)[1:], np.repeat(p1, 2)[:-1]
         return knots, torch.from_numpy(high / (1 - low + high))
@@ -186,7 +188,7 @@ class VennAbers(OneVsRest):
         return values[torch.bucketize(score, knots) + torch.bucketize(score, knots, right=True)]
 
 
-def with_a_hit(count: Floats, hits: Floats) -> Floats:
+def add_hit(count: Floats, hits: Floats) -> Floats:
     """Isotonic regression at a score with one more hit there, for each score and for one above all, (M + 1,) in (0, 1].
 
     The regression's value is the slope of the greatest convex minorant of the cumulative sums; the corners of those of

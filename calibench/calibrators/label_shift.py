@@ -11,9 +11,9 @@ from torch import Tensor
 from calibench.calibrators.affine import VECTOR_ITERATIONS
 from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.likelihood import diagonal_nll, lbfgs_minimum
-from calibench.calibrators.temperature import in_blocks, nll_temperature, prior_weight
+from calibench.calibrators.temperature import iterate_blocks, nll_temperature, prior_weight
 from calibench.messages.checks import option_named
-from calibench.tensors.arrays import taking_any_arrays
+from calibench.tensors.arrays import take_any_arrays
 
 EM_ITERATIONS = 2_000
 EM_TOLERANCE = 1e-9
@@ -48,7 +48,7 @@ class BiasCorrectedTemperatureScaling(Calibrator):
         def objective(parameters: Tensor) -> tuple[float, Tensor]:
             """With shrinkage, with the prior of T at the logarithm of the slope, so that T is positive."""
             slope = parameters[:1].exp() if self.shrinkage else parameters[:1]
-            blocks = in_blocks(scaled, target, weight)
+            blocks = iterate_blocks(scaled, target, weight)
             value, (by_slope, by_bias) = diagonal_nll(blocks, slope.expand(k), parameters[1:])
             by_first = by_slope.sum(dim=0, keepdim=True)
             if self.shrinkage:
@@ -59,9 +59,9 @@ class BiasCorrectedTemperatureScaling(Calibrator):
 
         first = logits.new_zeros(k + 1)
         first[0] = 0 if self.shrinkage else 1
-        found = lbfgs_minimum(objective, first, max_iter=VECTOR_ITERATIONS)
-        slope = found[0].exp() if self.shrinkage else found[0]
-        self.temperature, self.bias = start / slope, found[1:].clone()
+        optimum = lbfgs_minimum(objective, first, max_iter=VECTOR_ITERATIONS)
+        slope = optimum[0].exp() if self.shrinkage else optimum[0]
+        self.temperature, self.bias = start / slope, optimum[1:].clone()
 
     def _number_of_parameters(self, k: int) -> int:
         return k + 1
@@ -114,7 +114,7 @@ class LabelShiftCorrection(Calibrator, ABC):
             raise ValueError(f"`cure={cure!r}` weights by `priors`, which are not given.")
         default = BiasCorrectedTemperatureScaling(shrinkage=shrinkage)
         self.calibrator = default if calibrator is None else calibrator
-        self.priors = None if priors is None else distribution("priors", priors)
+        self.priors = None if priors is None else check_distribution("priors", priors)
         self.cure = cure
 
     @property
@@ -131,7 +131,7 @@ class LabelShiftCorrection(Calibrator, ABC):
         """Both priors, and what the calibrator reports."""
         return super().parameters_dict() | self.calibrator.parameters_dict()
 
-    @taking_any_arrays
+    @take_any_arrays
     def adapt(self, logits: Tensor) -> Self:
         """Estimate the test priors from unlabelled test logits (N, K); returns the calibrator itself.
 
@@ -142,14 +142,14 @@ class LabelShiftCorrection(Calibrator, ABC):
         if self.priors is not None:
             raise ValueError("`priors` are known: nothing is to be estimated.")
         probs = self.calibrator(logits.double())
-        self.test_priors = estimated_priors(probs, self.source_priors)
+        self.test_priors = estimate_priors(probs, self.source_priors)
         return self
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         k = logits.shape[1]
         self.source_priors = target.bincount(minlength=k).double() / len(target)
-        known = self.priors is not None
-        self.test_priors = logits.new_tensor(self.priors) if known else self.source_priors
+        are_known = self.priors is not None
+        self.test_priors = logits.new_tensor(self.priors) if are_known else self.source_priors
         self._check(k)
         if not self._weighted:
             self.calibrator.fit(logits, target)
@@ -179,8 +179,10 @@ class LabelShiftCorrection(Calibrator, ABC):
 
     def _log_ratio(self) -> Tensor:
         """Logarithm of pi_test / pi_val, (K,); classes that validation lacks keep what little they have."""
-        seen = self.source_priors > 0
-        return torch.where(seen, self.test_priors / self.source_priors.where(seen, 1.0), 1.0).log()
+        is_present = self.source_priors > 0
+        return torch.where(
+            is_present, self.test_priors / self.source_priors.where(is_present, 1.0), 1.0
+        ).log()
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         if self.cure == "weights":
@@ -193,15 +195,15 @@ class LabelShiftCorrection(Calibrator, ABC):
         return torch.where(nothing, self.test_priors.log(), scores).log_softmax(dim=1)
 
 
-def estimated_priors(probs: Tensor, source_priors: Tensor) -> Tensor:
+def estimate_priors(probs: Tensor, source_priors: Tensor) -> Tensor:
     """Class frequencies (K,) of unlabelled examples, by EM, of maximum likelihood (Saerens et al. 2002, eq. 2.9).
 
     From calibrated probabilities (N, K), N >= 1, and the class frequencies of the set on which they were calibrated.
     """
     if len(probs) == 0:
         raise ValueError("the priors of no examples cannot be estimated.")
-    seen = source_priors > 0
-    likelihood = torch.where(seen, probs / source_priors.where(seen, 1.0), 0.0)
+    is_present = source_priors > 0
+    likelihood = torch.where(is_present, probs / source_priors.where(is_present, 1.0), 0.0)
     priors, change = source_priors, torch.inf
     for _ in range(EM_ITERATIONS):
         joint = likelihood * priors
@@ -214,7 +216,7 @@ def estimated_priors(probs: Tensor, source_priors: Tensor) -> Tensor:
     return priors
 
 
-def distribution(name: str, values: Sequence[float]) -> list[float]:
+def check_distribution(name: str, values: Sequence[float]) -> list[float]:
     """Numbers >= 0 with sum 1, up to rounding, as such a list; a ValueError if they are not."""
     numbers = [float(value) for value in values]
     total = sum(numbers)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import warn_unless_converged
-from calibench.calibrators.temperature import in_blocks
+from calibench.calibrators.temperature import iterate_blocks
 from calibench.tensors.arrays import Floats
 
 NEWTON_ITERATIONS = 500  # a finite optimum took 40 at most
@@ -44,7 +44,7 @@ def full_nll(
 ) -> tuple[float, Tensor]:
     """Mean NLL of softmax(W f + b), examples counted by `share` (N,), and its gradient by (W, b), (K, K + 1)."""
     value, gradient = 0.0, torch.zeros_like(matrix)
-    for rows, labels, shares in in_blocks(features, target, share):
+    for rows, labels, shares in iterate_blocks(features, target, share):
         loss, residual = _nll_and_residual(affine_scores(rows, matrix), labels, shares)
         value += loss
         gradient[:, :-1] += residual.T @ rows
@@ -58,7 +58,7 @@ def full_hessian(features: Tensor, share: Tensor, matrix: Tensor) -> Callable[[T
 
     def product(direction: Tensor) -> Tensor:
         total = torch.zeros_like(direction)
-        for rows, weights, shares in in_blocks(features, probs, share):
+        for rows, weights, shares in iterate_blocks(features, probs, share):
             change = affine_scores(rows, direction).mul_(weights)
             change.addcmul_(weights, change.sum(dim=1, keepdim=True), value=-1)
             change.mul_(shares.unsqueeze(1))
@@ -79,8 +79,8 @@ def _nll_and_residual(scores: Tensor, target: Tensor, share: Tensor) -> tuple[fl
     log_probs = scores.log_softmax(dim=1)
     index = target.unsqueeze(1)
     loss = -(log_probs.gather(1, index).squeeze(1) @ share).item()
-    one = scores.new_ones(index.shape)
-    return loss, log_probs.exp_().scatter_add_(1, index, -one).mul_(share.unsqueeze(1))
+    single = scores.new_ones(index.shape)
+    return loss, log_probs.exp_().scatter_add_(1, index, -single).mul_(share.unsqueeze(1))
 
 
 # Added to a Hessian, so that it can be inverted where a class has no probability anywhere.
@@ -104,7 +104,7 @@ def diagonal_factors(blocks: Blocks, scale: float, penalty: Penalty) -> Tensor:
 
 def shared_factor(features: Tensor) -> Tensor:
     """Inverse Cholesky factor of a Hessian that all rows share, (K + 1, K + 1)."""
-    probs, extended = features.softmax(dim=1), _with_ones(features)
+    probs, extended = features.softmax(dim=1), append_ones(features)
     return _inverse_factor((probs * (1 - probs)).mean() * (extended.T @ extended) / len(features))
 
 
@@ -116,8 +116,8 @@ def class_factors(features: Tensor, weight: Tensor, matrix: Tensor, penalty: Pen
     k, size = matrix.shape
     number = k if k * size**2 <= LARGEST else 1
     blocks = 2 * penalty.factors.view(number, -1, size).mean(dim=1).diag_embed()
-    for rows, shares in in_blocks(features, weight):
-        probs, extended = affine_scores(rows, matrix).softmax(dim=1), _with_ones(rows)
+    for rows, shares in iterate_blocks(features, weight):
+        probs, extended = affine_scores(rows, matrix).softmax(dim=1), append_ones(rows)
         variance = (probs * (1 - probs) * shares.unsqueeze(1) / len(features)).T
         of_blocks = variance.view(number, -1, len(rows)).mean(dim=1)
         for block, of_rows in zip(blocks, of_blocks, strict=True):
@@ -125,7 +125,7 @@ def class_factors(features: Tensor, weight: Tensor, matrix: Tensor, penalty: Pen
     return _inverse_factor(blocks)
 
 
-def _with_ones(features: Tensor) -> Tensor:
+def append_ones(features: Tensor) -> Tensor:
     """Features (N, K) and a column of ones for the bias, (N, K + 1)."""
     return torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
 
@@ -154,7 +154,7 @@ class Penalty:
     centre: Tensor = ZERO
 
     def to(self, like: Tensor) -> Penalty:
-        """The same penalty with the dtype and the device of `like`."""
+        """Penalty with the dtype and the device of `like`."""
         return replace(self, factors=self.factors.to(like), centre=self.centre.to(like))
 
     def with_weights_at(self, classes: Tensor, value: float, factor: float) -> Penalty:
@@ -181,27 +181,27 @@ class Penalty:
         return product
 
 
-def off_diagonal(k: int, on_weights: float, on_biases: float) -> Tensor:
+def off_diagonal_mask(k: int, on_weights: float, on_biases: float) -> Tensor:
     """Factors (K, K + 1) of ODIR: one on W's off-diagonal entries, one on the biases."""
     weights = on_weights * (1 - torch.eye(k, dtype=torch.float64))
     return torch.cat([weights, torch.full((k, 1), on_biases, dtype=torch.float64)], dim=1)
 
 
-def published(k: int, reg_lambda: float, reg_mu: float | None) -> Penalty:
+def published_penalty(k: int, reg_lambda: float, reg_mu: float | None) -> Penalty:
     """Mean squares: ODIR, or L2 on all entries if `reg_mu` is None."""
     if reg_mu is None:
         return Penalty(torch.full((k, k + 1), reg_lambda / (k * (k + 1)), dtype=torch.float64))
-    return Penalty(off_diagonal(k, reg_lambda / (k * (k - 1)), reg_mu / k))
+    return Penalty(off_diagonal_mask(k, reg_lambda / (k * (k - 1)), reg_mu / k))
 
 
-def reference(k: int, reg_lambda: float, reg_mu: float | None) -> Penalty:
+def reference_penalty(k: int, reg_lambda: float, reg_mu: float | None) -> Penalty:
     """The authors' package: sums in place of means, of the differences from the last row."""
     if reg_mu is None:
         return Penalty(torch.full((k, k + 1), reg_lambda, dtype=torch.float64), from_last_row=True)
-    return Penalty(off_diagonal(k, reg_lambda, reg_mu), from_last_row=True)
+    return Penalty(off_diagonal_mask(k, reg_lambda, reg_mu), from_last_row=True)
 
 
-PENALTIES = {"published": published, "reference": reference}
+PENALTIES = {"published": published_penalty, "reference": reference_penalty}
 
 
 def lbfgs_minimum(
@@ -213,10 +213,10 @@ def lbfgs_minimum(
     small, is a ConvergenceWarning, unless the objective has kinks: is not `smooth`.
     """
     options = {"maxiter": max_iter, "maxfun": 4 * max_iter, "maxcor": 20, "ftol": 0, "gtol": 1e-9}
-    found = _minimised(objective, start, method="L-BFGS-B", options=options)
-    if smooth and found.nit < max_iter:
-        warn_unless_converged("the largest entry of the gradient", float(np.abs(found.jac).max()))
-    return _tensor(found.x, start)
+    result = run_minimiser(objective, start, method="L-BFGS-B", options=options)
+    if smooth and result.nit < max_iter:
+        warn_unless_converged("the largest entry of the gradient", float(np.abs(result.jac).max()))
+    return _tensor(result.x, start)
 
 
 def newton_minimum(
@@ -233,8 +233,8 @@ def newton_minimum(
     """
     point = start
     for _ in range(0, NEWTON_ITERATIONS, STAGE):
-        point, found = _newton_stage(objective, hessian, factors(point), point)
-        if found.nit < STAGE:
+        point, result = _newton_stage(objective, hessian, factors(point), point)
+        if result.nit < STAGE:
             break
     warn_unless_converged("the norm of the gradient", float(objective(point)[1].norm()))
     return point
@@ -264,8 +264,8 @@ def _newton_stage(
 
     options = {"gtol": 1e-7, "maxiter": STAGE}
     unmoved = torch.zeros_like(origin)
-    found = _minimised(of_moved, unmoved, hessp=product, method="trust-ncg", options=options)
-    return origin + times(factor, _tensor(found.x, origin)), found
+    result = run_minimiser(of_moved, unmoved, hessp=product, method="trust-ncg", options=options)
+    return origin + times(factor, _tensor(result.x, origin)), result
 
 
 def by_autograd(objective: Callable[[Tensor], Tensor]) -> ValueAndGradient:
@@ -280,14 +280,15 @@ def by_autograd(objective: Callable[[Tensor], Tensor]) -> ValueAndGradient:
     return value_and_gradient
 
 
-def _minimised(objective: ValueAndGradient, start: Tensor, **how: Any) -> Any:
+def run_minimiser(objective: ValueAndGradient, start: Tensor, **options: Any) -> Any:
+    """Result of `scipy.optimize.minimize` for an objective of tensors."""
     from scipy.optimize import minimize  # half a second, which only a fit needs
 
     def value_and_gradient(flat: Floats) -> tuple[float, Floats]:
         value, gradient = objective(_tensor(flat, start))
         return value, _array(gradient)
 
-    return minimize(value_and_gradient, _array(start), jac=True, **how)
+    return minimize(value_and_gradient, _array(start), jac=True, **options)
 
 
 def _tensor(flat: Floats, like: Tensor) -> Tensor:

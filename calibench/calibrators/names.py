@@ -33,9 +33,9 @@ DEFAULT = (
 _GROUPS: dict[Any, Iterable[str]] = {"default": DEFAULT, "all": CALIBRATORS.lines, "none": ()}
 
 
-def unfolded(calibrators: Iterable[Any]) -> list[Any]:
+def expand_calibrator_names(calibrators: Iterable[Any]) -> list[Any]:
     """Calibrators and names, in which `default`, `all` and `none` stand for several names; each once."""
-    parts = (_GROUPS[one] if one in _GROUPS else [_class_of(one)] for one in calibrators)
+    parts = (_GROUPS[name] if name in _GROUPS else [_class_of(name)] for name in calibrators)
     return list(dict.fromkeys(chain.from_iterable(parts)))
 
 
@@ -44,12 +44,12 @@ def _class_of(calibrator: Any) -> Any:
     return CALIBRATORS.class_of(calibrator) if isinstance(calibrator, str) else calibrator
 
 
-def listed_calibrators(given: Sequence[Any]) -> list[Any]:
-    """What is `unfolded`, of which names that are given themselves are checked (see `Family.check`)."""
-    for name in given:
+def parse_calibrator_names(names: Sequence[Any]) -> list[Any]:
+    """Check names of calibrators without importing torch (see `Family.check`), and expand the groups among them."""
+    for name in names:
         if isinstance(name, str) and name not in _GROUPS:
             CALIBRATORS.check(name)
-    return unfolded(given)
+    return expand_calibrator_names(names)
 
 
 Calibrators = Annotated[tuple[Any, ...], "NAME"]
@@ -70,7 +70,7 @@ CalibratorName = Annotated[
 """The argument of a verb that fits one calibrator."""
 
 
-def calibrator_named(name: str) -> Calibrator:
+def build_calibrator(name: str) -> Calibrator:
     """A calibrator with its default arguments, unfitted; a UsageError with near matches if there is none."""
     from calibench import calibrators
 
@@ -82,9 +82,12 @@ def calibrator_named(name: str) -> Calibrator:
     return calibrator
 
 
-def calibrators_named(given: Iterable[str | Calibrator]) -> list[Calibrator]:
+def build_calibrators(calibrators: Iterable[str | Calibrator]) -> list[Calibrator]:
     """Calibrators, of which some are given by name."""
-    return [calibrator_named(one) if isinstance(one, str) else one for one in given]
+    return [
+        build_calibrator(calibrator) if isinstance(calibrator, str) else calibrator
+        for calibrator in calibrators
+    ]
 
 
 def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
@@ -100,11 +103,11 @@ def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
 
 def _name(calibrator: Calibrator) -> str:
     """The class, and its arguments that are not the default, as far as it keeps them as attributes."""
-    kept = vars(calibrator)
+    attributes = vars(calibrator)
     arguments = [
-        f"{name}={kept[name]}"
+        f"{name}={attributes[name]}"
         for name, parameter in inspect.signature(type(calibrator)).parameters.items()
-        if name in kept and kept[name] != parameter.default
+        if name in attributes and attributes[name] != parameter.default
     ]
     name = type(calibrator).__name__
     return f"{name}({', '.join(arguments)})" if arguments else name

@@ -19,7 +19,7 @@ from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.binning import equal_mass_ends, equal_width_edges
 
 
-def padded(rows: list[Tensor], fill: float | None = None, minimum: int = 0) -> Tensor:
+def pad_values(rows: list[Tensor], fill: float | None = None, minimum: int = 0) -> Tensor:
     """Stack 1-D tensors of different lengths, filled up with `fill` or with their last entry."""
     width = max(minimum, *(len(row) for row in rows))
     fills = [row[-1].item() if fill is None else fill for row in rows]
@@ -39,14 +39,14 @@ def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     return torch.lerp(values[right - 1], values[right], share)
 
 
-def log_normalised(values: Tensor) -> Tensor:
+def normalise_log(values: Tensor) -> Tensor:
     """Logarithm of non-negative (N, K) values over their row sums; a zero row becomes uniform."""
     empty = values.sum(dim=1, keepdim=True) == 0
     values = torch.where(empty, 1.0, values)
     return (values / values.sum(dim=1, keepdim=True)).log()
 
 
-def smoothed(frequency: Tensor, n: int, smoothing: float) -> Tensor:
+def smooth_values(frequency: Tensor, n: int, smoothing: float) -> Tensor:
     """Frequencies of N examples with `smoothing` more hits and as many more misses: within (0, 1) if it is positive.
 
     The least is smoothing / (N + 2 smoothing); the order stays.
@@ -62,15 +62,15 @@ def log_complement(log_probs: Tensor) -> Tensor:
     return torch.where(probs > 0.5, others.log(), torch.log1p(-probs.clamp(max=0.5)))
 
 
-def with_top(log_probs: Tensor, confidence: Tensor) -> Tensor:
+def replace_top(log_probs: Tensor, confidence: Tensor) -> Tensor:
     """Give each row's largest probability a new value (N,) and scale the others to what is left: (N, K) -> (N, K).
 
     The argmax changes where another class now has more.
     """
     top = log_probs.argmax(dim=1, keepdim=True)
     others = log_probs.scatter(1, top, -torch.inf).log_softmax(dim=1)
-    rest = others + torch.log1p(-confidence).unsqueeze(1)
-    return rest.scatter(1, top, confidence.log().unsqueeze(1))
+    scaled_others = others + torch.log1p(-confidence).unsqueeze(1)
+    return scaled_others.scatter(1, top, confidence.log().unsqueeze(1))
 
 
 class OneVsRest(Calibrator):
@@ -101,17 +101,19 @@ class OneVsRest(Calibrator):
         """The K maps' values before they are normalised: logits (N, K) -> (N, K), float64."""
         scores = logits.double().softmax(dim=1).T.contiguous()
         maps = zip(scores, self.knots, self.values, strict=True)
-        return torch.stack([self._evaluate(*one) for one in maps], dim=1)
+        return torch.stack([self._evaluate(*class_map) for class_map in maps], dim=1)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         scores = logits.softmax(dim=1).T.contiguous().cpu()
         target, share = target.cpu(), weight.cpu()
         maps = [self._fit_class(score, target == k, share) for k, score in enumerate(scores)]
-        self.knots = padded([knots for knots, _ in maps], torch.inf, minimum=2).to(logits.device)
-        self.values = padded([values for _, values in maps], minimum=2).to(logits.device)
+        self.knots = pad_values([knots for knots, _ in maps], torch.inf, minimum=2).to(
+            logits.device
+        )
+        self.values = pad_values([values for _, values in maps], minimum=2).to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return log_normalised(self.classwise(logits))
+        return normalise_log(self.classwise(logits))
 
 
 def midway_mass_edges(score: Tensor, n_bins: int) -> Tensor:

@@ -16,9 +16,9 @@ from calibench.messages.checks import option_named
 # to classes that are separable.
 RIDGE = 1e-10
 ITERATIONS = 100
-TOLERANCE = 1e-12
+NEWTON_TOLERANCE = 1e-12
 # Elements of a block of classes: the features of a thousand classes are not copied all at once.
-BLOCK = 1 << 23
+COLUMN_BLOCK = 1 << 23
 
 
 def logistic_regression(
@@ -32,10 +32,12 @@ def logistic_regression(
     n, k = target.shape
     if active is None:
         active = torch.ones(len(features), k, dtype=torch.bool, device=target.device)
-    parts = (torch.split(part, max(1, BLOCK // n), dim=1) for part in (target, active, *features))
+    parts = (
+        torch.split(part, max(1, COLUMN_BLOCK // n), dim=1) for part in (target, active, *features)
+    )
     blocks = [
-        _newton(torch.stack(some), hits, share, fitted)
-        for hits, fitted, *some in zip(*parts, strict=True)
+        _newton(torch.stack(columns), hits, share, fitted)
+        for hits, fitted, *columns in zip(*parts, strict=True)
     ]
     return torch.cat(blocks, dim=1)
 
@@ -46,7 +48,7 @@ def _newton(features: Tensor, target: Tensor, share: Tensor, active: Tensor) -> 
     for _ in range(ITERATIONS):
         step, decrease = _step(features, target, share, theta, active)
         theta, loss = _line_search(features, target, share, theta, loss, step)
-        if float(decrease.max()) < TOLERANCE:
+        if float(decrease.max()) < NEWTON_TOLERANCE:
             break
     warn_unless_converged("what the next step promises of the loss", float(decrease.max()))
     return theta
@@ -68,10 +70,10 @@ def _step(
     gradient = (gradient + RIDGE * theta) * active
     weighted = features * (probs * (1 - probs) * shares)
     hessian = torch.einsum("fnk,gnk->kfg", weighted, features) / len(target)
-    both = active.T.unsqueeze(1) & active.T.unsqueeze(2)
+    active_pairs = active.T.unsqueeze(1) & active.T.unsqueeze(2)
     unit = torch.eye(len(features), dtype=hessian.dtype, device=hessian.device)
     # An inactive coefficient gets a unit row: its gradient is 0, so it does not move.
-    hessian = torch.where(both, hessian + RIDGE * unit, unit)
+    hessian = torch.where(active_pairs, hessian + RIDGE * unit, unit)
     step = torch.linalg.solve(hessian, gradient.T.unsqueeze(2)).squeeze(2).T
     return step, (step * gradient).sum(dim=0)
 
@@ -92,7 +94,7 @@ def _line_search(
 
 
 # Logarithms of p and 1 - p are not let below that of the float64 rounding, as in betacal.
-LOWEST = math.log(torch.finfo(torch.float64).eps)
+LOWEST_CLIPPED = math.log(torch.finfo(torch.float64).eps)
 
 
 class ClasswiseSigmoid(Calibrator):
@@ -116,7 +118,7 @@ class ClasswiseSigmoid(Calibrator):
         """Coefficients (3, K) from ln p, ln(1 - p) and hits, (N, K) each, and how much each example counts, (N,)."""
 
     def _score(self, log_p: Tensor, log_rest: Tensor) -> Tensor:
-        """What the sigmoid is taken of, (N, K), from ln p and ln(1 - p)."""
+        """Argument of the sigmoid, (N, K), from ln p and ln(1 - p)."""
         return self.a * log_p - self.b * log_rest + self.c
 
     def classwise(self, logits: Tensor) -> Tensor:
@@ -128,8 +130,8 @@ class ClasswiseSigmoid(Calibrator):
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         hit = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
-        found = self._coefficients(*_log_odds_parts(logits), hit, weight)
-        self.a, self.b, self.c = found.clone().unbind()
+        coefficients = self._coefficients(*_log_odds_parts(logits), hit, weight)
+        self.a, self.b, self.c = coefficients.clone().unbind()
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return self.classwise(logits).log_softmax(dim=1)
@@ -137,7 +139,7 @@ class ClasswiseSigmoid(Calibrator):
 
 def _log_odds_parts(logits: Tensor) -> tuple[Tensor, Tensor]:
     log_p = logits.log_softmax(dim=1)
-    return log_p.clamp(min=LOWEST), log_complement(log_p).clamp(min=LOWEST)
+    return log_p.clamp(min=LOWEST_CLIPPED), log_complement(log_p).clamp(min=LOWEST_CLIPPED)
 
 
 class PlattScaling(ClasswiseSigmoid):
@@ -216,13 +218,15 @@ def _fit_abm(log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Ten
     for _ in range(2):
         negative = coefficients < 0
         drop_a, drop_b = negative[0], negative[1] & ~negative[0]
-        again = drop_a | drop_b
-        if not bool(again.any()):
+        refitted = drop_a | drop_b
+        if not bool(refitted.any()):
             break
         active[0] &= ~drop_a
         active[1] &= ~drop_b
-        some = [feature[:, again] for feature in features]
-        coefficients[:, again] = logistic_regression(some, hit[:, again], share, active[:, again])
+        columns = [feature[:, refitted] for feature in features]
+        coefficients[:, refitted] = logistic_regression(
+            columns, hit[:, refitted], share, active[:, refitted]
+        )
     return coefficients
 
 

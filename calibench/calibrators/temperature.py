@@ -26,14 +26,14 @@ Solver = Callable[[Tensor, Tensor, Tensor, float], float]
 INVERSE_GRID = tuple(10 ** (i / 5) for i in range(-20, 11))
 
 # The exp of scores below this adds nothing to 1; in float32 it soon is subnormal, and 30 times slower.
-LOWEST = -80.0
+LOWEST_TEMPERATURE = -80.0
 
 # Bytes of a block of rows: scale, exp and sum then run in the cache. Measured on 5,000 x 100.
-BLOCK = 1 << 19
+NUMBERS_IN_BLOCK = 1 << 19
 _KEPT = 1 << 23  # bytes of differences that are kept for one temperature after the other
 
 # The grid of Mukhoti et al. (2020), added up as their code does: 0.1, 0.2, ..., 9.99999999999998.
-GRID = tuple(accumulate(repeat(0.1, 100)))
+GRID_POINTS = tuple(accumulate(repeat(0.1, 100)))
 
 
 class TemperatureScaling(Calibrator):
@@ -84,7 +84,7 @@ class TemperatureScaling(Calibrator):
     @property
     def at_bound(self) -> bool:
         """Whether T is the smallest or the largest that is tried."""
-        bounds = (GRID[0], GRID[-1]) if self.objective == "ece" else BOUNDS
+        bounds = (GRID_POINTS[0], GRID_POINTS[-1]) if self.objective == "ece" else BOUNDS
         return self.fitted and is_bound(self.temperature, bounds)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
@@ -124,7 +124,7 @@ def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float
     def nll(inverse: float) -> tuple[float, float, float]:
         """Mean NLL at 1/T, and its first two derivatives."""
         value, mean, variance = 0.0, 0.0, 0.0
-        for rows, largest, share in in_blocks(logits, top, weight):
+        for rows, largest, share in iterate_blocks(logits, top, weight):
             block = rows - largest
             terms = (block * inverse).exp_()
             total = terms.sum(dim=1)
@@ -141,16 +141,16 @@ def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float
         return 1 / likely
 
     def by_log(log_inverse: float) -> tuple[float, float]:
-        """What is minimised at ln(1/T), and its derivative."""
+        """Penalised NLL at ln(1/T), and its derivative."""
         inverse = math.exp(log_inverse)
         value, slope, _ = nll(inverse)
         penalty = prior * log_inverse
         return value + penalty * log_inverse / 2, slope * inverse + penalty
 
     # Likelihood and prior both fall towards the other's optimum: the best lies between, but need not be the only one.
-    way = math.log(likely)
-    steps = math.ceil(abs(way) / math.log(INVERSE_GRID[1] / INVERSE_GRID[0])) + 1
-    grid = [way * i / steps for i in range(steps + 1)]
+    log_likely = math.log(likely)
+    steps = math.ceil(abs(log_likely) / math.log(INVERSE_GRID[1] / INVERSE_GRID[0])) + 1
+    grid = [log_likely * i / steps for i in range(steps + 1)]
     best = min(range(len(grid)), key=lambda i: by_log(grid[i])[0])
     return math.exp(-_refined(grid, best, lambda x: by_log(x)[1]))
 
@@ -163,11 +163,11 @@ def _refined(grid: Sequence[float], best: int, slope: Callable[[float], float]) 
     if not slope(left) < 0 < slope(right):
         return grid[best]
     # brentq's function refers to itself, and would keep the logits until the collector comes
-    given = [slope]
+    slopes = [slope]
     try:
-        return float(brentq(lambda x: given[0](x), left, right, xtol=1e-14, rtol=1e-12))
+        return float(brentq(lambda x: slopes[0](x), left, right, xtol=1e-14, rtol=1e-12))
     finally:
-        given.clear()
+        slopes.clear()
 
 
 def _increasing_root(
@@ -202,16 +202,16 @@ def ece_temperature(
     """Temperature of the smallest ECE on the grid 0.1, ..., 10: logits (N, K), target (N,), weight (N,) -> T."""
     # float32, as in the code that made the published numbers; a grid of step 0.1 needs no more.
     shifted, hits = below_top(logits).float(), is_correct(logits, target).float()
-    sums = weight.new_zeros(len(GRID), n_bins)
+    sums = weight.new_zeros(len(GRID_POINTS), n_bins)
     # A block stays in the cache for all temperatures.
-    for rows, correct, share in in_blocks(shifted, hits, weight, dtype=torch.float32):
-        for of_bins, temperature in zip(sums, GRID, strict=True):
-            terms = (rows * (1 / temperature)).clamp_(min=LOWEST).exp_()
+    for rows, correct, share in iterate_blocks(shifted, hits, weight, dtype=torch.float32):
+        for of_bins, temperature in zip(sums, GRID_POINTS, strict=True):
+            terms = (rows * (1 / temperature)).clamp_(min=LOWEST_TEMPERATURE).exp_()
             confidence = terms.sum(dim=1).reciprocal_()
             residual = (confidence - correct).double() * share
             of_bins.index_add_(0, equal_width_bin(confidence, n_bins), residual)
-    penalty = prior * weight.new_tensor(GRID).log().square() / 2
-    return GRID[int((sums.abs().sum(dim=1) / len(logits) + penalty).argmin())]
+    penalty = prior * weight.new_tensor(GRID_POINTS).log().square() / 2
+    return GRID_POINTS[int((sums.abs().sum(dim=1) / len(logits) + penalty).argmin())]
 
 
 def brier_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float = 0.0) -> float:
@@ -240,7 +240,7 @@ def _brier(
     """Brier score, up to a constant, and its derivative by 1/T, at each of several 1/T."""
     sums = weight.new_zeros(2, len(inverses))
     # A block stays in the cache for all temperatures.
-    for scores, labels, share in in_blocks(logits, target, weight):
+    for scores, labels, share in iterate_blocks(logits, target, weight):
         rows = below_top(scores)
         right = rows.gather(1, labels.unsqueeze(1)).squeeze(1)
         for i, inverse in enumerate(inverses):
@@ -257,28 +257,28 @@ def _brier(
     return score, [2 * value for value in slope]
 
 
-def rows_of_block(logits: Tensor, dtype: torch.dtype) -> int:
-    """How many rows of logits (N, K) are a block in this type."""
-    return max(1, BLOCK // (logits.shape[1] * dtype.itemsize))
+def count_block_rows(logits: Tensor, dtype: torch.dtype) -> int:
+    """Number of rows of logits (N, K) that make a block in this type."""
+    return max(1, NUMBERS_IN_BLOCK // (logits.shape[1] * dtype.itemsize))
 
 
-def in_blocks(
+def iterate_blocks(
     logits: Tensor, *others: Tensor, dtype: torch.dtype = torch.float64
 ) -> zip[tuple[Tensor, ...]]:
     """Blocks of the rows of logits (N, K), in a type in which they stay in the cache, and of other tensors (N, ...)."""
-    size = rows_of_block(logits, dtype)
+    size = count_block_rows(logits, dtype)
     blocks = (rows.to(dtype) for rows in torch.split(logits, size))
     return zip(blocks, *(torch.split(part, size) for part in others), strict=True)
 
 
-def of_rows(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+def reduce_rows(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     """A float64 of each row (N,), by a function of blocks of rows.
 
     They have memory of their own: in the midst of the blocks' they would keep it from being used again.
     """
     values = logits.new_empty(len(logits), dtype=torch.float64)
-    for rows, some in in_blocks(logits, values):
-        some.copy_(value(rows))
+    for rows, block in iterate_blocks(logits, values):
+        block.copy_(value(rows))
     return values
 
 
@@ -289,7 +289,7 @@ def below_top(logits: Tensor) -> Tensor:
 
 def raw_confidence(logits: Tensor) -> Tensor:
     """Largest softmax probability of each row, (N, K) -> (N,) float64."""
-    return of_rows(lambda rows: rows.softmax(dim=1).amax(dim=1), logits)
+    return reduce_rows(lambda rows: rows.softmax(dim=1).amax(dim=1), logits)
 
 
 def is_correct(logits: Tensor, target: Tensor) -> Tensor:
@@ -313,7 +313,7 @@ class TopConfidence:
         self._kept = [(rows, _by_class(b)) for rows, b in self._blocks()] if small else None
 
     def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        size = rows_of_block(self._logits, self._dtype)
+        size = count_block_rows(self._logits, self._dtype)
         for start in range(0, len(self._logits), size):
             rows = slice(start, start + size)
             yield rows, self._logits[rows].to(self._dtype) - self._top[rows]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
-from calibench.calibrators.one_vs_rest import interpolate, smoothed, with_top
+from calibench.calibrators.one_vs_rest import interpolate, replace_top, smooth_values
 from calibench.calibrators.temperature import is_correct, raw_confidence
 from calibench.messages.checks import integer_from, non_negative, option_named
 
@@ -46,7 +46,7 @@ class ConfidenceMap(Calibrator):
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         log_probs = logits.log_softmax(dim=1)
-        return with_top(log_probs, self.calibrated(log_probs.amax(dim=1).exp()))
+        return replace_top(log_probs, self.calibrated(log_probs.amax(dim=1).exp()))
 
 
 def swapped_interpolation(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class SplineCalibration(ConfidenceMap):
         )
         values = torch.zeros_like(knots).index_add_(0, group, corrected) / count
         if self.smoothing:
-            values = smoothed(values.clamp(0, 1), len(score), self.smoothing)
+            values = smooth_values(values.clamp(0, 1), len(score), self.smoothing)
         if len(knots) == 1:  # a constant
             return torch.cat([knots, knots.new_tensor([torch.inf])]), values.expand(2).clone()
         return knots, values
@@ -160,7 +160,7 @@ class MeanReplacement(Calibrator):
     def _log_prob(self, logits: Tensor) -> Tensor:
         num_classes = logits.shape[1]
         confidence = self.accuracy.clamp(min=1 / num_classes)
-        rest = (1 - confidence) / (num_classes - 1)
+        other_share = (1 - confidence) / (num_classes - 1)
         top = logits == logits.amax(dim=1, keepdim=True)
         tied = top.sum(dim=1, keepdim=True)
-        return torch.where(top, (confidence + (tied - 1) * rest) / tied, rest).log()
+        return torch.where(top, (confidence + (tied - 1) * other_share) / tied, other_share).log()

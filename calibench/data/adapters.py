@@ -25,7 +25,7 @@ from calibench.data.source import DataError
 from calibench.messages.checks import option_named
 from calibench.messages.errors import UsageError
 from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
-from calibench.tensors.distributed import world
+from calibench.tensors.distributed import world_size_and_rank
 
 WORTH_KEEPING = 1.0
 """Seconds of reading from which on what was read is kept."""
@@ -159,7 +159,7 @@ class ImportedDataModule(ClassificationDataModule):
         """The splits by digests of their examples: kept ones, or read by all processes together."""
         key = hashlib.sha256(f"{self._made_of} {seed}".encode()).hexdigest()
         cache = data_root() / ".calibench" / f"imported-{key[:16]}.npz"
-        keeps = self.digest == "once" and world()[1] == 0
+        keeps = self.digest == "once" and world_size_and_rank()[1] == 0
         if earlier := _of_all(self._kept(cache, key) if keeps else None)[0]:
             return dict(earlier)
         began = time.monotonic()
@@ -254,7 +254,7 @@ def _digests(inputs: Tensor) -> Tensor:
 
 def _of_all(value: Any) -> list[Any]:
     """A value of every process, by rank."""
-    values = [value] * world()[0]
+    values = [value] * world_size_and_rank()[0]
     if len(values) > 1:
         dist.all_gather_object(values, value)
     return values

@@ -24,7 +24,7 @@ from torch.utils.data import (
 from calibench.data.batch import Batch
 from calibench.data.in_memory_loader import ResumableLoader, mixed, moved
 from calibench.data.source import DataError
-from calibench.tensors.distributed import world
+from calibench.tensors.distributed import world_size_and_rank
 
 _STRIDE = 0x9E3779B1  # between the seeds of neighbouring examples
 Row = tuple[int, Any]
@@ -105,7 +105,7 @@ class StreamedLoader(ResumableLoader):
 
     def slices(self, start: int = 0, *, whole: bool = False) -> Iterator[Batch]:
         """This process's slice of each batch of an epoch from `start` on, or the `whole` batch, on the CPU."""
-        processes, rank = (1, 0) if whole else world()
+        processes, rank = (1, 0) if whole else world_size_and_rank()
         first = 0
         for step, (batch, size) in enumerate(self._batches(start, processes, rank)):
             mine = _places(size, processes, rank)

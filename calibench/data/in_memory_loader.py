@@ -22,7 +22,7 @@ from torch import Tensor
 from calibench.configuration.merging import Seed
 from calibench.data.batch import Batch, Examples
 from calibench.data.mixing import Augmentation, Mixing
-from calibench.tensors.distributed import world
+from calibench.tensors.distributed import world_size_and_rank
 
 T = TypeVar("T")
 _AHEAD, _MAKERS = 3, 2  # batches that are read ahead of the one in use, and at a time
@@ -77,7 +77,7 @@ class ResumableLoader:
 
 
 def _own_part(rows: Tensor) -> Tensor:
-    processes, rank = world()
+    processes, rank = world_size_and_rank()
     return torch.tensor_split(rows, processes)[rank]
 
 

@@ -14,7 +14,11 @@ import numpy as np
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, CrossValidatedCalibration
-from calibench.calibrators.cross_validated import FEWEST, candidates, nll
+from calibench.calibrators.cross_validated import (
+    FEWEST_EXAMPLES_FOR_FOLDS,
+    default_candidates,
+    example_nll,
+)
 from calibench.diagnosis.examples import LabelledExamples, Shape
 from calibench.diagnosis.nested_cv import Choice, choose
 from calibench.diagnosis.verdict import (
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
 
 _KINDS = 4  # classes that are named where the model is off
 _SHIFTED = 3  # and where their frequency is
-_TOO_FEW = f"calibrator: none, as to compare them takes {FEWEST} examples, here are {{}}"
+_TOO_FEW = f"calibrator: none, as to compare them takes {FEWEST_EXAMPLES_FOR_FOLDS} examples, here are {{}}"
 
 
 @dataclass(frozen=True)
@@ -165,8 +169,8 @@ def diagnose(
         jobs: Calibrators that are fitted at a time.
     """
     source, fitted, choice = val or examples, None, None
-    if len(source) >= FEWEST:
-        known = calibrators or candidates(source.scores.shape[1])
+    if len(source) >= FEWEST_EXAMPLES_FOR_FOLDS:
+        known = calibrators or default_candidates(source.scores.shape[1])
         choice = choose(source.scores, source.target, known, jobs=jobs)
         if choice.helps:
             model = CrossValidatedCalibration(calibrators=calibrators or None)
@@ -219,7 +223,7 @@ def _after(choice: Choice, examples: LabelledExamples, fitted: Calibrator | None
     else:
         before, after = examples, examples.calibrated(fitted.log_prob(examples.scores))
         gain = Gain.of(
-            *(nll(log_probabilities(each.scores), each.target) for each in (before, after))
+            *(example_nll(log_probabilities(each.scores), each.target) for each in (before, after))
         )
     number = verdict(after).at(calibrator=choice.name)
     return After(len(after), number, before.accuracy, after.accuracy, gain)

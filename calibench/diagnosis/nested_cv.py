@@ -13,12 +13,12 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator
 from calibench.calibrators.cross_validated import (
-    FEWEST,
-    nll,
-    refitted,
+    FEWEST_EXAMPLES_FOR_FOLDS,
+    choose_surely_best,
+    example_nll,
+    predict_after_refit,
+    silence_fit_warnings,
     stratified_folds,
-    surely_best,
-    unwarned,
 )
 from calibench.calibrators.names import unique_names
 from calibench.diagnosis.verdict import Gain
@@ -41,7 +41,7 @@ class Held(NamedTuple):
     """
 
     log_probs: Tensor
-    nll: Tensor
+    example_nll: Tensor
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Choice:
     """
 
     name: str
-    nll: dict[str, float]
+    example_nll: dict[str, float]
     chosen: int
     gain: Gain
     agreeing: int
@@ -96,8 +96,10 @@ def choose(
     Raises:
         ValueError: If there are fewer than 20 examples.
     """
-    if len(target) < FEWEST:
-        raise ValueError(f"to compare calibrators takes {FEWEST} examples, got {len(target)}.")
+    if len(target) < FEWEST_EXAMPLES_FOR_FOLDS:
+        raise ValueError(
+            f"to compare calibrators takes {FEWEST_EXAMPLES_FOR_FOLDS} examples, got {len(target)}."
+        )
     n, most = len(scores), max(_ROWS, _VALUES // scores.shape[1])
     rows = torch.arange(n)
     if n > most:
@@ -105,8 +107,10 @@ def choose(
     scores, target = scores[rows], target[rows]
     fold = stratified_folds(target, number_of_folds(scores))
     log_probs = log_probabilities(scores)
-    raw = Held(log_probs, nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1))
-    with unwarned():
+    raw = Held(
+        log_probs, example_nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1)
+    )
+    with silence_fit_warnings():
         held = in_threads(partial(_held, scores, target, fold), calibrators, jobs)
         found = [raw, *with_progress(held, len(calibrators), "calibrators")]
     return _chosen(calibrators, found, fold, rows)
@@ -123,8 +127,10 @@ def _held(scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator) 
     model = copy.deepcopy(calibrator)
     for one, other in combinations_with_replacement(range(folds), 2):
         out = (fold == one) | (fold == other)
-        log_probs = refitted(model, scores[~out], target[~out], scores[out])
-        found.nll[out.nonzero().squeeze(1), one + other - fold[out]] = nll(log_probs, target[out])
+        log_probs = predict_after_refit(model, scores[~out], target[~out], scores[out])
+        found.nll[out.nonzero().squeeze(1), one + other - fold[out]] = example_nll(
+            log_probs, target[out]
+        )
         if one == other:
             found.log_probs[out] = log_probs
     return found
@@ -138,12 +144,12 @@ def _chosen(
     folds = losses.shape[2]
     own = fold.unsqueeze(1) == torch.arange(folds)
     picked = torch.tensor(
-        [surely_best(losses[:, ~own[:, j], j], calibrators) for j in range(folds)]
+        [choose_surely_best(losses[:, ~own[:, j], j], calibrators) for j in range(folds)]
     )
     of_fold = losses[:, own]
     nested = of_fold.gather(0, picked[fold].unsqueeze(0)).squeeze(0)
     order = of_fold.mean(1).argsort(stable=True).tolist()
-    best, names = surely_best(of_fold, calibrators), [RAW, *unique_names(calibrators)]
+    best, names = choose_surely_best(of_fold, calibrators), [RAW, *unique_names(calibrators)]
     return Choice(
         name=names[best],
         nll={names[which]: float(of_fold[which].mean()) for which in order},

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from calibench.calibrators import CALIBRATORS
-from calibench.calibrators.names import ONE_PER_CORE, Calibrators, Jobs, listed_calibrators
+from calibench.calibrators.names import ONE_PER_CORE, Calibrators, Jobs, parse_calibrator_names
 from calibench.messages.checks import integer_from, numbers_of_bins
 from calibench.messages.errors import UsageError
 from calibench.metrics import METRIC_CLASSES
@@ -71,7 +71,7 @@ class EvaluationOptions:
         if not sets.test:
             raise UsageError("give a RUN, or a FILE of test predictions.")
         usual = ("default",) if sets.val else ()
-        chosen = listed_calibrators(usual if self.calibrators is None else self.calibrators)
+        chosen = parse_calibrator_names(usual if self.calibrators is None else self.calibrators)
         if of_members:
             CALIBRATORS.check(of_members)
         if of_members and (len(sets.test) < 2 or not sets.val):

@@ -16,7 +16,7 @@ from calibench.evaluation.cross_fitting import REFITTED
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import OOD_SCORES, uncertainty
 from calibench.metrics.bins import ErrorOfCells
-from calibench.metrics.calibration_errors import errors
+from calibench.metrics.calibration_errors import list_panel_errors
 from calibench.metrics.detection import resampled_auroc
 from calibench.metrics.probabilities import scores_of_examples
 from calibench.metrics.soft_label_scores import posterior_values
@@ -51,7 +51,7 @@ def replicates(
     values = {"error": wrong, **scores_of_examples(log_probs, target)}
     means = {key: values[key.metric] for key in keys if key.metric in values}
     n_bins = sorted({key.n_bins for key in keys if key.n_bins is not None})
-    formulas = {(name, number): error for name, number, error in errors(n_bins)}
+    formulas = {(name, number): error for name, number, error in list_panel_errors(n_bins)}
     asked = {key: formulas[of] for key in keys if (of := (key.metric, key.n_bins)) in formulas}
     return mean_replicates(means, resamples) | error_replicates(asked, floors, resamples)
 

@@ -30,7 +30,7 @@ def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: P
 
 def save_calibrator(calibrator: Calibrator, path: Path) -> None:
     """Write a fitted calibrator: the name of its class, its arguments and its state; a ValueError if it has none."""
-    described = _described(calibrator)
+    described = describe_calibrator(calibrator)
     if not calibrator.fitted:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")
     buffer = io.BytesIO()
@@ -38,33 +38,33 @@ def save_calibrator(calibrator: Calibrator, path: Path) -> None:
     write_output(path, buffer.getvalue())
 
 
-def _described(value: Any) -> Any:
+def describe_calibrator(value: Any) -> Any:
     """A calibrator as the name of its class and its arguments, those inside of it too; other values as they are."""
     if isinstance(value, list | tuple):
-        return [_described(part) for part in value]
+        return [describe_calibrator(part) for part in value]
     if not isinstance(value, Calibrator):
         return value
     name = type(value).__name__
     if name not in CALIBRATORS.lines:
-        known = "one of `calibench list calibrators`"
-        raise ValueError(f"a calibrator file holds {known}, not a {name}.")
+        allowed = "one of `calibench list calibrators`"
+        raise ValueError(f"a calibrator file holds {allowed}, not a {name}.")
     arguments = {
-        name: _described(getattr(value, _ATTRIBUTES.get(name, name)))
+        name: describe_calibrator(getattr(value, _ATTRIBUTES.get(name, name)))
         for name in inspect.signature(type(value)).parameters
     }
     return {"calibrator": name, "arguments": arguments}
 
 
-def _built(value: Any) -> Any:
-    """What `_described` described, calibrators unfitted."""
+def build_described(value: Any) -> Any:
+    """Unfitted calibrators, and other values, from what `describe_calibrator` gave."""
     if isinstance(value, list):
-        return [_built(part) for part in value]
+        return [build_described(part) for part in value]
     if not isinstance(value, dict):
         return value
-    name, known = value["calibrator"], CALIBRATORS.lines
-    if name not in known:
-        raise ValueError(f"there is no calibrator `{name}`{near_matches(name, known)}")
-    arguments = {name: _built(given) for name, given in value["arguments"].items()}
+    name, lines = value["calibrator"], CALIBRATORS.lines
+    if name not in lines:
+        raise ValueError(f"there is no calibrator `{name}`{near_matches(name, lines)}")
+    arguments = {name: build_described(argument) for name, argument in value["arguments"].items()}
     return getattr(calibrators, name)(**arguments)
 
 
@@ -80,6 +80,6 @@ def load_calibrator(path: Path | str) -> Calibrator:
     with corrupt_if_it_fails(f"{path} is not a calibrator file"):
         check_archive(Path(path))
         content = torch.load(path, map_location="cpu", weights_only=True)
-        calibrator: Calibrator = _built(content)
+        calibrator: Calibrator = build_described(content)
         calibrator.load_state_dict(content["state"])
     return calibrator

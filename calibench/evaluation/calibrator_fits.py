@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator, LabelShiftCorrection
 from calibench.calibrators.base import LabelProbabilities
-from calibench.calibrators.label_shift import distribution
+from calibench.calibrators.label_shift import check_distribution
 from calibench.messages.errors import UsageError
 from calibench.metrics.probabilities import log_softmax
 from calibench.runs import Predictions
@@ -164,7 +164,7 @@ def check_priors(priors: Priors) -> None:
         if priors not in (words := (UNIFORM, ESTIMATED, ORACLE)):
             raise UsageError(f"`priors` must be {', '.join(words)} or K numbers, got `{priors}`.")
     elif priors is not None:
-        distribution("priors", priors)
+        check_distribution("priors", priors)
 
 
 class Corrected(Shared):

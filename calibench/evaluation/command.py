@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from calibench.calibrators import Calibrator
-from calibench.calibrators.names import calibrators_named
+from calibench.calibrators.names import build_calibrators
 from calibench.evaluation.asked import EvaluationOptions
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_fits import check_fittable
@@ -48,7 +48,7 @@ def evaluated(
         report = evaluate_pairs(first, asked.n_bins, further, asked.bootstrap)
     else:
         evaluation = Evaluation(
-            calibrators_named(chosen), [*asked.n_bins][: None if every else 1],
+            build_calibrators(chosen), [*asked.n_bins][: None if every else 1],
             metrics=[*map(dict, further)] or None, priors=asked.priors,
         )  # fmt: skip
         files = models(asked, lambda one: first if one is source else read(one))

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.calibrators.cross_validated import stratified_folds, unwarned
+from calibench.calibrators.cross_validated import silence_fit_warnings, stratified_folds
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.messages.checks import integer_from, option_named
 from calibench.metrics.probabilities import log_softmax, scores_of_examples, true_class
@@ -125,7 +125,7 @@ def cross_fitted_nll(logits: Tensor, target: Tensor, calibrator: Calibrator | No
         blocks = blocks_of_rows(logits, target)
         of_raw = [nll(log_softmax(rows.double()), labels) for rows, labels in blocks]
         return float(torch.cat(of_raw).mean())
-    with unwarned():
+    with silence_fit_warnings():
         found = cross_fitted(
             lambda again, places: {"nll": nll(again, target[places])},
             logits, target, calibrator=copy.deepcopy(calibrator),

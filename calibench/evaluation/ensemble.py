@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from calibench.calibrators import Calibrator
-from calibench.calibrators.names import calibrator_named
+from calibench.calibrators.names import build_calibrator
 from calibench.evaluation.calibrator_fits import check_fittable, fit_calibrator
 from calibench.metrics.probabilities import log_softmax
 from calibench.runs import Predictions
@@ -66,7 +66,7 @@ def pooled_sets(
     if calibrate_members:
         for sets in members:
             check_fittable(sets["val"])
-        fitted = [fit_calibrator(calibrator_named(calibrate_members), of["val"]) for of in members]
+        fitted = [fit_calibrator(build_calibrator(calibrate_members), of["val"]) for of in members]
     return {
         name: deep_ensemble([sets[name] for sets in members], calibrators=fitted)
         for name in members[0]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.calibrators.cross_validated import FEWEST
+from calibench.calibrators.cross_validated import FEWEST_EXAMPLES_FOR_FOLDS
 from calibench.calibrators.names import unique_names
 from calibench.evaluation import scoring
 from calibench.evaluation.bootstrap import (
@@ -39,7 +39,7 @@ from calibench.evaluation.multilabel import label_numbers, label_replicates, lab
 from calibench.evaluation.whole_set import Refinement
 from calibench.messages.checks import numbers_of_bins
 from calibench.metrics.bins import TopLabelError
-from calibench.metrics.calibration_errors import errors, errors_as_coded
+from calibench.metrics.calibration_errors import list_panel_errors, list_reference_errors
 from calibench.metrics.probabilities import as_two_columns
 from calibench.parallel.threads import in_threads
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
@@ -182,7 +182,12 @@ class Evaluation:
     def _of_choice(self, name: str, sets: Mapping[str, Predictions]) -> list[Number]:
         """By what a calibrator is chosen: its cross-fitted NLL; none of few examples, of labels, or after priors."""
         named, val = {RAW: None, **self.named()}, sets.get("val")
-        if name not in named or val is None or val.label_names or len(val.target) < FEWEST:
+        if (
+            name not in named
+            or val is None
+            or val.label_names
+            or len(val.target) < FEWEST_EXAMPLES_FOR_FOLDS
+        ):
             return []
         scores = torch.from_numpy(val.logits), torch.from_numpy(val.target)
         return [Number(Key(CROSS_FITTED, VAL), cross_fitted_nll(*scores, named[name]))]
@@ -244,7 +249,7 @@ class Evaluation:
             log_probs, of.target, of.floors, n_bins=n_bins, panel=panel
         )
         if self.reference:
-            found += scoring.error_numbers(errors_as_coded(n_bins), of.floors)
+            found += scoring.error_numbers(list_reference_errors(n_bins), of.floors)
         found += scoring.posterior_numbers(log_probs, of.predictions)
         found += leading
         found += further_numbers(of, blocks_of(self.metrics or ()), found, val)
@@ -278,7 +283,7 @@ def evaluate_pairs(
     """
     probs, target = as_two_columns(*map(torch.from_numpy, (pairs.confidence, pairs.correct)))
     floors = Floors(probs, target)
-    formulas = [of for of in errors(n_bins) if isinstance(of[2], TopLabelError)]
+    formulas = [of for of in list_panel_errors(n_bins) if isinstance(of[2], TopLabelError)]
     numbers = [Number(Key("error"), float(target.double().mean()))]
     numbers += scoring.error_numbers(formulas, floors)
     correct = torch.from_numpy(pairs.correct)

@@ -17,14 +17,14 @@ from torch import Tensor
 
 from calibench.metrics.bins import (
     ErrorOfCells,
-    Part,
+    LabelledCells,
     ResampledCells,
     Sums,
     TopLabelError,
     count_drawn_hits,
-    sums_of,
+    sum_parts,
 )
-from calibench.metrics.probabilities import as_two_columns, less_than_one, top_label
+from calibench.metrics.probabilities import as_two_columns, brier_less_one, top_label
 from calibench.parallel.threads import one_thread
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
@@ -90,15 +90,15 @@ class Floors:
     @property
     def brier(self) -> float:
         """The mean Brier score."""
-        parts = [less_than_one(probs, self._target[rows]) for rows, probs in self.blocks()]
+        parts = [brier_less_one(probs, self._target[rows]) for rows, probs in self.blocks()]
         total = torch.cat(parts).sum(dtype=torch.float64) + len(self._target)
         return float(total / len(self._target))
 
-    def parts(self, error: ErrorOfCells) -> Iterator[Part]:
+    def parts(self, error: ErrorOfCells) -> Iterator[LabelledCells]:
         """The cells of a calibration error, of all rows together or of some at a time; a TypeError if it is none."""
         every, (confidence, correct) = slice(0, len(self._target)), self.top_label
         if isinstance(error, TopLabelError):
-            yield Part(every, error.cells_of(confidence), correct)
+            yield LabelledCells(every, error.assign_cells(confidence), correct)
             return
         classes = torch.arange(self._scores.shape[1])
         for rows, probs in self.blocks() if error.of_parts else [(every, self.probs())]:
@@ -108,7 +108,7 @@ class Floors:
                     f"`metric` must be a calibration error, got {type(error).__name__}."
                 )
             hit = correct if cells.value.ndim == 1 else self._target[rows].unsqueeze(1) == classes
-            yield Part(rows, cells, hit)
+            yield LabelledCells(rows, cells, hit)
 
     def resampled(self, error: ErrorOfCells) -> ResampledCells:
         """The cells of a calibration error for resampled sets; raises as `parts` does."""
@@ -118,18 +118,18 @@ class Floors:
                 return self.blocks()
             return ((part.rows, part.cells.value) for part in self.parts(error))
 
-        return ResampledCells(self.parts(error), sums_of(self.parts(error)), values)
+        return ResampledCells(self.parts(error), sum_parts(self.parts(error)), values)
 
     def measured(self, error: ErrorOfCells, key: Key) -> Number:
         """A calibration error of this set, with its verdict."""
         if len(self._target) == 0:
             return Number(key, math.nan)
-        sums = sums_of(self.parts(error))
-        return self._judged(error, sums, Number(key, float(error.of_sums(sums))))
+        sums = sum_parts(self.parts(error))
+        return self._judged(error, sums, Number(key, float(error.error_of_sums(sums))))
 
     def value(self, error: ErrorOfCells) -> float:
         """A calibration error of this set, without its floor."""
-        return float(error.of_sums(sums_of(self.parts(error))))
+        return float(error.error_of_sums(sum_parts(self.parts(error))))
 
     def judged(self, metric: object, number: Number) -> Number:
         """A number with its verdict, if its metric is a calibration error."""
@@ -137,14 +137,16 @@ class Floors:
             return number
         if metric.cells(self.probs(slice(0, 1))) is None:
             return number
-        return self._judged(metric, sums_of(self.parts(metric)), number)
+        return self._judged(metric, sum_parts(self.parts(metric)), number)
 
     def of_calibrated(self, metric: ErrorOfCells, sums: Sums | None = None) -> Floats:
         """Values of a calibration error for calibrated models with these probabilities, (draws,)."""
-        count, total, _ = sums or sums_of(self.parts(metric))
+        count, total, _ = sums or sum_parts(self.parts(metric))
         draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
         with one_thread():
-            found = [metric.of_cells(count, total, hits) for hits in draw(metric, count.shape)]
+            found = [
+                metric.error_of_cells(count, total, hits) for hits in draw(metric, count.shape)
+            ]
         values: Floats = torch.cat(found).double().numpy()
         return values
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibench.evaluation.floors import Floors
 from calibench.metrics.calibration_errors import NORMS, EqualWidthError
-from calibench.metrics.detection import RankedRows, ratio
+from calibench.metrics.detection import RankedRows, safe_ratio
 from calibench.metrics.probabilities import brier_sum, scores_of_examples, true_class
 from calibench.runs import Predictions
 from calibench.statistics import verdict_over_seeds
@@ -139,7 +139,7 @@ def label_replicates(
 def _mean_of_known(values: Floats) -> Floats:
     """Mean over the first dimension, NaN left out; NaN where there is nothing else."""
     sums: Floats = np.nansum(values, axis=0)
-    return ratio(sums, (~np.isnan(values)).sum(axis=0))
+    return safe_ratio(sums, (~np.isnan(values)).sum(axis=0))
 
 
 def _filled(values: Floats) -> Floats:

@@ -11,7 +11,7 @@ from torch import Tensor
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.evaluation.calibrator_fits import fit_calibrator, predicted_log_probabilities
 from calibench.evaluation.floors import Floors
-from calibench.metrics.calibration_errors import Formula, errors
+from calibench.metrics.calibration_errors import NamedFormula, list_panel_errors
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.probabilities import true_class
 from calibench.metrics.soft_label_scores import posterior_values
@@ -92,7 +92,7 @@ def labelled_numbers(
     floors = floors or Floors(log_probs, target, are_logs=True)
     means = _means(log_probs, target, floors)
     numbers = [Number(Key(name), value) for name, value in means.items()]
-    formulas = (of for of in errors(n_bins) if panel is None or of[0] in panel)
+    formulas = (of for of in list_panel_errors(n_bins) if panel is None or of[0] in panel)
     numbers += error_numbers(formulas, floors)
     return sorted(numbers, key=lambda number: number.key.metric)
 
@@ -103,7 +103,9 @@ def values(
     """Metrics of the panel by name, without floors, for log-probabilities (N, K) and targets (N,)."""
     floors, wanted = Floors(log_probs, target, are_logs=True), set(metrics)
     found = _means(log_probs, target, floors) | {
-        name: floors.value(error) for name, _, error in errors([n_bins]) if name in wanted
+        name: floors.value(error)
+        for name, _, error in list_panel_errors([n_bins])
+        if name in wanted
     }
     return {name: value for name, value in found.items() if name in wanted}
 
@@ -117,7 +119,7 @@ def _means(log_probs: Tensor, target: Tensor, floors: Floors) -> dict[str, float
     }
 
 
-def error_numbers(formulas: Iterable[Formula], floors: Floors) -> list[Number]:
+def error_numbers(formulas: Iterable[NamedFormula], floors: Floors) -> list[Number]:
     """Calibration errors with their verdicts."""
     return [floors.measured(error, Key(name, n_bins=n)) for name, n, error in formulas]
 

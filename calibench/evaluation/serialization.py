@@ -15,7 +15,7 @@ import torch
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
-from calibench.calibrators.names import calibrator_named
+from calibench.calibrators.names import build_calibrator
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.extra_metrics import blocks_of, distinct
 from calibench.messages.errors import UsageError, errors_as
@@ -149,4 +149,4 @@ def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
 def _unfitted(content: Mapping[str, Any], name: str) -> Calibrator:
     """The calibrator of that name in the run's evaluation, or else of that class with default arguments."""
     block = evaluated_calibrators(content).get(name)
-    return calibrator_named(name) if block is None else calibrator_of(block)
+    return build_calibrator(name) if block is None else calibrator_of(block)

@@ -13,7 +13,7 @@ from torch import Tensor
 from calibench.evaluation.cross_fitting import refinement_of_examples, variational_terms
 from calibench.messages.checks import integer_from, option_named, unit_interval
 from calibench.metrics.conformal import conformal_of_examples
-from calibench.metrics.titles import Named
+from calibench.metrics.titles import MetricTitles
 from calibench.statistics import verdict_of_mean
 from calibench.statistics.number import Key, Number
 
@@ -23,7 +23,7 @@ Scored = tuple[Tensor, Tensor]
 _NOTHING = torch.full((), torch.nan, dtype=torch.float64)
 
 
-class WholeSetMetric(Named, ABC):
+class WholeSetMetric(MetricTitles, ABC):
     """Metric of a whole set: the base class of those that take all its predictions at once (this package).
 
     Attributes:

@@ -15,7 +15,7 @@ from calibench.files.set_names import UNKNOWN
 from calibench.messages.checks import finite
 from calibench.messages.errors import UsageError, errors_as
 from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
-from calibench.tensors.arrays import taking_any_arrays
+from calibench.tensors.arrays import take_any_arrays
 from calibench.tensors.scores import (
     TakesSavedShapes,
     at_least_float32,
@@ -100,7 +100,7 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         """Whether it must be told which examples a batch holds, that is, whether it has an `on_train_batch`."""
         return type(self).on_train_batch is not CalibrationLoss.on_train_batch
 
-    @taking_any_arrays
+    @take_any_arrays
     def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
         """Check the batch, compute the loss, and name a NaN in the logits; of arrays and lists it is a float.
 

@@ -16,10 +16,10 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from calibench.messages.checks import option_named
 from calibench.metrics.bins import Cells, ErrorOfCells, TopLabelError
-from calibench.metrics.probabilities import check_columns, check_probabilities, pack, unpack
+from calibench.metrics.probabilities import check_column_count, check_probabilities, pack, unpack
 from calibench.metrics.probabilities import top_label as top_label_of
-from calibench.metrics.titles import Named
-from calibench.tensors.arrays import taking_any_arrays
+from calibench.metrics.titles import MetricTitles
+from calibench.tensors.arrays import take_any_arrays
 from calibench.tensors.scores import MovedNotCast, at_least_float32
 
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
@@ -27,7 +27,7 @@ _SMALLEST_BUFFER = 1 << 12
 _PIECE = 1 << 14  # pairs
 
 
-class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):
+class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
     """Calibration metric: the base class of all metrics here (this package).
 
     Where a class says nothing else, `update` adds a batch of probabilities (N, K) and class indices (N,), and `compute`
@@ -57,7 +57,7 @@ class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "update" in vars(cls):
-            cls.update = taking_any_arrays(vars(cls)["update"])  # type: ignore[method-assign]
+            cls.update = take_any_arrays(vars(cls)["update"])  # type: ignore[method-assign]
 
     def add_sum(self, name: str, *shape: int) -> None:
         """Register a float64 state of zeros that is summed over processes."""
@@ -77,12 +77,12 @@ class CalibrationMetric(MovedNotCast, Named, Metric, ErrorOfCells):
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
 
     def cells(self, preds: Tensor) -> Cells | None:
-        """Those of the formula."""
+        """Cells of a batch of probabilities (N, K), by the formula of the metric."""
         return self.formula.cells(preds)
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """That of the formula."""
-        return self.formula.of_cells(count, total, hits)
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Calibration error of each set, given what its cells hold, by the formula of the metric."""
+        return self.formula.error_of_cells(count, total, hits)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot a value, or several as steps, as torchmetrics' own metrics do.
@@ -218,7 +218,7 @@ class TopLabelMetric(PairMetric, PerExampleMetric, ABC):
 
     def compute(self) -> Any:
         """The error of the formula, a float64 scalar, if it is one."""
-        return self.formula.of_pairs(*self.pairs())
+        return self.formula.error_of_pairs(*self.pairs())
 
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
         """Keep the pairs."""
@@ -244,7 +244,7 @@ def pack_classes(preds: Tensor, target: Tensor) -> Tensor:
     return pack(preds, target.unsqueeze(1) == classes)
 
 
-KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+COLUMN_KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "top_label": pack_top_label,
     "marginal": pack_classes,
 }
@@ -259,7 +259,7 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
 
     def __init__(self, kind: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.kind = option_named("kind", kind, KINDS)
+        self.kind = option_named("kind", kind, COLUMN_KINDS)
         # Flat, because a process without data does not know the number of columns.
         self.add_rows("packed", torch.int32)
         self.add_state("columns", torch.ones((), dtype=torch.int64), dist_reduce_fx="max")
@@ -268,7 +268,7 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         if self.num_classes:
-            check_columns(preds, self.num_classes)
+            check_column_count(preds, self.num_classes)
         columns = self.kind(preds, target)
         self.columns = torch.full_like(self.columns, columns.shape[1])
         self.append("packed", columns.flatten())
@@ -302,7 +302,7 @@ def function_name(metric: str) -> str:
     return re.sub("(?<=[a-z])(?=[A-Z])", "_", metric).lower()
 
 
-def function_of(
+def make_metric_function(
     metric: Callable[Arguments, _Computes[Value]],
 ) -> Callable[Concatenate[Tensor, Tensor, Arguments], Value]:
     """The function of a metric class, `error_rate(preds, target)` of `ErrorRate`: its value for a single set.

@@ -14,9 +14,9 @@ from calibench.metrics.base import (
     PackedColumnsMetric,
     PairMetric,
     TopLabelMetric,
-    function_of,
+    make_metric_function,
 )
-from calibench.metrics.bins import Cells, added, columns_of_cells
+from calibench.metrics.bins import Cells, add_sums, columns_of_cells
 from calibench.metrics.calibration_errors import (
     CUTS,
     NORMS,
@@ -28,7 +28,7 @@ from calibench.metrics.calibration_errors import (
     MassBins,
     absolute_residuals,
 )
-from calibench.metrics.probabilities import check_columns, unpack, unpack_confidence
+from calibench.metrics.probabilities import check_column_count, unpack, unpack_confidence
 from calibench.tensors.binning import equal_mass_bin, equal_mass_cuts, order_statistic_cuts
 
 
@@ -43,7 +43,7 @@ class SummedCellsMetric(CalibrationMetric, ABC):
 
     def compute(self) -> Tensor:
         """The error, a float64 scalar."""
-        return self.of_cells(*self.sums)
+        return self.error_of_cells(*self.sums)
 
 
 class EqualWidthMetric(EqualWidthCells, PairMetric, SummedCellsMetric, ABC):
@@ -56,7 +56,7 @@ class EqualWidthMetric(EqualWidthCells, PairMetric, SummedCellsMetric, ABC):
 
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
         """Add to the bins."""
-        self.add_hits(self.cells_of(confidence), correct)
+        self.add_hits(self.assign_cells(confidence), correct)
 
 
 class CalibrationError(EqualWidthMetric):
@@ -100,8 +100,8 @@ class OverconfidenceError(EqualWidthMetric):
 
     sign = 1
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The excess of confidence, or of accuracy; see `ErrorOfCells.of_cells`."""
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The excess of confidence, or of accuracy; see `ErrorOfCells.error_of_cells`."""
         excess: Tensor = (self.sign * (total - hits)).clamp(min=0)
         return (total / count.clamp(min=1) * excess).sum(-1) / count.sum()
 
@@ -150,7 +150,7 @@ class AdaptiveCalibrationError(TopLabelMetric):
         """The error, a float64 scalar."""
         bins = self.formula.bins(unpack_confidence(self.rows("packed")))
         parts = (bins.cells(confidence).sums(correct) for confidence, correct in self.pieces())
-        return self.formula.of_sums(added(parts))
+        return self.formula.error_of_sums(add_sums(parts))
 
 
 def squared_error(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
@@ -219,8 +219,8 @@ class DebiasedCalibrationError(PackedColumnsMetric):
     def _cells_of(self, values: Tensor) -> Cells:
         return Cells(values, equal_mass_bin(values, self.n_bins), (self.n_bins,))
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The estimate, over classes the mean of its p-th powers; see `ErrorOfCells.of_cells`."""
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The estimate, over classes the mean of its p-th powers; see `ErrorOfCells.error_of_cells`."""
         error = self.estimator(count, total, hits)
         return (error.mean(-1) if count.ndim > 1 else error).pow(1 / self.p)
 
@@ -265,7 +265,7 @@ class ClasswiseCalibrationError(SummedCellsMetric):
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
-        check_columns(preds, self.num_classes)
+        check_column_count(preds, self.num_classes)
         classes = torch.arange(self.num_classes, device=preds.device)
         self.add_hits(self.formula.cells(preds), target.unsqueeze(1) == classes)
 
@@ -305,15 +305,15 @@ class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
         return columns_of_cells(preds.float(), index, max(cells.size for cells in columns))
 
     def _bins_of(self, column: Tensor) -> Cells:
-        return MassBins.of(column.clone(), self.n_bins, self.cuts).cells(column)
+        return MassBins.from_values(column.clone(), self.n_bins, self.cuts).cells(column)
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """Mean over classes of the summed |total - hits| over N; see `ErrorOfCells.of_cells`."""
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Mean over classes of the summed |total - hits| over N; see `ErrorOfCells.error_of_cells`."""
         return absolute_residuals(count, total, hits).mean(-1)
 
     def compute(self) -> Tensor:
         """The mean over classes, a float64 scalar."""
-        return self.mean_over_columns(lambda p, hit: self.of_sums(self.cells(p).sums(hit)))
+        return self.mean_over_columns(lambda p, hit: self.error_of_sums(self.cells(p).sums(hit)))
 
 
 class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
@@ -356,24 +356,24 @@ class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
                 index[above, place] = self._bins_of(column[above]).index
         return columns_of_cells(probs, index, self.n_bins + 1)
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """Mean over classes of |total - hits| over the examples in any bin, or over all if the small ones are kept."""
         if self.keeps_small:
-            return super().of_cells(count, total, hits)
+            return super().error_of_cells(count, total, hits)
         errors = (total - hits)[..., 1:].abs().sum(-1) / count[..., 1:].sum(-1).clamp(min=1)
         return errors.mean(-1)
 
 
 # The functions of the same names.
-calibration_error = function_of(CalibrationError)
-overconfidence_error = function_of(OverconfidenceError)
-underconfidence_error = function_of(UnderconfidenceError)
-adaptive_calibration_error = function_of(AdaptiveCalibrationError)
-debiased_calibration_error = function_of(DebiasedCalibrationError)
-classwise_calibration_error: Callable[..., Tensor] = function_of(ClasswiseCalibrationError)
-adaptive_classwise_calibration_error: Callable[..., Tensor] = function_of(
+calibration_error = make_metric_function(CalibrationError)
+overconfidence_error = make_metric_function(OverconfidenceError)
+underconfidence_error = make_metric_function(UnderconfidenceError)
+adaptive_calibration_error = make_metric_function(AdaptiveCalibrationError)
+debiased_calibration_error = make_metric_function(DebiasedCalibrationError)
+classwise_calibration_error: Callable[..., Tensor] = make_metric_function(ClasswiseCalibrationError)
+adaptive_classwise_calibration_error: Callable[..., Tensor] = make_metric_function(
     AdaptiveClasswiseCalibrationError
 )
-thresholded_adaptive_calibration_error: Callable[..., Tensor] = function_of(
+thresholded_adaptive_calibration_error: Callable[..., Tensor] = make_metric_function(
     ThresholdedAdaptiveCalibrationError
 )

@@ -21,7 +21,7 @@ _LOOKED_UP = 1 << 16  # labels at a time, so that they stay in the cache
 
 
 class Sums(NamedTuple):
-    """What the cells of a set hold, float64 and of the cells' shape; of several sets, with the sets in front.
+    """Counts, summed probabilities and hits in the cells of a set, float64; of several sets, with the sets in front.
 
     The totals are what the probabilities sum to: the hits that a calibrated model expects.
     """
@@ -54,15 +54,15 @@ class Cells:
         return torch.Size(self.shape).numel()
 
     def sums(self, hit: Tensor) -> Sums:
-        """What they hold, given whether each probability is a hit (bool, the shape of `value`)."""
-        every = torch.ones_like(self.index, dtype=torch.bool)
-        return Sums(self._summed(every), self._summed(self.value), self._summed(hit))
+        """Sums in the cells, given whether each probability is a hit (bool, the shape of `value`)."""
+        all_values = torch.ones_like(self.index, dtype=torch.bool)
+        return Sums(self._summed(all_values), self._summed(self.value), self._summed(hit))
 
     def _summed(self, values: Tensor) -> Tensor:
         sums = torch.zeros(self.size, dtype=torch.float64, device=values.device)
         parts = (torch.split(part.flatten(), _AT_ONCE) for part in (self.index, values))
-        for index, some in zip(*parts, strict=True):  # or float64 would double the memory
-            sums.index_add_(0, index, some.double())
+        for index, block in zip(*parts, strict=True):  # or float64 would double the memory
+            sums.index_add_(0, index, block.double())
         return sums.view(self.shape)
 
 
@@ -85,13 +85,13 @@ def count_drawn_hits(hits: Tensor, index: Tensor, labels: Integers) -> None:
     """
     (n, k), (draws, size) = index.shape, hits.shape
     of_cell, row = index.flatten().numpy(), np.arange(n) * k
-    counted, one = hits.view(-1), torch.ones(1, dtype=hits.dtype)
+    counted, unit = hits.view(-1), torch.ones(1, dtype=hits.dtype)
     step = max(1, _LOOKED_UP // n)
     for start in range(0, draws, step):
         looked_up = np.ascontiguousarray(labels[:, start : start + step].T) + row
         first = np.arange(start, start + len(looked_up)) * size
         place = torch.from_numpy((of_cell.take(looked_up) + first[:, None]).ravel())
-        counted.index_add_(0, place, one.expand(len(place)))
+        counted.index_add_(0, place, unit.expand(len(place)))
 
 
 class ErrorOfCells:
@@ -109,7 +109,7 @@ class ErrorOfCells:
         """The cells of a set's probabilities (N, K), N >= 1; None for a metric that is no calibration error."""
         return None
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The error of each set, (R,) float64, given what `Cells` sum to.
 
         Args:
@@ -119,34 +119,34 @@ class ErrorOfCells:
         """
         raise NotImplementedError
 
-    def of_sums(self, sums: Sums) -> Tensor:
+    def error_of_sums(self, sums: Sums) -> Tensor:
         """The error of one set, a float64 scalar, given what its cells hold."""
-        return self.of_cells(sums.counts, sums.totals, sums.hits.unsqueeze(0)).squeeze(0)
+        return self.error_of_cells(sums.counts, sums.totals, sums.hits.unsqueeze(0)).squeeze(0)
 
-    def of_resamples(self, resampled: Sums, whole: Sums) -> Tensor:
+    def error_of_resamples(self, resampled: Sums, full_set: Sums) -> Tensor:
         """The error of resampled sets, (R,) float64: the cells are those of the whole set, re-weighted."""
-        return self.of_cells(*resampled)
+        return self.error_of_cells(*resampled)
 
 
 class TopLabelError(ErrorOfCells):
     """A calibration error of top labels: its cells depend on the confidences alone."""
 
-    def cells_of(self, confidence: Tensor) -> Cells:
+    def assign_cells(self, confidence: Tensor) -> Cells:
         """The cells of confidences (N,), N >= 1."""
         raise NotImplementedError
 
     def cells(self, preds: Tensor) -> Cells:
         """The cells of the largest probabilities."""
-        return self.cells_of(preds.amax(1))
+        return self.assign_cells(preds.amax(1))
 
-    def of_pairs(self, confidence: Tensor, correct: Tensor) -> Tensor:
+    def error_of_pairs(self, confidence: Tensor, correct: Tensor) -> Tensor:
         """The error of confidences (N,) and whether each was right (N,), a float64 scalar; NaN without examples."""
         if len(confidence) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=confidence.device)
-        return self.of_sums(self.cells_of(confidence.detach()).sums(correct))
+        return self.error_of_sums(self.assign_cells(confidence.detach()).sums(correct))
 
 
-class Part(NamedTuple):
+class LabelledCells(NamedTuple):
     """Cells of some rows of a set, and whether each of their probabilities is a hit, bool, like `cells.value`."""
 
     rows: slice
@@ -154,14 +154,14 @@ class Part(NamedTuple):
     hit: Tensor
 
 
-def sums_of(parts: Iterable[Part]) -> Sums:
-    """What the cells of a set hold, given one part of it or more."""
-    return added(part.cells.sums(part.hit) for part in parts)
+def sum_parts(parts: Iterable[LabelledCells]) -> Sums:
+    """Sums in the cells of a set, given one part of it or more."""
+    return add_sums(part.cells.sums(part.hit) for part in parts)
 
 
-def added(sums: Iterable[Sums]) -> Sums:
-    """What cells hold together, given what they hold of each of one part or more."""
-    return reduce(lambda all_so_far, more: Sums(*map(torch.add, all_so_far, more)), sums)
+def add_sums(sums: Iterable[Sums]) -> Sums:
+    """Add the sums of one part of a set or more."""
+    return reduce(lambda all_so_far, part: Sums(*map(torch.add, all_so_far, part)), sums)
 
 
 class ResampledCells:
@@ -178,7 +178,7 @@ class ResampledCells:
 
     def __init__(
         self,
-        parts: Iterable[Part],
+        parts: Iterable[LabelledCells],
         whole: Sums,
         values: Callable[[], Iterable[tuple[slice, Tensor]]] = tuple,
     ) -> None:
@@ -191,32 +191,32 @@ class ResampledCells:
         for rows, cells, hit in parts:
             none = torch.ones_like(hit)
             lie_there = none if self._fullest is None else cells.index != self._fullest
-            others.append(_entries(cells, lie_there, rows.start))
-            hits.append(_entries(cells, hit, rows.start)[0])
+            others.append(cell_entries(cells, lie_there, rows.start))
+            hits.append(cell_entries(cells, hit, rows.start)[0])
         shape = whole.counts.numel(), int(whole.counts.sum(-1).flatten()[0])
         places = torch.cat([place for place, _ in others], dim=1)
-        self._total = _sparse(places, torch.cat([value for _, value in others]), shape)
-        self._count = _ones(places, shape)
-        self._hits = _ones(torch.cat(hits, dim=1), shape)
+        self._total = sparse_matrix(places, torch.cat([value for _, value in others]), shape)
+        self._count = indicator_matrix(places, shape)
+        self._hits = indicator_matrix(torch.cat(hits, dim=1), shape)
 
     def errors(self, error: ErrorOfCells, counts: Floats) -> Floats:
         """A calibration error of resamples in which each example was drawn so often, (N, R) -> (R,)."""
         times = torch.from_numpy(counts)
         totals = times if self._fullest is None else self._totals(times)
-        few = (torch.split(part, _RESAMPLES, dim=1) for part in (times, totals))
-        found = [
-            error.of_resamples(self._sums(some.double(), of_classes), self._whole)
-            for some, of_classes in zip(*few, strict=True)
+        blocks = (torch.split(part, _RESAMPLES, dim=1) for part in (times, totals))
+        block_errors = [
+            error.error_of_resamples(self._sums(block.double(), class_totals), self._whole)
+            for block, class_totals in zip(*blocks, strict=True)
         ]
-        return torch.cat(found).numpy()
+        return torch.cat(block_errors).numpy()
 
     def _totals(self, times: Tensor) -> Tensor:
-        """What the probabilities of each class sum to, (K, R)."""
-        found = times.new_zeros(len(self._whole.counts), times.shape[1], dtype=torch.float64)
+        """Summed probabilities of each class in each resample, (K, R)."""
+        class_totals = times.new_zeros(len(self._whole.counts), times.shape[1], dtype=torch.float64)
         for rows, value in self._values():
             # float32, in which this product takes half the time; sums of some hundreds are right to 1e-5
-            found += value.float().T @ times[rows].float()
-        return found
+            class_totals += value.float().T @ times[rows].float()
+        return class_totals
 
     def _sums(self, times: Tensor, totals: Tensor) -> Sums:
         sums = [torch.sparse.mm(matrix, times) for matrix in (self._count, self._total, self._hits)]
@@ -226,17 +226,18 @@ class ResampledCells:
         return Sums(*(part.T.reshape(-1, *self._whole.counts.shape) for part in sums))
 
 
-def _entries(cells: Cells, chosen: Tensor, start: int) -> tuple[Tensor, Tensor]:
+def cell_entries(cells: Cells, selected: Tensor, start: int) -> tuple[Tensor, Tensor]:
     """Cell and example of the chosen probabilities of rows from `start` on, (2, M), and these, (M,) float64."""
-    example = chosen.nonzero()[:, 0] + start
-    return torch.stack([cells.index[chosen].long(), example]), cells.value[chosen].double()
+    example = selected.nonzero()[:, 0] + start
+    return torch.stack([cells.index[selected].long(), example]), cells.value[selected].double()
 
 
-def _ones(places: Tensor, shape: tuple[int, int]) -> Tensor:
-    return _sparse(places, torch.ones(places.shape[1], dtype=torch.float64), shape)
+def indicator_matrix(places: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Sparse matrix (cells, N) with ones at the places (2, M)."""
+    return sparse_matrix(places, torch.ones(places.shape[1], dtype=torch.float64), shape)
 
 
-def _sparse(places: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+def sparse_matrix(places: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """The matrix (cells, N) of values (M,), given their places (2, M)."""
     with warnings.catch_warnings():  # torch 2.11 to 2.14 ask for the argument that is given
         warnings.filterwarnings("ignore", "Sparse invariant checks")

@@ -48,7 +48,7 @@ class EqualWidthCells(TopLabelError):
 
     n_bins: int
 
-    def cells_of(self, confidence: Tensor) -> Cells:
+    def assign_cells(self, confidence: Tensor) -> Cells:
         """The bins."""
         return Cells(confidence, equal_width_bin(confidence, self.n_bins), (self.n_bins,))
 
@@ -60,7 +60,7 @@ class EqualWidthError(EqualWidthCells):
     n_bins: int = 15
     norm: Norm = _l1
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The norm of |confidence - accuracy| over the bins; NaN without examples."""
         share, gap = count / count.sum(-1, keepdim=True), (total - hits).abs()
         return self.norm(share, gap / count.clamp(min=torch.finfo(count.dtype).tiny))
@@ -83,7 +83,7 @@ class MassBins(NamedTuple):
     size: int
 
     @classmethod
-    def of(cls, values: Tensor, n_bins: int, cuts: Cuts) -> Self:
+    def from_values(cls, values: Tensor, n_bins: int, cuts: Cuts) -> Self:
         """The bins of values (N,), which are sorted in place."""
         ordered = sort_rows(values)
         ends = cuts(ordered, n_bins)
@@ -109,14 +109,14 @@ class EqualMassError(TopLabelError):
 
     def bins(self, confidence: Tensor) -> MassBins:
         """The bins of confidences (N,) float32, which are sorted in place."""
-        return MassBins.of(confidence, self.n_bins, self.cuts)
+        return MassBins.from_values(confidence, self.n_bins, self.cuts)
 
-    def cells_of(self, confidence: Tensor) -> Cells:
+    def assign_cells(self, confidence: Tensor) -> Cells:
         """The bins, after one for what lies in none."""
         values = confidence.float()
         return self.bins(values.clone()).cells(values)
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """Sum of |total - hits| over N."""
         return absolute_residuals(count, total, hits)
 
@@ -132,13 +132,15 @@ class ClasswiseError(ErrorOfCells):
     def cells(self, preds: Tensor) -> Cells:
         """The bins of each class, after one for what lies in none."""
         bins = torch.empty(preds.shape, dtype=torch.int32, device=preds.device)
-        for some, of in blocks_of_rows(preds, bins):  # or int64 would take twice the memory of all
-            of.copy_(equal_width_bin(some, self.n_bins)).add_(1)
+        for block, block_bins in blocks_of_rows(
+            preds, bins
+        ):  # or int64 would take twice the memory of all
+            block_bins.copy_(equal_width_bin(block, self.n_bins)).add_(1)
             if self.reference:
-                of.masked_fill_(some == 0, 0)
+                block_bins.masked_fill_(block == 0, 0)
         return columns_of_cells(preds, bins, self.n_bins + 1)
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """Mean over classes of the summed |total - hits| over N."""
         per_class = (total - hits)[..., 1:].abs().sum(-1) / count.sum(-1)
         return self.mean(per_class, hits.sum(-1))
@@ -147,14 +149,14 @@ class ClasswiseError(ErrorOfCells):
         """Mean of errors (..., K) over classes; in the reference code over those up to the last that has examples."""
         if not self.reference:
             return per_class.mean(-1)
-        known = (counts > 0).flip(-1).cumsum(-1).flip(-1) > 0
-        return torch.where(known, per_class, 0).sum(-1) / known.sum(-1)
+        is_counted = (counts > 0).flip(-1).cumsum(-1).flip(-1) > 0
+        return torch.where(is_counted, per_class, 0).sum(-1) / is_counted.sum(-1)
 
 
 class DistinctCells(TopLabelError):
     """A top-label error without bins: each distinct confidence is a cell."""
 
-    def cells_of(self, confidence: Tensor) -> Cells:
+    def assign_cells(self, confidence: Tensor) -> Cells:
         """Distinct confidences."""
         return distinct_cells(confidence.float())
 
@@ -168,35 +170,35 @@ class KuiperCalibrationError(DistinctCells):
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
     """
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The largest less the smallest of the cumulative gaps, 0 among them."""
         gaps = running_sums(total - hits) / count.sum()
         return gaps.amax(-1).clamp(min=0) - gaps.amin(-1).clamp(max=0)
 
 
-Formula = tuple[str, int | None, ErrorOfCells]
+NamedFormula = tuple[str, int | None, ErrorOfCells]
 """Name, number of bins if it has any, and formula of a calibration error."""
 
 
-def formula_of(name: str) -> Callable[..., ErrorOfCells]:
+def import_formula(name: str) -> Callable[..., ErrorOfCells]:
     """The formula of a metric class, by the path that the table of the family has."""
-    module, _, of = TABLE[name].formula.rpartition(".")
-    formula: Callable[..., ErrorOfCells] = getattr(import_module(module), of)
+    module, _, attribute = TABLE[name].formula.rpartition(".")
+    formula: Callable[..., ErrorOfCells] = getattr(import_module(module), attribute)
     return formula
 
 
-def errors(n_bins: Sequence[int]) -> Iterator[Formula]:
+def list_panel_errors(n_bins: Sequence[int]) -> Iterator[NamedFormula]:
     """The calibration errors of every run: what the panel has a formula of."""
     values = {next(iter(TABLE[name].values)): name for name in PANEL if TABLE[name].formula}
     for value, name in sorted(values.items()):
-        formula = formula_of(name)
+        formula = import_formula(name)
         if "n_bins" in signature(formula).parameters:
             yield from ((value, number, formula(n_bins=number)) for number in n_bins)
         else:
             yield value, None, formula()
 
 
-def errors_as_coded(n_bins: Sequence[int]) -> Iterator[Formula]:
+def list_reference_errors(n_bins: Sequence[int]) -> Iterator[NamedFormula]:
     """The binned errors whose public code (Mukhoti et al. 2020, which papers copy) is not their formula."""
     for number in n_bins:
         yield "adaptive_ece_reference", number, EqualMassError(number, CUTS["reference"])

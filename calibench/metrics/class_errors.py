@@ -9,8 +9,8 @@ from torch import Tensor
 from torchmetrics.utilities.plot import plot_confusion_matrix
 
 from calibench.messages.checks import positive_integer
-from calibench.metrics.base import CalibrationMetric, function_of
-from calibench.metrics.probabilities import check_columns
+from calibench.metrics.base import CalibrationMetric, make_metric_function
+from calibench.metrics.probabilities import check_column_count
 
 
 def class_errors(confusion: Tensor) -> Tensor:
@@ -21,14 +21,14 @@ def class_errors(confusion: Tensor) -> Tensor:
 
 def class_groups(class_counts: Sequence[int], thresholds: Sequence[int]) -> dict[str, list[int]]:
     """Indices of the many-, medium- and few-shot classes, and of the thirds by training count."""
-    most, least = thresholds
+    many, few = thresholds
     order = sorted(range(len(class_counts)), key=lambda label: -class_counts[label])
     head, middle, tail = (part.tolist() for part in torch.tensor_split(torch.tensor(order), 3))
     numbered = list(enumerate(class_counts))
     return {
-        "many": [label for label, count in numbered if count > most],
-        "medium": [label for label, count in numbered if least <= count <= most],
-        "few": [label for label, count in numbered if count < least],
+        "many": [label for label, count in numbered if count > many],
+        "medium": [label for label, count in numbered if few <= count <= many],
+        "few": [label for label, count in numbered if count < few],
         "head": head,
         "middle": middle,
         "tail": tail,
@@ -49,7 +49,7 @@ class ConfusionMetric(CalibrationMetric, ABC):
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
-        check_columns(preds, self.num_classes)
+        check_column_count(preds, self.num_classes)
         counts, pairs = (
             torch.zeros_like(self.confusion),
             target * self.num_classes + preds.argmax(1),
@@ -126,6 +126,6 @@ class GroupError(ConfusionMetric):
 
 
 # The functions of the same names.
-confusion_matrix: Callable[..., Tensor] = function_of(ConfusionMatrix)
-per_class_error: Callable[..., Tensor] = function_of(PerClassError)
-group_error = function_of(GroupError)
+confusion_matrix: Callable[..., Tensor] = make_metric_function(ConfusionMatrix)
+per_class_error: Callable[..., Tensor] = make_metric_function(PerClassError)
+group_error = make_metric_function(GroupError)

@@ -11,13 +11,13 @@ from calibench import metrics
 from calibench.messages.checks import numbers_of_bins
 from calibench.metrics.base import CalibrationMetric, TopLabelMetric
 from calibench.metrics.probabilities import (
-    check_columns,
+    check_column_count,
     check_logits_and_target,
     check_probabilities,
     log_softmax,
     top_label,
 )
-from calibench.tensors.arrays import taking_any_arrays
+from calibench.tensors.arrays import take_any_arrays
 from calibench.tensors.scores import at_least_float32
 
 PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in metrics.PANEL)
@@ -64,7 +64,7 @@ class CalibrationMetrics(MetricCollection):
         self.num_classes = num_classes
         self.validate_args = validate_args
 
-    @taking_any_arrays
+    @take_any_arrays
     def update(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:  # type: ignore[override]
         """Add a batch.
 
@@ -75,7 +75,7 @@ class CalibrationMetrics(MetricCollection):
         """
         if self.validate_args:
             check_probabilities(preds, target)
-        check_columns(preds, self.num_classes)
+        check_column_count(preds, self.num_classes)
         if log_probs is not None and log_probs.shape != preds.shape:
             raise ValueError(
                 f"`log_probs` must have the shape of `preds`, {tuple(preds.shape)}, "
@@ -86,12 +86,12 @@ class CalibrationMetrics(MetricCollection):
         else:
             self._wait("log-probabilities", log_probs, target)
 
-    @taking_any_arrays
+    @take_any_arrays
     def update_logits(self, logits: Tensor, target: Tensor) -> None:
         """Add a batch; the probabilities are made of many rows at once."""
         if self.validate_args:
             check_logits_and_target(logits, target)
-        check_columns(logits, self.num_classes, name="logits")
+        check_column_count(logits, self.num_classes, name="logits")
         self._wait("logits", logits, target)
 
     def _wait(self, are: str, scores: Tensor, target: Tensor) -> None:
@@ -147,18 +147,20 @@ def _metrics(
     """The metrics of the panel by name, and which of them share their state."""
     first, *further = numbers_of_bins("n_bins", n_bins)
     metrics: dict[str, Metric | MetricCollection] = {
-        cls.name: _made(cls, num_classes, first) for cls in PANEL
+        cls.name: build_metric(cls, num_classes, first) for cls in PANEL
     }
     for number in further:
         binned = [cls for cls in PANEL if "n_bins" in signature(cls).parameters]
-        metrics |= {f"{cls.name}_{number}": _made(cls, num_classes, number) for cls in binned}
+        metrics |= {
+            f"{cls.name}_{number}": build_metric(cls, num_classes, number) for cls in binned
+        }
     # Named, because torchmetrics would merge for good what agrees on the first batch.
     shared = [name for name, metric in metrics.items() if isinstance(metric, TopLabelMetric)]
     return metrics, [shared, *([name] for name in metrics if name not in shared)]
 
 
-def _made(cls: type[CalibrationMetric], num_classes: int, n_bins: int) -> CalibrationMetric:
+def build_metric(cls: type[CalibrationMetric], num_classes: int, n_bins: int) -> CalibrationMetric:
     """Build a metric with those of `num_classes` and `n_bins` that it takes; the collection checks its batches."""
-    known = {"num_classes": num_classes, "n_bins": n_bins}
-    asked = signature(cls).parameters
-    return cls(validate_args=False, **{name: n for name, n in known.items() if name in asked})
+    values = {"num_classes": num_classes, "n_bins": n_bins}
+    parameters = signature(cls).parameters
+    return cls(validate_args=False, **{name: n for name, n in values.items() if name in parameters})

@@ -28,7 +28,7 @@ _CONFORMAL_SCORES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def threshold(scores: Tensor, alpha: float) -> float:
+def conformal_threshold(scores: Tensor, alpha: float) -> float:
     """The ceil((n + 1)(1 - alpha))-th smallest score of n true classes; infinite if there are too few."""
     rank = math.ceil((len(scores) + 1) * (1 - alpha))
     return math.inf if rank > len(scores) else float(scores.sort().values[rank - 1])
@@ -48,15 +48,15 @@ def conformal_of_examples(
         classes in it, (N,); `_worst_class_coverage`, the smallest coverage of the test examples of one class, a scalar.
     """
     unit_interval("alpha", alpha)
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     for name, score in _CONFORMAL_SCORES.items():
-        limit = threshold(true_class(score(val[0]), val[1]), alpha)
-        of_classes = score(test[0])
-        covered = (true_class(of_classes, test[1]) <= limit).double()
-        of_each = [covered[test[1] == k].mean() for k in torch.unique(test[1])]
-        found |= {
+        limit = conformal_threshold(true_class(score(val[0]), val[1]), alpha)
+        class_scores = score(test[0])
+        covered = (true_class(class_scores, test[1]) <= limit).double()
+        class_coverages = [covered[test[1] == k].mean() for k in torch.unique(test[1])]
+        results |= {
             f"{name}_coverage": covered,
-            f"{name}_size": (of_classes <= limit).sum(1).double(),
-            f"{name}_worst_class_coverage": torch.stack(of_each).min(),
+            f"{name}_size": (class_scores <= limit).sum(1).double(),
+            f"{name}_worst_class_coverage": torch.stack(class_coverages).min(),
         }
-    return found
+    return results

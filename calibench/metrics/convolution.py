@@ -10,9 +10,9 @@ from torch import Tensor
 _PIECE = 1 << 14  # points rounded at once, so that temporaries stay in the cache
 
 
-def in_pieces(*points: Tensor) -> Iterator[tuple[Tensor, ...]]:
+def iterate_pieces(*points: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Tensors (..., N), some of their N points at a time."""
-    yield from zip(*(torch.split(of, _PIECE, dim=-1) for of in points), strict=True)
+    yield from zip(*(torch.split(tensor, _PIECE, dim=-1) for tensor in points), strict=True)
 
 
 def round_to_grid(pieces: Iterable[tuple[Tensor, ...]], points: int) -> Tensor:

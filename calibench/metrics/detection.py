@@ -59,15 +59,15 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def _at_least(ordered: Tensor, values: Tensor) -> Tensor:
-    """How many of the sorted scores are >= each value, float64."""
+def count_at_least(ordered: Tensor, values: Tensor) -> Tensor:
+    """Number of the sorted scores that are >= each value, float64."""
     return (len(ordered) - torch.searchsorted(ordered, values)).double()
 
 
 def _average_precision(positive: Tensor, negative: Tensor) -> Tensor:
     """Average precision, step-wise, ties grouped: the mean precision at the positives' scores."""
-    found, false = _at_least(positive, positive), _at_least(negative, positive)
-    return (found / (found + false)).mean()
+    hits, false = count_at_least(positive, positive), count_at_least(negative, positive)
+    return (hits / (hits + false)).mean()
 
 
 def detection_rates(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
@@ -90,7 +90,7 @@ def detection_rates(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
         "auroc": (below.double() / (2 * len(inside))).mean(),
         "aupr_in": _average_precision(-inside.flip(0), -outside.flip(0)),
         "aupr_out": _average_precision(outside, inside),
-        "fpr95": (_at_least(inside, outside[missed]) / len(inside)),
+        "fpr95": (count_at_least(inside, outside[missed]) / len(inside)),
     }
 
 
@@ -101,7 +101,7 @@ def check_scored(logits: Tensor) -> None:
 
 
 def resampled_auroc(
-    inside: Floats, outside: Floats, drawn: Iterable[tuple[Floats, Floats]]
+    inside: Floats, outside: Floats, resamples: Iterable[tuple[Floats, Floats]]
 ) -> Floats:
     """AUROC of scores (N,) and (M,), the share of (inside, outside) pairs in the right order, on resampled sets, (R,).
 
@@ -110,7 +110,7 @@ def resampled_auroc(
     order = np.argsort(inside)
     ends = [np.searchsorted(inside[order], outside, side) for side in ("left", "right")]
     parts = []
-    for counts, others in drawn:
+    for counts, others in resamples:
         below = np.pad(np.cumsum(counts[:, order], axis=1), ((0, 0), (1, 0)))
         pairs = (others * (below[:, ends[0]] + below[:, ends[1]])).sum(axis=1) / 2
         parts.append(pairs / (len(inside) * len(outside)))
@@ -142,10 +142,12 @@ class RankedRows:
         below, up_to = (count[:, tie] for tie in self._ties)
         hits_below, hits_up_to = (positives[:, tie] for tie in self._present_ties)
         pairs = present * ((below - hits_below) + (up_to - hits_up_to)) / 2
-        precision = np.nan_to_num(ratio(positive[:, None] - hits_below, count[:, -1:] - below))
-        both = np.where(negative > 0, positive, 0)  # without absent rows there is neither
-        auroc = ratio(pairs.sum(axis=1), both * negative)
-        return auroc, ratio((present * precision).sum(axis=1), both)
+        precision = np.nan_to_num(safe_ratio(positive[:, None] - hits_below, count[:, -1:] - below))
+        positive_or_none = np.where(
+            negative > 0, positive, 0
+        )  # without absent rows there is neither
+        auroc = safe_ratio(pairs.sum(axis=1), positive_or_none * negative)
+        return auroc, safe_ratio((present * precision).sum(axis=1), positive_or_none)
 
 
 def _running_sums(values: Floats) -> Floats:
@@ -154,8 +156,8 @@ def _running_sums(values: Floats) -> Floats:
     return F.pad(sums, (1, 0)).numpy()
 
 
-def ratio(above: Floats, below: Floats) -> Floats:
+def safe_ratio(above: Floats, below: Floats) -> Floats:
     """NaN where the denominator is 0."""
-    found = np.full(np.shape(above), np.nan)
-    np.divide(above, below, out=found, where=np.asarray(below) > 0)
-    return found
+    quotient = np.full(np.shape(above), np.nan)
+    np.divide(above, below, out=quotient, where=np.asarray(below) > 0)
+    return quotient

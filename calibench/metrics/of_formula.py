@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from calibench.messages.checks import positive_integer
 from calibench.metrics import TABLE
-from calibench.metrics.base import TopLabelMetric, function_name, function_of
-from calibench.metrics.calibration_errors import formula_of
+from calibench.metrics.base import TopLabelMetric, function_name, make_metric_function
+from calibench.metrics.calibration_errors import import_formula
 
 
 class BinnedFormulaMetric(TopLabelMetric, ABC):
@@ -24,7 +24,7 @@ class BinnedFormulaMetric(TopLabelMetric, ABC):
 def __getattr__(name: str) -> Any:
     functions = {function_name(cls): cls for cls, entry in TABLE.items() if entry.formula}
     if name in functions:
-        found: Any = function_of(__getattr__(functions[name]))
+        found: Any = make_metric_function(__getattr__(functions[name]))
     elif name in functions.values():
         found = _class_of(name)
     else:
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _class_of(name: str) -> type[TopLabelMetric]:
-    formula: Any = formula_of(name)
+    formula: Any = import_formula(name)
     attributes = {"__doc__": formula.__doc__, "__module__": __name__}
     if "n_bins" in signature(formula).parameters:
         return type(name, (BinnedFormulaMetric,), {**attributes, "made_of": formula})

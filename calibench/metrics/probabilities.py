@@ -32,7 +32,7 @@ def first_largest(preds: Tensor) -> Tensor:
     return preds.argmax(1)
 
 
-def check_columns(preds: Tensor, num_classes: int, *, name: str = "preds") -> None:
+def check_column_count(preds: Tensor, num_classes: int, *, name: str = "preds") -> None:
     """Raise a ValueError unless `preds` has one column for each class."""
     if preds.shape[1] != num_classes:
         raise ValueError(
@@ -40,7 +40,7 @@ def check_columns(preds: Tensor, num_classes: int, *, name: str = "preds") -> No
         )
 
 
-def check_shapes(scores: Tensor, target: Tensor, *, name: str) -> None:
+def check_prediction_shapes(scores: Tensor, target: Tensor, *, name: str) -> None:
     """Raise unless `scores` is a floating (N, K) tensor, K >= 1, and `target` an integer (N,) tensor."""
     check_scores(scores, name=name, classes=1)
     check_target(target, scores, name=name)
@@ -54,7 +54,7 @@ def check_finite_maximum(logits: Tensor) -> None:
 
 def check_logits_and_target(logits: Tensor, target: Tensor) -> None:
     """Raise unless `logits` (N, K) have a finite largest value and `target` are class indices (N,) below K."""
-    check_shapes(logits, target, name="logits")
+    check_prediction_shapes(logits, target, name="logits")
     check_finite_maximum(logits)
     check_class_indices(target, logits.shape[1])
 
@@ -65,7 +65,7 @@ def check_probabilities(preds: Tensor, target: Tensor) -> None:
     Rows must be non-negative and sum to 1 within 1e-4 (float16: 4e-3, bfloat16: 3e-2); N = 0 is
     fine.
     """
-    check_shapes(preds, target, name="preds")
+    check_prediction_shapes(preds, target, name="preds")
     if len(preds) == 0:
         return
     rows = preds.sum(1, dtype=torch.promote_types(preds.dtype, torch.float32))
@@ -150,10 +150,10 @@ def true_class(values: Tensor, target: Tensor) -> Tensor:
 
 def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
     """Brier scores of (N, K) probabilities, summed over the examples; a float64 scalar."""
-    return less_than_one(probs, target).sum(dtype=torch.float64) + len(target)
+    return brier_less_one(probs, target).sum(dtype=torch.float64) + len(target)
 
 
-def less_than_one(probs: Tensor, target: Tensor) -> Tensor:
+def brier_less_one(probs: Tensor, target: Tensor) -> Tensor:
     """The Brier score of each example less 1, (N,), of (N, K) probabilities."""
     # The norm needs no temporary of (N, K).
     squares: Tensor = torch.linalg.vector_norm(probs, dim=1).square()
@@ -163,8 +163,8 @@ def less_than_one(probs: Tensor, target: Tensor) -> Tensor:
 def scores_of_examples(log_probs: Tensor, target: Tensor) -> dict[str, Tensor]:
     """NLL and Brier score of each example, (N,) float64, of log-probabilities (N, K) and targets (N,)."""
     brier = []
-    for some, labels in blocks_of_rows(log_probs, target):
-        probs = some.exp()
+    for block, labels in blocks_of_rows(log_probs, target):
+        probs = block.exp()
         true = true_class(probs, labels).double()
         brier.append(probs.square_().sum(1).double() - 2 * true + 1)
     return {"nll": -true_class(log_probs, target).double(), "brier": torch.cat(brier)}

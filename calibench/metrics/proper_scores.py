@@ -13,16 +13,16 @@ from calibench.metrics.base import (
     MeanMetric,
     PackedColumnsMetric,
     PairMetric,
-    function_of,
+    make_metric_function,
 )
 from calibench.metrics.probabilities import (
     brier_sum,
-    check_columns,
+    check_column_count,
     check_logits_and_target,
     log_softmax,
     true_class,
 )
-from calibench.metrics.soft_label_scores import VALUES, posterior_values
+from calibench.metrics.soft_label_scores import POSTERIOR_SCORE_NAMES, posterior_values
 from calibench.tensors.binning import equal_width_bin
 
 
@@ -154,12 +154,12 @@ class BrierDecomposition(CalibrationMetric):
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
-        check_columns(preds, self.num_classes)
+        check_column_count(preds, self.num_classes)
         group = equal_width_bin(preds.amax(1), self.n_bins)
         sums = torch.zeros_like(self.sums)  # of p and of the classes, (n_bins, K) each
         sums[0].index_add_(0, group, preds.double())
-        ones = torch.ones_like(target, dtype=torch.float64)
-        sums[1].view(-1).index_add_(0, group * self.num_classes + target, ones)
+        units = torch.ones_like(target, dtype=torch.float64)
+        sums[1].view(-1).index_add_(0, group * self.num_classes + target, units)
         self.accumulate("sums", sums)
         self.accumulate("brier", brier_sum(preds, target))
 
@@ -220,24 +220,24 @@ class PosteriorScores(CalibrationMetric):
 
     def __init__(self) -> None:
         super().__init__()
-        self.add_sum("sums", len(VALUES))
+        self.add_sum("sums", len(POSTERIOR_SCORE_NAMES))
         self.add_sum("count")
 
     def update(self, log_probs: Tensor, posterior: Tensor) -> None:
         """Add examples: log-probabilities and class distributions, both (N, K)."""
         values = posterior_values(log_probs.detach().to(self.device), posterior.to(self.device))
-        self.accumulate("sums", torch.stack([of.sum() for of in values.values()]))
+        self.accumulate("sums", torch.stack([value.sum() for value in values.values()]))
         self.accumulate("count", len(log_probs))
 
     def compute(self) -> dict[str, Tensor]:
         """The means, by name."""
-        return dict(zip(VALUES, self.sums / self.count, strict=True))
+        return dict(zip(POSTERIOR_SCORE_NAMES, self.sums / self.count, strict=True))
 
 
 # The functions of the same names.
-error_rate = function_of(ErrorRate)
-brier_score = function_of(BrierScore)
-negative_log_likelihood = function_of(NegativeLogLikelihood)
-spiegelhalter_z = function_of(SpiegelhalterZ)
-brier_decomposition: Callable[..., dict[str, Tensor]] = function_of(BrierDecomposition)
-corp_decomposition = function_of(CorpDecomposition)
+error_rate = make_metric_function(ErrorRate)
+brier_score = make_metric_function(BrierScore)
+negative_log_likelihood = make_metric_function(NegativeLogLikelihood)
+spiegelhalter_z = make_metric_function(SpiegelhalterZ)
+brier_decomposition: Callable[..., dict[str, Tensor]] = make_metric_function(BrierDecomposition)
+corp_decomposition = make_metric_function(CorpDecomposition)

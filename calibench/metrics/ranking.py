@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from calibench.messages.checks import option_named
-from calibench.metrics.base import PerExampleMetric, TopLabelMetric, function_of
+from calibench.metrics.base import PerExampleMetric, TopLabelMetric, make_metric_function
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.probabilities import sort_rows, unpack
 from calibench.tensors.scores import running_sums
@@ -26,9 +26,9 @@ def check_mask(is_ood: Tensor, logits: Tensor) -> None:
     """Raise unless `is_ood` is a bool tensor (N,)."""
     is_tensor = isinstance(is_ood, Tensor)
     if not is_tensor or is_ood.dtype != torch.bool or is_ood.shape != logits.shape[:1]:
-        found = f"{is_ood.dtype} of shape {tuple(is_ood.shape)}" if is_tensor else repr(is_ood)
+        received = f"{is_ood.dtype} of shape {tuple(is_ood.shape)}" if is_tensor else repr(is_ood)
         raise ValueError(
-            f"`is_ood` must be a bool or a bool tensor of shape ({len(logits)},), got {found}."
+            f"`is_ood` must be a bool or a bool tensor of shape ({len(logits)},), got {received}."
         )
 
 
@@ -136,4 +136,4 @@ class RiskCoverage(TopLabelMetric):
         }
 
 
-risk_coverage = function_of(RiskCoverage)
+risk_coverage = make_metric_function(RiskCoverage)

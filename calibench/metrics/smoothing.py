@@ -15,8 +15,8 @@ from torch import Tensor
 from calibench.metrics.bins import Cells, Sums, TopLabelError, distinct_cells
 from calibench.metrics.convolution import (
     even_spectrum,
-    in_pieces,
     interpolate_rows,
+    iterate_pieces,
     kernel_spectrum,
     round_to_grid,
     smooth_even,
@@ -55,17 +55,17 @@ class Residuals:
 
     def __init__(self, pieces: Pieces, masses: int = 1) -> None:
         self._every, self._masses = pieces, masses
-        [(_, some)] = islice(pieces(), 1)
-        self.device = some.device
+        [(_, first_weights)] = islice(pieces(), 1)
+        self.device = first_weights.device
         # Whether so many sets came together that what they share pays off, however few of them are left.
-        self.many = len(some) >= _MANY
-        self._rows = torch.arange(len(some), device=some.device)
+        self.many = len(first_weights) >= _MANY
+        self._rows = torch.arange(len(first_weights), device=first_weights.device)
         self._coarsest: list[Tensor] = []  # the spectrum of every weight, and its cosines
 
     @classmethod
-    def at(cls, position: Tensor, weight: Tensor, masses: int = 1) -> Self:
-        """Those of coordinates (N,) and weights (sets + masses, N), both float64."""
-        return cls(lambda: in_pieces(position, weight), masses)
+    def from_weights(cls, position: Tensor, weight: Tensor, masses: int = 1) -> Self:
+        """Residuals of sets at coordinates (N,), given their weights (sets + masses, N), both float64."""
+        return cls(lambda: iterate_pieces(position, weight), masses)
 
     def __len__(self) -> int:
         return len(self._rows) - self._masses
@@ -73,7 +73,7 @@ class Residuals:
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Coordinates (n,), and the residuals of each set with the masses last, (sets + masses, n)."""
         for position, weight in self._every():
-            yield position, self._chosen(weight)
+            yield position, self._select_rows(weight)
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -85,23 +85,23 @@ class Residuals:
             high = max(high, float(position.where(filled, 0.0).max()))
         return low, high
 
-    def of(self, sets: Tensor) -> Self:
+    def select(self, sets: Tensor) -> Self:
         """The residuals of some of the sets, which share their masses, given their numbers, each once."""
         if len(sets) == len(self):
             return self
-        chosen = copy(self)
-        chosen._rows = torch.cat([self._rows[sets], self._rows[-1:]])
-        return chosen
+        selected = copy(self)
+        selected._rows = torch.cat([self._rows[sets], self._rows[-1:]])
+        return selected
 
     def even_spectrum(self, points: int) -> Tensor:
         """`even_spectrum` of the weights on a grid of `points`."""
         if points != COARSEST:
             return even_spectrum(round_to_grid(self.pieces(), points))
-        return self._chosen(self._on_coarsest()[0])
+        return self._select_rows(self._on_coarsest()[0])
 
     def cosines(self, odd: int, number: int) -> Tensor:
         """How much of the first `number` cosines of even or odd frequency is in the weights on the coarsest grid."""
-        return self._chosen(self._on_coarsest()[1 + odd][:, :number])
+        return self._select_rows(self._on_coarsest()[1 + odd][:, :number])
 
     def _on_coarsest(self) -> list[Tensor]:
         """The spectrum, and the shares of even and odd cosines; all kernels wider than 0.01 use this grid."""
@@ -112,8 +112,8 @@ class Residuals:
             self._coarsest += [spectrum, share[:, ::2].contiguous(), share[:, 1::2].contiguous()]
         return self._coarsest
 
-    def _chosen(self, every: Tensor) -> Tensor:
-        return every if len(every) == len(self._rows) else every[self._rows]
+    def _select_rows(self, rows: Tensor) -> Tensor:
+        return rows if len(rows) == len(self._rows) else rows[self._rows]
 
 
 class SmoothingKernel(Protocol):
@@ -215,8 +215,8 @@ def _waves(width: float, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         period = 2 * (COARSEST - 1)
         kernel = kernel_spectrum(COARSEST, period, COARSEST // 2, width, device).real
         last = int((kernel.abs() > _NOTHING * kernel[0]).nonzero().max())
-        every = _evaluation_points(width, device)
-        scaled = every[: (len(every) + 1) // 2] * (COARSEST - 1)
+        points = _evaluation_points(width, device)
+        scaled = points[: (len(points) + 1) // 2] * (COARSEST - 1)
         below = scaled.long()
         frequency = torch.arange(last + 1, device=device).unsqueeze(1)
         angle = torch.arange(period, dtype=torch.float64, device=device)
@@ -224,7 +224,7 @@ def _waves(width: float, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         lower, upper = (cosine[frequency * place % period] for place in (below, below + 1))
         waves = lower.lerp_(upper, scaled - below).mul_(kernel[: last + 1].unsqueeze(1))
         share = torch.full_like(scaled, 2.0)
-        if len(every) % 2:
+        if len(points) % 2:
             share[-1] = 1.0
         return waves[::2].contiguous(), waves[1::2].contiguous(), share
 
@@ -247,7 +247,7 @@ class SelfConsistent(NamedTuple):
 
 
 class _Search:
-    """Of each set the smallest place, of `_WIDTHS`, whose width is not below its error there: found between two ends.
+    """Search, for each set, of the smallest place of `_WIDTHS` whose width is not below the error there.
 
     Attributes:
         high: That place, or one above it, (sets,) int64.
@@ -299,7 +299,7 @@ class _Search:
         self._width[sets], self._value[sets] = width, value
 
 
-def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> SelfConsistent:
+def solve_self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> SelfConsistent:
     """The error of each set at the smallest width that is not below its own error, to 2^-10.
 
     As the error falls with the width, that lies between an error and the width at which it is that. It is looked for
@@ -310,19 +310,22 @@ def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> SelfConsis
         places = search.next_places(sets)
         values = [np.empty(len(sets)) for _ in places]
         for place in np.unique(places).tolist():
-            of_place = [where == place for where in places]
-            here = np.flatnonzero(np.logical_or.reduce(of_place))
-            some = residuals.of(torch.from_numpy(sets[here]).to(device))
-            found = kernel.error(some, place / _WIDTHS).cpu().numpy()
-            for of, chosen in zip(values, of_place, strict=True):
-                of[chosen] = found[chosen[here]]
-        for where, of in zip(places, values, strict=True):
-            search.add(sets, where, of)
-    error, width = (torch.from_numpy(of).to(device) for of in (search.error, search.high / _WIDTHS))
+            of_place = [set_places == place for set_places in places]
+            set_numbers = np.flatnonzero(np.logical_or.reduce(of_place))
+            residuals_of_sets = residuals.select(torch.from_numpy(sets[set_numbers]).to(device))
+            errors = kernel.error(residuals_of_sets, place / _WIDTHS).cpu().numpy()
+            for values_of_place, is_at_place in zip(values, of_place, strict=True):
+                values_of_place[is_at_place] = errors[is_at_place[set_numbers]]
+        for set_places, values_of_place in zip(places, values, strict=True):
+            search.add(sets, set_places, values_of_place)
+    error, width = (
+        torch.from_numpy(values_of_place).to(device)
+        for values_of_place in (search.error, search.high / _WIDTHS)
+    )
     return SelfConsistent(error, width)
 
 
-def of_pairs(pairs: Pieces, kernel: SmoothingKernel = REFLECTED) -> Residuals:
+def residuals_of_pairs(pairs: Pieces, kernel: SmoothingKernel = REFLECTED) -> Residuals:
     """The residuals of one set, of confidences (n,) and hits (n,) given in pieces, of which none is kept."""
 
     def pieces() -> Iterator[tuple[Tensor, Tensor]]:
@@ -336,7 +339,9 @@ def of_pairs(pairs: Pieces, kernel: SmoothingKernel = REFLECTED) -> Residuals:
 
 def error_and_width(confidence: Tensor, correct: Tensor) -> SelfConsistent:
     """Smooth calibration error of confidences (N,) and hits (N,), N >= 1, with the kernel's width: one set."""
-    return self_consistent(REFLECTED, of_pairs(lambda: in_pieces(confidence, correct)))
+    return solve_self_consistent(
+        REFLECTED, residuals_of_pairs(lambda: iterate_pieces(confidence, correct))
+    )
 
 
 @dataclass(frozen=True)
@@ -346,29 +351,31 @@ class SmoothError(TopLabelError):
     kernel: SmoothingKernel = REFLECTED
     draws = 200
 
-    def cells_of(self, confidence: Tensor) -> Cells:
+    def assign_cells(self, confidence: Tensor) -> Cells:
         """Distinct confidences; of many, equal bins a quarter as wide as the narrowest kernel."""
         values = confidence.float()
         if len(values) <= _FINEST:
             return distinct_cells(values)
         return replace(distinct_cells(equal_width_bin(values, _FINEST)), value=values)
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The smoothed residuals of each set; see `ErrorOfCells.of_cells`."""
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The smoothed residuals of each set; see `ErrorOfCells.error_of_cells`."""
         position = self.kernel.coordinate(total / count)
         weight = torch.cat([total - hits, count.unsqueeze(0)])
-        return self_consistent(self.kernel, Residuals.at(position, weight)).error
+        return solve_self_consistent(self.kernel, Residuals.from_weights(position, weight)).error
 
-    def of_resamples(self, resampled: Sums, whole: Sums) -> Tensor:
-        """The smoothed residuals of each set under the kernel of the whole set; see `ErrorOfCells.of_resamples`.
+    def error_of_resamples(self, resampled: Sums, full_set: Sums) -> Tensor:
+        """The smoothed residuals of each set under the kernel of the whole set; see `ErrorOfCells.error_of_resamples`.
 
         The width of each resample would cost ten times as much. As smECE falls with the width, a fixed one lets it
         vary a little more: the intervals err on the wide side.
         """
-        position = self.kernel.coordinate(whole.totals / whole.counts)
-        itself = torch.stack([whole.totals - whole.hits, whole.counts])
-        width = float(self_consistent(self.kernel, Residuals.at(position, itself)).width)
+        position = self.kernel.coordinate(full_set.totals / full_set.counts)
+        itself = torch.stack([full_set.totals - full_set.hits, full_set.counts])
+        width = float(
+            solve_self_consistent(self.kernel, Residuals.from_weights(position, itself)).width
+        )
         weight = torch.cat([resampled.totals - resampled.hits, resampled.counts])
         return self.kernel.error(
-            Residuals.at(position, weight, masses=len(resampled.counts)), width
+            Residuals.from_weights(position, weight, masses=len(resampled.counts)), width
         )

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-TOLERANCE = 1e-6  # differences up to this size count as none (float32 rounding)
-VALUES = tuple(
+ROUNDING_TOLERANCE = 1e-6  # differences up to this size count as none (float32 rounding)
+POSTERIOR_SCORE_NAMES = tuple(
     f"posterior_{part}"
     for part in ("nll", "kl", "overconfident", "underconfident", "excess", "shortfall")
 )
@@ -31,6 +31,8 @@ def posterior_values(log_probs: Tensor, posterior: Tensor) -> dict[str, Tensor]:
     cross_entropy = -torch.where(eta > 0, eta * predicted, 0.0).sum(1)
     entropy = -torch.xlogy(eta, eta).sum(1)
     gap = predicted.exp().amax(1) - eta.amax(1)
-    gap = torch.where(gap.abs() > TOLERANCE, gap, 0.0)
+    gap = torch.where(gap.abs() > ROUNDING_TOLERANCE, gap, 0.0)
     sides = (gap > 0).double(), (gap < 0).double(), gap.clamp(min=0), (-gap).clamp(min=0)
-    return dict(zip(VALUES, (cross_entropy, cross_entropy - entropy, *sides), strict=True))
+    return dict(
+        zip(POSTERIOR_SCORE_NAMES, (cross_entropy, cross_entropy - entropy, *sides), strict=True)
+    )

@@ -32,7 +32,7 @@ class Title:
 
     @property
     def scale(self) -> int:
-        """What a value of files is multiplied with before it is printed or drawn."""
+        """Factor from a value in files to the printed or drawn one."""
         return 100 if self.percent else 1
 
     def show(self, value: float, sign: str = "") -> str:
@@ -68,7 +68,7 @@ class MetricEntry:
 
     @property
     def names(self) -> list[str]:
-        """What a command line may call the class, in small letters."""
+        """Names of the class on a command line, in small letters."""
         titles = (title.title.casefold() for title in self.values.values())
         return [*filter(None, [self.name]), *self.values, *titles]
 
@@ -79,8 +79,8 @@ class MetricEntry:
         return {**self.values, **dict(variants)}
 
 
-class Named:
-    """What files and tables call the values of a metric class: those of ours, what the table of the family says.
+class MetricTitles:
+    """Mixin that gives a metric class its column names and titles, from the table of the family.
 
     Attributes:
         name: What files call its value, whatever the number of bins; an instance may be a variant.
@@ -107,8 +107,12 @@ class Named:
             cls.of_labelled_sets, cls._variants = entry.of_labelled_sets, entry.variants
             titles = entry.values.values()
             cls.percent = any(title.percent for title in titles)
-            least, most = (of(title.direction for title in titles) for of in (min, max))
-            cls.higher_is_better = {(LESS, LESS): False, (MORE, MORE): True}.get((least, most))
+            smallest, largest = (
+                reduce(title.direction for title in titles) for reduce in (min, max)
+            )
+            cls.higher_is_better = {(LESS, LESS): False, (MORE, MORE): True}.get(
+                (smallest, largest)
+            )
             _name(cls, entry.values, entry.name)
 
     def take_variant_name(self, *options: str) -> None:
@@ -117,6 +121,8 @@ class Named:
             _name(self, values)
 
 
-def _name(metric: type[Named] | Named, values: Mapping[str, Title], name: str = "") -> None:
+def _name(
+    metric: type[MetricTitles] | MetricTitles, values: Mapping[str, Title], name: str = ""
+) -> None:
     metric.name, metric.value_names = name or next(iter(values)), tuple(values)
     metric.title = name.replace("_", " ") or next(iter(values.values())).title

@@ -9,10 +9,15 @@ import torch
 from torch import Tensor
 
 from calibench.messages.checks import integer_from, option_named, positive
-from calibench.metrics.base import PackedColumnsMetric, TopLabelMetric, function_of
+from calibench.metrics.base import PackedColumnsMetric, TopLabelMetric, make_metric_function
 from calibench.metrics.calibration_errors import DistinctCells
 from calibench.metrics.probabilities import unpack
-from calibench.metrics.smoothing import KERNELS, SmoothError, of_pairs, self_consistent
+from calibench.metrics.smoothing import (
+    KERNELS,
+    SmoothError,
+    residuals_of_pairs,
+    solve_self_consistent,
+)
 from calibench.tensors.binning import equal_mass_cuts
 from calibench.tensors.scores import running_sums
 
@@ -26,7 +31,7 @@ class UnbinnedError(DistinctCells, TopLabelMetric, ABC):
 
     def compute(self) -> Tensor:
         """The calibration error, a float64 scalar."""
-        return self.of_pairs(*self.pairs())
+        return self.error_of_pairs(*self.pairs())
 
 
 class KolmogorovSmirnovCalibrationError(UnbinnedError):
@@ -40,8 +45,8 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
     """
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The largest cumulative |total - hits| over N; see `ErrorOfCells.of_cells`."""
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The largest cumulative |total - hits| over N; see `ErrorOfCells.error_of_cells`."""
         return running_sums(total - hits).abs().amax(-1) / count.sum()
 
 
@@ -73,7 +78,9 @@ class SmoothCalibrationError(TopLabelMetric):
         packed, kernel = self.rows("packed"), self.formula.kernel
         if len(packed) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-        return self_consistent(kernel, of_pairs(self.pieces, kernel)).error.squeeze(0)
+        return solve_self_consistent(kernel, residuals_of_pairs(self.pieces, kernel)).error.squeeze(
+            0
+        )
 
 
 def largest_correlation(values: np.ndarray, residuals: np.ndarray) -> float:
@@ -97,12 +104,12 @@ def largest_correlation(values: np.ndarray, residuals: np.ndarray) -> float:
         while size > 0 and losing and losing[0][0] + moved < 1:
             position, its_size = heappop(losing)
             position += moved
-            taken = min(size, its_size)
-            best -= taken * (1 - position)
-            heappush(gaining, (-position - moved, taken))
-            if its_size > taken:
-                heappush(losing, (position - moved, its_size - taken))
-            size -= taken
+            moved_size = min(size, its_size)
+            best -= moved_size * (1 - position)
+            heappush(gaining, (-position - moved, moved_size))
+            if its_size > moved_size:
+                heappush(losing, (position - moved, its_size - moved_size))
+            size -= moved_size
         if size > 0:
             heappush(gaining, (-1 - moved, size))
     return best
@@ -122,11 +129,11 @@ class LipschitzCalibrationError(UnbinnedError):
 
     draws = 39  # each takes some hundred times as long as of other metrics
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The largest correlation with each set's residuals; see `ErrorOfCells.of_cells`."""
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The largest correlation with each set's residuals; see `ErrorOfCells.error_of_cells`."""
         values, residuals = (total / count).cpu().numpy(), (hits - total) / count.sum()
-        found = [largest_correlation(values, row) for row in residuals.cpu().numpy()]
-        return torch.tensor(found, dtype=torch.float64, device=hits.device)
+        errors = [largest_correlation(values, row) for row in residuals.cpu().numpy()]
+        return torch.tensor(errors, dtype=torch.float64, device=hits.device)
 
 
 class Sweep:
@@ -140,7 +147,7 @@ class Sweep:
         self._total = _prefix_sums(total.numpy())
         places = torch.arange(len(count))
         self._ordered = places.repeat_interleave(count.long())
-        self._known: dict[int, np.ndarray] = {}
+        self._ends_by_number: dict[int, np.ndarray] = {}
 
     def error(self, hits: np.ndarray) -> float:
         """The error, given the hits among the examples with each confidence, (M,)."""
@@ -157,10 +164,10 @@ class Sweep:
 
     def _ends(self, n_bins: int) -> np.ndarray:
         """Where the bins that hold something begin and end among the distinct confidences."""
-        if n_bins not in self._known:
+        if n_bins not in self._ends_by_number:
             cuts = np.unique(equal_mass_cuts(self._ordered, n_bins))
-            self._known[n_bins] = np.searchsorted(self._until, cuts)
-        return self._known[n_bins]
+            self._ends_by_number[n_bins] = np.searchsorted(self._until, cuts)
+        return self._ends_by_number[n_bins]
 
     def _rises(self, hits: np.ndarray, ends: np.ndarray) -> bool:
         accuracy = np.diff(hits[ends]) / np.diff(self._until[ends])
@@ -180,14 +187,14 @@ class SweepCalibrationError(UnbinnedError):
     Range [0, 1]; NaN without examples. State: 4 bytes an example. `compute` sums on the CPU.
     """
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The error of each set in the bins that its own hits allow; see `ErrorOfCells.of_cells`."""
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The error of each set in the bins that its own hits allow; see `ErrorOfCells.error_of_cells`."""
         sweep = Sweep(count.cpu(), total.cpu())
-        found = [sweep.error(row) for row in hits.cpu().numpy()]
-        return torch.tensor(found, dtype=torch.float64, device=hits.device)
+        errors = [sweep.error(row) for row in hits.cpu().numpy()]
+        return torch.tensor(errors, dtype=torch.float64, device=hits.device)
 
 
-def pairs(probs: Tensor, residuals: Tensor, rows: slice, bandwidth: float) -> Tensor:
+def kernel_terms(probs: Tensor, residuals: Tensor, rows: slice, bandwidth: float) -> Tensor:
     """h_ij = k(p_i, p_j) (e_i - p_i)'(e_j - p_j) for some i and all j, 0 where i = j: (n, K) x 2 -> (rows, n)."""
     kernel = (torch.cdist(probs[rows], probs) / -bandwidth).exp_()
     products = kernel.mul_(residuals[rows] @ residuals.T)
@@ -199,14 +206,14 @@ def estimate_and_p(probs: Tensor, residuals: Tensor, bandwidth: float) -> Tensor
     """The unbiased estimate over all pairs, and its p-value by a bootstrap of the degenerate U-statistic, (2,)."""
     n = len(probs)
     generator = torch.Generator(probs.device).manual_seed(0)
-    drawn = torch.randint(n, (_REPLICATES, n), generator=generator, device=probs.device)
+    draws = torch.randint(n, (_REPLICATES, n), generator=generator, device=probs.device)
     counts = torch.zeros(_REPLICATES, n, dtype=probs.dtype, device=probs.device)
-    weights = counts.scatter_add_(1, drawn, torch.ones_like(counts)).sub_(1).T
+    weights = counts.scatter_add_(1, draws, torch.ones_like(counts)).sub_(1).T
     total, replicates = probs.new_zeros(()), probs.new_zeros(_REPLICATES)
     step = max(1, _ENTRIES // n)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        products = pairs(probs, residuals, rows, bandwidth)
+        products = kernel_terms(probs, residuals, rows, bandwidth)
         total += products.sum()
         replicates += (weights[rows] * (products @ weights)).sum(0)
     # Rounding must not decide between values that are equal.
@@ -218,7 +225,7 @@ def block_estimate_and_p(probs: Tensor, residuals: Tensor, bandwidth: float, siz
     """The mean of the unbiased estimates within blocks of rows, with its p-value under a normal distribution, (2,)."""
     blocks = zip(torch.split(probs, size), torch.split(residuals, size), strict=True)
     means = [
-        pairs(p, r, slice(0, len(p)), bandwidth).sum() / (size * (size - 1))
+        kernel_terms(p, r, slice(0, len(p)), bandwidth).sum() / (size * (size - 1))
         for p, r in blocks
         if len(p) == size
     ]
@@ -268,20 +275,20 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
     def compute(self) -> dict[str, Tensor]:
         """The estimate and its p-value, see the class."""
         packed = self.packed_columns()
-        found = torch.full((2,), torch.nan, dtype=torch.float64, device=packed.device)
+        values = torch.full((2,), torch.nan, dtype=torch.float64, device=packed.device)
         if len(packed) > 1:
             probs, outcome = (part.double() for part in unpack(packed[_shuffled(packed)]))
             size = self.block_size or (_BLOCK if len(packed) > _MOST else None)
             if size is None:
-                found = estimate_and_p(probs, outcome - probs, self.bandwidth)
+                values = estimate_and_p(probs, outcome - probs, self.bandwidth)
             else:
-                found = block_estimate_and_p(probs, outcome - probs, self.bandwidth, size)
-        return dict(zip(("skce", "p"), found, strict=True))
+                values = block_estimate_and_p(probs, outcome - probs, self.bandwidth, size)
+        return dict(zip(("skce", "p"), values, strict=True))
 
 
 # The functions of the same names.
-kolmogorov_smirnov_calibration_error = function_of(KolmogorovSmirnovCalibrationError)
-smooth_calibration_error = function_of(SmoothCalibrationError)
-lipschitz_calibration_error = function_of(LipschitzCalibrationError)
-sweep_calibration_error = function_of(SweepCalibrationError)
-squared_kernel_calibration_error = function_of(SquaredKernelCalibrationError)
+kolmogorov_smirnov_calibration_error = make_metric_function(KolmogorovSmirnovCalibrationError)
+smooth_calibration_error = make_metric_function(SmoothCalibrationError)
+lipschitz_calibration_error = make_metric_function(LipschitzCalibrationError)
+sweep_calibration_error = make_metric_function(SweepCalibrationError)
+squared_kernel_calibration_error = make_metric_function(SquaredKernelCalibrationError)

@@ -99,7 +99,9 @@ def smooth_reliability(
     at = torch.linspace(lowest, 1, POINTS, dtype=torch.float64)
 
     def smoothed(position: Tensor, weight: Tensor) -> Tensor:
-        return REFLECTED.smoothed(Residuals.at(REFLECTED.coordinate(position), weight), width, at)
+        return REFLECTED.smoothed(
+            Residuals.from_weights(REFLECTED.coordinate(position), weight), width, at
+        )
 
     hits, mass = smoothed(exact, torch.stack([hit.double(), torch.ones_like(exact)]))
     random = np.random.default_rng(0)

@@ -28,9 +28,9 @@ class _LazyPackage(ModuleType):
             return import_module(f"{module}.{name}")
         value = getattr(__import__(module, fromlist=[name]), name)
         if self._any_arrays and isinstance(value, FunctionType):
-            from calibench.tensors.arrays import taking_any_arrays  # numpy
+            from calibench.tensors.arrays import take_any_arrays  # numpy
 
-            value = taking_any_arrays(value)
+            value = take_any_arrays(value)
         setattr(self, name, value)
         return value
 

@@ -27,8 +27,8 @@ def as_array(values: Any) -> Array:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if "bfloat16" in str(values.dtype) else values  # which numpy lacks
-    found = np.asarray(values)
-    return np.char.decode(found, "utf-8") if found.dtype.kind == "S" else found
+    array = np.asarray(values)
+    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
 
 
 def names_of_columns(values: Any) -> list[str] | None:
@@ -37,7 +37,7 @@ def names_of_columns(values: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def taking_any_arrays(function: F) -> F:
+def take_any_arrays(function: F) -> F:
     """A function of tensors that takes arrays, data frames, series and lists too, and gives back the same kind.
 
     What is given tensors only is called as it is. A target may hold names of classes: those in the argument `classes`,
@@ -52,15 +52,15 @@ def taking_any_arrays(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = {
+        arguments = {
             name: args[place] if place < len(args) else kwargs.get(name) for place, name in places
         }
-        if all(isinstance(value, Tensor | bool | None) for value in given.values()):
+        if all(isinstance(value, Tensor | bool | None) for value in arguments.values()):
             return function(*args, **kwargs)
         classes = kwargs.pop("classes", None)
-        first = next(value for value in given.values() if value is not None)
+        first = next(value for value in arguments.values() if value is not None)
         device = first.device if isinstance(first, Tensor) else None
-        for name, value in given.items():
+        for name, value in arguments.items():
             if not isinstance(value, Tensor | bool | None):
                 array = as_array(value)
                 if name == _TARGET and array.dtype.kind not in "iufb":
@@ -69,34 +69,34 @@ def taking_any_arrays(function: F) -> F:
                     array = array.astype(np.int64)
                 elif name not in (_TARGET, "is_ood", "correct") and array.dtype.kind in "iu":
                     array = array.astype(np.float64)
-                given[name] = from_numpy(np.require(array, requirements=["C", "W"])).to(device)
-        positional = [given.get(name, value) for name, value in zip(names, args, strict=False)]
-        named = {name: given.get(name, value) for name, value in kwargs.items()}
-        return like(function(*positional, **named), first)
+                arguments[name] = from_numpy(np.require(array, requirements=["C", "W"])).to(device)
+        positional = [arguments.get(name, value) for name, value in zip(names, args, strict=False)]
+        named = {name: arguments.get(name, value) for name, value in kwargs.items()}
+        return convert_like(function(*positional, **named), first)
 
     return cast("F", call)
 
 
-def like(value: Any, given: Any) -> Any:
+def convert_like(value: Any, example: Any) -> Any:
     """A result of tensors, as what was given: an array, a data frame with its columns and index, a list, a float."""
     if isinstance(value, Mapping):
-        return {name: like(one, given) for name, one in value.items()}
+        return {name: convert_like(part, example) for name, part in value.items()}
     if type(value) in (tuple, list):
-        return type(value)(like(one, given) for one in value)
-    if not hasattr(value, "detach") or hasattr(given, "detach"):
+        return type(value)(convert_like(part, example) for part in value)
+    if not hasattr(value, "detach") or hasattr(example, "detach"):
         return value
     array = as_array(value)
     if array.ndim == 0:
         return array.item()
-    if isinstance(given, list | tuple):
+    if isinstance(example, list | tuple):
         return array.tolist()
-    if hasattr(given, "columns") and array.shape == given.shape:
-        return type(given)(array, index=given.index, columns=given.columns)
-    if hasattr(given, "index") and hasattr(given, "iloc") and len(array) == len(given):
+    if hasattr(example, "columns") and array.shape == example.shape:
+        return type(example)(array, index=example.index, columns=example.columns)
+    if hasattr(example, "index") and hasattr(example, "iloc") and len(array) == len(example):
         import pandas as pd
 
         kind = pd.Series if array.ndim == 1 else pd.DataFrame
-        return kind(array, index=given.index)
+        return kind(array, index=example.index)
     return array
 
 
@@ -115,6 +115,6 @@ def indices_of_names(values: Array, names: Sequence[str] | Array | None) -> Arra
     position = {str(name): index for index, name in enumerate(() if names is None else names)}
     unknown = next((value for value in values if str(value) not in position), None)
     if unknown is not None:
-        known = f", none of the columns {', '.join(position)}" if position else ""
-        raise ValueError(f"labels must be class indices 0, 1, ..., got '{unknown}'{known}.")
+        columns = f", none of the columns {', '.join(position)}" if position else ""
+        raise ValueError(f"labels must be class indices 0, 1, ..., got '{unknown}'{columns}.")
     return np.array([position[str(value)] for value in values], dtype=np.int64)

@@ -36,7 +36,7 @@ def _gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 
-def world() -> tuple[int, int]:
+def world_size_and_rank() -> tuple[int, int]:
     """(number of processes, this process's rank); (1, 0) without a process group."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_world_size(), dist.get_rank()
@@ -44,14 +44,14 @@ def world() -> tuple[int, int]:
 
 
 def slice_sizes(n: int, processes: int) -> list[int]:
-    """How many of `n` rows each process holds when a global batch is cut as `torch.tensor_split` cuts it."""
+    """Number of rows that each process holds when a global batch of `n` is cut as `torch.tensor_split` cuts it."""
     return [n // processes + (rank < n % processes) for rank in range(processes)]
 
 
 def _exchange_sizes(n: int, device: torch.device) -> list[int]:
-    mine = torch.tensor([n], device=device)
-    sizes = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(sizes, mine)
+    local = torch.tensor([n], device=device)
+    sizes = [torch.empty_like(local) for _ in range(dist.get_world_size())]
+    dist.all_gather(sizes, local)
     return [*map(int, sizes)]
 
 
@@ -71,7 +71,7 @@ def gather_batch(
     Returns:
         The global batch (n, ...) and (n,), the same on every process.
     """
-    if world()[0] == 1:
+    if world_size_and_rank()[0] == 1:
         return logits, target
     if sizes is None:
         sizes = _exchange_sizes(len(target), target.device)
@@ -84,7 +84,7 @@ def gather_rows(*tensors: Tensor, sizes: Sequence[int] | None = None) -> tuple[T
 
     `sizes` as for `gather_batch`.
     """
-    if world()[0] == 1:
+    if world_size_and_rank()[0] == 1:
         return tensors
     if sizes is None:
         sizes = _exchange_sizes(len(tensors[0]), tensors[0].device)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class TokenInputs(NamedTuple):
-    """What a backbone must know of inputs that are token numbers.
+    """Vocabulary of inputs that are token numbers, as a backbone must know it.
 
     Attributes:
         vocab_size: Token numbers in use, 0 for padding included: inputs are below it.
@@ -31,7 +31,7 @@ _AT_ONCE = 1 << 17  # numbers: 1 MB in float64, of which an operation may need a
 
 
 def rows_at_once(scores: Tensor) -> int:
-    """How many rows of (N, K) are worked on at a time, where copies of all may not fit."""
+    """Number of rows of (N, K) that are worked on at a time, where copies of all may not fit."""
     return max(1, _AT_ONCE // scores.shape[1])
 
 
@@ -84,10 +84,10 @@ def check_class_indices(target: Tensor, num_classes: int) -> None:
         )
 
 
-def without_a_short_end(rows: Tensor, size: int) -> tuple[Tensor, ...]:
+def split_without_short_end(rows: Tensor, size: int) -> tuple[Tensor, ...]:
     """Pieces of `size` rows, the last with what is left: libraries of linear algebra add up a few rows otherwise."""
-    whole = max(1, len(rows) // size) - 1
-    return torch.split(rows, [size] * whole + [len(rows) - size * whole])
+    full_pieces = max(1, len(rows) // size) - 1
+    return torch.split(rows, [size] * full_pieces + [len(rows) - size * full_pieces])
 
 
 def are_probabilities(scores: Tensor) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
-from calibench.calibrators.names import calibrator_named
+from calibench.calibrators.names import build_calibrator
 from calibench.configuration.merging import configuration
 from calibench.data import ClassificationDataModule
 from calibench.data.in_memory_loader import identity
@@ -122,7 +122,7 @@ def export_run(
 
     Raises as `trained_network` and `exported` do, and a UsageError if there is no calibrator of the name.
     """
-    calibrator = calibrator_named(name)
+    calibrator = build_calibrator(name)
     val = Predictions.load(source.predictions("val"))
     if per_label and val.labels is None:
         raise UsageError("`--per-label` is for networks with several labels an example.")

@@ -6,7 +6,7 @@ from typing import Any
 
 from lightning.pytorch.callbacks import Callback
 
-from calibench.calibrators.names import calibrator_named
+from calibench.calibrators.names import build_calibrator
 from calibench.configuration.merging import Config
 from calibench.evaluation.calibrate import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_fits import fit_calibrator
@@ -73,7 +73,7 @@ def predict(
     output = Path(output)
     if output.exists() and not output.is_dir():
         raise UsageError(f"`--output {output}` is a file; a folder is expected.")
-    fitted = calibrator_named(calibrator) if calibrator else None
+    fitted = build_calibrator(calibrator) if calibrator else None
     experiment, _ = _run(config, "predict", other, return_predictions=False)
     saved = save_collected(experiment, output)
     for name, predictions in saved.items():

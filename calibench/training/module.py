@@ -25,8 +25,13 @@ from calibench.messages.checks import numbers_of_bins, positive_integer
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
 from calibench.metrics import calibration_metrics
 from calibench.metrics.probabilities import check_finite_maximum
-from calibench.tensors.distributed import gather_batch, gather_rows, slice_sizes, world
-from calibench.tensors.scores import at_least_float32, without_a_short_end
+from calibench.tensors.distributed import (
+    gather_batch,
+    gather_rows,
+    slice_sizes,
+    world_size_and_rank,
+)
+from calibench.tensors.scores import at_least_float32, split_without_short_end
 from calibench.training.parameter_groups import ParameterGroups
 from calibench.training.schedules import steps_of_training
 from calibench.training.sharpness import SharpnessAware
@@ -164,7 +169,7 @@ class ClassificationModule(L.LightningModule):
         # on a CPU few rows at a time; a network that draws, as for several passes, draws for all at once
         few = batch.inputs.device.type == "cpu" and not draws
         at_a_time = max(1, min(n, _ROWS_ON_A_CPU) if few else n)
-        pieces = without_a_short_end(batch.inputs, at_a_time)
+        pieces = split_without_short_end(batch.inputs, at_a_time)
         logits = torch.cat([self.evaluated(piece) for piece in pieces])
         if len(logits) == n:
             return logits
@@ -243,7 +248,7 @@ class ClassificationModule(L.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of the global batch."""
-        sizes = [batch.copies * size for size in slice_sizes(batch.size, world()[0])]
+        sizes = [batch.copies * size for size in slice_sizes(batch.size, world_size_and_rank()[0])]
         mine = at_least_float32(self(batch.inputs))
         if batch.views > 1:  # the loss has the first view of each example
             mine = mine.view(len(batch.target), batch.views, mine.shape[1])

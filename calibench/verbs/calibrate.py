@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.calibrators import CALIBRATORS
-from calibench.calibrators.names import CalibratorName, calibrator_named
+from calibench.calibrators.names import CalibratorName, build_calibrator
 from calibench.command_line.verb_parser import Option
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
@@ -53,7 +53,7 @@ def calibrate(
             from calibench.evaluation.calibrator_fits import check_fittable, fit_calibrator
         part = labelled_as(reader.of_classes(val), "val", "val", val)
         check_fittable(part)
-        fitted = fit_calibrator(calibrator_named(calibrator), part)
+        fitted = fit_calibrator(build_calibrator(calibrator), part)
         save_calibrator(fitted, output)
         numbers = fitted.parameters_dict().items()
         said = "".join(f", {name} {of:.4f}" for name, of in numbers if isinstance(of, float))

@@ -10,8 +10,8 @@ from calibench.calibrators.names import (
     ONE_PER_CORE,
     Calibrators,
     Jobs,
-    calibrators_named,
-    listed_calibrators,
+    build_calibrators,
+    parse_calibrator_names,
 )
 from calibench.command_line.verb_parser import InPython, Option, in_python
 from calibench.messages.checks import ends_in
@@ -82,7 +82,7 @@ def doctor(
     examples: having seen no error rules none out. Of pairs, calibrators map the confidence; the exported one knows two
     classes, wrong and right.
     """
-    chosen = listed_calibrators(calibrators)
+    chosen = parse_calibrator_names(calibrators)
     if calibrators and not chosen:
         raise UsageError("`--calibrators none` leaves nothing to choose from.")
     read = _sources(logits if labels is None else (logits, labels), val)
@@ -103,7 +103,7 @@ def doctor(
     sets = {name: checked(of, str(read[name]), reader.clip) for name, of in found.items()}
     if "val" in sets:
         check_together(sets["test"], sets["val"])
-    given = calibrators_named(chosen) or None
+    given = build_calibrators(chosen) or None
     with one_thread():  # operations are small
         diagnosis = diagnose(sets["test"], sets.get("val"), given, jobs=jobs)
     if output:

@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
-from calibench.calibrators.names import calibrator_named
+from calibench.calibrators.names import build_calibrator
 from calibench.command_line.verb_parser import Option
 from calibench.evaluation.ensemble import pooled_sets
 from calibench.messages.errors import UsageError, errors_as
@@ -46,7 +46,7 @@ def ensemble(
     """
     if members is not None and members < 2:
         raise UsageError(f"`--members` must be 2 or more, got {members}.")
-    calibrator_named(calibrate_members) if calibrate_members else None
+    build_calibrator(calibrate_members) if calibrate_members else None
     groups = list(_groups(results, members))
     if not groups:
         least = "two" if members is None else members

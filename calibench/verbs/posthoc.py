@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from calibench.calibrator_comparison.sources import PosthocSettings, check_sources
 from calibench.calibrator_comparison.sources import sources as known_sources
-from calibench.calibrators.names import calibrator_named, listed_calibrators
+from calibench.calibrators.names import build_calibrator, parse_calibrator_names
 from calibench.command_line.verb_parser import Option
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.printable_text import loading
@@ -63,14 +63,14 @@ def posthoc(
     chosen = [name for one in asked.metrics for name in (TEST_METRICS if one == "all" else (one,))]
     for name in chosen:
         METRIC_CLASSES.check(name)
-    calibrators = [RAW, TS, *listed_calibrators(asked.calibrators)]
+    calibrators = [RAW, TS, *parse_calibrator_names(asked.calibrators)]
     with loading():
         from calibench.calibrator_comparison import cells
         from calibench.calibrator_comparison.peers import peer
 
     load_plugins("calibrators")
     for name in calibrators[1:]:
-        calibrator_named(name)  # what is not there is said before anything is computed
+        build_calibrator(name)  # what is not there is said before anything is computed
     for name in asked.also:
         peer(name)
     found = known_sources(sources, asked.reader)

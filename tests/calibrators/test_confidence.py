@@ -23,8 +23,11 @@ def test_top_confidence_is_the_softmax_maximum(
     temperature = torch.linspace(0.05, 20, 100, dtype=torch.float64)
     expected = (logits / temperature.unsqueeze(1)).softmax(1).amax(1)
     monkeypatch.setattr(temperatures, "_KEPT", kept)
-    for block in (temperatures.BLOCK, classes * 8 * 13):  # blocks of 13 rows, the last one shorter
-        monkeypatch.setattr(temperatures, "BLOCK", block)
+    for block in (
+        temperatures.NUMBERS_IN_BLOCK,
+        classes * 8 * 13,
+    ):  # blocks of 13 rows, the last one shorter
+        monkeypatch.setattr(temperatures, "NUMBERS_IN_BLOCK", block)
         confidence_at = TopConfidence(logits)
         for _ in range(2):  # what is kept stays as it is
             torch.testing.assert_close(confidence_at(temperature.reciprocal()), expected)

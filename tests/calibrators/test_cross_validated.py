@@ -14,7 +14,11 @@ from calibench.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibench.calibrators.cross_validated import candidates, stratified_folds, surely_best
+from calibench.calibrators.cross_validated import (
+    choose_surely_best,
+    default_candidates,
+    stratified_folds,
+)
 
 from .conftest import drawn
 
@@ -50,7 +54,7 @@ def test_former_choice_is_the_lowest_nll_with_a_mixture() -> None:
     """`shrinkage=False`: of the published forms, each mixed, the one of the lowest NLL, whatever its error."""
     logits, target = drawn(600, 4, 1.5)
     model = CrossValidatedCalibration(shrinkage=False).fit(logits, target)
-    tried = candidates(4, shrinkage=False)
+    tried = default_candidates(4, shrinkage=False)
     assert not any(one.shrinkage for one in tried)
     fold = stratified_folds(target, 5)
     totals = [-float(logits.log_softmax(1).gather(1, target[:, None]).sum())]
@@ -84,7 +88,7 @@ def test_surely_best_is_the_lowest_beyond_two_standard_errors(
     noise = torch.randn(3, 400, generator=torch.Generator().manual_seed(0))
     noise = (noise - noise.mean(1, keepdim=True)) * torch.tensor([[0.5], [0.0], [0.5]])
     losses = 1 - torch.tensor(gains)[:, None] + noise
-    assert surely_best(losses, [TemperatureScaling(), IRM()]) == best
+    assert choose_surely_best(losses, [TemperatureScaling(), IRM()]) == best
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,7 @@ def test_how_far_another_one_must_be_ahead(place: int, n: int, needed: float) ->
     losses = torch.zeros(4, n, dtype=torch.float64)
     for ahead, best in ((needed + 0.01, place), (needed - 0.01, 1)):
         losses[place] = noise - ahead
-        assert surely_best(losses, tried) == best
+        assert choose_surely_best(losses, tried) == best
 
 
 def test_probabilities_that_nothing_improves_stay_as_they_are() -> None:
@@ -148,7 +152,10 @@ def test_a_state_of_another_choice_is_taken_over() -> None:
 
 @pytest.mark.parametrize(("classes", "tried"), [(100, True), (101, False)])
 def test_matrices_are_tried_up_to_a_hundred_classes(classes: int, tried: bool) -> None:
-    assert any(isinstance(one, StructuredMatrixScaling) for one in candidates(classes)) == tried
+    assert (
+        any(isinstance(one, StructuredMatrixScaling) for one in default_candidates(classes))
+        == tried
+    )
 
 
 def test_one_fold_is_refused() -> None:

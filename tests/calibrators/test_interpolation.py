@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.calibrators.one_vs_rest import interpolate, padded
+from calibench.calibrators.one_vs_rest import interpolate, pad_values
 from calibench.calibrators.top_label import natural_spline_slope, swapped_interpolation
 
 
@@ -14,15 +14,15 @@ def test_interpolate_is_numpys() -> None:
     expected = torch.from_numpy(np.interp(x.numpy(), knots.numpy(), values.numpy()))
     torch.testing.assert_close(interpolate(x, knots, values), expected)
     long_knots, long_values = (
-        padded([knots, torch.zeros(5)], torch.inf),
-        padded([values, torch.zeros(5)]),
+        pad_values([knots, torch.zeros(5)], torch.inf),
+        pad_values([values, torch.zeros(5)]),
     )
     torch.testing.assert_close(interpolate(x, long_knots[0], long_values[0]), expected)
 
 
 def test_one_knot_is_a_constant() -> None:
-    knots = padded([torch.tensor([0.4])], torch.inf, minimum=2)[0]
-    values = padded([torch.tensor([7.0])], minimum=2)[0]
+    knots = pad_values([torch.tensor([0.4])], torch.inf, minimum=2)[0]
+    values = pad_values([torch.tensor([7.0])], minimum=2)[0]
     assert interpolate(torch.tensor([0.0, 0.4, 1.0]), knots, values).tolist() == [7.0, 7.0, 7.0]
 
 

@@ -17,7 +17,7 @@ from calibench.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibench.calibrators.label_shift import estimated_priors
+from calibench.calibrators.label_shift import estimate_priors
 
 from .conftest import drawn
 
@@ -87,7 +87,7 @@ def test_em_finds_the_priors_of_simulated_shifts(test_priors: list[float]) -> No
 def test_em_is_the_maximum_of_the_likelihood() -> None:
     logits, _ = drawn(300, 3, 1.0)
     probs, source = logits.softmax(1), torch.tensor([0.2, 0.3, 0.5]).double()
-    found = estimated_priors(probs, source)
+    found = estimate_priors(probs, source)
 
     def value(free: Any) -> float:
         priors = torch.tensor([*free, 0.0]).softmax(0)
@@ -100,7 +100,7 @@ def test_em_is_the_maximum_of_the_likelihood() -> None:
         torch.tensor([*best.x, 0.0]).softmax(0).tolist(), abs=1e-5
     )
     with pytest.raises(ValueError, match="priors of no examples"):
-        estimated_priors(probs[:0], source)
+        estimate_priors(probs[:0], source)
 
 
 def test_same_priors_change_nothing() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, TemperatureScaling
 from calibench.calibrators.names import (
-    calibrator_named,
-    listed_calibrators,
-    unfolded,
+    build_calibrator,
+    expand_calibrator_names,
+    parse_calibrator_names,
     unique_names,
 )
 from calibench.messages.errors import UsageError
@@ -29,7 +29,7 @@ def test_a_name_is_the_class_and_what_is_not_its_default() -> None:
 
 @pytest.mark.parametrize("name", CALIBRATORS.lines)
 def test_a_default_one_is_its_class_whatever_stands_beside_it(name: str) -> None:
-    one = calibrator_named(name)
+    one = build_calibrator(name)
     assert unique_names([one, AdaptiveTemperatureScaling(n_bins=7)])[0] == name
 
 
@@ -42,12 +42,12 @@ def test_equal_ones_are_numbered() -> None:
 
 
 def test_what_tables_print_is_a_name_too() -> None:
-    assert type(calibrator_named("TS")).__name__ == "TemperatureScaling"
-    assert unfolded(["ts", "TemperatureScaling", "CVC"]) == [
+    assert type(build_calibrator("TS")).__name__ == "TemperatureScaling"
+    assert expand_calibrator_names(["ts", "TemperatureScaling", "CVC"]) == [
         "TemperatureScaling",
         "CrossValidatedCalibration",
     ]
     with pytest.raises(
         UsageError, match="there is no calibrator `ETS`"
     ):  # of ensembles, or entropies
-        listed_calibrators(["ETS"])
+        parse_calibrator_names(["ETS"])

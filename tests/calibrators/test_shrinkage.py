@@ -28,7 +28,7 @@ from calibench.calibrators import (
     TemperatureScaling,
 )
 from calibench.calibrators.base import FewExamplesWarning
-from calibench.calibrators.temperature import GRID
+from calibench.calibrators.temperature import GRID_POINTS
 from tests.examples import for_each
 
 from .conftest import drawn
@@ -127,7 +127,7 @@ def test_grid_search_and_brier_score_have_the_prior_too() -> None:
         TemperatureScaling(objective="ece", shrinkage=shrinkage).fit(logits, target)
         for shrinkage in (True, False)
     )
-    assert found.temperature.item() in GRID
+    assert found.temperature.item() in GRID_POINTS
     assert abs(math.log(found.temperature)) <= abs(math.log(published.temperature))
 
 

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from calibench.calibrators import TemperatureScaling
 from calibench.calibrators.temperature import (
-    GRID,
+    GRID_POINTS,
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
     TopConfidence,
@@ -75,7 +75,7 @@ def ece_curve(logits: Tensor, target: Tensor, n_bins: int) -> Tensor:
     """The ECE at every temperature of the grid, (100,)."""
     shifted, hits = below_top(logits).float(), is_correct(logits, target).float()
     confidence_at = TopConfidence(shifted, torch.float32)
-    confidence = [confidence_at(torch.full_like(hits, 1 / t)) for t in GRID]
+    confidence = [confidence_at(torch.full_like(hits, 1 / t)) for t in GRID_POINTS]
     parts = [(row.numpy(), (row - hits).numpy()) for row in confidence]
     return torch.tensor([calibration_error(*of, n_bins) for of in parts], dtype=torch.float64)
 
@@ -83,9 +83,9 @@ def ece_curve(logits: Tensor, target: Tensor, n_bins: int) -> Tensor:
 def test_ece_grid_is_the_papers(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:
     logits, target = ph10["val_logits"], ph10["val_target"]
     expected = numbers["temperature"]
-    assert len(GRID) == 100
-    assert GRID[0] == 0.1
-    assert GRID[-1] == 9.99999999999998
+    assert len(GRID_POINTS) == 100
+    assert GRID_POINTS[0] == 0.1
+    assert GRID_POINTS[-1] == 9.99999999999998
     assert fitted(logits, target, objective="ece") == expected["fc_grid_ece15"]
     assert fitted(logits, target, objective="ece", n_bins=20) == expected["fc_grid_ece20"]
 
@@ -101,7 +101,7 @@ def test_ece_search_is_the_whole_grids_minimum(seed: int) -> None:
     truth = 10 ** (-1 + 0.2 * seed)
     logits, target = drawn(60 if seed % 2 else 400, 3 + seed, truth, seed=seed)
     found = fitted(logits, target, objective="ece", n_bins=5 + seed)
-    assert found == GRID[int(ece_curve(logits, target, 5 + seed).argmin())]
+    assert found == GRID_POINTS[int(ece_curve(logits, target, 5 + seed).argmin())]
 
 
 def test_smallest_temperature_wins_a_tie(numbers: dict[str, Any]) -> None:

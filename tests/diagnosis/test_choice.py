@@ -15,7 +15,12 @@ from calibench.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibench.calibrators.cross_validated import candidates, nll, stratified_folds, surely_best
+from calibench.calibrators.cross_validated import (
+    choose_surely_best,
+    default_candidates,
+    example_nll,
+    stratified_folds,
+)
 from calibench.diagnosis import nested_cv as of_doctor
 from calibench.diagnosis.diagnosis import diagnose
 from calibench.diagnosis.nested_cv import choose
@@ -34,9 +39,9 @@ def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
 
     def scored(which: int, train: torch.Tensor, test: torch.Tensor) -> torch.Tensor:
         if which == 0:
-            return nll(scores[test].log_softmax(1), target[test])
+            return example_nll(scores[test].log_softmax(1), target[test])
         model = calibrators[which - 1].fit(scores[train], target[train])
-        return nll(model(scores[test]).log(), target[test])
+        return example_nll(model(scores[test]).log(), target[test])
 
     gains, picks = torch.empty(90, dtype=torch.float64), []
     for outer in range(5):
@@ -45,7 +50,7 @@ def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
             torch.cat([scored(c, inside & (fold != j), fold == j) for j in range(5) if j != outer])
             for c in range(3)
         ]
-        picks.append(surely_best(torch.stack(inner), calibrators))
+        picks.append(choose_surely_best(torch.stack(inner), calibrators))
         test = fold == outer
         gains[test] = scored(0, inside, test) - scored(picks[-1], inside, test)
     assert found.gain.value == pytest.approx(float(gains.mean()), rel=1e-9)
@@ -54,7 +59,7 @@ def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
     assert found.agreeing == picks.count(best)
     held = torch.cat([scored(best, fold != outer, fold == outer) for outer in range(5)])
     assert found.nll[found.name] == pytest.approx(float(held.mean()), rel=1e-9)
-    after = nll(found.log_probs, target)
+    after = example_nll(found.log_probs, target)
     assert float(after.mean()) == pytest.approx(float(held.mean()), rel=1e-9)
 
 
@@ -77,8 +82,8 @@ def test_a_sharpened_model_gets_its_temperature_back() -> None:
     assert found.name == "TemperatureScaling"
     assert found.helps
     truth = Gain.of(
-        nll(base.scores.log_softmax(1), base.target),
-        nll((base.scores / 2).log_softmax(1), base.target),
+        example_nll(base.scores.log_softmax(1), base.target),
+        example_nll((base.scores / 2).log_softmax(1), base.target),
     )
     assert found.gain.low < truth.value < found.gain.high
 
@@ -92,7 +97,7 @@ def test_of_many_examples_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_matrices_are_not_tried_on_many_classes() -> None:
-    counts = [len(candidates(k)) for k in (2, 100, 101, 1000)]
+    counts = [len(default_candidates(k)) for k in (2, 100, 101, 1000)]
     assert np.diff(counts).tolist() == [0, -1, 0]
 
 

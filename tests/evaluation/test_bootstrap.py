@@ -85,7 +85,9 @@ def test_smooth_ece_is_resampled_at_the_width_of_the_set() -> None:
         confidence, predicted = log_probs.exp()[drawn].double().max(1)
         residual = confidence - (predicted == target[drawn]).double()
         weight = torch.stack([residual, torch.ones_like(residual)])
-        expected = kernel.error(Residuals.at(kernel.coordinate(confidence), weight), width)
+        expected = kernel.error(
+            Residuals.from_weights(kernel.coordinate(confidence), weight), width
+        )
         assert replicate == pytest.approx(float(expected), abs=1e-9)
 
 
@@ -97,10 +99,10 @@ def test_sets_with_masses_of_their_own_have_the_smooth_errors_that_each_has_alon
     mass = 1 + torch.rand(3, 40, dtype=torch.float64)
     residual = torch.randn(3, 40, dtype=torch.float64)
     together = KERNELS[kernel].error(
-        Residuals.at(position, torch.cat([residual, mass]), masses=3), 0.1
+        Residuals.from_weights(position, torch.cat([residual, mass]), masses=3), 0.1
     )
     alone = [
-        KERNELS[kernel].error(Residuals.at(position, torch.stack(pair)), 0.1)
+        KERNELS[kernel].error(Residuals.from_weights(position, torch.stack(pair)), 0.1)
         for pair in zip(residual, mass, strict=True)
     ]
     assert together.tolist() == pytest.approx(torch.cat(alone).tolist(), abs=1e-12)
@@ -109,10 +111,10 @@ def test_sets_with_masses_of_their_own_have_the_smooth_errors_that_each_has_alon
 class ConfidentMistakes(TopLabelError):
     """A calibration error that nobody has resampled before: the share of wrong predictions in sure cells."""
 
-    def cells_of(self, confidence: Tensor) -> Cells:
+    def assign_cells(self, confidence: Tensor) -> Cells:
         return Cells(confidence, (confidence > 0.5).long(), (2,))
 
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         return (count - hits)[..., 1] / count.sum(-1)
 
 

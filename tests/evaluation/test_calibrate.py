@@ -23,7 +23,7 @@ from calibench.calibrators import (
     SplineCalibration,
     TemperatureScaling,
 )
-from calibench.calibrators.names import calibrator_named, unfolded
+from calibench.calibrators.names import build_calibrator, expand_calibrator_names
 from calibench.cli import main
 from calibench.evaluation.calibrate import load_calibrator, save_calibrator
 from calibench.runs import CorruptRun, Predictions
@@ -41,7 +41,7 @@ WITH_OPTIONS = [
 
 @pytest.mark.parametrize(
     "calibrator",
-    [*map(calibrator_named, unfolded(["all"])), *WITH_OPTIONS],
+    [*map(build_calibrator, expand_calibrator_names(["all"])), *WITH_OPTIONS],
     ids=lambda c: type(c).__name__,
 )
 def test_a_file_gives_the_same_calibrator(calibrator: Calibrator, tmp_path: Path) -> None:

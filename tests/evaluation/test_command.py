@@ -13,7 +13,7 @@ import pytest
 
 from calibench import calibrators
 from calibench.calibrators import TemperatureScaling
-from calibench.calibrators.names import DEFAULT, calibrator_named, unfolded
+from calibench.calibrators.names import DEFAULT, build_calibrator, expand_calibrator_names
 from calibench.cli import main
 from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibrator
 from calibench.evaluation.evaluation import Extent
@@ -181,7 +181,7 @@ def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(
 def test_threads_change_nothing(files: dict[str, str]) -> None:
     sets = {name: Predictions.load(files[name]) for name in ("val", "test", "far")}
     quick = ("TemperatureScaling", "VectorScaling", "IsotonicCalibration", "HistogramBinning")
-    evaluation = Evaluation([*map(calibrator_named, quick)], [15])
+    evaluation = Evaluation([*map(build_calibrator, quick)], [15])
     one, two = (evaluation(sets, bootstrap=20, jobs=jobs) for jobs in (1, 3))
     assert one.calibrators == two.calibrators
     for row, other in zip(one.rows, two.rows, strict=True):
@@ -245,17 +245,23 @@ def test_probabilities_with_zeros_say_what_to_do(
 
 
 def test_all_calibrators_have_a_name() -> None:
-    assert {type(one).__name__ for one in list(map(calibrator_named, unfolded(["all"])))} == set(
-        calibrators.__all__
-    ) - {"Calibrator", "LabelShiftCorrection", "SklearnCalibrator"}  # which wrap others
+    assert {
+        type(one).__name__ for one in list(map(build_calibrator, expand_calibrator_names(["all"])))
+    } == set(calibrators.__all__) - {
+        "Calibrator",
+        "LabelShiftCorrection",
+        "SklearnCalibrator",
+    }  # which wrap others
     assert [
         type(one).__name__
-        for one in list(map(calibrator_named, unfolded(["VectorScaling", "default"])))
+        for one in list(
+            map(build_calibrator, expand_calibrator_names(["VectorScaling", "default"]))
+        )
     ][:2] == [
         "VectorScaling",
         "TemperatureScaling",
     ]
-    assert list(map(calibrator_named, unfolded(["none"]))) == []
+    assert list(map(build_calibrator, expand_calibrator_names(["none"]))) == []
 
 
 def test_it_runs_on_the_output_of_calibrate(files: dict[str, str], tmp_path: Path) -> None:

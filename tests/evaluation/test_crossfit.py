@@ -20,7 +20,7 @@ from calibench.evaluation.cross_fitting import (
     refinement_of_examples,
     variational_terms,
 )
-from calibench.metrics.conformal import conformal_of_examples, threshold
+from calibench.metrics.conformal import conformal_of_examples, conformal_threshold
 from tests.calibrators.test_real_logits import referenced_halves
 
 from .examples import means
@@ -135,8 +135,10 @@ def test_conformal_sets_cover_what_they_promise(alpha: float) -> None:
 
 
 def test_conformal_threshold_and_sets_by_hand() -> None:
-    assert threshold(torch.tensor([0.1, 0.4, 0.2, 0.3]), 0.5) == pytest.approx(0.3)  # the third
-    assert threshold(torch.tensor([0.1]), 0.1) == float("inf")
+    assert conformal_threshold(torch.tensor([0.1, 0.4, 0.2, 0.3]), 0.5) == pytest.approx(
+        0.3
+    )  # the third
+    assert conformal_threshold(torch.tensor([0.1]), 0.1) == float("inf")
     val = torch.tensor([[0.7, 0.2, 0.1]]), torch.tensor([0])
     test = torch.tensor([[0.6, 0.3, 0.1], [0.8, 0.1, 0.1]]), torch.tensor([1, 0])
     found = conformal_sets(val, test, alpha=0.5)

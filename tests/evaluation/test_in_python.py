@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_val_score
 
 import calibench
 from calibench.calibrators import TemperatureScaling, VectorScaling
-from calibench.calibrators.names import calibrator_named, unfolded
+from calibench.calibrators.names import build_calibrator, expand_calibrator_names
 from calibench.cli import main, parser_of
 from calibench.evaluation import Evaluation
 
@@ -41,7 +41,7 @@ def test_one_call_is_the_evaluation_of_files(made: Any, how: dict[str, Any]) -> 
     arrays = [made(part) for one in (VAL, TEST) for part in (one.logits, one.target)]
     report = calibench.evaluate(*arrays, ood={"far": made(FAR.logits)}, **how)
     chosen = how.get("calibrators", ["default"])
-    expected = Evaluation(list(map(calibrator_named, unfolded(chosen))))(
+    expected = Evaluation(list(map(build_calibrator, expand_calibrator_names(chosen))))(
         {"val": VAL, "test": TEST, "far": FAR}
     )
     assert report.value("ece", calibrator="TemperatureScaling") == pytest.approx(

@@ -12,7 +12,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from calibench.calibrators import AdaptiveTemperatureScaling
-from calibench.calibrators.names import DEFAULT, calibrators_named
+from calibench.calibrators.names import DEFAULT, build_calibrators
 from calibench.evaluation.evaluation import Evaluation, Extent
 from calibench.evaluation.floors import Floors
 from calibench.metrics.calibration_errors import ClasswiseError
@@ -57,7 +57,7 @@ def test_no_operation_makes_a_matrix_of_all_examples_in_double_precision() -> No
         one if one != "AdaptiveTemperatureScaling" else AdaptiveTemperatureScaling(rounds=5)
         for one in DEFAULT
     ]
-    evaluation = Evaluation(calibrators_named(chosen), [15])
+    evaluation = Evaluation(build_calibrators(chosen), [15])
     extent = Extent(every=True, draws=4)
     with Largest() as largest:
         evaluation(sets, bootstrap=4, extent=extent)
@@ -73,7 +73,7 @@ def test_validation_is_let_go_of_before_anything_is_scored() -> None:
         held.append((stage, val() is not None))
 
     extent, let_go = Extent(every=False), partial(sets.pop, "val")
-    evaluation = Evaluation(calibrators_named(DEFAULT))
+    evaluation = Evaluation(build_calibrators(DEFAULT))
     gc.disable()  # so that nothing waits for the collector
     try:
         report = evaluation(sets, extent=extent, watch=watch, after_fits=let_go)

@@ -69,7 +69,7 @@ def test_classwise_takes_columns_apart() -> None:
     preds, target = batch(200, 3)
     columns = []
     for label in range(3):
-        columns.append(EqualMassError(15).of_pairs(preds[:, label], target == label))
+        columns.append(EqualMassError(15).error_of_pairs(preds[:, label], target == label))
     expected = torch.stack(columns).mean()
     value = M.adaptive_classwise_calibration_error(preds, target)
     assert float(value) == pytest.approx(float(expected), abs=1e-12)

@@ -37,7 +37,9 @@ def errors_of_cells(metric: CalibrationMetric, preds: Tensor, *targets: Tensor) 
         for target in targets
     ]
     sums = [cells.sums(hit) for hit in hits]
-    return metric.of_cells(sums[0].counts, sums[0].totals, torch.stack([one.hits for one in sums]))
+    return metric.error_of_cells(
+        sums[0].counts, sums[0].totals, torch.stack([one.hits for one in sums])
+    )
 
 
 @for_each(CASES)

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from calibench import metrics as M
 from calibench.metrics.base import (
-    KINDS,
+    COLUMN_KINDS,
     CalibrationMetric,
     PackedColumnsMetric,
     PerExampleMetric,
@@ -304,7 +304,7 @@ def bytes_an_example(metric: CalibrationMetric) -> int:
     """How much a metric may keep of each example: nothing, a confidence and a hit, or every p_k."""
     if not isinstance(metric, PerExampleMetric):
         return 0
-    marginal = isinstance(metric, PackedColumnsMetric) and metric.kind is KINDS["marginal"]
+    marginal = isinstance(metric, PackedColumnsMetric) and metric.kind is COLUMN_KINDS["marginal"]
     return 4 * K if marginal else 5
 
 

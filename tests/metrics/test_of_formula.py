@@ -8,7 +8,7 @@ import pytest
 
 from calibench import metrics as M
 from calibench.metrics import of_formula
-from calibench.metrics.calibration_errors import NORMS, EqualWidthError, Norm, errors
+from calibench.metrics.calibration_errors import NORMS, EqualWidthError, Norm, list_panel_errors
 from calibench.metrics.titles import MetricEntry, rate
 from tests.metrics.cases import assert_same, batch, computed
 
@@ -47,8 +47,8 @@ def test_in_the_panel_it_is_an_error_of_every_run(
     named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("calibench.metrics.calibration_errors.PANEL", (*M.PANEL, named))
-    assert ("root", 15, RootOfSquares(15)) in errors([15, 20])
-    assert [name for name, _, _ in errors([15])] == [
+    assert ("root", 15, RootOfSquares(15)) in list_panel_errors([15, 20])
+    assert [name for name, _, _ in list_panel_errors([15])] == [
         "adaptive_ece", "classwise_ece", "ece", "root", "smooth_ece",
     ]  # fmt: skip
 

@@ -22,7 +22,7 @@ from calibench.metrics.smoothing import (
     Residuals,
     SmoothingKernel,
     error_and_width,
-    self_consistent,
+    solve_self_consistent,
 )
 from calibench.metrics.unbinned import largest_correlation
 from tests.metrics.cases import batch
@@ -76,7 +76,9 @@ def drawn_residuals(sets: int, excess: float) -> Residuals:
     hits = torch.bernoulli(
         (position - excess).clamp(0, 1).expand(sets, -1), generator=torch.Generator().manual_seed(1)
     )
-    return Residuals.at(position, torch.cat([position - hits, torch.ones(1, 400).double()]))
+    return Residuals.from_weights(
+        position, torch.cat([position - hits, torch.ones(1, 400).double()])
+    )
 
 
 @pytest.mark.parametrize("width", [0.01, 1 / 64, 37 / 1024, 1 / 16])
@@ -84,13 +86,13 @@ def test_many_sets_have_the_errors_that_each_has_alone(width: float) -> None:
     # By matrix products over the cosines that the kernel leaves over, and by Fourier transforms.
     residuals = drawn_residuals(20, 0.05)
     [(position, weight)] = residuals.pieces()
-    each = [Residuals.at(position, weight[[row, -1]]) for row in range(20)]
+    each = [Residuals.from_weights(position, weight[[row, -1]]) for row in range(20)]
     expected = torch.cat([REFLECTED.error(one, width) for one in each])
     found = REFLECTED.error(residuals, width)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
     some = torch.tensor([3, 7])
     torch.testing.assert_close(
-        REFLECTED.error(residuals.of(some), width), expected[some], rtol=1e-12, atol=0
+        REFLECTED.error(residuals.select(some), width), expected[some], rtol=1e-12, atol=0
     )
 
 
@@ -98,9 +100,9 @@ def test_many_sets_have_the_errors_that_each_has_alone(width: float) -> None:
 @pytest.mark.parametrize("excess", [0.0, 0.1, 1.0])
 def test_the_width_is_the_one_that_bisection_finds(kernel: SmoothingKernel, excess: float) -> None:
     residuals = drawn_residuals(20, excess)
-    found = self_consistent(kernel, residuals)
+    found = solve_self_consistent(kernel, residuals)
     for row in range(20):
-        one = residuals.of(torch.tensor([row]))
+        one = residuals.select(torch.tensor([row]))
         low, high = 0.0, 1.0
         for _ in range(10):
             middle = (low + high) / 2
@@ -112,7 +114,7 @@ def test_the_width_is_the_one_that_bisection_finds(kernel: SmoothingKernel, exce
 
 def test_a_residual_that_is_no_number_has_no_error() -> None:
     weight = torch.full((3, 4), torch.nan, dtype=torch.float64)
-    found = self_consistent(REFLECTED, Residuals.at(torch.rand(4).double(), weight))
+    found = solve_self_consistent(REFLECTED, Residuals.from_weights(torch.rand(4).double(), weight))
     assert found.error.isnan().all()
     assert found.width.tolist() == [1.0, 1.0]
 

@@ -11,7 +11,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
 from calibench import metrics
 from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, VectorScaling
-from calibench.calibrators.names import calibrator_named
+from calibench.calibrators.names import build_calibrator
 from calibench.evaluation.serialization import fitted_from
 from calibench.plots.curves import risk_coverage_curve, roc, training_curves
 from calibench.plots.example_scores import ExampleScores
@@ -195,7 +195,7 @@ def test_a_calibrator_is_as_the_run_fitted_it_else_fitted_on_validation(tmp_path
 @pytest.mark.parametrize("name", CALIBRATORS.lines)
 def test_a_restored_calibrator_is_the_fitted_one_or_none(name: str) -> None:
     logits, target = torch.from_numpy(LOGITS), torch.from_numpy(TARGET)
-    fitted = calibrator_named(name).fit(logits, target)
+    fitted = build_calibrator(name).fit(logits, target)
     content = json.loads(json.dumps({"calibrators": {name: fitted.parameters_dict()}}))
     restored = fitted_from(content, name)
     if name in ("TemperatureScaling", "AdaptiveTemperatureScaling"):

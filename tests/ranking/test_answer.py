@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibench.calibrators.cross_validated import FEWEST
+from calibench.calibrators.cross_validated import FEWEST_EXAMPLES_FOR_FOLDS
 from calibench.cli import main
 from calibench.ranking import Column, Record, rank_results
 from calibench.ranking.best_on_validation import answer_of
@@ -108,7 +108,7 @@ def test_few_seeds_tell_nothing_and_rows_with_fewer_than_others_are_left_out() -
 def test_one_loss_alone_and_runs_without_the_number() -> None:
     assert str(answer(LS)) == "best on validation: LabelSmoothing + TS, test NLL 0.110"
     assert str(answer(row("A", {}))) == UNKNOWN
-    assert f" {FEWEST} validation examples" in UNKNOWN
+    assert f" {FEWEST_EXAMPLES_FOR_FOLDS} validation examples" in UNKNOWN
     assert str(answer(LS, row("A", {}))).startswith("best on validation (of 1 of 2 losses): Label")
 
 

@@ -18,7 +18,7 @@ from calibench.data.mixing import Crop
 from calibench.data.source import DataError
 from calibench.messages.errors import summarize_problems
 from calibench.parallel.processes import cores
-from calibench.tensors.distributed import world
+from calibench.tensors.distributed import world_size_and_rank
 
 Mode = Literal["RGB", "L"]
 CHANNELS: dict[Mode, int] = {"RGB": 3, "L": 1}
@@ -48,7 +48,7 @@ def threads() -> int:
     """How many images a process decodes at once (Pillow decodes outside Python's lock): one a core that it may use."""
     if "SLURM_STEP_ID" in os.environ:  # srun says which cores are whose
         return cores()
-    return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", world()[0])))
+    return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", world_size_and_rank()[0])))
 
 
 def decode_images(
