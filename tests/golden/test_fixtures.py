@@ -73,10 +73,10 @@ def test_the_checkpoint_of_a_finished_run_gives_its_logits(desk: Path) -> None:
     checkpoint = str(Path("finished") / RUN / "checkpoints" / "last.ckpt")
     assert main(["predict", "--config", config, "--ckpt_path", checkpoint]) == 0
     for name in ("val", "test", "ring"):
-        with np.load(desk / "predictions" / f"{name}.npz") as made:
-            with np.load(FIXTURES / "finished" / RUN / "predictions" / f"{name}.npz") as before:
-                np.testing.assert_allclose(made["logits"], before["logits"], 1e-3, 1e-3)
-                np.testing.assert_array_equal(made["target"], before["target"])
+        before = FIXTURES / "finished" / RUN / "predictions" / f"{name}.npz"
+        with np.load(desk / "predictions" / f"{name}.npz") as made, np.load(before) as recorded:
+            np.testing.assert_allclose(made["logits"], recorded["logits"], 1e-3, 1e-3)
+            np.testing.assert_array_equal(made["target"], recorded["target"])
 
 
 def test_a_store_is_read_and_its_numbers_hold(
