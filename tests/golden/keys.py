@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from calibench.cli import configuration_of
-from calibench.config import available
+from calibench.configuration.merging import available
 from calibench.training.experiment import Experiment
 
 KEYS = Path(__file__).with_name("keys.csv")
