@@ -14,7 +14,7 @@ from calibench.losses import LOSSES
 from calibench.messages.checks import ends_in, integer_from, non_negative, positive
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import FileRow
-from calibench.plots.style import FORMATS, Figure
+from calibench.plots.style import PICTURE_FORMATS, Figure
 from calibench.runs import Run, run_folders
 
 RunFolders = Annotated[
@@ -164,7 +164,7 @@ class MapChoice:
     trust: Trust = False
 
 
-NumbersFile = Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".csv", *FORMATS)]
+NumbersFile = Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".csv", *PICTURE_FORMATS)]
 """The argument of a verb that writes numbers: as .csv, or a picture with the .csv beside it."""
 
 

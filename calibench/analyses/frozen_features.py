@@ -15,7 +15,7 @@ from torch import nn
 from calibench.analyses.features import outputs_of
 from calibench.configuration.merging import Config
 from calibench.data import ClassificationDataModule, Splits
-from calibench.data.features import NOTES, digest_of
+from calibench.data.features import FEATURE_NOTES, digest_features
 from calibench.files.set_names import MULTICLASS
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.progress import with_progress
@@ -72,14 +72,14 @@ def write_features(source: Source, output: Path) -> tuple[int, str]:
         folder.mkdir()
         for name in sets:
             dimensions = _write_set(source, name, folder)
-        digest = digest_of(folder, sets)
+        digest = digest_features(folder, sets)
         notes = {
             "network": source.title, "data": data.title(), "fingerprint": data.fingerprint,
             "features": dimensions, "sets": sets, "digest": digest,
         }  # fmt: skip
         text = _benchmark(output, notes, len(data.splits.train.target))
         (folder / f"{place.name}.yaml").write_text(text)
-        (folder / NOTES).write_bytes(json_bytes(notes))
+        (folder / FEATURE_NOTES).write_bytes(json_bytes(notes))
         folder.rename(place)  # which may be there if it is empty
     return dimensions, digest
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from calibench.analyses.arguments import MapChoice, labels_of
 from calibench.data import ClassificationDataModule
-from calibench.data.images.decode import fitted
+from calibench.data.images.decode import scale_boxes
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import FileRow, say
 from calibench.messages.progress import with_progress
@@ -341,7 +341,7 @@ def _places(boxes: Sequence[Box], data: ClassificationDataModule, size: Sequence
             corners = np.array([box.corners])
             if files:
                 with Image.open(files[number]) as image:
-                    corners = fitted(corners, image.size, size[0])
+                    corners = scale_boxes(corners, image.size, size[0])
             found[number, data.task.names.index(box.label)].append(corners)
     return {key: np.concatenate(parts) for key, parts in found.items()}
 

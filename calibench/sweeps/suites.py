@@ -29,7 +29,7 @@ from calibench.configuration.merging import (
     short_name,
     with_options,
 )
-from calibench.data.source import is_here
+from calibench.data.source import has_dataset
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.ranking.comparison import Primary
 from calibench.run_configuration.keys import spelled_out
@@ -244,7 +244,7 @@ class Suite:
 
     def absent(self, dataset: str) -> str:
         """Why the files of a data set are not here; empty where they are, or where nothing is said of it."""
-        return "" if is_here(dataset) else self.missing.get(dataset, "")
+        return "" if has_dataset(dataset) else self.missing.get(dataset, "")
 
     def differences(self, *names: str) -> list[str]:
         """Differences of the protocol from the paper's for a data set, a network or a loss."""

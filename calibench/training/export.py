@@ -14,7 +14,7 @@ from calibench.calibrators import Calibrator
 from calibench.calibrators.names import build_calibrator
 from calibench.configuration.merging import configuration
 from calibench.data import ClassificationDataModule
-from calibench.data.in_memory_loader import identity
+from calibench.data.in_memory_loader import keep_inputs
 from calibench.evaluation.calibrator_fits import PER_LABEL, PerLabel, Shared
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
@@ -97,7 +97,7 @@ class CalibratedModel(nn.Module):
         self,
         backbone: nn.Module,
         calibrator: nn.Module,
-        transform: Callable[[Tensor], Tensor] = identity,
+        transform: Callable[[Tensor], Tensor] = keep_inputs,
         mean_of_views: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         super().__init__()

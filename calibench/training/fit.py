@@ -29,7 +29,7 @@ from calibench.runs import (
     with_present_calibrators,
     write_json,
 )
-from calibench.tables.evaluation import table_of
+from calibench.tables.evaluation import metrics_table
 from calibench.tables.metric_titles import add_described
 from calibench.tables.terminal import PIPE_WIDTH, show
 from calibench.training.callbacks import (
@@ -317,7 +317,7 @@ def _saved(run: Run) -> dict[str, Predictions]:
 def _show(run: Run, console: Terminal, what: str) -> None:
     content = with_present_calibrators(read_json(run.folder / "metrics.json"))
     add_described(content.get("metrics") or {})
-    show(table_of(content), console, pipe_width=PIPE_WIDTH)
+    show(metrics_table(content), console, pipe_width=PIPE_WIDTH)
     for name, reason in content["unavailable"].items():
         console.print(f"not available: {name} ({reason})")
     if content.get("posterior"):

@@ -20,7 +20,7 @@ from calibench.sweeps.plan import runs_of
 from calibench.sweeps.selection import selections
 from calibench.sweeps.suites import Setting, Suite, is_suite, load_suite
 from calibench.tables.published import MODELS, model_names
-from calibench.tables.published import load as published
+from calibench.tables.published import load_published as published
 from tests.run_folders import write_run
 
 SUITES = [name for name in available() if name.startswith("suites/")]
