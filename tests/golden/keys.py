@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from calibench.cli import configuration_of
-from calibench.configuration.merging import available
+from calibench.configuration.merging import list_configuration_files
 from calibench.training.experiment import Experiment
 
 KEYS = Path(__file__).with_name("keys.csv")
@@ -25,7 +25,7 @@ Files = tuple[str, ...]
 
 def quick() -> list[Files]:
     """Every benchmark with cross entropy, every loss on one of them, every protocol on one."""
-    names = available()
+    names = list_configuration_files()
     benchmarks = sorted(name for name in names if "/" not in name)
     losses = sorted(name for name in names if name.startswith("losses/"))
     protocols = sorted(name for name in names if name.startswith("protocols/"))
@@ -39,7 +39,7 @@ def quick() -> list[Files]:
 
 def product() -> list[Files]:
     """Every benchmark with every loss, but for the quick ones."""
-    names = available()
+    names = list_configuration_files()
     benchmarks = sorted(name for name in names if "/" not in name)
     losses = sorted(name for name in names if name.startswith("losses/"))
     every = {(benchmark, loss) for benchmark in benchmarks for loss in losses}
@@ -49,7 +49,7 @@ def product() -> list[Files]:
 def key(files: Sequence[str]) -> str:
     """The key of merged configuration files."""
     given = [argument for name in files for argument in ("--config", name)]
-    return Experiment(configuration_of(given)).cell.key
+    return Experiment(configuration_of(given)).run_id.key
 
 
 def recorded() -> dict[Files, str]:
