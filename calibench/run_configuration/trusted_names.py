@@ -56,7 +56,7 @@ def find_foreign_names(config: Config) -> Iterator[str]:
 
 
 def _foreign_arguments(arguments: Mapping[Any, Any], owner: Any) -> Iterator[str]:
-    """Foreign names among the arguments of a class or function; values of plain types are neither imported nor opened."""
+    """Foreign names among the arguments of a class or function; plain values are neither imported nor opened."""
     types = _types(owner)
     for name, value in arguments.items():
         kind = types.get(name, Any)

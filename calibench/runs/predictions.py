@@ -213,7 +213,7 @@ class Predictions:
         """The predictions of each label alone, a two-class problem each; none where an example has one class."""
         metadata = {"split": self.split, "kind": self.kind}
         rows = [] if self.labels is None else self.labels.rows
-        return [type(self)(self.logits[rows_of_label], self.target[rows_of_label], {**metadata}) for rows_of_label in rows]
+        return [type(self)(self.logits[at], self.target[at], {**metadata}) for at in rows]
 
     @property
     def unknown_logits(self) -> Array:
