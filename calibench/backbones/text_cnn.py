@@ -135,4 +135,6 @@ def _start_at(embedding: nn.Embedding, vectors: Tensor) -> None:
             f"{embedding.embedding_dim}."
         )
     words_with_vector = vectors.any(1).nonzero().squeeze(1)
-    embedding.weight[words_with_vector.to(embedding.weight.device)] = vectors[words_with_vector].to(embedding.weight)
+    embedding.weight[words_with_vector.to(embedding.weight.device)] = vectors[words_with_vector].to(
+        embedding.weight
+    )

@@ -77,7 +77,9 @@ def has_other_data(old: Config, new: Config) -> bool:
     before, after = to_class_block(old.get("data")) or {}, to_class_block(new.get("data")) or {}
     if not isinstance(before, dict) or not isinstance(after, dict):
         return False
-    return "class_path" in after and ("class_path" not in before or _is_another_class(before, after))
+    return "class_path" in after and (
+        "class_path" not in before or _is_another_class(before, after)
+    )
 
 
 def flatten(config: Any, prefix: str = "") -> Config:

@@ -238,7 +238,9 @@ def logit_norm_loss(logits: Tensor, target: Tensor, *, temperature: float = 0.04
     logits = at_least_float32(logits)
     masked = logits == -torch.inf
     finite_logits = logits.masked_fill(masked, 0)  # a masked class has no length
-    length = torch.linalg.vector_norm(finite_logits, dim=1, keepdim=True) + 1e-7  # as the authors' code
+    length = (
+        torch.linalg.vector_norm(finite_logits, dim=1, keepdim=True) + 1e-7
+    )  # as the authors' code
     direction = (finite_logits / (temperature * length)).masked_fill(masked, -torch.inf)
     return cross_entropy_loss(direction, target)
 

@@ -66,7 +66,9 @@ def workers(
     from concurrent.futures import ProcessPoolExecutor
 
     context = start_importing(imports)
-    with ProcessPoolExecutor(processes, context, initializer=_start_worker, initargs=(start,)) as pool:
+    with ProcessPoolExecutor(
+        processes, context, initializer=_start_worker, initargs=(start,)
+    ) as pool:
         yield pool.map
 
 

@@ -83,7 +83,9 @@ def _put_in_stand_in(configured: Any, key: str) -> Any:
     else:
         arguments["name"] = path
     stand_in_arguments = inspect.signature(stand_in).parameters
-    foreign_arguments = {name: value for name, value in arguments.items() if name not in stand_in_arguments}
+    foreign_arguments = {
+        name: value for name, value in arguments.items() if name not in stand_in_arguments
+    }
     init = {name: value for name, value in arguments.items() if name in stand_in_arguments}
     if foreign_arguments:
         init["arguments"] = {**(init.get("arguments") or {}), **foreign_arguments}
@@ -104,4 +106,7 @@ def _wrap_parts(configured: Any, cls: type | None, key: str) -> Any:
             return [_put_in_stand_in(item, key) for item in value]
         return _put_in_stand_in(value, key)
 
-    return {**configured, "init_args": {name: part(name, value) for name, value in arguments.items()}}
+    return {
+        **configured,
+        "init_args": {name: part(name, value) for name, value in arguments.items()},
+    }

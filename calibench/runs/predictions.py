@@ -169,7 +169,9 @@ class Predictions:
         if self.ids is not None and len(self.ids) != self.examples:
             raise ValueError(f"`ids` must have {self.examples} entries, got {len(self.ids)}.")
         if self.posterior is not None:
-            object.__setattr__(self, "posterior", _check_distributions(self.posterior, logits.shape))
+            object.__setattr__(
+                self, "posterior", _check_distributions(self.posterior, logits.shape)
+            )
         object.__setattr__(self, "logits", in_single_precision(logits))
         object.__setattr__(self, "target", target.astype(np.int64))
 

@@ -169,7 +169,9 @@ class EpochProgress(Callback):
         text = "  ".join(f"{name} {float(logged[name]):.4f}" for name in names)
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=epochs_done, description=text)
-        elif trainer.is_global_zero and (epochs_done == total or epochs_done % max(1, total // 10) == 0):
+        elif trainer.is_global_zero and (
+            epochs_done == total or epochs_done % max(1, total // 10) == 0
+        ):
             say(f"epoch {epochs_done}/{total}  {text}", to=sys.stderr)
 
     def on_train_end(self, *_: Any) -> None:

@@ -308,7 +308,9 @@ class Experiment(LightningCLI):
         if self.goes_on_in_float32:
             trainer_options.setdefault("precision", "32-true")
         configured_plugins = self.config_init["trainer"].get("plugins") or []
-        plugins = [*configured_plugins] if isinstance(configured_plugins, list) else [configured_plugins]
+        plugins = (
+            [*configured_plugins] if isinstance(configured_plugins, list) else [configured_plugins]
+        )
         plugins += [AtomicCheckpointIO(), *build_cluster_plugins(plugins)]
         with _refusals("trainer", DEVICES_HINT):
             self.trainer = self.instantiate_trainer(plugins=plugins, **trainer_options)

@@ -279,7 +279,9 @@ def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
 
 
 def _add_missing(experiment: Experiment, run: Run, claim: Claim) -> None:
-    missing = _missing_evaluation(experiment, run)  # again: another process may have added it just before
+    missing = _missing_evaluation(
+        experiment, run
+    )  # again: another process may have added it just before
     if missing is not None:
         settings, unavailable, fast = missing
         sets = _load_sets(run)
@@ -289,7 +291,9 @@ def _add_missing(experiment: Experiment, run: Run, claim: Claim) -> None:
         write_metrics(run, *is_of, sets, numbers, settings, fast=fast)
 
 
-def _missing_evaluation(experiment: Experiment, run: Run) -> tuple[Config, dict[str, str], bool] | None:
+def _missing_evaluation(
+    experiment: Experiment, run: Run
+) -> tuple[Config, dict[str, str], bool] | None:
     """The settings of the new evaluation, the unavailable sets and `fast_dev_run`; None if metrics.json has all."""
     requested = experiment.evaluation_settings
     try:

@@ -125,7 +125,9 @@ def _checkpoint(experiment: Experiment) -> str | None:
     if path not in (None, "last"):
         return str(path)
     # The number of processes that evaluate a network need not be that of those which trained it.
-    candidates = [run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)]
+    candidates = [
+        run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)
+    ]
     present = [path for path in candidates if path.is_file()]
     if present:
         return str(present[0])

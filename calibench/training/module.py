@@ -323,7 +323,9 @@ class ClassificationModule(L.LightningModule):
         if self.trainer.state.fn != TrainerFn.FITTING:
             state, present = checkpoint["state_dict"], self.state_dict()
             network = {key: state[key] for key in state if not key.startswith("loss.")}
-            checkpoint["state_dict"] = network | {k: present[k] for k in present if k.startswith("loss.")}
+            checkpoint["state_dict"] = network | {
+                k: present[k] for k in present if k.startswith("loss.")
+            }
         self.caveats = list(dict.fromkeys([*self.caveats, *checkpoint.get("caveats", [])]))
         self._loss_sums = checkpoint.get("loss_sums", (torch.zeros(()), 0))
 
@@ -347,7 +349,9 @@ class ClassificationModule(L.LightningModule):
     def metrics_of_test(self, name: str) -> SetMetrics:
         """The metrics of the test set, under a name."""
         distributions = self.trainer.datamodule.test_posterior  # type: ignore[attr-defined]
-        return SetMetrics(name, "test", self.num_classes, self.n_bins, distributions and distributions.probs)
+        return SetMetrics(
+            name, "test", self.num_classes, self.n_bins, distributions and distributions.probs
+        )
 
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Update the metrics of the test set, or of the OOD or shift set that this loader holds."""

@@ -88,7 +88,11 @@ def write_derived(
 def _pool_environments(runs: Sequence[Run]) -> dict[str, Any]:
     """Environment of the first member, with the seconds of all members and the memory of the largest."""
     environments = [read_json(run.folder / "environment.json") for run in runs]
-    memory = [environment["peak_memory_mb"] for environment in environments if environment.get("peak_memory_mb")]
+    memory = [
+        environment["peak_memory_mb"]
+        for environment in environments
+        if environment.get("peak_memory_mb")
+    ]
     return {
         **environments[0],
         "command": repeatable_command(),

@@ -123,7 +123,9 @@ def check_network_shapes(
             logits = forward(inputs)
         except Exception as error:  # whatever a network raises that does not take its inputs
             sides = f"{data.title()} gives inputs {tuple(inputs.shape[1:])}, {backbone.title()}"
-            raise UsageError(f"{sides} {_describe_remedy(layers, error, backbone, data)}") from error
+            raise UsageError(
+                f"{sides} {_describe_remedy(layers, error, backbone, data)}"
+            ) from error
     if tuple(logits.shape) != (len(inputs), data.num_outputs):
         shape = tuple(logits.shape[1:])
         width = str(shape[0]) if len(shape) == 1 else f"an array {shape} of"
@@ -157,7 +159,9 @@ def check_gradient(loss: CalibrationLoss, num_classes: int, epochs: int) -> None
         )
 
 
-def _describe_remedy(layers: _LayerRecord, error: Exception, backbone: Backbone, data: ClassificationDataModule) -> str:
+def _describe_remedy(
+    layers: _LayerRecord, error: Exception, backbone: Backbone, data: ClassificationDataModule
+) -> str:
     """Sentence that says which inputs the network takes instead, and which option to change."""
     reason = one_line(error)
     if isinstance(error, UsageError | ExpectedFailure):  # the network says it itself

@@ -50,7 +50,11 @@ class SharpnessAware(Optimizer, ABC):
         loss = closure()
         weights = [w for group in self.param_groups for w in group["params"] if w.grad is not None]
         directions = [w.grad * self.scales(w) for w in weights]
-        length = torch.stack([direction.norm() for direction in directions]).norm() if directions else torch.tensor(0.0)
+        length = (
+            torch.stack([direction.norm() for direction in directions]).norm()
+            if directions
+            else torch.tensor(0.0)
+        )
         moves = [
             direction * self.scales(w) * (self.rho / (length + 1e-12))
             for w, direction in zip(weights, directions, strict=True)

@@ -31,7 +31,9 @@ class SetMetrics(MovedNotCast):
         self.name = name
         self.labelled = []
         if kind in ("test", "shift"):
-            collection = calibration_metrics(num_classes, n_bins, prefix=f"{name}/", validate_args=False)
+            collection = calibration_metrics(
+                num_classes, n_bins, prefix=f"{name}/", validate_args=False
+            )
             self.labelled = [collection]
         scores = OOD_SCORES if kind in ("ood", "shift") else ()
         self.outside = {score: OutOfDistribution(score, validate_args=False) for score in scores}
@@ -65,7 +67,9 @@ class SetMetrics(MovedNotCast):
             for measure, value in metric.compute().items():
                 values[f"{self.name}/ood_{measure}_{score}"] = value
         for posterior_metric in self.known:
-            values |= {f"{self.name}/{name}": value for name, value in posterior_metric.compute().items()}
+            values |= {
+                f"{self.name}/{name}": value for name, value in posterior_metric.compute().items()
+            }
         return values
 
     def reset(self) -> None:
