@@ -12,7 +12,7 @@ from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits, TextTable, read_text_table
 from calibench.data.text.near_duplicates import describe_near_duplicates
 from calibench.data.users_table import check_labels, class_numbers
-from calibench.files.set_names import sets_named
+from calibench.files.set_names import match_set_names
 
 
 class TextFileDataModule(TextDataModule):
@@ -72,7 +72,7 @@ class TextFileDataModule(TextDataModule):
             raise ValueError(
                 f"`encoding` must be one that Python knows, such as utf-8 or latin-1, got `{encoding}`."
             ) from None
-        sets_named(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
+        match_set_names(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
         self.label_column, self._given_root = label_column, common.get("root")
         self._read = partial(
             read_text_table, text=tuple(text_columns), skip=skip_bad, columns=column_names, encoding=encoding,
