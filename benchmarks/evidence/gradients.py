@@ -21,12 +21,12 @@ from gradient_norm import compute_gradient_norms, summarise_norms
 
 from calibench.runs import Run
 from calibench.runs.finished import find_finished_runs
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 
 
 def rows(run: Run) -> Iterator[list[Any]]:
     """Both numbers of a run."""
-    trained = trained_network(run, trusted=False)
+    trained = load_trained_network(run, trusted=False)
     data = trained.data
     norms = compute_gradient_norms(
         trained.backbone, trained.loss, data.plain_batches("train"), batch_size=data.batch_size

@@ -2,7 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from calibench.configuration.merging import Config, available, load, read_yaml
+from calibench.configuration.merging import (
+    Config,
+    list_configuration_files,
+    load_configuration_file,
+    read_yaml,
+)
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError
 
@@ -25,7 +30,7 @@ def read_losses(losses: Sequence[str], arguments: Sequence[str] = ()) -> dict[st
     shared = _read_pairs(arguments, "--argument")
     names = list(losses)
     if names == ["all"]:
-        files = (name for name in available() if name.startswith("losses/"))
+        files = (name for name in list_configuration_files() if name.startswith("losses/"))
         names = [name.removeprefix("losses/") for name in files]
     return {text: _read_block(text, shared) for text in names}
 
@@ -37,7 +42,7 @@ def _read_block(text: str, shared: Mapping[str, object]) -> Config:
         LOSSES.check(name)
         block: Config = {"class_path": name}
     else:
-        block = load(name, folders=("losses",))["model"]["loss"]
+        block = load_configuration_file(name, folders=("losses",))["model"]["loss"]
     arguments = {**shared, **_read_pairs(pairs.split(",") if pairs else [], text)}
     init_args = {**(block.get("init_args") or {}), **arguments}
     return {**block, "init_args": init_args} if init_args else block

@@ -20,7 +20,7 @@ from calibench.messages.errors import UsageError, one_line
 from calibench.messages.progress import with_progress
 from calibench.runs import Run, json_bytes
 from calibench.training.experiment import Experiment
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 from calibench.training.last_layer import iterate_last_layer
 
 _TRAINED_ON_THEM = "features of the training examples are of a network that was trained on them"
@@ -39,7 +39,7 @@ def build_source(
     network: str, run: Run | None, config: Config | None, trusted: bool
 ) -> FeatureSource:
     """Build the network of a run, or an untrained backbone, and the data of a configuration or of the run."""
-    trained = None if run is None else trained_network(run, trusted=trusted)
+    trained = None if run is None else load_trained_network(run, trusted=trusted)
     title = network if run is None else "/".join(run.folder.resolve().parts[-5:])
     if trained is not None and config is None:
         return FeatureSource(trained.backbone, trained.data, title, [_TRAINED_ON_THEM])

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.command_line.verb_parser import Option, VerbParser
-from calibench.configuration.merging import configuration, read_arguments
+from calibench.configuration.merging import build_configuration, read_arguments
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
-from calibench.run_configuration.checks import check
+from calibench.run_configuration.checks import check_configuration
 from calibench.runs.finished import find_finished_runs
 
 Trust = Annotated[bool, Option(help="Build classes of your own that a run's config.yaml names.")]
@@ -57,8 +57,8 @@ def features(
     config = None
     if data is not None:
         backbone = [] if is_run else [("model.backbone", network)]
-        config = configuration([data], [*backbone, *options])
-        check(config)
+        config = build_configuration([data], [*backbone, *options])
+        check_configuration(config)
     runs = find_finished_runs([Path(network)]) if is_run else [None]
     if len(runs) > 1:
         raise UsageError(f"{network} holds {len(runs)} runs: name one of them.")

@@ -37,7 +37,7 @@ from calibench.messages.printable_text import FileRow
 from calibench.messages.progress import with_progress
 from calibench.plots.figure_with_numbers import write_numbers
 from calibench.plots.style import (
-    FORMATS,
+    PICTURE_FORMATS,
     Axes,
     Figure,
     legend_below,
@@ -51,7 +51,7 @@ from calibench.runs.finished import find_finished_runs, label_runs
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.terminal import show
 from calibench.tensors.binning import equal_width_bin
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 from calibench.training.last_layer import iterate_last_layer
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -196,7 +196,7 @@ def _compute_entries(
 ) -> Iterator[Norms]:
     """Compute the norms of each run after each epoch."""
     for run, label, paths in zip(runs, label_runs(runs), paths_by_epoch, strict=True):
-        trained = trained_network(run, trusted=trusted)
+        trained = load_trained_network(run, trusted=trusted)
         data = trained.data
         if data.task.name == MULTILABEL:
             raise UsageError(f"{run.folder} has several labels an example: it has no Brier score.")
@@ -300,7 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with exit_on_mistakes(parser.prog):
         if options.output is not None:
-            ends_in(".csv", *FORMATS)("--output", options.output)
+            ends_in(".csv", *PICTURE_FORMATS)("--output", options.output)
         epochs = read_epochs(options.epochs) if options.epochs else []
         runs = find_finished_runs(options.runs)
         paths_by_epoch = [find_checkpoints(run, epochs) for run in runs]

@@ -39,8 +39,8 @@ from calibench.messages.printable_text import FileRow
 from calibench.messages.progress import with_progress
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.style import (
-    FORMATS,
     GREY,
+    PICTURE_FORMATS,
     Axes,
     Figure,
     color,
@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", "-o", type=Path, required=True, help=".png, .svg or .pdf")
     options = parser.parse_args(arguments)
     with exit_on_mistakes(parser.prog):
-        ends_in(*FORMATS)("--output", options.output)
+        ends_in(*PICTURE_FORMATS)("--output", options.output)
         if not 0 < options.posterior < 1:
             raise UsageError(f"`--posterior` must lie in (0, 1), got {options.posterior:g}.")
         study(read_losses(options.losses, options.argument), options.posterior, options.output)

@@ -27,7 +27,7 @@ from calibench.messages.errors import exit_on_mistakes
 from calibench.messages.progress import with_progress
 from calibench.plots.figure_with_numbers import write_numbers
 from calibench.plots.kinds.calibrators import draw_bars
-from calibench.plots.style import FORMATS, Figure, legend_below, panel
+from calibench.plots.style import PICTURE_FORMATS, Figure, legend_below, panel
 from calibench.statistics import mean_std
 from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
@@ -191,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         positive_integer("--runs", options.runs)
         positive("--lr", options.lr)
         if options.output is not None:
-            ends_in(".csv", *FORMATS)("--output", options.output)
+            ends_in(".csv", *PICTURE_FORMATS)("--output", options.output)
         study(options.runs, options.lr, options.output)
 
 

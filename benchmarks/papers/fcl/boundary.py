@@ -31,7 +31,7 @@ from calibench.messages.errors import exit_on_mistakes
 from calibench.messages.progress import with_progress
 from calibench.metrics.binned import calibration_error
 from calibench.plots.figure_with_numbers import write_numbers
-from calibench.plots.style import FORMATS, Figure, panels, tidied
+from calibench.plots.style import PICTURE_FORMATS, Figure, panels, tidied
 from calibench.statistics import mean_std
 from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with exit_on_mistakes(parser.prog):
         if options.output is not None:
-            ends_in(".csv", *FORMATS)("--output", options.output)
+            ends_in(".csv", *PICTURE_FORMATS)("--output", options.output)
         blocks = read_losses(options.losses, options.argument)
         training = Training(options.seeds, options.epochs, options.lr, options.noise)
         study(blocks, training, options.output)

@@ -39,13 +39,13 @@ from calibench.messages.errors import UsageError, exit_on_mistakes, near_matches
 from calibench.messages.printable_text import FileRow, say
 from calibench.messages.progress import with_progress
 from calibench.plots.figure_with_numbers import Picture
-from calibench.plots.style import FORMATS, PALETTE, Axes, Figure, check_kept, panels, tidied
+from calibench.plots.style import PALETTE, PICTURE_FORMATS, Axes, Figure, check_kept, panels, tidied
 from calibench.runs import Run
 from calibench.runs.finished import find_finished_runs, label_runs
 from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
 from calibench.tensors.arrays import Floats
-from calibench.training.export import Trained, trained_network
+from calibench.training.export import Trained, load_trained_network
 
 AUTO = "auto"
 Heat = npt.NDArray[np.float32]
@@ -259,7 +259,7 @@ def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
     lines: dict[str, Mapping[str, float]] = {}
     numbers: list[FileRow] = []
     for run, label in zip(runs, label_runs(runs), strict=True):
-        trained = trained_network(run, trusted=maps.trust)
+        trained = load_trained_network(run, trusted=maps.trust)
         network, data = trained.backbone.eval(), trained.data
         chosen = chosen or _choose_images(maps, data)
         if not torch.equal(data.stored_of_test(torch.tensor(chosen.examples)), chosen.images):
@@ -467,7 +467,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", "-o", type=Path, required=True, help=".png, .svg or .pdf")
     options = parser.parse_args(arguments)
     with exit_on_mistakes(parser.prog):
-        ends_in(*FORMATS)("--output", options.output)
+        ends_in(*PICTURE_FORMATS)("--output", options.output)
         check_kept(options.output, *filter(None, [options.boxes]))
         examples = read_examples(options.examples) if options.examples else None
         maps = MapChoice(examples, options.class_name, options.layer, options.boxes, options.trust)

@@ -24,9 +24,9 @@ from calibench.messages.checks import ends_in
 from calibench.messages.errors import exit_on_mistakes, near_matches
 from calibench.messages.printable_text import loading
 from calibench.plots.figure_with_numbers import Picture
-from calibench.plots.selection import of_keys
+from calibench.plots.selection import select_keys
 from calibench.plots.style import (
-    FORMATS,
+    PICTURE_FORMATS,
     Axes,
     color,
     legend_below,
@@ -39,7 +39,7 @@ from calibench.ranking.columns import Column
 from calibench.ranking.reading import read_results
 from calibench.ranking.records import Record, Settings
 from calibench.ranking.row_labels import row_labels
-from calibench.ranking.table import implied_by, keys_of, value_at
+from calibench.ranking.table import column_keys, infer_implied, value_at
 from calibench.runs import evaluated_calibrators, read_json
 from calibench.statistics.number import RAW
 from calibench.tables.metric_titles import initials
@@ -78,10 +78,10 @@ def collect_points(
         keys = {_drop_init_args(name) for record in records for name in record.settings}
         hint = f"; it is {varied[0][1]} in all of them" if varied else near_matches(key, keys)
         raise ValueError(f"`--x {key}`: the runs do not differ in this key{hint}.")
-    implied = implied_by(records)
+    implied = infer_implied(records)
     series = _label_series([record for record, _, _ in varied], key)
     points = [
-        Point(label, x, record.cell.seed, column, value_at(record, keys_of(column, implied)))
+        Point(label, x, record.cell.seed, column, value_at(record, column_keys(column, implied)))
         for label, (record, x, names) in zip(series, varied, strict=True)
         for column in (metric.after(name) for name in names for metric in metrics)
     ]
@@ -210,7 +210,7 @@ def draw_sweep(
         ValueError: If there is no such run, or the runs do not differ in the key.
     """
     columns = [Column.parse(text) for text in metrics]
-    selected = of_keys(read_results(results), tuple(keys)).records
+    selected = select_keys(read_results(results), tuple(keys)).records
     records = [record for record in selected if not losses or record.cell.loss in losses]
     if not records:
         raise ValueError(f"{results} holds no such finished run.")
@@ -246,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", "-o", type=Path, required=True, help=".png, .svg or .pdf")
     options = parser.parse_args(arguments)
     with exit_on_mistakes(parser.prog):
-        ends_in(*FORMATS)("--output", options.output)
+        ends_in(*PICTURE_FORMATS)("--output", options.output)
         draw_sweep(
             options.results, options.output, x=options.x, metrics=options.metrics,
             calibrators=options.calibrator, losses=options.losses, keys=options.key,

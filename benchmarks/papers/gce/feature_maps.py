@@ -27,8 +27,8 @@ from calibench.messages.printable_text import FileRow, say
 from calibench.messages.progress import with_progress
 from calibench.plots.figure_with_numbers import write_numbers
 from calibench.plots.style import (
-    FORMATS,
     PALETTE,
+    PICTURE_FORMATS,
     Figure,
     color,
     legend_below,
@@ -39,7 +39,7 @@ from calibench.plots.style import (
 from calibench.runs import Run
 from calibench.runs.finished import find_finished_runs, label_runs
 from calibench.tensors.arrays import Floats, Integers
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 from calibench.training.last_layer import iterate_last_layer
 
 FEWEST = 5
@@ -130,7 +130,7 @@ def study(runs: Sequence[Run], examples: int, trusted: bool, output: Path | None
     maps: dict[str, FeatureMaps] = {}
     labelled = zip(label_runs(runs), runs, strict=True)
     for label, run in with_progress(labelled, len(runs), "runs"):
-        trained = trained_network(run, trusted=trusted)
+        trained = load_trained_network(run, trusted=trusted)
         if trained.data.task.name == MULTILABEL:
             raise UsageError(f"{run.folder} has several labels an example: no class to colour.")
         names, batches = trained.data.class_names, trained.data.plain_batches("test")
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with exit_on_mistakes(parser.prog):
         positive_integer("--examples", options.examples)
         if options.output is not None:
-            ends_in(".csv", *FORMATS)("--output", options.output)
+            ends_in(".csv", *PICTURE_FORMATS)("--output", options.output)
         runs = find_finished_runs(options.runs)
         study(runs, options.examples, options.trust, options.output)
 
