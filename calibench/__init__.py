@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from calibench.messages.version import __version__ as __version__
-from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from calibench import backbones as backbones
@@ -23,5 +23,44 @@ if TYPE_CHECKING:
     from calibench.verbs.load import load as load
     from calibench.verbs.reliability import reliability as reliability
 
+__all__ = [
+    "CalibratedClassifier",
+    "as_estimator",
+    "backbones",
+    "calibrators",
+    "data",
+    "diagnosis",
+    "doctor",
+    "evaluate",
+    "load",
+    "losses",
+    "metrics",
+    "rank_results",
+    "ranking",
+    "reliability",
+    "statistics",
+    "store",
+]
 
-lazy(__name__)
+
+_MODULES = {
+    "CalibratedClassifier": "calibench.calibrators.estimator",
+    "as_estimator": "calibench.calibrators",
+    "backbones": "calibench",
+    "calibrators": "calibench",
+    "data": "calibench",
+    "diagnosis": "calibench",
+    "doctor": "calibench.verbs.doctor",
+    "evaluate": "calibench.verbs.evaluate",
+    "load": "calibench.verbs.load",
+    "losses": "calibench",
+    "metrics": "calibench",
+    "rank_results": "calibench.ranking",
+    "ranking": "calibench",
+    "reliability": "calibench.verbs.reliability",
+    "statistics": "calibench",
+    "store": "calibench",
+}
+
+if not TYPE_CHECKING:  # else every name would be one of the package
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.lazy_imports import lazy_exports
 from calibench.plugins.registries import Family
 
 if TYPE_CHECKING:
@@ -24,6 +24,25 @@ if TYPE_CHECKING:
     from calibench.backbones.speed_net import SpeedNet as SpeedNet
     from calibench.backbones.text_cnn import GlobalPoolingCNN as GlobalPoolingCNN
 
+__all__ = [
+    "MLP",
+    "Backbone",
+    "CIFARDenseNet121",
+    "CIFARResNet8",
+    "CIFARResNet20",
+    "CIFARResNet50",
+    "CIFARResNet110",
+    "DenseNet121",
+    "GlobalPoolingCNN",
+    "HuggingFaceBackbone",
+    "ImportedBackbone",
+    "SmallCNN",
+    "SpeedNet",
+    "TimmBackbone",
+    "TinyImageNetResNet50",
+    "TinyImageNetResNet110",
+    "WideResNet26x10",
+]
 
 # What each is, and where it is from: the first line of its docstring.
 BACKBONES = Family(
@@ -50,5 +69,25 @@ BACKBONES = Family(
     ),
 )
 
+_MODULES = {
+    "Backbone": "calibench.backbones.base",
+    "CIFARDenseNet121": "calibench.backbones.densenet",
+    "CIFARResNet110": "calibench.backbones.resnet",
+    "CIFARResNet20": "calibench.backbones.resnet",
+    "CIFARResNet50": "calibench.backbones.resnet",
+    "CIFARResNet8": "calibench.backbones.resnet",
+    "DenseNet121": "calibench.backbones.densenet",
+    "GlobalPoolingCNN": "calibench.backbones.text_cnn",
+    "HuggingFaceBackbone": "calibench.backbones.pretrained",
+    "ImportedBackbone": "calibench.backbones.imported",
+    "MLP": "calibench.backbones.small",
+    "SmallCNN": "calibench.backbones.small",
+    "SpeedNet": "calibench.backbones.speed_net",
+    "TimmBackbone": "calibench.backbones.pretrained",
+    "TinyImageNetResNet110": "calibench.backbones.resnet",
+    "TinyImageNetResNet50": "calibench.backbones.resnet",
+    "WideResNet26x10": "calibench.backbones.resnet",
+}
 
-lazy(__name__)
+if not TYPE_CHECKING:  # else every name would be one of the package
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -71,35 +71,37 @@ def plot_learning_curves(
 def _read(file: Path, metric: str) -> pd.DataFrame:
     import pandas as pd
 
-    found = pd.read_csv(file)
+    frame = pd.read_csv(file)
     for name in ("dataset", "model", "seed", "size", "repeat", "calibrator", metric):
-        if name not in found.columns:
-            raise UsageError(f"{file} has no column `{name}`{near_matches(name, found.columns)}.")
-    found = found[(found["size"] > 0) & np.isfinite(found[metric])]
-    if found["size"].nunique() < 2:
+        if name not in frame.columns:
+            raise UsageError(f"{file} has no column `{name}`{near_matches(name, frame.columns)}.")
+    frame = frame[(frame["size"] > 0) & np.isfinite(frame[metric])]
+    if frame["size"].nunique() < 2:
         raise UsageError(f"{file} has fewer than two sizes: {_COMMAND}.")
-    return found
+    return frame
 
 
-def draw_learning_curves(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Picture:
+def draw_learning_curves(results: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Picture:
     """The picture of results, a row for each cell."""
-    known = found["calibrator"].unique()
+    calibrators_there = results["calibrator"].unique()
     for name in calibrators:
-        if name not in known:
-            raise UsageError(f"no results of `{name}`{near_matches(name, known)}.")
-    chosen = calibrators or _best(found, metric)
-    datasets = list(dict.fromkeys(found["dataset"]))
+        if name not in calibrators_there:
+            raise UsageError(f"no results of `{name}`{near_matches(name, calibrators_there)}.")
+    drawn_calibrators = calibrators or _best(results, metric)
+    datasets = list(dict.fromkeys(results["dataset"]))
     figure, grid = panels(len(datasets), columns=3, alone=(5, 3.6))
     info = metric_info(metric)
     numbers = []
     for axes, dataset in zip(grid, datasets, strict=True):
-        curves = _curves(found[found["dataset"] == dataset], metric)
-        shown = {_short(name): curves[name] for name in chosen if name in curves}
-        _draw(axes, shown, float(curves[RAW].mean[-1]), info.scale)
+        curves = _curves(results[results["dataset"] == dataset], metric)
+        curves_by_label = {
+            _short(name): curves[name] for name in drawn_calibrators if name in curves
+        }
+        _draw(axes, curves_by_label, float(curves[RAW].mean[-1]), info.scale)
         tidied(axes, xlabel="validation examples", ylabel=info.label, title=dataset)
         numbers += [
             {"dataset": dataset, "calibrator": name, "examples": int(size), metric: float(mean), "std": float(std)}
-            for name in (RAW, *chosen)
+            for name in (RAW, *drawn_calibrators)
             if name in curves
             for size, mean, std in zip(curves[name].sizes, curves[name].mean, curves[name].std, strict=True)
         ]  # fmt: skip
@@ -112,22 +114,22 @@ def _short(name: str) -> str:
     return short if len(initials(name)) > 1 else name
 
 
-def _best(found: pd.DataFrame, metric: str) -> list[str]:
+def _best(results: pd.DataFrame, metric: str) -> list[str]:
     """The calibrators with the best mean rank over data sets, models and sizes."""
-    others = found[found["calibrator"] != RAW]
+    others = results[results["calibrator"] != RAW]
     sign = -metric_info(metric).direction or 1
     mean = others.groupby(["dataset", "model", "size", "calibrator"])[metric].mean()
     ranks = mean.mul(sign).unstack("calibrator").rank(axis=1).mean().sort_values()
     return [str(name) for name in ranks.index[:DEFAULT_CURVES]]
 
 
-def _curves(found: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:
+def _curves(results: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:
     """The curve of each calibrator that has finite values of some model at every size, over such models."""
-    draws = found.groupby(["calibrator", "model", "seed", "size"])[metric]
+    draws = results.groupby(["calibrator", "model", "seed", "size"])[metric]
     by_size = draws.agg(["mean", "std"]).unstack("size")
-    whole = by_size[by_size["mean"].notna().all(axis=1)].groupby("calibrator").mean()
-    sizes, names = by_size["mean"].columns.to_numpy(float), map(str, whole.index)
-    parts = (whole[part].to_numpy(float) for part in ("mean", "std"))
+    means = by_size[by_size["mean"].notna().all(axis=1)].groupby("calibrator").mean()
+    sizes, names = by_size["mean"].columns.to_numpy(float), map(str, means.index)
+    parts = (means[part].to_numpy(float) for part in ("mean", "std"))
     curves = zip(names, *parts, strict=True)
     return {name: LearningCurve(sizes, mean, std) for name, mean, std in curves}
 
@@ -146,16 +148,16 @@ class LearningCurve(NamedTuple):
     std: Floats
 
 
-def _draw(axes: Axes, found: Mapping[str, LearningCurve], raw: float, scale: float) -> None:
+def _draw(axes: Axes, curves: Mapping[str, LearningCurve], raw: float, scale: float) -> None:
     """Draw the curve of each calibrator with its deviations, and the uncalibrated value as a dashed line."""
-    low = min([raw, *(float(np.nanmin(of.mean)) for of in found.values())])
+    low = min([raw, *(float(np.nanmin(curve.mean)) for curve in curves.values())])
     high = raw + max(raw - low, _ROOM * raw)
     axes.axhline(scale * raw, color=GREY, linestyle="--", linewidth=1, label="raw")
-    for index, (name, of) in enumerate(found.items()):
-        spread = np.where(of.mean <= high, np.nan_to_num(of.std), 0)
+    for index, (name, curve) in enumerate(curves.items()):
+        spread = np.where(curve.mean <= high, np.nan_to_num(curve.std), 0)
         axes.errorbar(
-            of.sizes, scale * of.mean, scale * spread, **look(index, marked=True),
+            curve.sizes, scale * curve.mean, scale * spread, **look(index, marked=True),
             markersize=3, linewidth=1, elinewidth=0.6, label=name,
         )  # fmt: skip
-    logarithmic_at(axes, sorted({float(size) for of in found.values() for size in of.sizes}))
+    logarithmic_at(axes, sorted({float(size) for curve in curves.values() for size in curve.sizes}))
     axes.set_ylim(scale * (low - 0.1 * (high - low)), scale * high)

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.lazy_imports import lazy_exports
 from calibench.plugins.registries import Family, initials
 
 if TYPE_CHECKING:
@@ -50,6 +50,35 @@ if TYPE_CHECKING:
     from calibench.calibrators.top_label import MeanReplacement as MeanReplacement
     from calibench.calibrators.top_label import SplineCalibration as SplineCalibration
 
+__all__ = [
+    "BBQ",
+    "IRM",
+    "AdaptiveTemperatureScaling",
+    "BetaCalibration",
+    "BiasCorrectedTemperatureScaling",
+    "Calibrator",
+    "CentredIsotonicCalibration",
+    "CrossValidatedCalibration",
+    "DirichletCalibration",
+    "EnsembleTemperatureScaling",
+    "EntropyTemperatureScaling",
+    "HistogramBinning",
+    "IsotonicCalibration",
+    "IsotonicTopLabel",
+    "LabelShiftCorrection",
+    "MatrixScaling",
+    "MeanReplacement",
+    "ParameterizedTemperatureScaling",
+    "PlattScaling",
+    "QuadraticScaling",
+    "SklearnCalibrator",
+    "SplineCalibration",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
+    "TemperatureScaling",
+    "VectorScaling",
+    "VennAbers",
+]
 
 # What each is, and where it is from: the first line of its docstring.
 _LINES = dict(
@@ -101,4 +130,35 @@ def as_estimator(calibrator: "Calibrator") -> "LogitsClassifier":
     return LogitsClassifier(calibrator)
 
 
-lazy(__name__, aliases=_SHORT)
+_MODULES = {
+    "AdaptiveTemperatureScaling": "calibench.calibrators.adaptive_temperature",
+    "BBQ": "calibench.calibrators.one_vs_rest",
+    "BetaCalibration": "calibench.calibrators.sigmoid",
+    "BiasCorrectedTemperatureScaling": "calibench.calibrators.label_shift",
+    "Calibrator": "calibench.calibrators.base",
+    "CentredIsotonicCalibration": "calibench.calibrators.isotonic",
+    "CrossValidatedCalibration": "calibench.calibrators.cross_validated",
+    "DirichletCalibration": "calibench.calibrators.affine",
+    "EnsembleTemperatureScaling": "calibench.calibrators.ensemble",
+    "EntropyTemperatureScaling": "calibench.calibrators.adaptive_temperature",
+    "HistogramBinning": "calibench.calibrators.one_vs_rest",
+    "IRM": "calibench.calibrators.isotonic",
+    "IsotonicCalibration": "calibench.calibrators.isotonic",
+    "IsotonicTopLabel": "calibench.calibrators.isotonic",
+    "LabelShiftCorrection": "calibench.calibrators.label_shift",
+    "MatrixScaling": "calibench.calibrators.affine",
+    "MeanReplacement": "calibench.calibrators.top_label",
+    "ParameterizedTemperatureScaling": "calibench.calibrators.adaptive_temperature",
+    "PlattScaling": "calibench.calibrators.sigmoid",
+    "QuadraticScaling": "calibench.calibrators.sigmoid",
+    "SklearnCalibrator": "calibench.calibrators.cross_validated",
+    "SplineCalibration": "calibench.calibrators.top_label",
+    "StructuredMatrixScaling": "calibench.calibrators.affine",
+    "StructuredVectorScaling": "calibench.calibrators.affine",
+    "TemperatureScaling": "calibench.calibrators.temperature",
+    "VectorScaling": "calibench.calibrators.affine",
+    "VennAbers": "calibench.calibrators.isotonic",
+}
+
+if not TYPE_CHECKING:  # else every name would be one of the package
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES, aliases=_SHORT)

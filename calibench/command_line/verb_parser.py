@@ -88,13 +88,13 @@ class _Type(NamedTuple):
                 hint = _optional(hint)
                 continue
             hint, *metadata = get_args(hint)
-            for one in metadata:
-                if isinstance(one, Option):
-                    option = one
-                elif isinstance(one, str):
-                    option = Option(one)
+            for entry in metadata:
+                if isinstance(entry, Option):
+                    option = entry
+                elif isinstance(entry, str):
+                    option = Option(entry)
                 else:
-                    checks.append(one)
+                    checks.append(entry)
         if get_origin(hint) is Literal:
             option = replace(option, choices=get_args(hint))
         if get_origin(hint) is not tuple or get_args(hint)[1] is not Ellipsis:
@@ -105,7 +105,7 @@ class _Type(NamedTuple):
     def read(self, name: str, text: Any) -> Any:
         """The value of a text, or of a list of texts."""
         if self.part is not None:
-            value: Any = tuple(self.part.read(name, one) for one in text)
+            value: Any = tuple(self.part.read(name, part) for part in text)
         elif self.base in _KINDS:
             try:
                 value = self.base(text)
@@ -113,10 +113,10 @@ class _Type(NamedTuple):
                 raise UsageError(f"`{name}` takes {_KINDS[self.base]}, got `{text}`.") from None
         else:
             value = text
-        known = [] if self.part else self.option.known
-        if known and text not in known:
-            near = near_matches(text, known)
-            raise UsageError(f"`{name}` has no `{text}`{near} (choose from {', '.join(known)})")
+        choices = [] if self.part else self.option.known
+        if choices and text not in choices:
+            near = near_matches(text, choices)
+            raise UsageError(f"`{name}` has no `{text}`{near} (choose from {', '.join(choices)})")
         for check in self.checks:
             value = check(name, value)
         return value
@@ -128,7 +128,7 @@ _KINDS = {int: "an integer", float: "a number", Path: "a path"}
 def _optional(hint: Any) -> Any:
     if get_origin(hint) not in (Union, UnionType) or NoneType not in get_args(hint):
         return None
-    return Union[tuple(one for one in get_args(hint) if one is not NoneType)]  # noqa: UP007
+    return Union[tuple(part for part in get_args(hint) if part is not NoneType)]  # noqa: UP007
 
 
 class _Argument:
@@ -150,8 +150,8 @@ class _Argument:
         if self.type.base is bool:
             settings |= {"action": "store_true", "default": None}
         else:
-            known = option.known
-            choices = f"{{{','.join(known)}}}" if known else None
+            values = option.known
+            choices = f"{{{','.join(values)}}}" if values else None
             settings["metavar"] = option.metavar or choices
         if option.repeated:
             settings["action"] = "append"
@@ -162,12 +162,12 @@ class _Argument:
         parser.add_argument(self.name, *option.flags, **settings)
 
     def _explained(self) -> str:
-        shown = self.default
-        if "default" in self.help or shown in (None, False, "", (), Parameter.empty):
+        default = self.default
+        if "default" in self.help or default in (None, False, "", (), Parameter.empty):
             return self.help
-        if isinstance(shown, tuple):
-            shown = " ".join(map(str, shown))
-        return f"{self.help} (default: {f'{shown:g}' if isinstance(shown, float) else shown})"
+        if isinstance(default, tuple):
+            default = " ".join(map(str, default))
+        return f"{self.help} (default: {f'{default:g}' if isinstance(default, float) else default})"
 
     def value(self, options: argparse.Namespace) -> Any:
         """Its value; the default where it is not given."""
@@ -218,7 +218,7 @@ class _Arguments:
         return {name: part.value(options) for name, part in self.parts.items()}
 
     def value(self, options: argparse.Namespace) -> Any:
-        """What is made of them: of a function what it returns."""
+        """The result of the function, or the instance of the class, with the values of a command line."""
         return self.make(**self.values(options))
 
     @property
@@ -246,7 +246,7 @@ class _Arguments:
         return text
 
     def of_python(self, given: Mapping[str, object]) -> Any:
-        """What is made of arguments by their flat names; raises a ValueError for a value that is none."""
+        """The result of the function for arguments by their flat names; raises a ValueError for a wrong value."""
         values = {name: given[name] for name in signature(self.make).parameters if name in given}
         for name, part in self.parts.items():
             if isinstance(part, _Arguments):
@@ -259,7 +259,7 @@ class _Arguments:
 
     @property
     def epilogs(self) -> list[str]:
-        """What is said below the arguments, here and in groups."""
+        """Texts of the help below the arguments, of the function and of its groups."""
         inside = (part.epilogs for part in self.parts.values() if isinstance(part, _Arguments))
         return [self.docstring.epilog, *(epilog for group in inside for epilog in group)]
 
@@ -268,8 +268,8 @@ def _hints(make: Callable[..., Any]) -> dict[str, object]:
     """The types of the parameters; that of the result may be known to type checkers alone."""
     if not isinstance(make, type):
         named = {n: hint for n, hint in make.__annotations__.items() if n != "return"}
-        shown: Any = SimpleNamespace(__annotations__=named, __globals__=make.__globals__)
-        return get_type_hints(shown, include_extras=True)
+        stand_in: Any = SimpleNamespace(__annotations__=named, __globals__=make.__globals__)
+        return get_type_hints(stand_in, include_extras=True)
     return get_type_hints(make, include_extras=True)
 
 
@@ -336,16 +336,16 @@ class VerbParser(argparse.ArgumentParser):
     def parse_args(self, args: Sequence[str]) -> Any:  # type: ignore[override]
         """Parse; raises a UsageError for a mistake: a misspelt option before one that is missing."""
         words = [self._spelled(word) for word in args]
-        given = list(takewhile(lambda text: text != "--", words))
-        names = [text.partition("=")[0] for text in given if text.startswith("--")]
-        for name in names if not {"-h", "--help"} & set(given) else ():
+        words_before_dashes = list(takewhile(lambda text: text != "--", words))
+        names = [text.partition("=")[0] for text in words_before_dashes if text.startswith("--")]
+        for name in names if not {"-h", "--help"} & set(words_before_dashes) else ():
             if name not in self.known:
                 self.check_rest(name, self)
-        options, rest = self.parse_known_args(words)
+        options, further_words = self.parse_known_args(words)
         if self.rest is not None:
-            setattr(options, self.rest, rest)
+            setattr(options, self.rest, further_words)
             return options
-        for text in rest:
+        for text in further_words:
             if text.startswith("-"):
                 self.refuse_option(text.partition("=")[0])
             self.error(f"`{text}` is one argument too many")
@@ -360,10 +360,10 @@ class VerbParser(argparse.ArgumentParser):
     def run(self, words: Sequence[str]) -> int | list[str]:
         """Do what a command line says; raises a ValueError for a mistake in it."""
         values = self.arguments.values(self.parse_args(words))
-        done = self.arguments.make(**values)
-        if isinstance(done, int | list):
-            return done
-        done.tell(**{name: values[name] for name in signature(done.tell).parameters})
+        result = self.arguments.make(**values)
+        if isinstance(result, int | list):
+            return result
+        result.tell(**{name: values[name] for name in signature(result.tell).parameters})
         return 0
 
     def refuse_option(self, name: str, others: Sequence[str] = ()) -> NoReturn:

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -194,7 +195,9 @@ def loaded_from_hub(name: str, *config: str | None, **options: str | None) -> An
 @cache
 def read_table() -> Mapping[str, Any]:
     """`sources.yaml`: the official files of each data set and, under `modules`, the data modules."""
-    content: Mapping[str, Any] = read_yaml(Path(__file__).with_name("sources.yaml").read_text())
+    content: Mapping[str, Any] = read_yaml(
+        resources.files("calibench.data").joinpath("sources.yaml").read_text("utf-8")
+    )
     return content
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.evaluation.calibrator_fits import log_probabilities
-from calibench.metrics.probabilities import first_largest, top_label
+from calibench.metrics.probability_batches import first_largest, top_label
 from calibench.predictions import Predictions
 from calibench.predictions.confidence_pairs import ConfidencePairs
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from calibench.evaluation.calibrator_fits import fit_calibrator as fit_calibrator
@@ -17,5 +17,34 @@ if TYPE_CHECKING:
     from calibench.evaluation.scoring import update_metrics as update_metrics
     from calibench.tables.evaluation_report import Report as Report
 
+__all__ = [
+    "OOD_SCORES",
+    "Evaluation",
+    "Report",
+    "deep_ensemble",
+    "default_calibrators",
+    "evaluate",
+    "evaluate_ood",
+    "fit_calibrator",
+    "log_probabilities",
+    "temperature_gap",
+    "update_metrics",
+]
 
-lazy(__name__)
+
+_MODULES = {
+    "Evaluation": "calibench.evaluation.evaluation",
+    "OOD_SCORES": "calibench.evaluation.scoring",
+    "Report": "calibench.tables.evaluation_report",
+    "deep_ensemble": "calibench.evaluation.ensemble",
+    "default_calibrators": "calibench.evaluation.evaluation",
+    "evaluate": "calibench.evaluation.scoring",
+    "evaluate_ood": "calibench.evaluation.scoring",
+    "fit_calibrator": "calibench.evaluation.calibrator_fits",
+    "log_probabilities": "calibench.evaluation.calibrator_fits",
+    "temperature_gap": "calibench.evaluation.scoring",
+    "update_metrics": "calibench.evaluation.scoring",
+}
+
+if not TYPE_CHECKING:  # else every name would be one of the package
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

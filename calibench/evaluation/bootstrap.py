@@ -18,7 +18,7 @@ from calibench.evaluation.scoring import OOD_SCORES, uncertainty
 from calibench.metrics.bins import ErrorOfCells
 from calibench.metrics.calibration_errors import list_panel_errors
 from calibench.metrics.detection import resampled_auroc
-from calibench.metrics.probabilities import scores_of_examples
+from calibench.metrics.probability_batches import scores_of_examples
 from calibench.metrics.soft_label_scores import posterior_values
 from calibench.parallel.threads import one_thread
 from calibench.runs import Predictions

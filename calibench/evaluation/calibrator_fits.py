@@ -12,7 +12,7 @@ from calibench.calibrators import Calibrator, LabelShiftCorrection
 from calibench.calibrators.base import LabelProbabilities
 from calibench.calibrators.label_shift import check_distribution
 from calibench.messages.errors import UsageError
-from calibench.metrics.probabilities import log_softmax
+from calibench.metrics.probability_batches import log_softmax
 from calibench.runs import Predictions
 from calibench.tensors.scores import blocks_of_rows
 

@@ -27,7 +27,7 @@ from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.cross_validated import silence_fit_warnings, stratified_folds
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.messages.checks import integer_from, option_named
-from calibench.metrics.probabilities import log_softmax, scores_of_examples, true_class
+from calibench.metrics.probability_batches import log_softmax, scores_of_examples, true_class
 from calibench.statistics.resamples import Resamples, weighted_means
 from calibench.tensors.arrays import Floats
 from calibench.tensors.scores import at_least_float32, blocks_of_rows, rows_at_once

@@ -10,7 +10,7 @@ import torch
 from calibench.calibrators import Calibrator
 from calibench.calibrators.names import build_calibrator
 from calibench.evaluation.calibrator_fits import check_fittable, fit_calibrator
-from calibench.metrics.probabilities import log_softmax
+from calibench.metrics.probability_batches import log_softmax
 from calibench.runs import Predictions
 
 

@@ -40,7 +40,7 @@ from calibench.evaluation.whole_set import Refinement
 from calibench.messages.checks import numbers_of_bins
 from calibench.metrics.bins import TopLabelError
 from calibench.metrics.calibration_errors import list_panel_errors, list_reference_errors
-from calibench.metrics.probabilities import as_two_columns
+from calibench.metrics.probability_batches import as_two_columns
 from calibench.parallel.threads import in_threads
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import Predictions

@@ -24,7 +24,7 @@ from calibench.metrics.bins import (
     count_drawn_hits,
     sum_parts,
 )
-from calibench.metrics.probabilities import as_two_columns, brier_less_one, top_label
+from calibench.metrics.probability_batches import as_two_columns, brier_less_one, top_label
 from calibench.parallel.threads import one_thread
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial

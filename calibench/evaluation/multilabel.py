@@ -10,7 +10,7 @@ from torch import Tensor
 from calibench.evaluation.floors import Floors
 from calibench.metrics.calibration_errors import NORMS, EqualWidthError
 from calibench.metrics.detection import RankedRows, safe_ratio
-from calibench.metrics.probabilities import brier_sum, scores_of_examples, true_class
+from calibench.metrics.probability_batches import brier_sum, scores_of_examples, true_class
 from calibench.runs import Predictions
 from calibench.statistics import verdict_over_seeds
 from calibench.statistics.number import Key, Number

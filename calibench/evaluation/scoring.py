@@ -13,7 +13,7 @@ from calibench.evaluation.calibrator_fits import fit_calibrator, predicted_log_p
 from calibench.evaluation.floors import Floors
 from calibench.metrics.calibration_errors import NamedFormula, list_panel_errors
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
-from calibench.metrics.probabilities import true_class
+from calibench.metrics.probability_batches import true_class
 from calibench.metrics.soft_label_scores import posterior_values
 from calibench.runs import Predictions
 from calibench.statistics.number import RAW, TEST, Key, Number

@@ -18,7 +18,7 @@ class ExpectedFailure(Exception):
 
 @contextmanager
 def errors_as(
-    what: str, *errors: type[Exception], kind: type[Exception] = UsageError
+    subject: str, *errors: type[Exception], kind: type[Exception] = UsageError
 ) -> Iterator[None]:
     """Raise an error of a kind, `WHAT: REASON` in one line, in place of others; those that are one line stay."""
     try:
@@ -26,12 +26,12 @@ def errors_as(
     except (UsageError, ExpectedFailure):
         raise
     except errors as error:
-        raise kind(f"{what}: {one_line(error, 300)}") from error
+        raise kind(f"{subject}: {one_line(error, 300)}") from error
 
 
-def one_line(error: object, most: int | None = None) -> str:
-    """What an error says, in one line of at most so many characters; the name of its class if it says nothing."""
-    return " ".join(str(error).split())[:most] or type(error).__name__
+def one_line(error: object, length: int | None = None) -> str:
+    """The text of an error in one line, cut to a length; the name of its class if it has no text."""
+    return " ".join(str(error).split())[:length] or type(error).__name__
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:
@@ -40,15 +40,19 @@ def near_matches(name: str, names: Iterable[str]) -> str:
     wrong = name.lower()
     typos, close = (difflib.get_close_matches(wrong, spelled, cutoff=share) for share in (0.8, 0.5))
     stem = wrong.removesuffix("s")
-    holding = [one for one in spelled if stem in one and len(stem) > 2]
-    holding.sort(key=lambda one: (not one.startswith(stem), len(one)))
+    holding = [
+        candidate_name for candidate_name in spelled if stem in candidate_name and len(stem) > 2
+    ]
+    holding.sort(
+        key=lambda candidate_name: (not candidate_name.startswith(stem), len(candidate_name))
+    )
     return did_you_mean(spelled[match] for match in [*typos, *holding, *close])
 
 
 def no_file(path: Path) -> FileNotFoundError:
     """The error of a file that is not there, with the names beside it that are close."""
-    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-    close = difflib.get_close_matches(path.name, beside)
+    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    close = difflib.get_close_matches(path.name, names)
     return FileNotFoundError(f"there is no file {path}{did_you_mean(close)}")
 
 
@@ -69,18 +73,18 @@ def pip_install(extra: str) -> str:
 _SHOWN = 5  # problems of a file in a message
 
 
-def summarize_problems(problems: Mapping[str, str], total: int, what: str) -> str:
-    """What is wrong with a file, its first five places: `row 3: the label is empty; row 9: 2 cells (2 of 40 rows)`.
+def summarize_problems(problems: Mapping[str, str], total: int, noun: str) -> str:
+    """Summary of a file's problems by their first five places: `row 3: the label is empty (1 of 40 rows)`.
 
-    The problems are by place, in their order; `total` is how many places there are, and `what` they are called.
+    The problems are by place, in their order; `total` is how many places there are, and `noun` what they are called.
     """
     first = list(problems.items())[:_SHOWN]
     groups = groupby(first, key=itemgetter(1))
     parts = [f"{', '.join(place for place, _ in places)}: {wrong}" for wrong, places in groups]
-    more = ["..."] if len(problems) > _SHOWN else []
-    return f"{'; '.join(parts + more)} ({len(problems)} of {total} {what})"
+    ellipsis = ["..."] if len(problems) > _SHOWN else []
+    return f"{'; '.join(parts + ellipsis)} ({len(problems)} of {total} {noun})"
 
 
 def label_rows(problems: Mapping[int, str]) -> dict[str, str]:
-    """What is wrong with rows, by what these are called, in their order."""
+    """Problems by the label of their row, `row 3`, in the order of the rows."""
     return {f"row {row}": problems[row] for row in sorted(problems)}

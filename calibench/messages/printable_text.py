@@ -38,9 +38,9 @@ def without_folders(text: str) -> str:
 def without_machine(value: Any) -> Any:
     """The content of a JSON or YAML file with file names in place of absolute paths, wherever they are in it."""
     if isinstance(value, Mapping):
-        return {key: without_machine(one) for key, one in value.items()}
+        return {key: without_machine(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [without_machine(one) for one in value]
+        return [without_machine(item) for item in value]
     if not isinstance(value, str):
         return value
     return PurePath(value).name if PurePath(value).is_absolute() else without_folders(value)
@@ -60,8 +60,8 @@ def say(*lines: str, to: TextIO | None = None) -> None:
     """
     stream = to or sys.stdout
     for line in map(printable, lines):
-        shown = wrap_text(line) if stream.isatty() else line
-        print(shown, file=stream, flush=to is not None)
+        text = wrap_text(line) if stream.isatty() else line
+        print(text, file=stream, flush=to is not None)
 
 
 def next_commands(results: Path | str) -> str:
@@ -98,15 +98,15 @@ def loading() -> Iterator[None]:
 
 
 @contextmanager
-def at_work(what: str) -> Iterator[None]:
+def at_work(activity: str) -> Iterator[None]:
     """Say what is done, `drawing` say, while something takes a second or more without a word; on a terminal only."""
-    shown = sys.stderr.isatty()
-    if shown:
-        print(f"{what} ...", end="", file=sys.stderr, flush=True)
+    is_terminal = sys.stderr.isatty()
+    if is_terminal:
+        print(f"{activity} ...", end="", file=sys.stderr, flush=True)
     try:
         yield
     finally:
-        if shown:
+        if is_terminal:
             print(_CLEAR, end="", file=sys.stderr, flush=True)
 
 
@@ -131,7 +131,7 @@ class _Watched:
 
 
 class _Pulse:
-    """What was last written, and the line that counts the seconds since."""
+    """Line on a terminal that counts the seconds since the last text was written."""
 
     def __init__(self, verb: str, to: TextIO, after: float) -> None:
         self.lock, self.ended = threading.Lock(), threading.Event()

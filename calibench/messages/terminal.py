@@ -18,8 +18,8 @@ class Terminal(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print objects; a plain text is one line, in which a line break is shown, not made."""
-        shown = (printable(part) if isinstance(part, str) else part for part in objects)
-        super().print(*shown, **options)
+        texts = (printable(part) if isinstance(part, str) else part for part in objects)
+        super().print(*texts, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """A text as rich measures and prints it, in a table for instance."""

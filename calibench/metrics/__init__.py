@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from calibench.metrics.titles import MORE, NEITHER, MetricEntry, Title, rate, signed, signed_rate
-from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.lazy_imports import lazy_exports
 from calibench.plugins.registries import Family
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from calibench.metrics.collection import calibration_metrics as calibration_metrics
     from calibench.metrics.of_formula import KuiperCalibrationError as KuiperCalibrationError
     from calibench.metrics.of_formula import kuiper_calibration_error as kuiper_calibration_error
-    from calibench.metrics.probabilities import log_softmax as log_softmax
-    from calibench.metrics.probabilities import probabilities as probabilities
-    from calibench.metrics.probabilities import softmax as softmax
+    from calibench.metrics.probability_batches import log_softmax as log_softmax
+    from calibench.metrics.probability_batches import probabilities as probabilities
+    from calibench.metrics.probability_batches import softmax as softmax
     from calibench.metrics.proper_scores import BrierDecomposition as BrierDecomposition
     from calibench.metrics.proper_scores import BrierScore as BrierScore
     from calibench.metrics.proper_scores import CorpDecomposition as CorpDecomposition
@@ -82,6 +82,64 @@ if TYPE_CHECKING:
     )
     from calibench.metrics.unbinned import sweep_calibration_error as sweep_calibration_error
 
+__all__ = [
+    "AdaptiveCalibrationError",
+    "AdaptiveClasswiseCalibrationError",
+    "BrierDecomposition",
+    "BrierScore",
+    "CalibrationError",
+    "CalibrationMetric",
+    "CalibrationMetrics",
+    "ClasswiseCalibrationError",
+    "ConfusionMatrix",
+    "CorpDecomposition",
+    "DebiasedCalibrationError",
+    "ErrorRate",
+    "GroupError",
+    "KolmogorovSmirnovCalibrationError",
+    "KuiperCalibrationError",
+    "LipschitzCalibrationError",
+    "NegativeLogLikelihood",
+    "OutOfDistribution",
+    "OverconfidenceError",
+    "PerClassError",
+    "RiskCoverage",
+    "SmoothCalibrationError",
+    "SpiegelhalterZ",
+    "SquaredKernelCalibrationError",
+    "SweepCalibrationError",
+    "ThresholdedAdaptiveCalibrationError",
+    "UnderconfidenceError",
+    "adaptive_calibration_error",
+    "adaptive_classwise_calibration_error",
+    "brier_decomposition",
+    "brier_score",
+    "calibration_error",
+    "calibration_metrics",
+    "classwise_calibration_error",
+    "confusion_matrix",
+    "corp_decomposition",
+    "debiased_calibration_error",
+    "error_rate",
+    "group_error",
+    "kolmogorov_smirnov_calibration_error",
+    "kuiper_calibration_error",
+    "lipschitz_calibration_error",
+    "log_softmax",
+    "negative_log_likelihood",
+    "out_of_distribution",
+    "overconfidence_error",
+    "per_class_error",
+    "probabilities",
+    "risk_coverage",
+    "smooth_calibration_error",
+    "softmax",
+    "spiegelhalter_z",
+    "squared_kernel_calibration_error",
+    "sweep_calibration_error",
+    "thresholded_adaptive_calibration_error",
+    "underconfidence_error",
+]
 
 # The metric classes and their values. Those of whole sets, which take a recalibration or a validation set, are
 # defined by the evaluation.
@@ -287,14 +345,75 @@ METRIC_CLASSES = Family(
     values={value: name for name, entry in TABLE.items() for value in entry.names},
 )
 
+_MODULES = {
+    "AdaptiveCalibrationError": "calibench.metrics.binned",
+    "AdaptiveClasswiseCalibrationError": "calibench.metrics.binned",
+    "BrierDecomposition": "calibench.metrics.proper_scores",
+    "BrierScore": "calibench.metrics.proper_scores",
+    "CalibrationError": "calibench.metrics.binned",
+    "CalibrationMetric": "calibench.metrics.base",
+    "CalibrationMetrics": "calibench.metrics.collection",
+    "ClasswiseCalibrationError": "calibench.metrics.binned",
+    "ConfusionMatrix": "calibench.metrics.class_errors",
+    "CorpDecomposition": "calibench.metrics.proper_scores",
+    "DebiasedCalibrationError": "calibench.metrics.binned",
+    "ErrorRate": "calibench.metrics.proper_scores",
+    "GroupError": "calibench.metrics.class_errors",
+    "KolmogorovSmirnovCalibrationError": "calibench.metrics.unbinned",
+    "KuiperCalibrationError": "calibench.metrics.of_formula",
+    "LipschitzCalibrationError": "calibench.metrics.unbinned",
+    "NegativeLogLikelihood": "calibench.metrics.proper_scores",
+    "OutOfDistribution": "calibench.metrics.ranking",
+    "OverconfidenceError": "calibench.metrics.binned",
+    "PerClassError": "calibench.metrics.class_errors",
+    "RiskCoverage": "calibench.metrics.ranking",
+    "SmoothCalibrationError": "calibench.metrics.unbinned",
+    "SpiegelhalterZ": "calibench.metrics.proper_scores",
+    "SquaredKernelCalibrationError": "calibench.metrics.unbinned",
+    "SweepCalibrationError": "calibench.metrics.unbinned",
+    "ThresholdedAdaptiveCalibrationError": "calibench.metrics.binned",
+    "UnderconfidenceError": "calibench.metrics.binned",
+    "adaptive_calibration_error": "calibench.metrics.binned",
+    "adaptive_classwise_calibration_error": "calibench.metrics.binned",
+    "brier_decomposition": "calibench.metrics.proper_scores",
+    "brier_score": "calibench.metrics.proper_scores",
+    "calibration_error": "calibench.metrics.binned",
+    "calibration_metrics": "calibench.metrics.collection",
+    "classwise_calibration_error": "calibench.metrics.binned",
+    "confusion_matrix": "calibench.metrics.class_errors",
+    "corp_decomposition": "calibench.metrics.proper_scores",
+    "debiased_calibration_error": "calibench.metrics.binned",
+    "error_rate": "calibench.metrics.proper_scores",
+    "group_error": "calibench.metrics.class_errors",
+    "kolmogorov_smirnov_calibration_error": "calibench.metrics.unbinned",
+    "kuiper_calibration_error": "calibench.metrics.of_formula",
+    "lipschitz_calibration_error": "calibench.metrics.unbinned",
+    "log_softmax": "calibench.metrics.probability_batches",
+    "negative_log_likelihood": "calibench.metrics.proper_scores",
+    "out_of_distribution": "calibench.metrics.ranking",
+    "overconfidence_error": "calibench.metrics.binned",
+    "per_class_error": "calibench.metrics.class_errors",
+    "probabilities": "calibench.metrics.probability_batches",
+    "risk_coverage": "calibench.metrics.ranking",
+    "smooth_calibration_error": "calibench.metrics.unbinned",
+    "softmax": "calibench.metrics.probability_batches",
+    "spiegelhalter_z": "calibench.metrics.proper_scores",
+    "squared_kernel_calibration_error": "calibench.metrics.unbinned",
+    "sweep_calibration_error": "calibench.metrics.unbinned",
+    "thresholded_adaptive_calibration_error": "calibench.metrics.binned",
+    "underconfidence_error": "calibench.metrics.binned",
+}
+
 # What tables print, `ECE`, beside the class.
-lazy(
-    __name__,
-    aliases={
-        title.title: name
-        for name, entry in TABLE.items()
-        for title in entry.values.values()
-        if title.title.isidentifier()
-    },
-    any_arrays=True,
-)
+if not TYPE_CHECKING:  # else every name would be one of the package
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        _MODULES,
+        aliases={
+            title.title: name
+            for name, entry in TABLE.items()
+            for title in entry.values.values()
+            if title.title.isidentifier()
+        },
+        any_arrays=True,
+    )

@@ -16,8 +16,13 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from calibench.messages.checks import option_named
 from calibench.metrics.bins import Cells, ErrorOfCells, TopLabelError
-from calibench.metrics.probabilities import check_column_count, check_probabilities, pack, unpack
-from calibench.metrics.probabilities import top_label as top_label_of
+from calibench.metrics.probability_batches import (
+    check_column_count,
+    check_probabilities,
+    pack,
+    unpack,
+)
+from calibench.metrics.probability_batches import top_label as top_label_of
 from calibench.metrics.titles import MetricTitles
 from calibench.tensors.arrays import take_any_arrays
 from calibench.tensors.scores import MovedNotCast, at_least_float32

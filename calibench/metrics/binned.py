@@ -28,7 +28,7 @@ from calibench.metrics.calibration_errors import (
     MassBins,
     absolute_residuals,
 )
-from calibench.metrics.probabilities import check_column_count, unpack, unpack_confidence
+from calibench.metrics.probability_batches import check_column_count, unpack, unpack_confidence
 from calibench.tensors.binning import equal_mass_bin, equal_mass_cuts, order_statistic_cuts
 
 

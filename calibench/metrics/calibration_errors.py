@@ -21,7 +21,7 @@ from calibench.metrics.bins import (
     columns_of_cells,
     distinct_cells,
 )
-from calibench.metrics.probabilities import sort_rows
+from calibench.metrics.probability_batches import sort_rows
 from calibench.tensors.binning import equal_mass_cuts, equal_width_bin, reference_mass_cuts
 from calibench.tensors.scores import blocks_of_rows, running_sums
 

@@ -10,7 +10,7 @@ from torchmetrics.utilities.plot import plot_confusion_matrix
 
 from calibench.messages.checks import positive_integer
 from calibench.metrics.base import CalibrationMetric, make_metric_function
-from calibench.metrics.probabilities import check_column_count
+from calibench.metrics.probability_batches import check_column_count
 
 
 def class_errors(confusion: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torchmetrics import Metric, MetricCollection
 from calibench import metrics
 from calibench.messages.checks import numbers_of_bins
 from calibench.metrics.base import CalibrationMetric, TopLabelMetric
-from calibench.metrics.probabilities import (
+from calibench.metrics.probability_batches import (
     check_column_count,
     check_logits_and_target,
     check_probabilities,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.messages.checks import unit_interval
-from calibench.metrics.probabilities import true_class
+from calibench.metrics.probability_batches import true_class
 from calibench.tensors.scores import running_sums
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.metrics.probabilities import check_finite_maximum, sort_rows
+from calibench.metrics.probability_batches import check_finite_maximum, sort_rows
 from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.scores import check_scores
 

@@ -3,7 +3,7 @@
 import numpy as np
 from torch import Tensor
 
-from calibench.metrics.probabilities import check_probabilities, top_label
+from calibench.metrics.probability_batches import check_probabilities, top_label
 from calibench.tensors.arrays import Floats
 from calibench.tensors.scores import at_least_float32
 

@@ -15,7 +15,7 @@ from calibench.metrics.base import (
     PairMetric,
     make_metric_function,
 )
-from calibench.metrics.probabilities import (
+from calibench.metrics.probability_batches import (
     brier_sum,
     check_column_count,
     check_logits_and_target,

@@ -8,7 +8,7 @@ from torch import Tensor
 from calibench.messages.checks import option_named
 from calibench.metrics.base import PerExampleMetric, TopLabelMetric, make_metric_function
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
-from calibench.metrics.probabilities import sort_rows, unpack
+from calibench.metrics.probability_batches import sort_rows, unpack
 from calibench.tensors.scores import running_sums
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from calibench.messages.checks import integer_from, option_named, positive
 from calibench.metrics.base import PackedColumnsMetric, TopLabelMetric, make_metric_function
 from calibench.metrics.calibration_errors import DistinctCells
-from calibench.metrics.probabilities import unpack
+from calibench.metrics.probability_batches import unpack
 from calibench.metrics.smoothing import (
     KERNELS,
     SmoothError,

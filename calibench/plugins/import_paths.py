@@ -31,12 +31,12 @@ def import_by_path(path: str) -> Callable[..., Any]:
         raise UsageError(f"`{path}` cannot be imported: {_reason(error)}") from error
     if not hasattr(module, name):
         raise UsageError(f"`{module_name}` has no `{name}`{near_matches(name, vars(module))}")
-    found: Callable[..., Any] = getattr(module, name)
-    if not callable(found):
+    value: Callable[..., Any] = getattr(module, name)
+    if not callable(value):
         raise UsageError(
-            f"`{path}` is of type {type(found).__name__}; a class or a function is expected."
+            f"`{path}` is of type {type(value).__name__}; a class or a function is expected."
         )
-    return found
+    return value
 
 
 def _reason(error: Exception) -> str:
@@ -73,16 +73,16 @@ def check_arguments(
 
     The caller adds so many positional arguments `before` them.
     """
-    known = parameters_of(function)
+    parameters = parameters_of(function)
     for name in arguments:
-        if known and not accepts(function, name):
-            raise UsageError(f"`{path}` has no argument `{name}`{near_matches(name, known)}")
+        if parameters and not accepts(function, name):
+            raise UsageError(f"`{path}` has no argument `{name}`{near_matches(name, parameters)}")
     try:
         inspect.signature(function).bind(*[None] * before, **arguments)
     except ValueError:  # a builtin without a signature
         return
     except TypeError as error:
-        listed = ", ".join(f"`{name}`" for name in known) or "none"
+        listed = ", ".join(f"`{name}`" for name in parameters) or "none"
         raise UsageError(f"`{path}`: {error} (it takes {listed}).") from error
 
 

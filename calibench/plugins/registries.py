@@ -56,8 +56,8 @@ class Family:
     def no_such(self, name: str) -> str:
         """One line about a name that no class has."""
         near = near_matches(name, [*self.lines, *self.values])
-        one = "loss" if self.kind == "losses" else self.kind.removesuffix("s")
-        return f"there is no {one} `{name}`{near or f' (see `calibench list {self.kind}`)'}"
+        noun = "loss" if self.kind == "losses" else self.kind.removesuffix("s")
+        return f"there is no {noun} `{name}`{near or f' (see `calibench list {self.kind}`)'}"
 
     def entries(self) -> dict[str, str]:
         """Everything that can be named, with one line on each, plug-ins among them."""
@@ -71,15 +71,15 @@ def initials(name: str) -> str:
     """
     without = re.sub(r"(, )?shrinkage=False", "", name)
     if without != name:
-        own, *arguments = without.replace("()", "").split("(", 1)
-        return "(".join([f"{initials(own)}0", *arguments])
+        class_name, *arguments = without.replace("()", "").split("(", 1)
+        return "(".join([f"{initials(class_name)}0", *arguments])
     capitals = "".join(re.findall(r"\([^)]*\)|[A-Z]|#\d+", name))
     return capitals if len(capitals) > 1 else name
 
 
 @cache
 def _entry_points(path: tuple[str, ...]) -> Any:  # of Python 3.11 they have another type
-    """What packages on a path registered; to look for it reads a file of every package."""
+    """Entry points of the packages on a path, kept because finding them reads a file of every package."""
     return entry_points()
 
 
@@ -96,8 +96,8 @@ def plugin_lines(kind: str) -> dict[str, str]:
 def load_plugins(*kinds: str) -> dict[str, Any]:
     """Import the plug-ins of some kinds, all of them by default; one that cannot be loaded is a warning."""
     loaded, installed = {}, _entry_points(tuple(sys.path))
-    every = [group for group in installed.groups if group.startswith("calibench.")]
-    groups = [f"calibench.{kind}" for kind in kinds] or sorted(every)
+    groups_there = [group for group in installed.groups if group.startswith("calibench.")]
+    groups = [f"calibench.{kind}" for kind in kinds] or sorted(groups_there)
     for entry in (entry for group in groups for entry in sorted(installed.select(group=group))):
         try:
             loaded[entry.name] = entry.load()

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from calibench.files.atomic_files import atomic_file as atomic_file
@@ -31,5 +31,62 @@ if TYPE_CHECKING:
     from calibench.runs.lock import LostClaim as LostClaim
     from calibench.runs.predictions import Predictions as Predictions
 
+__all__ = [
+    "FORMAT",
+    "Busy",
+    "Cell",
+    "Claim",
+    "CorruptRun",
+    "LostClaim",
+    "Predictions",
+    "Run",
+    "atomic_file",
+    "cell_key",
+    "check_archive",
+    "check_format",
+    "corrupt_if_it_fails",
+    "evaluated_calibrators",
+    "former_defaults",
+    "json_bytes",
+    "json_or_nothing",
+    "read_json",
+    "run_folders",
+    "settings",
+    "with_present_calibrators",
+    "with_present_names",
+    "write_atomically",
+    "write_json",
+    "write_output",
+]
 
-lazy(__name__)
+
+_MODULES = {
+    "Busy": "calibench.runs.lock",
+    "Cell": "calibench.runs.folder",
+    "Claim": "calibench.runs.lock",
+    "CorruptRun": "calibench.runs.files",
+    "FORMAT": "calibench.runs.files",
+    "LostClaim": "calibench.runs.lock",
+    "Predictions": "calibench.runs.predictions",
+    "Run": "calibench.runs.folder",
+    "atomic_file": "calibench.files.atomic_files",
+    "cell_key": "calibench.runs.folder",
+    "check_archive": "calibench.runs.files",
+    "check_format": "calibench.runs.files",
+    "corrupt_if_it_fails": "calibench.runs.files",
+    "evaluated_calibrators": "calibench.runs.folder",
+    "former_defaults": "calibench.runs.folder",
+    "json_bytes": "calibench.runs.files",
+    "json_or_nothing": "calibench.runs.files",
+    "read_json": "calibench.runs.files",
+    "run_folders": "calibench.runs.folder",
+    "settings": "calibench.runs.folder",
+    "with_present_calibrators": "calibench.runs.folder",
+    "with_present_names": "calibench.runs.folder",
+    "write_atomically": "calibench.files.atomic_files",
+    "write_json": "calibench.runs.files",
+    "write_output": "calibench.runs.files",
+}
+
+if not TYPE_CHECKING:  # else every name would be one of the package
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

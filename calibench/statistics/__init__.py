@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from calibench.statistics.best import BestComparison as BestComparison
@@ -21,5 +21,42 @@ if TYPE_CHECKING:
     from calibench.statistics.seeds import rankable as rankable
     from calibench.statistics.seeds import wilcoxon_signed_rank as wilcoxon_signed_rank
 
+__all__ = [
+    "FEWEST_SEEDS",
+    "LEVEL",
+    "BestComparison",
+    "Key",
+    "Number",
+    "Verdict",
+    "average_ranks",
+    "comparison_of_means",
+    "comparison_with_best",
+    "holm",
+    "mean_std",
+    "rankable",
+    "verdict_of_mean",
+    "verdict_over_seeds",
+    "wilcoxon_signed_rank",
+]
 
-lazy(__name__)
+
+_MODULES = {
+    "BestComparison": "calibench.statistics.best",
+    "FEWEST_SEEDS": "calibench.statistics.seeds",
+    "Key": "calibench.statistics.number",
+    "LEVEL": "calibench.statistics.seeds",
+    "Number": "calibench.statistics.number",
+    "Verdict": "calibench.statistics.number",
+    "average_ranks": "calibench.statistics.seeds",
+    "comparison_of_means": "calibench.statistics.best",
+    "comparison_with_best": "calibench.statistics.best",
+    "holm": "calibench.statistics.seeds",
+    "mean_std": "calibench.statistics.seeds",
+    "rankable": "calibench.statistics.seeds",
+    "verdict_of_mean": "calibench.statistics.number",
+    "verdict_over_seeds": "calibench.statistics.number",
+    "wilcoxon_signed_rank": "calibench.statistics.seeds",
+}
+
+if not TYPE_CHECKING:  # else every name would be one of the package
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

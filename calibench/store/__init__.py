@@ -18,7 +18,7 @@ So whatever reads a folder of runs reads a store. Predictions that were imported
 
 from typing import TYPE_CHECKING
 
-from calibench.plugins.lazy_imports import lazy
+from calibench.plugins.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from calibench.runs.predictions import Imported as Imported
@@ -49,5 +49,66 @@ if TYPE_CHECKING:
     from calibench.store.transfer import pull as pull
     from calibench.store.transfer import push as push
 
+__all__ = [
+    "CARD",
+    "Added",
+    "Entry",
+    "Folder",
+    "Imported",
+    "Kept",
+    "Limits",
+    "Listed",
+    "Place",
+    "Remote",
+    "StoreError",
+    "add",
+    "add_imported",
+    "card_text",
+    "entries",
+    "find",
+    "find_run",
+    "load",
+    "mark_verified",
+    "place_of",
+    "pull",
+    "push",
+    "read_index",
+    "rebuild_index",
+    "results_folder",
+    "write_card",
+    "wrong_card",
+]
 
-lazy(__name__)
+
+_MODULES = {
+    "Added": "calibench.store.transfer",
+    "CARD": "calibench.store.index",
+    "Entry": "calibench.store.entry",
+    "Folder": "calibench.store.locations",
+    "Imported": "calibench.runs.predictions",
+    "Kept": "calibench.store.additions",
+    "Limits": "calibench.store.locations",
+    "Listed": "calibench.store.index",
+    "Place": "calibench.store.locations",
+    "Remote": "calibench.store.locations",
+    "StoreError": "calibench.store.locations",
+    "add": "calibench.store.additions",
+    "add_imported": "calibench.store.additions",
+    "card_text": "calibench.store.index",
+    "entries": "calibench.store.lookup",
+    "find": "calibench.store.lookup",
+    "find_run": "calibench.store.lookup",
+    "load": "calibench.store.lookup",
+    "mark_verified": "calibench.store.index",
+    "place_of": "calibench.store.locations",
+    "pull": "calibench.store.transfer",
+    "push": "calibench.store.transfer",
+    "read_index": "calibench.store.index",
+    "rebuild_index": "calibench.store.index",
+    "results_folder": "calibench.store.lookup",
+    "write_card": "calibench.store.index",
+    "wrong_card": "calibench.store.index",
+}
+
+if not TYPE_CHECKING:  # else every name would be one of the package
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

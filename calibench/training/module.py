@@ -24,7 +24,7 @@ from calibench.losses import CalibrationLoss
 from calibench.messages.checks import numbers_of_bins, positive_integer
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
 from calibench.metrics import calibration_metrics
-from calibench.metrics.probabilities import check_finite_maximum
+from calibench.metrics.probability_batches import check_finite_maximum
 from calibench.tensors.distributed import (
     gather_batch,
     gather_rows,

@@ -49,9 +49,9 @@ def ensemble(
     build_calibrator(calibrate_members) if calibrate_members else None
     groups = list(_groups(results, members))
     if not groups:
-        least = "two" if members is None else members
+        number = "two" if members is None else members
         raise UsageError(
-            f"{results} holds no {least} finished runs that differ in their seed alone."
+            f"{results} holds no {number} finished runs that differ in their seed alone."
         )
     for runs in with_progress(iter(groups), len(groups), "making ensembles"):
         with one_thread():
@@ -68,12 +68,15 @@ def _groups(results: Path, size: int | None) -> Iterator[list[Run]]:
     folders = (Path(path).resolve() for path in run_folders(results))
     for _, paths in groupby(folders, key=lambda folder: folder.parent):
         runs = sorted((Run(path) for path in paths), key=lambda run: Cell.at(str(run.folder)).seed)
-        done = [run for run in runs if run.done]
-        if len(done) < 2 or ENSEMBLE in read_json(done[0].folder / "metrics.json")["settings"]:
+        finished_runs = [run for run in runs if run.done]
+        if (
+            len(finished_runs) < 2
+            or ENSEMBLE in read_json(finished_runs[0].folder / "metrics.json")["settings"]
+        ):
             continue
-        count = size or len(done)
-        for first in range(0, len(done) - count + 1, count):
-            yield done[first : first + count]
+        count = size or len(finished_runs)
+        for first in range(0, len(finished_runs) - count + 1, count):
+            yield finished_runs[first : first + count]
 
 
 def write_ensemble(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:
@@ -88,5 +91,7 @@ def write_ensemble(runs: Sequence[Run], calibrate_members: str | None = None) ->
     members = [{n: Predictions.load(path) for n, path in run.sets().items()} for run in runs]
     with errors_as(str(first.parent), ValueError):
         sets = pooled_sets(members, calibrate_members)
-    how = f"{len(runs)} after {calibrate_members}" if calibrate_members else str(len(runs))
-    return write_derived(runs, sets, {ENSEMBLE: how})
+    members_setting = (
+        f"{len(runs)} after {calibrate_members}" if calibrate_members else str(len(runs))
+    )
+    return write_derived(runs, sets, {ENSEMBLE: members_setting})

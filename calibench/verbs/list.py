@@ -42,14 +42,14 @@ def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
         calibench list plots        with the figures of the papers that each kind answers
         calibench list papers       the figures and tables of the papers, with the commands that make them again
     """
-    found = list_entries(kind)
+    lines = list_entries(kind)
     console = Terminal()
     title = kind or "KIND"
     columns = [*headings(title), Heading("", left=True)]
-    room = console.width - max(map(len, (title, *found))) - 2
+    room = console.width - max(map(len, (title, *lines))) - 2
     rows = [
         [name, _wrapped(line, max(room, 20)) if console.is_terminal else line.replace("\n", "; ")]
-        for name, line in found.items()
+        for name, line in lines.items()
     ]
     show(Grid("", columns, rows), console)
     return 0
@@ -64,7 +64,9 @@ def list_entries(kind: str | None) -> Mapping[str, str]:
     if kind is None:
         return {name: _examples(name) for name in LISTED_KINDS}
     if kind == OF_PAPERS:
-        return {one.title: "\n".join((one.shows, *one.commands)) for one in exhibits()}
+        return {
+            exhibit.title: "\n".join((exhibit.shows, *exhibit.commands)) for exhibit in exhibits()
+        }
     if kind in ("benchmarks", *SHELVES):
         shelf = "" if kind == "benchmarks" else f"{kind}/"
         return {n: _header(path) for n, path in available().items() if n.startswith(shelf)}
@@ -75,7 +77,9 @@ def list_entries(kind: str | None) -> Mapping[str, str]:
 
         lines = dict(LINES)
         for name in lines:
-            if titles := ", ".join(one.title for one in exhibits_of_command(f"plot {name}")):
+            if titles := ", ".join(
+                exhibit.title for exhibit in exhibits_of_command(f"plot {name}")
+            ):
                 lines[name] += f" ({titles})"
         return lines | plugin_lines(kind)
     if kind not in FAMILIES:
@@ -94,8 +98,8 @@ def _header(path: Path) -> str:
 
 
 def _examples(kind: str) -> str:
-    found = list(list_entries(kind))
-    return f"{len(found)}: {', '.join(found[:3])}, ..."
+    names = list(list_entries(kind))
+    return f"{len(names)}: {', '.join(names[:3])}, ..."
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -128,24 +132,26 @@ def exhibits() -> tuple[Exhibit, ...]:
     """All of them, paper by paper: the tables with published numbers, then what `exhibits.yaml` names."""
     text = files("calibench.reports").joinpath("exhibits.yaml").read_text(encoding="utf-8")
     named = read_yaml(text)
-    return tuple(found for paper in PAPERS for found in _exhibits_of(paper, named[paper]))
+    return tuple(exhibit for paper in PAPERS for exhibit in _exhibits_of(paper, named[paper]))
 
 
 def exhibits_of_command(command: str) -> list[Exhibit]:
     """The figures and tables that a command answers, `plot bars` say, whatever its further arguments."""
     words = ["calibench", *command.split()]
     return [
-        one for one in exhibits() if any(c.split()[: len(words)] == words for c in one.commands)
+        exhibit
+        for exhibit in exhibits()
+        if any(c.split()[: len(words)] == words for c in exhibit.commands)
     ]
 
 
 def _exhibits_of(paper: str, named: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
     numbers = load(paper)
-    tables = {one.table for one in numbers} - {str(item.get("table")) for item in named}
+    tables = {number.table for number in numbers} - {str(item.get("table")) for item in named}
     for table in sorted(tables, key=lambda name: (len(name), name)):
-        own = [one for one in numbers if one.table == table]
-        metrics = dict.fromkeys(one.measure for one in own)
-        datasets = dict.fromkeys(one.dataset for one in own)
+        numbers_of_table = [number for number in numbers if number.table == table]
+        metrics = dict.fromkeys(number.measure for number in numbers_of_table)
+        datasets = dict.fromkeys(number.dataset for number in numbers_of_table)
         shows = f"{', '.join(metrics)} on {', '.join(datasets)}"
         command = f"calibench reproduce {paper} --table {table} --results RESULTS"
         yield Exhibit(paper, "table", table, shows, (command,))

@@ -58,7 +58,7 @@ def confidence_pairs(
     import torch
 
     from calibench.evaluation.calibrator_fits import predicted_log_probabilities
-    from calibench.metrics.probabilities import top_label
+    from calibench.metrics.probability_batches import top_label
 
     if (read.target < 0).any():
         raise ValueError("`labels` must be known, and some are negative.")

@@ -49,9 +49,14 @@ class Facts:
         found, start = list[tuple[str, Mapping[str, Any]]](), f"{key}.init_args."
         for settings in (record.settings for record in self.records):
             path = settings.get(f"{key}.class_path") or settings.get(key)
-            own = {k.removeprefix(start): v for k, v in settings.items() if k.startswith(start)}
-            if path is not None and (used := (short_name(str(path)), own)) not in found:
-                found.append(used)
+            arguments = {
+                k.removeprefix(start): v for k, v in settings.items() if k.startswith(start)
+            }
+            if (
+                path is not None
+                and (name_and_arguments := (short_name(str(path)), arguments)) not in found
+            ):
+                found.append(name_and_arguments)
         return found
 
     @property
@@ -63,15 +68,15 @@ class Facts:
     @property
     def versions(self) -> dict[str, list[str]]:
         """Versions of the packages that made the runs."""
-        found: dict[str, dict[str, None]] = {}
+        versions_by_package: dict[str, dict[str, None]] = {}
         for package, version in (part for record in self.records for part in record.versions):
-            found.setdefault(package, {})[version] = None
-        return {package: list(versions) for package, versions in found.items()}
+            versions_by_package.setdefault(package, {})[version] = None
+        return {package: list(versions) for package, versions in versions_by_package.items()}
 
     def sets_of_kind(self, *kinds: str) -> list[str]:
         """Names of the further sets of these kinds."""
-        of = self.records[0]
-        return [n for n in of.sets if n not in ("val", "test") and of.kind_of(n) in kinds]
+        record = self.records[0]
+        return [n for n in record.sets if n not in ("val", "test") and record.kind_of(n) in kinds]
 
 
 def group_facts(records: Sequence[Record]) -> list[Facts]:
@@ -104,8 +109,8 @@ _SOURCE = re.compile(r"(?P<name>[^\W\d_][\w'-]*)(?:[^();]*?) (?P<year>(?:19|20)\
 def citation_keys(sentence: str) -> list[str]:
     """Keys of the sources in the brackets of a sentence: the first author's name and the year, `mukhoti2020`."""
     brackets = " ; ".join(re.findall(r"\(([^()]*\d{4}[^()]*)\)", sentence))
-    found = [_SOURCE.search(part) for part in re.split(r";|:", brackets)]
-    return [f"{_plain(one['name'])}{one['year']}" for one in found if one]
+    matches = [_SOURCE.search(part) for part in re.split(r";|:", brackets)]
+    return [f"{_plain(match['name'])}{match['year']}" for match in matches if match]
 
 
 def _plain(name: str) -> str:
@@ -122,8 +127,8 @@ def class_citations(kind: str, name: str) -> list[str]:
 @cache
 def _entries() -> dict[str, str]:
     text = files("calibench.reports.methods").joinpath("references.bib").read_text(encoding="utf-8")
-    found = re.findall(r"^(@\w+\{(\w+),.*?^\})", text, re.DOTALL | re.MULTILINE)
-    return {key: block for block, key in found}
+    blocks = re.findall(r"^(@\w+\{(\w+),.*?^\})", text, re.DOTALL | re.MULTILINE)
+    return {key: block for block, key in blocks}
 
 
 def bibtex_entries(text: str) -> str:
@@ -181,18 +186,18 @@ def _cited(keys: Iterable[str], latex: bool) -> str:
 
 def join_items(items: Iterable[Any]) -> str:
     """Items as `1, 2 and 3`; consecutive integers from three on as `1 to 3`."""
-    found = list(items)
-    numbers = all(isinstance(item, int) for item in found)
-    if numbers and len(found) > 2 and found == list(range(found[0], found[0] + len(found))):
-        return f"{found[0]} to {found[-1]}"
-    words = [str(item) for item in found]
+    values = list(items)
+    numbers = all(isinstance(item, int) for item in values)
+    if numbers and len(values) > 2 and values == list(range(values[0], values[0] + len(values))):
+        return f"{values[0]} to {values[-1]}"
+    words = [str(item) for item in values]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def format_arguments(arguments: Mapping[str, Any]) -> str:
     """Arguments as ` (gamma 3, norm l1)`; nothing for none."""
-    said = [f"{name.removeprefix('init_args.')} {value}" for name, value in arguments.items()]
-    return f" ({', '.join(said)})" if said else ""
+    parts = [f"{name.removeprefix('init_args.')} {value}" for name, value in arguments.items()]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def methods(
@@ -219,10 +224,14 @@ def methods(
     calibrators, metrics, versions. Read it before it goes into a paper: what is no setting of a run (why this data,
     why these losses) it cannot know.
     """
-    read = read_results(results)
-    skipped = [f"skipped {one.folder}: {one.reason}" for one in read.problems if one.warn]
-    say(*(f"warning: {line}" for line in [*skipped, *read.warnings]), to=sys.stderr)
-    facts = group_facts(read.records)
+    results_read = read_results(results)
+    skipped = [
+        f"skipped {problem.folder}: {problem.reason}"
+        for problem in results_read.problems
+        if problem.warn
+    ]
+    say(*(f"warning: {line}" for line in [*skipped, *results_read.warnings]), to=sys.stderr)
+    facts = group_facts(results_read.records)
     if not facts:
         raise ValueError(f"{results} holds no finished run.")
     text = paragraph(facts, format)

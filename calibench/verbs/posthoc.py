@@ -60,8 +60,12 @@ def posthoc(
     seconds.svg and, with --sizes, learning_curves.svg, each with its numbers beside it as .csv.
     """
     check_sources(sources)
-    chosen = [name for one in asked.metrics for name in (TEST_METRICS if one == "all" else (one,))]
-    for name in chosen:
+    metric_names = [
+        name
+        for metric in asked.metrics
+        for name in (TEST_METRICS if metric == "all" else (metric,))
+    ]
+    for name in metric_names:
         METRIC_CLASSES.check(name)
     calibrators = [RAW, TS, *parse_calibrator_names(asked.calibrators)]
     with loading():
@@ -73,21 +77,21 @@ def posthoc(
         build_calibrator(name)  # what is not there is said before anything is computed
     for name in asked.also:
         peer(name)
-    found = known_sources(sources, asked.reader)
-    metrics, further = _metrics(list(map(metric_named, chosen)))
+    sources_read = known_sources(sources, asked.reader)
+    metrics, further = _metrics(list(map(metric_named, metric_names)))
     # one split where val and test are given, else random halves; each size as often as there are repeats
     planned = [
         cells.CalibratorFit(source, name, repeat, size, metrics, asked.reader, further, asked.also)
-        for source in found
+        for source in sources_read
         for size in (asked.sizes or (0,))
         if size <= source.fitted_on
         for repeat in range(asked.repeats if size or source.halved else 1)
         for name in dict.fromkeys((*calibrators, *asked.also))
     ]
     if not planned:
-        most = max(source.fitted_on for source in found)
-        few = f"no source has so many validation examples; the largest has {most}."
-        raise ValueError(f"`--sizes`: {few}")
+        largest = max(source.fitted_on for source in sources_read)
+        reason = f"no source has so many validation examples; the largest has {largest}."
+        raise ValueError(f"`--sizes`: {reason}")
     with held(output / ".posthoc.lock"):
         results = cells.ResultsFile(output / "results.csv", metrics)
         _compute(results, planned, asked.jobs)
@@ -127,9 +131,9 @@ def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) 
         return
     imports = [cells.__name__, "scipy.optimize", "scipy.special"]
     with one_thread(), results.open() as add:
-        done = spread(cells.row, missing, processes=jobs, imports=imports, start=cells.alone)
+        rows = spread(cells.row, missing, processes=jobs, imports=imports, start=cells.alone)
         try:
-            numbers = with_progress(done, len(missing), "calibrating")
+            numbers = with_progress(rows, len(missing), "calibrating")
             for cell, row in zip(missing, numbers, strict=True):
                 add(cell, row)
         except BrokenProcessPool as error:
@@ -140,19 +144,19 @@ def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) 
 def _report(rows: Sequence[Row], metrics: Sequence[str], output: Path) -> None:
     from calibench.calibrator_comparison import summary
 
-    found = summary.frame(rows, metrics)
-    made = summary.summarised(found[found["size"] == max(found["size"])], metrics)
-    table = summary.curves(found, made.first)
+    frame = summary.frame(rows, metrics)
+    result = summary.summarised(frame[frame["size"] == max(frame["size"])], metrics)
+    table = summary.curves(frame, result.first)
     console = Terminal()
-    grids = [made.grid()]
+    grids = [result.grid()]
     if table is not None:
-        grids.append(summary.curve_grid(table, made.first))
+        grids.append(summary.curve_grid(table, result.first))
     for grid in grids:
         show(grid, console)
     failed = [row for row in rows if str(row["note"]).startswith("failed")]
     for row in failed[:3]:
         console.print(f"{row['model']} {row['calibrator']}: {row['note']}", soft_wrap=True)
     write_output(output / "summary.md", "\n".join(map(markdown, grids)).encode())
-    for name, picture in summary.pictures(made, table):
+    for name, picture in summary.pictures(result, table):
         picture.write(output / f"{name}.svg")
     console.print(f"{output} holds results.csv, summary.md and the pictures.", soft_wrap=True)

@@ -34,12 +34,12 @@ def figure_suites(paper: str) -> dict[str, str]:
 
 def suite_of_figure(paper: str, figure: str) -> tuple[str, Suite]:
     """The suite of a figure, and its name; a ValueError if the paper has no such figure here."""
-    known = figure_suites(paper)
-    if figure not in known:
-        has = f"figures here: {', '.join(known)}" if known else "no figure of it is here"
-        near = near_matches(figure, known)
+    suites = figure_suites(paper)
+    if figure not in suites:
+        has = f"figures here: {', '.join(suites)}" if suites else "no figure of it is here"
+        near = near_matches(figure, suites)
         raise ValueError(f"{paper} has no figure {figure} here{near} ({has}).")
-    return known[figure], load_suite(known[figure])
+    return suites[figure], load_suite(suites[figure])
 
 
 def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
@@ -61,7 +61,9 @@ def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
     keys = list(dict.fromkeys(run.folder.parent.name for run in runs))
     folders = [str(run.folder) for run in runs]
     stands_for = {"{results}": [str(results), "--key", *keys], "{runs}": folders}
-    return [word for given in words for word in stands_for.get(given, [given])]
+    return [
+        word for template_word in words for word in stands_for.get(template_word, [template_word])
+    ]
 
 
 def reproduce(
@@ -94,14 +96,14 @@ def reproduce(
             "give one of `--table N` and `--figure N` (see `calibench reproduce --help`)"
         )
     if figure is None:
-        made = reproduction(paper, str(table), results)
+        result = reproduction(paper, str(table), results)
         if format == "csv":
-            sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(made.lines)))
+            sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(result.lines)))
             return 0
         terminal = Terminal()
-        for grid in grids(made.lines):
+        for grid in grids(result.lines):
             show(grid, terminal)
-        for note in notes(made):
+        for note in notes(result):
             terminal.print(note, soft_wrap=not terminal.is_terminal)
         return 0
     words = drawing_command(paper, figure, results)

@@ -121,22 +121,22 @@ def store(
     return _ACTIONS[action](what, adding)
 
 
-def _list(what: Sequence[str], adding: Adding) -> int:
-    text, *more = what or ["store"]
-    if more:
-        raise UsageError(f"`{more[0]}` is one argument too many")
+def _list(words: Sequence[str], adding: Adding) -> int:
+    text, *further = words or ["store"]
+    if further:
+        raise UsageError(f"`{further[0]}` is one argument too many")
     for piece in entry_grids(listed_entries(text)):
         show(piece)
     return 0
 
 
-def _add(what: Sequence[str], adding: Adding) -> int:
-    if not what:
+def _add(words: Sequence[str], adding: Adding) -> int:
+    if not words:
         raise UsageError("`calibench store add` needs runs, a store or files to add.")
     sets = None if adding.sets is None else [name for name in adding.sets if name != "none"]
-    kept = Kept(exact=adding.exact, sets=sets, wrong=_wrong_numbers)
-    added = [_added(text, adding, kept) for text in what]
-    return max([print_additions(one, adding.to) for one in added])
+    settings = Kept(exact=adding.exact, sets=sets, wrong=_wrong_numbers)
+    added = [_added(text, adding, settings) for text in words]
+    return max([print_additions(addition, adding.to) for addition in added])
 
 
 def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> Sequence[object]:
@@ -146,26 +146,26 @@ def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) 
     return wrong_numbers(metrics, sets)
 
 
-def _added(text: str, adding: Adding, kept: Kept) -> Added:
+def _added(text: str, adding: Adding, settings: Kept) -> Added:
     if is_url(text):
         return pull(text, adding.to, limits=adding.limits)
     with suppress(FileNotFoundError):
-        return add(adding.to, results_folder(text), kept=kept)
+        return add(adding.to, results_folder(text), kept=settings)
     path = Path(text)
     if not path.is_file():
         raise FileNotFoundError(f"there is no folder or file {path}")
     from calibench.predictions.files import imported
 
-    return add_imported(adding.to, imported(path, adding.reader, adding.name), exact=kept.exact)
+    return add_imported(adding.to, imported(path, adding.reader, adding.name), exact=settings.exact)
 
 
-def _pull(what: Sequence[str], adding: Adding) -> int:
-    url, *names = what or [_no_url("pull")]
+def _pull(words: Sequence[str], adding: Adding) -> int:
+    url, *names = words or [_no_url("pull")]
     return print_additions(pull(url, adding.to, names, limits=adding.limits), adding.to)
 
 
-def _push(what: Sequence[str], adding: Adding) -> int:
-    url, *names = what or [_no_url("push")]
+def _push(words: Sequence[str], adding: Adding) -> int:
+    url, *names = words or [_no_url("push")]
     if bool(adding.by) != bool(adding.licence):
         raise UsageError(
             "a card says both whose the entries are and under which licence: --by, --licence."
@@ -215,20 +215,22 @@ def verify(
     """
     # An entry, or a folder of entries, is named by the path of a file in it, too.
     inside = (name.removeprefix(f"{store.rstrip('/')}/") for name in entries)
-    wanted = [*dict.fromkeys("/".join(name.split("/")[:5]) for name in inside)]
+    names = [*dict.fromkeys("/".join(name.split("/")[:5]) for name in inside)]
     if is_url(store):
         with TemporaryDirectory() as copy:
-            fetched = pull(store, Path(copy), wanted)
+            fetched = pull(store, Path(copy), names)
             problems = [*fetched.problems, *([] if entries else wrong_card(place_of(store)))]
             return _verify_folder(Folder(Path(copy)), fetched.new, problems)
     folder = results_folder(store).resolve()
-    there = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
-    found = chosen(there, wanted, store)
-    return _verify_folder(Folder(folder), found, [] if entries else wrong_card(Folder(folder)))
+    runs = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
+    entries_found = chosen(runs, names, store)
+    return _verify_folder(
+        Folder(folder), entries_found, [] if entries else wrong_card(Folder(folder))
+    )
 
 
-def _verify(what: Sequence[str], adding: Adding) -> int:
-    text, *names = what or ["store"]
+def _verify(words: Sequence[str], adding: Adding) -> int:
+    text, *names = words or ["store"]
     return verify(text, tuple(names))
 
 
@@ -237,13 +239,17 @@ def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str
         raise UsageError(problems[0] if problems else f"{store} holds no entry.")
     verdicts = [*with_progress(_verified(store.path, entries), len(entries), "verifying")]
     show(_verdict_table(verdicts))
-    problems = [*problems, *(problem for one in verdicts for problem in one.problems)]
+    problems = [*problems, *(problem for verdict in verdicts for problem in verdict.problems)]
     for problem in problems:
         say(problem, to=sys.stderr)
     with suppress(PermissionError):  # an installed store, which somebody else may write
-        known = {one.digest: __version__ if one.follows else "" for one in verdicts if one.digest}
-        if known:
-            mark_verified(store, known)
+        versions = {
+            verdict.digest: __version__ if verdict.follows else ""
+            for verdict in verdicts
+            if verdict.digest
+        }
+        if versions:
+            mark_verified(store, versions)
     return int(bool(problems))
 
 
@@ -274,27 +280,30 @@ def _verdict_of(folder: Path, name: str) -> _Verdict:
     try:
         entry = Entry.read(folder / name)
         digest = entry.digest
-        found = verify(entry)
+        result = verify(entry)
     except (ExpectedFailure, ValueError, OSError) as error:
         line: list[str | PrintedNumber] = [name, "NO", *[""] * (2 + len(HEADLINE))]
         return _Verdict(line, [f"{name}: {error}"], digest)
-    numbers = [*map(Scores(found.numbers).entry, measures("test", HEADLINE))]
-    says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
-    line = [name, says, str(found.checked), str(found.claimed), *numbers]
-    problems = [f"{name}: {difference}" for difference in found.wrong]
-    return _Verdict(line, problems, digest, found.follows, found.hold, found.checked)
+    numbers = [*map(Scores(result.numbers).entry, measures("test", HEADLINE))]
+    says = "yes" if result.follows else "NO" if result.wrong else "no numbers"
+    line = [name, says, str(result.checked), str(result.claimed), *numbers]
+    problems = [f"{name}: {difference}" for difference in result.wrong]
+    return _Verdict(line, problems, digest, result.follows, result.hold, result.checked)
 
 
 def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
     titles = map(label, measures("test", HEADLINE))
     columns = headings("entry", "verified", "numbers", "claimed", *titles)
-    whole = sum(one.follows for one in verdicts)
-    hold, checked = sum(one.hold for one in verdicts), sum(one.checked for one in verdicts)
+    verified = sum(verdict.follows for verdict in verdicts)
+    hold, checked = (
+        sum(verdict.hold for verdict in verdicts),
+        sum(verdict.checked for verdict in verdicts),
+    )
     footer = [
-        f"{whole} of {len(verdicts)} entries: every number follows from the logits",
+        f"{verified} of {len(verdicts)} entries: every number follows from the logits",
         f"{hold:,} of {checked:,} numbers hold",
     ]
-    return Grid("", columns, [one.line for one in verdicts], footer)
+    return Grid("", columns, [verdict.line for verdict in verdicts], footer)
 
 
 _ACTIONS: dict[str, Callable[[Sequence[str], Adding], int]] = {

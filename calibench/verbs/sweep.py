@@ -35,12 +35,12 @@ _PLAIN_KEYS = ["data", *(key for key in KEYS if key not in ("overwrite", "ckpt_p
 
 
 def _eta(jobs: Sequence[Job], size: int) -> str:
-    whole = [job.seconds for job in jobs if job.state == "done"]
+    seconds_done = [job.seconds for job in jobs if job.state == "done"]
     by_epochs = (job.expected_seconds for job in jobs)  # without the evaluation
-    known = whole or [seconds for seconds in by_epochs if seconds is not None]
-    if not known:
+    seconds_known = seconds_done or [seconds for seconds in by_epochs if seconds is not None]
+    if not seconds_known:
         return "?"
-    mean = sum(known) / len(known)
+    mean = sum(seconds_known) / len(seconds_known)
     left = sum(
         mean if job.state == "queued" else max(0.0, mean - (time.monotonic() - job.started))
         for job in jobs
@@ -63,31 +63,31 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
         rows.setdefault((job.benchmark, job.row), {})[job.seed] = job
     states = {name: {job.state for job in row.values()} for name, row in rows.items()}
     first = sorted(rows, key=lambda name: states[name] <= {"done", "skipped"})[: max(3, height - 8)]
-    shown = [
+    cells_of_rows = [
         [*name, *(cells[seed].text if seed in cells else "" for seed in seeds)]
         for name, cells in rows.items()
         if name in first
     ]
-    more = len(rows) - len(shown)
-    return Grid(title, headings, shown, [f"{more} more rows"] if more else [])
+    hidden = len(rows) - len(cells_of_rows)
+    return Grid(title, headings, cells_of_rows, [f"{hidden} more rows"] if hidden else [])
 
 
 def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> None:
     """Run the jobs and show their progress: a live table in a terminal, a line for each finished job in a log."""
     if not console.is_terminal:
-        told: set[str] = set()
+        states: set[str] = set()
         for job in filter(None, launcher.run(jobs)):
-            said = f"{job.label}: {job.text}"
+            line = f"{job.label}: {job.text}"
             if job.state == "waiting":
-                _print(console, [said])
+                _print(console, [line])
             elif job.state in FINAL:
-                _print(console, [f"{said} {job.reason}".rstrip()])
+                _print(console, [f"{line} {job.reason}".rstrip()])
             # by its first epochs, and again by the first whole cell, which was evaluated
-            if job.expected_seconds is not None and job.state not in told:
-                told.add(job.state)
-                if there := sum(job.state in ("queued", "running") for job in jobs):
+            if job.expected_seconds is not None and job.state not in states:
+                states.add(job.state)
+                if unfinished := sum(job.state in ("queued", "running") for job in jobs):
                     left = f"about {_eta(jobs, launcher.size)} minutes left"
-                    _print(console, [f"{there} of {len(jobs)} cells, {left}"])
+                    _print(console, [f"{unfinished} of {len(jobs)} cells, {left}"])
         return
     with Live(
         console=console,
@@ -234,9 +234,9 @@ def _check(where: Where, slurm: Mapping[str, object], keys: Options) -> None:
         raise UsageError(f"`{name}` is for `--launcher slurm`.")
     if where.jobs and where.cells_per_gpu:
         raise UsageError("`--jobs` and `--cells-per-gpu` exclude each other: give one of them.")
-    given = dict(keys)
+    values = dict(keys)
     for key in ("trainer.devices", "trainer.num_nodes"):
-        if given.get(key, "1") not in ("1", "auto"):
+        if values.get(key, "1") not in ("1", "auto"):
             raise UsageError(
                 f"`--{key}`: a sweep runs each cell in one process on one device; use `calibench fit` for several."
             )
@@ -281,13 +281,13 @@ def _suites(compared: Compared) -> dict[str, Suite]:
 
 def _conclude(jobs: Sequence[Job], launcher: Pool | Slurm, root: Path) -> int:
     """Print the leaderboard of each benchmark and the failed jobs. Returns the exit status."""
-    done = [job for job in jobs if job.state in ("done", "skipped")]
-    for benchmark in dict.fromkeys(job.benchmark for job in done):
+    finished = [job for job in jobs if job.state in ("done", "skipped")]
+    for benchmark in dict.fromkeys(job.benchmark for job in finished):
         rank_results(root / benchmark, processes=cores()).show(sys.stdout)
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:
         log = launcher.logs / job.log_name
         say(f"calibench: {job.label} failed: {job.reason} (see {log})", to=sys.stderr)
-    if done:
+    if finished:
         say(f"results in {root}; {next_commands(root)}")
     return 1 if failed else 0

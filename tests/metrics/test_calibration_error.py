@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from calibench import metrics as M
-from calibench.metrics.probabilities import top_label
+from calibench.metrics.probability_batches import top_label
 from calibench.tensors.binning import equal_width_edges
 from tests.metrics.cases import batch
 

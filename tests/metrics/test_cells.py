@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.base import CalibrationMetric
-from calibench.metrics.probabilities import top_label
+from calibench.metrics.probability_batches import top_label
 from tests.examples import for_each
 from tests.metrics.cases import K, assert_same, batch, cases
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
+from zipfile import ZipFile
 
 import pytest
 
-from calibench import calibrators, metrics
+from calibench import calibrators, data, metrics
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import initials
-from tests.processes import run_processes
 
 PACKAGES = [
     "calibench.backbones", "calibench.calibrators", "calibench.data", "calibench.diagnosis", "calibench.evaluation",
@@ -47,9 +50,9 @@ INITIALS = {initials(name) for name in calibrators.CALIBRATORS.lines} | {"LSC"}
 
 
 def test_what_tables_print_is_a_name_of_the_class() -> None:
-    assert metrics.ECE is metrics.CalibrationError  # type: ignore[attr-defined]
-    assert metrics.NLL is metrics.NegativeLogLikelihood  # type: ignore[attr-defined]
-    assert calibrators.TS is calibrators.TemperatureScaling  # type: ignore[attr-defined]
+    assert metrics.ECE is metrics.CalibrationError
+    assert metrics.NLL is metrics.NegativeLogLikelihood
+    assert calibrators.TS is calibrators.TemperatureScaling
     with pytest.raises(AttributeError):  # two of them share it
         getattr(calibrators, "ETS")  # noqa: B009
 
@@ -89,14 +92,84 @@ def test_importing_a_package_imports_nothing_heavy(module: str, heavy: tuple[str
     assert done.stdout.strip() == "[]"
 
 
-def _what_is_imported_after_the_module_of_its_name(rank: int, n: int) -> bool:
-    for name in [name for name in sys.modules if name.startswith("calibench.metrics")]:
-        del sys.modules[name]
-    import_module("calibench.metrics.collection")
-    from calibench.metrics import error_rate
+def _exports_of_checkers(package: ModuleType) -> dict[str, str]:
+    """The names that type checkers and editors see, `import NAME as NAME`, each with its module."""
+    tree = ast.parse(Path(str(package.__file__)).read_text(encoding="utf-8"))
+    blocks = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {
+        alias.name: str(node.module) for node in imports for alias in node.names if alias.asname == alias.name
+    }  # fmt: skip
 
-    return callable(error_rate)
+
+@pytest.mark.parametrize("name", ["calibench", *PACKAGES])
+def test_checkers_editors_and_python_see_the_same_names(name: str) -> None:
+    package = import_module(name)
+    modules = vars(package)["_MODULES"]
+    assert modules == _exports_of_checkers(package)
+    assert sorted(package.__all__) == sorted(modules)
+    tree = ast.parse(Path(str(package.__file__)).read_text(encoding="utf-8"))
+    faces = [
+        n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__"
+    ]
+    assert [ast.literal_eval(face.value) for face in faces] == [package.__all__]
 
 
-def test_a_function_hides_the_module_of_its_name() -> None:
-    assert run_processes(_what_is_imported_after_the_module_of_its_name, 1) == [True]
+def test_data_modules_are_those_of_the_table_of_sources() -> None:
+    modules = data.DATA_MODULES.modules
+    assert modules == {name: vars(data)["_MODULES"][name] for name in modules}
+    others = {name for name in data.__all__ if name.endswith("DataModule")} - set(modules)
+    assert others == {"ClassificationDataModule", "TextDataModule"}  # bases
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_no_name_is_one_of_a_module_that_python_would_put_in_its_place(name: str) -> None:
+    submodules = {module.name for module in iter_modules(import_module(name).__path__)}
+    assert not submodules & set(import_module(name).__all__)
+
+
+_IN_RANDOM_ORDER = """
+import pkgutil, random, sys, warnings
+from importlib import import_module
+import calibench
+warnings.simplefilter("ignore")
+found = pkgutil.walk_packages(calibench.__path__, "calibench.", onerror=print)
+names = [m.name for m in found if not m.name.startswith(("calibench.templates.", "calibench.__main__"))]
+random.Random(int(sys.argv[1])).shuffle(names)
+for name in names:
+    import_module(name)
+wrong = [
+    name for name in calibench.__all__
+    if not (callable(getattr(calibench, name)) or f"calibench.{name}" in sys.modules)
+]
+print(len(names) > 200, wrong)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_public_functions_stay_callable_after_every_module_is_imported(seed: str) -> None:
+    command = [sys.executable, "-c", _IN_RANDOM_ORDER, seed]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "[]"]
+
+
+def test_the_package_is_imported_from_a_zip(tmp_path: Path) -> None:
+    root = Path(str(data.__file__)).parents[2]
+    with ZipFile(tmp_path / "calibench.zip", "w") as archive:
+        for path in (root / "calibench").rglob("*"):
+            if path.suffix in (".py", ".yaml"):
+                archive.write(path, path.relative_to(root))
+    code = (
+        "import sys; sys.path.insert(0, 'calibench.zip'); import calibench\n"
+        "assert 'calibench.zip' in calibench.__file__\n"
+        "print(len(calibench.data.__all__), calibench.losses.LOSSES.kind, calibench.evaluate.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(len(data.__all__)), "losses", "evaluate"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.metrics.probabilities import softmax
+from calibench.metrics.probability_batches import softmax
 from calibench.runs import Predictions
 from calibench.tensors.binning import (
     equal_mass_bin,
