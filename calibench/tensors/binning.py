@@ -19,7 +19,7 @@ from calibench.tensors.arrays import Floats, Integers
 def equal_width_edges(
     n_bins: int, *, dtype: torch.dtype = torch.float64, device: torch.device | None = None
 ) -> Tensor:
-    """Edges k / n_bins of equal-width bins of [0, 1], (n_bins + 1,): float64 quotients, rounded to float32; any dtype."""
+    """Edges k / n_bins of equal-width bins of [0, 1], (n_bins + 1,): float64 quotients rounded to float32."""
     edges = torch.arange(n_bins + 1, dtype=torch.float64) / n_bins
     return edges.float().to(device, dtype)
 
