@@ -311,7 +311,7 @@ def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "AdaECE" not in below.splitlines()[0]
     val = drawn(400, 1)
     found = calibench.evaluate(
-        *val, LOGITS, TARGET, calibrators=["TemperatureScaling"], n_bins=[10]
+        LOGITS, TARGET, val=val, calibrators=["TemperatureScaling"], n_bins=[10]
     )
     name = "TemperatureScaling(per label)"
     assert found.value("ece", calibrator=name) == pytest.approx(
