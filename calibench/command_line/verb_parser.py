@@ -260,6 +260,15 @@ def options_from_python(options: type[Options], values: Mapping[str, object]) ->
     return result
 
 
+def _flatten_options(values: Mapping[str, object]) -> dict[str, object]:
+    """Values by name, those in dataclasses of options among them."""
+    flat = dict(values)
+    for value in values.values():
+        if is_dataclass(value):
+            flat |= _flatten_options(vars(value))
+    return flat
+
+
 class VerbParser(argparse.ArgumentParser):
     """Parser of a verb's own options: a mistake is a UsageError, with near matches.
 
@@ -325,7 +334,8 @@ class VerbParser(argparse.ArgumentParser):
         result = self.arguments.make(**values)
         if isinstance(result, int | list):
             return result
-        result.tell(**{name: values[name] for name in signature(result.tell).parameters})
+        options = _flatten_options(values)
+        result.tell(**{name: options[name] for name in signature(result.tell).parameters})
         return 0
 
     def refuse_option(self, name: str, others: Sequence[str] = ()) -> NoReturn:

@@ -111,10 +111,10 @@ def doctor(
         >>> logits = random.normal(size=(400, 3))
         >>> labels = np.array([random.choice(3, p=np.exp(row) / np.exp(row).sum()) for row in logits])
         >>> diagnosis = calibench.doctor(6 * logits, labels, calibrators="TS")
-        >>> "overconfident" in diagnosis.lines[0]
+        >>> "overconfident" in str(diagnosis).lower()
         True
-        >>> diagnosis.calibrator
-        TemperatureScaling(temperature=5.5)
+        >>> diagnosis.calibrator.predict_proba(6 * logits).shape
+        (400, 3)
     """
     test = predictions if labels is None else (predictions, labels)
     if is_network(predictions):

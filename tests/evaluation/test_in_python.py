@@ -95,7 +95,9 @@ def test_wrong_arguments_are_refused_in_the_words_of_python() -> None:
         calibench.evaluate(TEST.logits, TEST.target, valid=(VAL.logits, VAL.target))  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="`scores` has no `prob`; did you mean probs"):
         calibench.evaluate(TEST.logits, TEST.target, scores="prob")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"got 4: `calibench.evaluate\(test_logits, test_labels, val="):
+    with pytest.raises(
+        TypeError, match=r"got 4: `calibench.evaluate\(test_logits, test_labels, val="
+    ):
         calibench.evaluate(VAL.logits, VAL.target, TEST.logits, TEST.target)  # type: ignore[call-arg]
     for arguments in ({"calibrators": "TS"}, {"priors": "uniform"}, {"calibrate_members": "TS"}):
         with pytest.raises(ValueError, match="val") as raised:
@@ -107,7 +109,9 @@ def test_a_number_goes_by_the_names_that_tables_print() -> None:
     report = calibench.evaluate(
         TEST.logits, TEST.target, val=(VAL.logits, VAL.target), calibrators=["TS", VectorScaling()]
     )
-    assert report.value("ECE", calibrator="TS") == report.value("ece", calibrator="TemperatureScaling")
+    assert report.value("ECE", calibrator="TS") == report.value(
+        "ece", calibrator="TemperatureScaling"
+    )
     assert report.value("NLL", calibrator="VS") < report.value("NLL") * 1.1
     with pytest.raises(KeyError, match="no calibrator `TemperatureScalin`; did you mean Temp"):
         report.value("ECE", calibrator="TemperatureScalin")

@@ -34,9 +34,7 @@ def test_pairs_have_the_numbers_of_their_probabilities(bootstrap: int) -> None:
 
 
 def test_further_metrics_of_top_labels_only() -> None:
-    found = calibench.evaluate(
-        CONFIDENCE, CORRECT, metrics=["KolmogorovSmirnovCalibrationError"]
-    )
+    found = calibench.evaluate(CONFIDENCE, CORRECT, metrics=["KolmogorovSmirnovCalibrationError"])
     expected = calibench.evaluate(
         np.log(PROBS), LABELS, metrics=["KolmogorovSmirnovCalibrationError"]
     )

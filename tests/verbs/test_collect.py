@@ -110,7 +110,9 @@ class Noisy(Named):
         ([(INPUTS, LABELS[:3])], r"logits \(N, K\) for 3 examples, got \(10, 3\)"),
     ],
 )
-def test_a_loader_that_does_not_give_each_example_once_is_refused(loader: Any, message: str) -> None:
+def test_a_loader_that_does_not_give_each_example_once_is_refused(
+    loader: Any, message: str
+) -> None:
     with pytest.raises(ValueError, match=message) as raised:
         calibench.collect(Net(), loader)
     assert "\n" not in str(raised.value)
