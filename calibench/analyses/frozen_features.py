@@ -21,7 +21,7 @@ from calibench.messages.errors import UsageError, one_line
 from calibench.messages.progress import with_progress
 from calibench.runs import Run, json_bytes
 from calibench.training.experiment import Experiment
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 
 _SEEN = "features of the training examples are of a network that was trained on them"
 
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
 def source_of(network: str, run: Run | None, asked: Config | None, trusted: bool) -> Source:
     """The network of a run, or a backbone as it is built, with the data of a configuration, or else the run's own."""
-    trained = None if run is None else trained_network(run, trusted=trusted)
+    trained = None if run is None else load_trained_network(run, trusted=trusted)
     title = network if run is None else "/".join(run.folder.resolve().parts[-5:])
     if trained is not None and asked is None:
         return Source(trained.backbone, trained.data, title, [_SEEN])

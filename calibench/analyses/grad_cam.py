@@ -26,7 +26,7 @@ from calibench.runs import Run
 from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
 from calibench.tensors.arrays import Floats
-from calibench.training.export import Trained, trained_network
+from calibench.training.export import Trained, load_trained_network
 
 AUTO = "auto"
 Heat = npt.NDArray[np.float32]
@@ -217,7 +217,7 @@ def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
     lines: dict[str, Mapping[str, float]] = {}
     numbers: list[FileRow] = []
     for run, label in zip(runs, labels_of(runs), strict=True):
-        trained = trained_network(run, trusted=maps.trust)
+        trained = load_trained_network(run, trusted=maps.trust)
         network, data = trained.backbone.eval(), trained.data
         asked = asked or _asked(maps, data)
         if not torch.equal(data.stored_of_test(torch.tensor(asked.examples)), asked.images):

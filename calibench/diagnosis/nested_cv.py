@@ -41,7 +41,7 @@ class Held(NamedTuple):
     """
 
     log_probs: Tensor
-    example_nll: Tensor
+    nll: Tensor
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Choice:
     """
 
     name: str
-    example_nll: dict[str, float]
+    nll: dict[str, float]
     chosen: int
     gain: Gain
     agreeing: int

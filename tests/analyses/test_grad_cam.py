@@ -35,7 +35,7 @@ from calibench.data.images.decode import decode_images, scale_boxes
 from calibench.losses import CrossEntropyLoss
 from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
-from calibench.training.export import Trained, trained_network
+from calibench.training.export import Trained, load_trained_network
 from tests.data.fakes import incomplete_chest_xrays
 
 # Each network with its last feature map and its linear layer, as its own code has them.
@@ -224,7 +224,7 @@ def test_plot_grad_cam_draws_runs_and_measures_boxes(
     assert "1 of 3 boxes are of no test image" in out
     assert "2 pairs of an image and a class, with 2 boxes" in out
     run = Run(next(results.glob("*/*/CrossEntropyLoss/*/seed=1")))
-    trained = trained_network(run)
+    trained = load_trained_network(run)
     network, data = trained.backbone, trained.data
     test = Predictions.load(run.predictions("test"))
     with torch.no_grad():
