@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from calibench.data.source import DataError
+from calibench.files.tables import KINDS, kind_of
 
 PART_NAMES: Mapping[str, tuple[str, ...]] = {
     "train": ("train", "training"),
@@ -47,6 +49,60 @@ def parts_by_name(paths: Iterable[Path]) -> dict[str, Path]:
             )
         parts[part] = path
     return {part: parts[part] for part in PART_NAMES if part in parts}
+
+
+@dataclass(frozen=True)
+class PartFiles:
+    """The files of a user's tables or texts by part, and lines about files beside that are not used.
+
+    Attributes:
+        paths: The file of `train`, and those of `val` and `test` that there are.
+        implied: Parts that were looked up in a folder, not named.
+        notes: Lines about what is not used.
+    """
+
+    paths: dict[str, Path]
+    implied: frozenset[str]
+    notes: list[str]
+
+    def describe(self, counts: Mapping[str, int], num_classes: int) -> str:
+        """The parts with their rows and files, in one line."""
+        sources = {
+            part: self.paths[part].name if part in self.paths else "held out of train"
+            for part in counts
+        }
+        return describe_parts(counts, num_classes, sources, unit="rows")
+
+
+def find_part_files(train: Path, named: Mapping[str, Path]) -> PartFiles:
+    """The files of the parts: those that are named, and where `train` is a folder, those in it by their names.
+
+    Raises:
+        DataError: The folder has no file that is the training part by its name, or two for one part.
+    """
+    if not train.is_dir():
+        beside = _list_part_files(train.parent) if train.is_file() and part_of(_stem(train)) else []
+        unnamed = [path.name for path in beside if path not in (train, *named.values())]
+        notes = [f"not used: {name_few(unnamed)} beside {train.name}"] if unnamed else []
+        return PartFiles({"train": train, **named}, frozenset(), notes)
+    files = [path for path in sorted(train.iterdir()) if path.is_file() and path.name[0] != "."]
+    by_part = parts_by_name(path for path in files if kind_of(path) in KINDS)
+    if "train" not in by_part:
+        names = name_few(path.name for path in files)
+        raise DataError(f"{train} has no table that is called train or training; it has: {names}.")
+    paths = {**by_part, **named}
+    unused = [path.name for path in files if path not in paths.values()]
+    notes = [f"not used: {name_few(unused)}"] if unused else []
+    return PartFiles(paths, frozenset(by_part.keys() - named.keys()), notes)
+
+
+def _list_part_files(folder: Path) -> list[Path]:
+    tables = [path for path in sorted(folder.iterdir()) if kind_of(path) in KINDS]
+    return [path for path in tables if path.is_file() and part_of(_stem(path))]
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0]
 
 
 def describe_parts(

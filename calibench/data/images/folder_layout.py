@@ -147,23 +147,18 @@ def _list_part(layout: FolderLayout, part: str, folder: Path) -> None:
     """List the images of a part, and note what is not used of it."""
     files, unread = dict[Path, int](), list[Path]()
     labels = {name: label for label, name in enumerate(layout.classes)}
-    lacking = dict.fromkeys(layout.classes)
     listed = {path.name: list_files(path) for path in _subfolders(folder)}
     for name in [*layout.classes, *sorted(listed.keys() - labels.keys())]:
         images, others = listed.get(name, ([], []))
         unread += others
         if name in labels:
             files |= dict.fromkeys(images, labels[name])
-            if images:
-                lacking.pop(name)
         elif images:
             layout.unknown[str((folder / name).relative_to(layout.folder))] = len(images)
     layout.files[part] = files
     if not files and not layout.unknown:
         raise DataError(f"{folder} holds no images of the classes.")
     title = PART_TITLES[part]
-    if lacking:
-        layout.caveats.append(f"{title}: no images of {name_few(lacking)}")
     if unread:
         layout.caveats.append(
             f"{title}: not read, no images by their endings: {count_suffixes(unread)}"

@@ -22,6 +22,7 @@ from calibench.data.images.pixels import PixelScale
 from calibench.data.layouts import PART_NAMES, describe_parts, part_of
 from calibench.data.source import left_out_caveats
 from calibench.data.splits import held_out_shares, make_splits
+from calibench.data.users_table import lacking_classes
 from calibench.messages.checks import positive_integer
 
 
@@ -65,6 +66,7 @@ class _OwnImageDataModule(ImageDataModule, ABC):
         held_out = {part: "held out of train" for part in counts if part != "train"}
         line = describe_parts(counts, self.num_classes, held_out | dict(sources), unit="images")
         self.inventory.insert(0, line)
+        self.add_caveats(lacking_classes(splits, self.class_names))
 
     def add_caveats(self, lines: Sequence[str]) -> None:
         """Add lines that results repeat, each once."""
