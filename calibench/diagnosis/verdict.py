@@ -14,7 +14,7 @@ from torch import Tensor
 from calibench.diagnosis.examples import LabelledExamples
 from calibench.evaluation.floors import Floors
 from calibench.metrics.bins import TopLabelError
-from calibench.metrics.calibration_errors import EqualWidthError, KuiperCalibrationError
+from calibench.metrics.calibration_errors import EqualWidthError, KuiperError
 from calibench.statistics import LEVEL
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
@@ -65,7 +65,7 @@ class After(NamedTuple):
 
 def verdict(examples: LabelledExamples) -> Number:
     """The Kuiper calibration error with its verdict: it sees a gap with fewer examples than ECE does."""
-    return _measured(examples, KuiperCalibrationError(), Key("kuiper"))
+    return _measured(examples, KuiperError(), Key("kuiper"))
 
 
 def ece(examples: LabelledExamples) -> Number:
