@@ -39,12 +39,12 @@ from calibench.statistics.data_sets import (
     UNKNOWN,
     RankComparison,
     SetComparison,
+    compare_log_ratios,
     compare_ranks,
-    compared_over_sets,
-    power,
+    sign_flip_power,
 )
 from calibench.statistics.number import RAW
-from calibench.statistics.pairs import Runs, beats
+from calibench.statistics.pairs import Runs, estimate_beats
 from calibench.sweeps.suites import load_suite
 from calibench.tables.text import markdown
 
@@ -117,7 +117,7 @@ def values(data: str, loss: str, metric: str, calibrator: str) -> np.ndarray:
 def against_base(loss: str, calibrator: str, data: Sequence[str], metric: str = "nll") -> str:
     """How likely a run of a loss has a lower NLL, or another score, than one of cross-entropy, on these sets."""
     sides = [[Runs(values(one, name, metric, calibrator)) for one in data] for name in (loss, BASE)]
-    found = beats(*sides)
+    found = estimate_beats(*sides)
     return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
@@ -151,7 +151,7 @@ def compared(calibrator: str = CVC) -> dict[str, tuple[str, SetComparison]]:
     rest = [loss for loss in losses()[1:] if loss not in primary]
     found = {}
     for kind, names in (("primary", primary), ("exploratory", rest)):
-        of = compared_over_sets([log_ratios(loss, calibrator) for loss in names])
+        of = compare_log_ratios([log_ratios(loss, calibrator) for loss in names])
         order = sorted(zip(names, of, strict=True), key=lambda pair: pair[1].effect.value)
         found |= {loss: (kind, comparison) for loss, comparison in order}
     return found
@@ -178,7 +178,7 @@ def powers() -> Iterator[list[str]]:
     (of,) = (of for kind, of in compared().values() if kind == "primary")
     yield ["deviation over data sets", *(f"{100 * effect:.0f} %" for effect in EFFECTS)]
     for name, deviation in (("here", of.deviation), ("", 0.055), ("", 0.10), ("", 0.15)):
-        found = (power(of.effect.sets, deviation, -effect) for effect in EFFECTS)
+        found = (sign_flip_power(of.effect.sets, deviation, -effect) for effect in EFFECTS)
         title = f"{deviation:.3f} ({name})" if name else f"{deviation:.3f}"
         yield [title, *(f"{100 * share:.0f} %" for share in found)]
 
@@ -308,7 +308,7 @@ def over_regimes() -> Iterator[list[str]]:
     rest = sorted(rest, key=lambda loss: float(np.mean(ratios[loss])))
     yield ["loss", "comparison", "regimes", "lower on", "difference after CVC, %", "p", "verdict"]
     for kind, names in (("primary", primary), ("exploratory", rest)):
-        found = compared_over_sets([ratios[loss] for loss in names])
+        found = compare_log_ratios([ratios[loss] for loss in names])
         for loss, of in zip(names, found, strict=True):
             places = [loss, kind, f"{of.effect.sets}", f"{of.lower}"]
             yield [*places, _difference(of), f"{of.p:.2g}", of.verdict]

@@ -8,11 +8,11 @@ from pathlib import Path
 from calibench.calibrators import Calibrator
 from calibench.calibrators.names import build_calibrators
 from calibench.evaluation.asked import EvaluationOptions
-from calibench.evaluation.bootstrap import summarised
+from calibench.evaluation.bootstrap import add_intervals
 from calibench.evaluation.calibrator_fits import check_fittable
-from calibench.evaluation.ensemble import pooled_sets
-from calibench.evaluation.evaluation import STAGES, Evaluation, Extent, evaluate_pairs
-from calibench.evaluation.extra_metrics import blocks_named
+from calibench.evaluation.ensemble import pool_members
+from calibench.evaluation.evaluation import EVALUATION_STAGES, Evaluation, Extent, evaluate_pairs
+from calibench.evaluation.extra_metrics import parse_metric_names
 from calibench.messages.errors import UsageError
 from calibench.messages.progress import stage_bars
 from calibench.plugins.registries import load_plugins
@@ -42,7 +42,7 @@ def evaluated(
     every = every or bool(output and output.suffix in _EVERY_NUMBER)
     source, read = asked.sets.test[0], asked.reader
     first = read.read(source)
-    further = blocks_named(asked.metrics, of_pairs=isinstance(first, ConfidencePairs))
+    further = parse_metric_names(asked.metrics, of_pairs=isinstance(first, ConfidencePairs))
     if isinstance(first, ConfidencePairs):
         _check_pairs(asked, chosen)
         report = evaluate_pairs(first, asked.n_bins, further, asked.bootstrap)
@@ -89,8 +89,8 @@ def _of_models(
     reports = {}
     for model, sets in models.items():
         of = model if len(models) > 1 else ""
-        names = {name: f"{of} {name}".strip() for name in (*evaluation.fittings(sets), RAW)}
-        with stage_bars(names, STAGES) as watch:
+        names = {name: f"{of} {name}".strip() for name in (*evaluation.list_fits(sets), RAW)}
+        with stage_bars(names, EVALUATION_STAGES) as watch:
             reports[model] = evaluation(
                 sets, bootstrap=asked.bootstrap, jobs=asked.jobs, extent=extent, watch=watch,
                 after_fits=partial(sets.pop, "val", None),
@@ -103,7 +103,7 @@ def _of_models(
         first.remarks = [*dict.fromkeys([*first.remarks, *other.remarks])]
     first.fitted = {model: report.calibrators for model, report in reports.items()}
     k = next(iter(models.values()))["test"].logits.shape[1]
-    first.numbers = summarised(first.numbers, first.replicates, k)
+    first.numbers = add_intervals(first.numbers, first.replicates, k)
     return first
 
 
@@ -129,6 +129,6 @@ def models(
     }
     if len(members) == 1:
         return {MODEL: next(iter(members.values()))}
-    ensemble = pooled_sets([*members.values()], asked.calibrate_members)
+    ensemble = pool_members([*members.values()], asked.calibrate_members)
     after = f" after {asked.calibrate_members}" if asked.calibrate_members else ""
     return {f"ensemble of {len(members)}{after}": ensemble, **members}

@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from calibench.configuration.merging import Config
-from calibench.evaluation.serialization import built, spelled_out, united
+from calibench.evaluation.serialization import build_evaluation, fill_defaults, unite_evaluations
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.terminal import Terminal
@@ -283,7 +283,7 @@ def _add_missing(experiment: Experiment, run: Run, claim: Claim) -> None:
     if missing is not None:
         wanted, unavailable, fast = missing
         sets = _saved(run)
-        numbers = built(wanted)(sets, unavailable)
+        numbers = build_evaluation(wanted)(sets, unavailable)
         claim.check()
         is_of = experiment.cell, settings(experiment.resolved)
         write_metrics(run, *is_of, sets, numbers, wanted, fast=fast)
@@ -294,8 +294,8 @@ def _missing(experiment: Experiment, run: Run) -> tuple[Config, dict[str, str], 
     asked = experiment.evaluation_settings
     try:
         before = with_present_calibrators(read_json(run.folder / "metrics.json"))
-        earlier = spelled_out(before["evaluation"])
-        wanted = united(earlier, asked)
+        earlier = fill_defaults(before["evaluation"])
+        wanted = unite_evaluations(earlier, asked)
         new = wanted, before["unavailable"], before["fast_dev_run"]
     except (CorruptRun, KeyError, TypeError, ValueError):
         return asked, {}, False

@@ -91,7 +91,7 @@ def doctor(
             check_file(source)
     with loading():
         from calibench.diagnosis.diagnosis import diagnose
-        from calibench.diagnosis.examples import check_together, checked
+        from calibench.diagnosis.examples import check_examples, check_test_and_validation
         from calibench.evaluation.calibrate import save_calibrator
         from calibench.parallel.threads import one_thread
 
@@ -100,9 +100,9 @@ def doctor(
     found = {name: reader.read(source) for name, source in read.items()}
     if isinstance(of_val := found.get("val"), Predictions):
         found["val"] = labelled_as(of_val, "val", "val", read["val"])
-    sets = {name: checked(of, str(read[name]), reader.clip) for name, of in found.items()}
+    sets = {name: check_examples(of, str(read[name]), reader.clip) for name, of in found.items()}
     if "val" in sets:
-        check_together(sets["test"], sets["val"])
+        check_test_and_validation(sets["test"], sets["val"])
     given = build_calibrators(chosen) or None
     with one_thread():  # operations are small
         diagnosis = diagnose(sets["test"], sets.get("val"), given, jobs=jobs)
