@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.ranking.bold import NOISY, PROMISE, WELCH, apart_lines
+from calibench.ranking.bold import NOISY, PROMISE, WELCH, separate_variance_lines
 from calibench.statistics import BestComparison, comparison_of_means
 from calibench.tables.grid import SCATTER
 from calibench.tables.metric_titles import METRICS
@@ -45,7 +45,7 @@ def _part(part: str) -> str:
     amounts = " and ".join(_amount(title, seen[title].detectable) for title in shown)
     seeds = min(found.seeds for found in seen.values())
     lines = [UNPAIRED, f"- with {seeds} seeds, differences below {amounts} cannot be seen"]
-    lines += [f"- {line}" for line in apart_lines([*seen.values()])]
+    lines += [f"- {line}" for line in separate_variance_lines([*seen.values()])]
     return part.replace(UNPAIRED, "\n".join(lines))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from calibench.ranking.bold import NOISY, WELCH, mark_best
 from calibench.ranking.columns import Column
-from calibench.ranking.formats import grid
+from calibench.ranking.formats import table_grid
 from calibench.ranking.table import Row, Table, Value
 from calibench.statistics import Verdict, verdict_over_seeds
 from calibench.tables.text import markdown
@@ -82,7 +82,9 @@ def part_again(part: str, file: str, benchmark: str) -> str:
     places = [place for place, line in enumerate(lines) if line.startswith("|")]
     head, *rows = (_cells(lines[place]) for place in (places[0], *places[2:]))
     table = made_again(head, [row[1] for row in rows], file, benchmark)
-    printed = [line for line in markdown(grid(table, [])).splitlines() if line.startswith("|")]
+    printed = [
+        line for line in markdown(table_grid(table, [])).splitlines() if line.startswith("|")
+    ]
     titles, *again = map(_cells, (printed[0], *printed[2:]))
     of_titles = {_FAR.get(title, title): place for place, title in enumerate(titles)}
     for place, row, cells in zip(places[2:], rows, again, strict=True):

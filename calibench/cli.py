@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from calibench.command_line.verb_parser import VerbParser
-from calibench.configuration.merging import Config, configuration, read_arguments
+from calibench.configuration.merging import Config, build_configuration, read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
 from calibench.messages.printable_text import loading, say, signs_of_life, wrap_text
 from calibench.messages.version import __version__
@@ -186,7 +186,7 @@ def configuration_of(arguments: Sequence[str]) -> Config:
         UsageError: For a mistake in it.
     """
     given = read_arguments(arguments)
-    return configuration(given.files, given.options)
+    return build_configuration(given.files, given.options)
 
 
 def _training(verb: str, arguments: list[str]) -> int:
@@ -198,7 +198,9 @@ def _training(verb: str, arguments: list[str]) -> int:
     of_verb = {key: value for key, value in given.options if key in others}
     if "calibrator" in of_verb:
         FAMILIES["calibrators"].check(of_verb["calibrator"])
-    config = configuration(given.files, [pair for pair in given.options if pair[0] not in others])
+    config = build_configuration(
+        given.files, [pair for pair in given.options if pair[0] not in others]
+    )
     _check(config, given.questions, others)
     with loading():
         from calibench.messages.terminal import Terminal
@@ -221,10 +223,10 @@ def _check(config: Config, questions: Sequence[str], others: Sequence[str] = ())
     from calibench.run_configuration import checks
 
     if not any(question.startswith("--") and "help" in question for question in questions):
-        checks.check(config, others)
+        checks.check_configuration(config, others)
     for option, name in pairwise(questions):
         if option.endswith(".help") and not name.startswith("--"):
-            checks.check_name(option.removeprefix("--").removesuffix(".help"), name)
+            checks.check_class_name(option.removeprefix("--").removesuffix(".help"), name)
 
 
 def parser_of(verb: str) -> VerbParser:

@@ -12,7 +12,7 @@ import pytest
 from calibench.cli import VERBS
 from calibench.evaluation import whole_set
 from calibench.metrics import PANEL, TABLE, collection
-from calibench.plots.kinds import KINDS, LINES
+from calibench.plots.kinds import KIND_LINES, PICTURE_KINDS
 from calibench.plugins.registries import Family
 from calibench.run_configuration.keys import FAMILIES
 from calibench.tables.metric_titles import METRICS
@@ -68,4 +68,4 @@ def test_the_panel_is_of_classes() -> None:
 
 def test_every_picture_has_a_line_and_every_line_a_picture() -> None:
     verbs = [verb.removeprefix("plot ") for verb in VERBS if verb.startswith("plot ")]
-    assert set(LINES) == {*KINDS, *verbs}
+    assert set(KIND_LINES) == {*PICTURE_KINDS, *verbs}

@@ -108,7 +108,7 @@ def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyP
     points = package / "throwaway-1.0.dist-info" / "entry_points.txt"
     points.write_text("[calibench.plots]\nmine = throwaway.pictures:mine\n")
     monkeypatch.syspath_prepend(str(package))
-    monkeypatch.setattr(plot, "KINDS", dict(plot.KINDS))
+    monkeypatch.setattr(plot, "PICTURE_KINDS", dict(plot.PICTURE_KINDS))
     with pytest.raises(FileNotFoundError, match="no folder nowhere"):
         parser_of("plot").run(["mine", "nowhere", "-o", "x.png"])
     assert list_entries("plots")["mine"] == "plug-in throwaway.pictures:mine"

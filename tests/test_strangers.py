@@ -18,7 +18,7 @@ from calibench.backbones import HuggingFaceBackbone
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
 from calibench.data import DataError
-from calibench.data.cache import cached_by_key
+from calibench.data.cache import load_or_make
 from calibench.data.images.sets import read_pickle
 from calibench.evaluation.serialization import build_evaluation, fill_defaults, restore_calibrator
 from calibench.messages.errors import UsageError
@@ -158,7 +158,7 @@ def test_logits_calibrators_and_data_are_read_without_their_pickles(
 
     np.savez(tmp_path / "cache.npz", key=np.array("k"), images=evil)
     made = {"images": np.zeros(1)}
-    assert cached_by_key(tmp_path / "cache.npz", "k", lambda: made) is made  # and is written anew
+    assert load_or_make(tmp_path / "cache.npz", "k", lambda: made) is made  # and is written anew
     batch = tmp_path / "data_batch_1"
     batch.write_bytes(pickle.dumps({b"data": Payload(mark), b"labels": [0]}))
     with pytest.raises(DataError, match="is not a CIFAR batch"):

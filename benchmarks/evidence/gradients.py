@@ -19,12 +19,12 @@ import tidy
 from calibench.analyses.arguments import finished_runs
 from calibench.analyses.gradient_norm import gradient_norms, summary
 from calibench.runs import Run
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 
 
 def rows(run: Run) -> Iterator[list[Any]]:
     """Both numbers of a run."""
-    trained = trained_network(run, trusted=False)
+    trained = load_trained_network(run, trusted=False)
     data = trained.data
     norms = gradient_norms(
         trained.backbone, trained.loss, data.plain_batches("train"), batch_size=data.batch_size

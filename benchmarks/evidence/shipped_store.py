@@ -27,7 +27,7 @@ from calibench.runs import (
     write_atomically,
     write_json,
 )
-from calibench.runs.files import described
+from calibench.runs.files import describe_content
 from calibench.statistics.number import RAW
 from calibench.store import Entry
 from calibench.store.entry import entry_digest
@@ -40,7 +40,7 @@ def round_and_score(source: Path, folder: Path) -> None:
     """Copy a run with rounded logits of validation and test, and the numbers that follow from them."""
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("checkpoints", "tensorboard"))
     sets = {name: Predictions.load(path) for name, path in Run(folder).sets().items()}
-    sets |= {name: Predictions.of(rounded(sets[name])) for name in ("val", "test")}
+    sets |= {name: Predictions.from_arrays(rounded(sets[name])) for name in ("val", "test")}
     for name in ("val", "test"):
         sets[name].save(folder / "predictions" / f"{name}.npz")
     metrics = read_json(folder / "metrics.json")
@@ -63,7 +63,10 @@ def score_again(entry: Entry) -> None:
     changed = {"calibrators": report.calibrators, "rows": [*report.rows, *claimed]}
     text = json_bytes({**content, "evaluation": evaluation, **changed}, compact=True)
     write_atomically(entry.folder / "metrics.json", text)
-    status = {**entry.status, "files": {**entry.status["files"], "metrics.json": described(text)}}
+    status = {
+        **entry.status,
+        "files": {**entry.status["files"], "metrics.json": describe_content(text)},
+    }
     write_json(entry.folder / "status.json", {**status, "digest": entry_digest(status)})
 
 

@@ -25,6 +25,9 @@ BASE, PLAIN, ENSEMBLE = "CrossEntropyLoss", "plain", "ensemble of 3"
 CALIBRATED = {"": "raw", "_ts": "TemperatureScaling", "_cvc": "CrossValidatedCalibration"}
 COLUMNS = ["benchmark", "loss", "method", "seed", "error", *(f"nll{end}" for end in CALIBRATED)]
 MEMBERS = 3
+COMPARISONS = (
+    9  # three losses, five methods, the ensemble: Bonferroni's correction of their intervals
+)
 
 
 def parts(settings: dict[str, Any]) -> list[str]:
@@ -77,7 +80,10 @@ def scores(found: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def changes(found: pd.DataFrame) -> Iterator[list[str]]:
-    """What another loss, or a method, changes of NLL: the mean over paired runs, with Student's interval over them."""
+    """Change of NLL by another loss or a method: the mean over paired runs, with Student's interval over them.
+
+    Intervals hold for all nine comparisons together with 95 % confidence (Bonferroni).
+    """
     columns = [f"nll{end}" for end in CALIBRATED]
     yield ["in place of", "", "pairs", "NLL", "NLL +TS", "NLL +CVC"]
     runs = found.set_index(["method", "loss", "seed"])[columns].sort_index()
@@ -98,7 +104,7 @@ def _worth(differences: pd.DataFrame) -> list[str]:
     """The number of pairs, and the mean and the interval of each column."""
     differences = differences.dropna()
     count = len(differences)
-    half = student.ppf(0.975, count - 1) * differences.std() / sqrt(count)
+    half = student.ppf(1 - 0.025 / COMPARISONS, count - 1) * differences.std() / sqrt(count)
     mean = differences.mean()
     return [
         str(count),

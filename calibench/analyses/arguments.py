@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.command_line.verb_parser import Count, Option
-from calibench.configuration.merging import Config, available, load, read_yaml
+from calibench.configuration.merging import (
+    Config,
+    list_configuration_files,
+    load_configuration_file,
+    read_yaml,
+)
 from calibench.losses import LOSSES
 from calibench.messages.checks import ends_in, integer_from, non_negative, positive
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import FileRow
-from calibench.plots.style import FORMATS, Figure
+from calibench.plots.style import PICTURE_FORMATS, Figure
 from calibench.runs import Run, run_folders
 
 RunFolders = Annotated[
@@ -100,7 +105,7 @@ def blocks_of(losses: Sequence[str], arguments: Sequence[str]) -> dict[str, Conf
     shared = _pairs(arguments, "--argument")
     names = list(losses)
     if names == ["all"]:
-        files = (name for name in available() if name.startswith("losses/"))
+        files = (name for name in list_configuration_files() if name.startswith("losses/"))
         names = [name.removeprefix("losses/") for name in files]
     return {text: _block(text, shared) for text in names}
 
@@ -112,7 +117,7 @@ def _block(text: str, shared: Mapping[str, object]) -> Config:
         LOSSES.check(name)
         block: Config = {"class_path": name}
     else:
-        block = load(name, folders=("losses",))["model"]["loss"]
+        block = load_configuration_file(name, folders=("losses",))["model"]["loss"]
     arguments = {**shared, **_pairs(own.split(",") if own else [], text)}
     given = {**(block.get("init_args") or {}), **arguments}
     return {**block, "init_args": given} if given else block
@@ -164,7 +169,7 @@ class MapChoice:
     trust: Trust = False
 
 
-NumbersFile = Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".csv", *FORMATS)]
+NumbersFile = Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".csv", *PICTURE_FORMATS)]
 """The argument of a verb that writes numbers: as .csv, or a picture with the .csv beside it."""
 
 

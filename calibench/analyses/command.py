@@ -18,12 +18,12 @@ from calibench.analyses.arguments import (
     whole_numbers,
 )
 from calibench.command_line.verb_parser import Count, Option, VerbParser
-from calibench.configuration.merging import configuration, read_arguments
+from calibench.configuration.merging import build_configuration, read_arguments
 from calibench.messages.checks import ends_in, positive
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
 from calibench.plots.style import PictureFile, check_kept
-from calibench.run_configuration.checks import check
+from calibench.run_configuration.checks import check_configuration
 
 LOSSES = ("CrossEntropyLoss", "FocalLoss:gamma=10", "FocalCalibrationLoss:gamma=10,weight=1.5")
 
@@ -203,8 +203,8 @@ def frozen_features(
     asked = None
     if data is not None:
         backbone = [] if is_run else [("model.backbone", network)]
-        asked = configuration([data], [*backbone, *options])
-        check(asked)
+        asked = build_configuration([data], [*backbone, *options])
+        check_configuration(asked)
     runs = finished_runs([Path(network)]) if is_run else [None]
     if len(runs) > 1:
         raise UsageError(f"{network} holds {len(runs)} runs: name one of them.")

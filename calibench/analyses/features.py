@@ -21,7 +21,7 @@ from calibench.messages.progress import with_progress
 from calibench.plots.style import PALETTE, Figure, color, legend_below, marker, panels, tidied
 from calibench.runs import Run
 from calibench.tensors.arrays import Floats, Integers
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 
 
 class LastLayerOutputs(NamedTuple):
@@ -151,7 +151,7 @@ def study(runs: Sequence[Run], examples: int, trusted: bool, output: Path | None
     maps: dict[str, FeatureMaps] = {}
     labelled = zip(labels_of(runs), runs, strict=True)
     for label, run in with_progress(labelled, len(runs), "runs"):
-        trained = trained_network(run, trusted=trusted)
+        trained = load_trained_network(run, trusted=trusted)
         if trained.data.task.name == MULTILABEL:
             raise UsageError(f"{run.folder} has several labels an example: no class to colour.")
         names, batches = trained.data.class_names, trained.data.plain_batches("test")

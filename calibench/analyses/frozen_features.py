@@ -15,13 +15,13 @@ from torch import nn
 from calibench.analyses.features import outputs_of
 from calibench.configuration.merging import Config
 from calibench.data import ClassificationDataModule, Splits
-from calibench.data.features import NOTES, digest_of
+from calibench.data.features import FEATURE_NOTES, digest_features
 from calibench.files.set_names import MULTICLASS
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.progress import with_progress
 from calibench.runs import Run, json_bytes
 from calibench.training.experiment import Experiment
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 
 _SEEN = "features of the training examples are of a network that was trained on them"
 
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
 def source_of(network: str, run: Run | None, asked: Config | None, trusted: bool) -> Source:
     """The network of a run, or a backbone as it is built, with the data of a configuration, or else the run's own."""
-    trained = None if run is None else trained_network(run, trusted=trusted)
+    trained = None if run is None else load_trained_network(run, trusted=trusted)
     title = network if run is None else "/".join(run.folder.resolve().parts[-5:])
     if trained is not None and asked is None:
         return Source(trained.backbone, trained.data, title, [_SEEN])
@@ -72,14 +72,14 @@ def write_features(source: Source, output: Path) -> tuple[int, str]:
         folder.mkdir()
         for name in sets:
             dimensions = _write_set(source, name, folder)
-        digest = digest_of(folder, sets)
+        digest = digest_features(folder, sets)
         notes = {
             "network": source.title, "data": data.title(), "fingerprint": data.fingerprint,
             "features": dimensions, "sets": sets, "digest": digest,
         }  # fmt: skip
         text = _benchmark(output, notes, len(data.splits.train.target))
         (folder / f"{place.name}.yaml").write_text(text)
-        (folder / NOTES).write_bytes(json_bytes(notes))
+        (folder / FEATURE_NOTES).write_bytes(json_bytes(notes))
         folder.rename(place)  # which may be there if it is empty
     return dimensions, digest
 

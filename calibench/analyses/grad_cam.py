@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from calibench.analyses.arguments import MapChoice, labels_of
 from calibench.data import ClassificationDataModule
-from calibench.data.images.decode import fitted
+from calibench.data.images.decode import scale_boxes
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import FileRow, say
 from calibench.messages.progress import with_progress
@@ -26,7 +26,7 @@ from calibench.runs import Run
 from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
 from calibench.tensors.arrays import Floats
-from calibench.training.export import Trained, trained_network
+from calibench.training.export import Trained, load_trained_network
 
 AUTO = "auto"
 Heat = npt.NDArray[np.float32]
@@ -217,7 +217,7 @@ def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
     lines: dict[str, Mapping[str, float]] = {}
     numbers: list[FileRow] = []
     for run, label in zip(runs, labels_of(runs), strict=True):
-        trained = trained_network(run, trusted=maps.trust)
+        trained = load_trained_network(run, trusted=maps.trust)
         network, data = trained.backbone.eval(), trained.data
         asked = asked or _asked(maps, data)
         if not torch.equal(data.stored_of_test(torch.tensor(asked.examples)), asked.images):
@@ -341,7 +341,7 @@ def _places(boxes: Sequence[Box], data: ClassificationDataModule, size: Sequence
             corners = np.array([box.corners])
             if files:
                 with Image.open(files[number]) as image:
-                    corners = fitted(corners, image.size, size[0])
+                    corners = scale_boxes(corners, image.size, size[0])
             found[number, data.task.names.index(box.label)].append(corners)
     return {key: np.concatenate(parts) for key, parts in found.items()}
 

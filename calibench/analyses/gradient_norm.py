@@ -27,7 +27,7 @@ from calibench.runs import Run
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.terminal import show
 from calibench.tensors.binning import equal_width_bin
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -167,7 +167,7 @@ def _entries(
 ) -> Iterator[Norms]:
     """The norms of each run after each epoch."""
     for run, label, paths in zip(runs, labels_of(runs), found, strict=True):
-        trained = trained_network(run, trusted=trusted)
+        trained = load_trained_network(run, trusted=trusted)
         data = trained.data
         if data.task.name == MULTILABEL:
             raise UsageError(f"{run.folder} has several labels an example: it has no Brier score.")

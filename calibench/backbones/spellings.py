@@ -18,7 +18,7 @@ _REGISTERED = re.compile(r"^@register_model\b.*(?:\n@.*)*\ndef (\w+)\(", re.MULT
 _FORMER = re.compile(r"^register_model_deprecations\(__name__, \{(.*?)\}\)", re.M | re.S)
 
 
-def spelled_out_network(given: Any) -> Any:
+def expand_network_name(given: Any) -> Any:
     """A network named by a short spelling, by itself or as a block, as the block it stands for; all else as it is.
 
     A name without a library is a class of ours or a plug-in, else timm's, else torchvision's. `pretrained: true` of a
@@ -36,7 +36,7 @@ def spelled_out_network(given: Any) -> Any:
     if library not in _LIBRARIES:
         near = near_matches(library, _LIBRARIES) or f"; there are {', '.join(_LIBRARIES)}"
         raise UsageError(f"no library `{library}`{near}")
-    known = networks_of(library)
+    known = list_networks(library)
     if known and name.partition(".")[0] not in known:  # behind the dot: which weights
         raise UsageError(f"{library} has no network `{name}`{near_matches(name, known)}")
     arguments = dict((given.get("init_args") if isinstance(given, Mapping) else None) or {})
@@ -51,16 +51,16 @@ def spelled_out_network(given: Any) -> Any:
 def _library_of(name: str) -> str:
     if "." in name or name in BACKBONES.lines or name in plugin_lines(BACKBONES.kind):
         return ""
-    return next((library for library in _OF_IMAGES if name in networks_of(library)), "")
+    return next((library for library in _OF_IMAGES if name in list_networks(library)), "")
 
 
-def names_elsewhere() -> list[str]:
+def list_library_networks() -> list[str]:
     """The networks that may be named without their library."""
-    return [name for library in _OF_IMAGES for name in networks_of(library)]
+    return [name for library in _OF_IMAGES for name in list_networks(library)]
 
 
 @cache
-def networks_of(library: str) -> tuple[str, ...]:
+def list_networks(library: str) -> tuple[str, ...]:
     """The names by which a library registers image models, read from its text, as importing it takes seconds.
 
     Those of the hub are not known here.

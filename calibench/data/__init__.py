@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.data.source import read_table
+from calibench.data.source import read_sources_file
 from calibench.plugins.lazy_imports import lazy_exports
 from calibench.plugins.registries import Family
 
@@ -73,7 +73,7 @@ __all__ = [
     "run_seed",
 ]
 
-_TABLE = read_table()["modules"]
+_TABLE = read_sources_file()["modules"]
 
 DATA_MODULES = Family(
     "data",

@@ -18,7 +18,7 @@ from torch.utils.data import Subset, TensorDataset
 from calibench.configuration.merging import Seed, data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
-from calibench.data.cache import keep, kept
+from calibench.data.cache import read_cache, write_cache
 from calibench.data.disk_loader import StreamedLoader
 from calibench.data.in_memory_loader import run_seed
 from calibench.data.source import DataError
@@ -27,11 +27,11 @@ from calibench.messages.errors import UsageError
 from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
 from calibench.tensors.distributed import world_size_and_rank
 
-WORTH_KEEPING = 1.0
+SECONDS_WORTH_CACHING = 1.0
 """Seconds of reading from which on what was read is kept."""
-COMPARED = 32
+COMPARED_EXAMPLES = 32
 """Examples of a split that must be the same for what is kept of it to hold."""
-_KEPT = ("inputs", "target")  # fields of the examples; there are no distributions
+_CACHED_FIELDS = ("inputs", "target")  # fields of the examples; there are no distributions
 
 
 class ImportedDataModule(ClassificationDataModule):
@@ -74,20 +74,21 @@ class ImportedDataModule(ClassificationDataModule):
         self.digest = option_named(
             "digest", digest, {kind: kind for kind in ("once", "always", "off")}
         )
-        make, given = import_by_path(name), dict(arguments or {})
+        make, init_args = import_by_path(name), dict(arguments or {})
         if num_classes is not None and "num_classes" in parameters_of(make):
-            given["num_classes"] = num_classes
-        check_arguments(name, make, given)
-        module = make(**given)
+            init_args["num_classes"] = num_classes
+        check_arguments(name, make, init_args)
+        module = make(**init_args)
         _check_module(module, name)
         super().__init__(
-            class_names=_class_names(module, name, num_classes, class_names), split_seed=split_seed
+            class_names=_find_class_names(module, name, num_classes, class_names),
+            split_seed=split_seed,
         )
         self.name, self.module = name, module
         source = ""
         with suppress(OSError, TypeError):  # it may have no file
             source = inspect.getsource(inspect.getmodule(make) or make)
-        self._made_of = repr((name, given, source))
+        self._made_of = repr((name, init_args, source))
         self._sources: dict[str, Any] = {}
 
     def prepare_data(self) -> None:
@@ -106,8 +107,8 @@ class ImportedDataModule(ClassificationDataModule):
                 self.module.setup(stage)
             for split in Splits._fields:
                 self._sources[split] = getattr(self.module, f"{split}_dataloader")()
-        made = self._labels_alone() if self.digest == "off" else None
-        return Splits(*(made or self._digested(seed)).values())
+        splits = self._labels_alone() if self.digest == "off" else None
+        return Splits(*(splits or self._digested(seed)).values())
 
     def train_dataloader(self) -> StreamedLoader:  # type: ignore[override]
         """The module's batches, shuffled and changed as it says."""
@@ -117,8 +118,8 @@ class ImportedDataModule(ClassificationDataModule):
         self, name: str, transform: Any = None, seed: int = 0
     ) -> StreamedLoader:
         """The module's batches, in the same order each time; what is done to inputs is the module's own."""
-        what = f"`{name}_dataloader` of `{self.name}`"
-        return StreamedLoader(self._sources[name], what, seed=seed, device=self._device())
+        title = f"`{name}_dataloader` of `{self.name}`"
+        return StreamedLoader(self._sources[name], title, seed=seed, device=self._device())
 
     @property
     def training_batches(self) -> int:
@@ -145,59 +146,68 @@ class ImportedDataModule(ClassificationDataModule):
 
     def _labels_alone(self) -> dict[str, Examples] | None:
         """The splits by their classes, without reading an example; None if a dataset does not say them."""
-        made = {}
+        splits = {}
         for split, source in self._sources.items():
-            loader, labels = self._batches_of(split), known_labels(getattr(source, "dataset", None))
+            loader, labels = (
+                self._batches_of(split),
+                dataset_labels(getattr(source, "dataset", None)),
+            )
             if labels is None or loader.positions is None:
                 return None
             target = labels[torch.as_tensor(loader.positions)].long()
-            made[split] = self._checked(Examples(torch.arange(len(target)), target), loader.what)
+            splits[split] = self._checked(Examples(torch.arange(len(target)), target), loader.what)
         self.caveats.append(f"{self.name}: the fingerprint covers the classes, not the inputs")
-        return made
+        return splits
 
     def _digested(self, seed: int) -> dict[str, Examples]:
         """The splits by digests of their examples: kept ones, or read by all processes together."""
         key = hashlib.sha256(f"{self._made_of} {seed}".encode()).hexdigest()
         cache = data_root() / ".calibench" / f"imported-{key[:16]}.npz"
         keeps = self.digest == "once" and world_size_and_rank()[1] == 0
-        if earlier := _of_all(self._kept(cache, key) if keeps else None)[0]:
+        if earlier := _gather_objects(self._kept(cache, key) if keeps else None)[0]:
             return dict(earlier)
         began = time.monotonic()
-        made = {split: self._read(self._batches_of(split)) for split in self._sources}
-        if keeps and time.monotonic() - began >= WORTH_KEEPING:
+        splits = {split: self._read(self._batches_of(split)) for split in self._sources}
+        if keeps and time.monotonic() - began >= SECONDS_WORTH_CACHING:
             arrays = {
                 f"{split} {field}": getattr(examples, field).numpy()
-                for split, examples in made.items()
-                for field in _KEPT
+                for split, examples in splits.items()
+                for field in _CACHED_FIELDS
             }
-            keep(cache, key, arrays)
-        return made
+            write_cache(cache, key, arrays)
+        return splits
 
     def _kept(self, cache: Path, key: str) -> dict[str, Examples] | None:
         """The splits that an earlier run read, if some of their examples are still the same."""
-        arrays = kept(cache, key)
+        arrays = read_cache(cache, key)
         if arrays is None:
             return None
-        made = {}
+        splits = {}
         for split in self._sources:
             loader = self._batches_of(split)
-            digests, target = (torch.from_numpy(arrays[f"{split} {field}"]) for field in _KEPT)
+            digests, target = (
+                torch.from_numpy(arrays[f"{split} {field}"]) for field in _CACHED_FIELDS
+            )
             if loader.positions is None or len(loader.positions) != len(target):
                 return None
-            some = torch.linspace(0, len(target) - 1, min(COMPARED, len(target))).long()
-            if not torch.equal(_digests(loader.take(some)), digests[some]):
+            positions = torch.linspace(
+                0, len(target) - 1, min(COMPARED_EXAMPLES, len(target))
+            ).long()
+            if not torch.equal(_digest_examples(loader.take(positions)), digests[positions]):
                 return None
-            made[split] = Examples(digests, target)
-        return made
+            splits[split] = Examples(digests, target)
+        return splits
 
     def _read(self, loader: StreamedLoader) -> Examples:
         """Digests and classes of an epoch's examples, of which each process reads its part."""
         mine, wrong = list[tuple[Tensor, ...]](), ""
         try:
-            mine = [(_digests(rows.inputs), rows.target, rows.index) for rows in loader.slices()]
+            mine = [
+                (_digest_examples(rows.inputs), rows.target, rows.index) for rows in loader.slices()
+            ]
         except DataError as error:  # the other processes wait for this one's part
             wrong = str(error)
-        parts = _of_all((mine, wrong))
+        parts = _gather_objects((mine, wrong))
         if said := [said for _, said in parts if said]:
             raise DataError(said[0])
         if not (rows := [row for part, _ in parts for row in part]):
@@ -228,7 +238,7 @@ def _check_module(module: object, name: str) -> None:
             )
 
 
-def _class_names(
+def _find_class_names(
     module: LightningDataModule, name: str, number: int | None, names: Sequence[str] | None
 ) -> list[str]:
     own = [getattr(module, attribute, None) for attribute in ("class_names", "classes")]
@@ -244,7 +254,7 @@ def _class_names(
     return [str(one) for one in named or range(known)]
 
 
-def _digests(inputs: Tensor) -> Tensor:
+def _digest_examples(inputs: Tensor) -> Tensor:
     """A number for each example (n,) int64, by which another example is another one."""
     rows = inputs.cpu().unsqueeze(1).flatten(1).contiguous().view(torch.uint8).numpy()
     digests = (hashlib.blake2b(row.data, digest_size=8).digest() for row in rows)
@@ -252,7 +262,7 @@ def _digests(inputs: Tensor) -> Tensor:
     return torch.tensor(numbers, dtype=torch.int64)
 
 
-def _of_all(value: Any) -> list[Any]:
+def _gather_objects(value: Any) -> list[Any]:
     """A value of every process, by rank."""
     values = [value] * world_size_and_rank()[0]
     if len(values) > 1:
@@ -260,11 +270,15 @@ def _of_all(value: Any) -> list[Any]:
     return values
 
 
-def known_labels(dataset: Any) -> Tensor | None:
+def dataset_labels(dataset: Any) -> Tensor | None:
     """The classes of a dataset's examples (N,) as it says them itself; None if it does not, or changes them."""
     if isinstance(dataset, Subset):
-        whole = known_labels(dataset.dataset)
-        return None if whole is None else whole[torch.as_tensor(list(dataset.indices))]
+        labels_of_whole = dataset_labels(dataset.dataset)
+        return (
+            None
+            if labels_of_whole is None
+            else labels_of_whole[torch.as_tensor(list(dataset.indices))]
+        )
     if isinstance(dataset, TensorDataset):
         return dataset.tensors[-1]
     labels = getattr(dataset, "targets", None)

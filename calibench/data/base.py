@@ -17,14 +17,14 @@ from calibench.data.in_memory_loader import (
     ResidentLoader,
     ShuffledLoader,
     Transform,
-    identity,
-    number_of,
+    keep_inputs,
     run_seed,
+    seed_number,
 )
 from calibench.data.label_noise import LabelNoise
 from calibench.data.mixing import Augmentation, Mixing
 from calibench.data.source import DataError
-from calibench.data.splits import fingerprint, stratified_fraction
+from calibench.data.splits import fingerprint_examples, stratified_fraction
 from calibench.data.task import Task
 from calibench.files.set_names import sets_named
 from calibench.messages.checks import integer_from, positive_integer
@@ -76,7 +76,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     """
 
     task_type: ClassVar[type[Task]] = Task
-    transform: Transform = staticmethod(identity)
+    transform: Transform = staticmethod(keep_inputs)
     evaluation_transform: Transform | None = None
     test_transform: Transform | None = None
     augmentation: Augmentation | None = None
@@ -89,7 +89,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     tokens: TokenInputs | None = None
     test_files: Sequence[Path] = ()
     class_counts: Tensor
-    fingerprint: str
+    fingerprint_examples: str
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         """Read the splits and the evaluation sets; later calls, for other stages, change nothing."""
         if self._splits is not None:
             return
-        seed = number_of(self.split_seed)
+        seed = seed_number(self.split_seed)
         splits = self.load_splits(seed)
         strata = self.task.strata(splits.train.target)
         train = stratified_fraction(splits.train, strata, self.train_fraction, seed)
@@ -157,12 +157,14 @@ class ClassificationDataModule(LightningDataModule, ABC):
             train = self._relabelled(train, self.label_noise, seed)
         splits = splits._replace(train=train)
         self.class_counts = self.task.counts(train.target)
-        self.fingerprint = fingerprint(splits)
+        self.fingerprint = fingerprint_examples(splits)
         for name in self.ood:
             try:
-                made = self.load_evaluation_set(name, splits.test)
-                self.evaluation_sets[made.name] = made
-                self.caveats += [line for line in made.caveats if line not in self.caveats]
+                evaluation_set = self.load_evaluation_set(name, splits.test)
+                self.evaluation_sets[evaluation_set.name] = evaluation_set
+                self.caveats += [
+                    line for line in evaluation_set.caveats if line not in self.caveats
+                ]
             except DataError as reason:
                 self.unavailable[name] = str(reason)
         self.test_posterior = self.load_posterior(splits.test)
@@ -193,13 +195,13 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     @property
     def soft_targets(self) -> str:
-        """What gives training examples distributions over classes as targets; empty if nothing does."""
-        given = [type(part).__name__ for part in self.mixing if part.gives_distributions]
-        own = ["its labels"] if self.splits.train.distributions is not None else []
-        return " and ".join(given + own)
+        """Names of the parts that turn training targets into class distributions; empty without any."""
+        mixings = [type(part).__name__ for part in self.mixing if part.gives_distributions]
+        label_source = ["its labels"] if self.splits.train.distributions is not None else []
+        return " and ".join(mixings + label_source)
 
     def views_term(self, views: Tensor) -> Tensor | float:
-        """What training adds to the loss, of the logits (N, views, K) of several views of the examples of a batch."""
+        """Loss term of several views of a batch, from their logits (N, views, K), that training adds."""
         return sum(part.term(views) for part in self.mixing)
 
     @property
@@ -208,15 +210,15 @@ class ClassificationDataModule(LightningDataModule, ABC):
         return self.evaluation_transform or self.transform
 
     def title(self) -> str:
-        """What messages call the data."""
+        """Name of the data in messages."""
         return type(self).__name__
 
     def metadata_of(self, name: str, caveats: Sequence[str]) -> dict[str, object]:
-        """What files say of a split or an evaluation set, whose results have further `caveats`, after `setup`."""
-        known = self.evaluation_sets.get(name)
+        """Metadata of a split or an evaluation set for its files, with further `caveats`, after `setup`."""
+        evaluation_set = self.evaluation_sets.get(name)
         metadata = {
             "split": name,
-            "kind": name if known is None else known.kind,
+            "kind": name if evaluation_set is None else evaluation_set.kind,
             **self.task.metadata(self.class_counts),
             "fingerprint": self.fingerprint,
             "caveats": [*dict.fromkeys([*self.caveats, *caveats])],
@@ -230,7 +232,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         return self.evaluated_transform(self.first_stored(rows))
 
     def first_stored(self, rows: int) -> Tensor:
-        """The same before `transform`."""
+        """The first validation inputs as they are stored, before `transform`."""
         index = torch.arange(min(rows, len(self.splits.val.target)))
         return self._ordered(self.splits.val.take(index)).stored(index)
 
@@ -296,8 +298,10 @@ class ClassificationDataModule(LightningDataModule, ABC):
         return [self.val_dataloader(), *self.test_dataloader()]
 
     def _batches_of(self, name: str, transform: Transform | None = None) -> ResidentLoader:
-        known = self.evaluation_sets.get(name)
-        return self._ordered(known.examples if known else getattr(self.splits, name), transform)
+        evaluation_set = self.evaluation_sets.get(name)
+        return self._ordered(
+            evaluation_set.examples if evaluation_set else getattr(self.splits, name), transform
+        )
 
     def _ordered(self, examples: Examples, transform: Transform | None = None) -> ResidentLoader:
         are_numbers = examples.inputs.dim() == 1  # of files; some evaluation sets are in memory

@@ -52,8 +52,8 @@ class Examples(NamedTuple):
         return self._each(lambda part: part.to(device))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        known = None if self.distributions is None else change(self.distributions)
-        return type(self)(change(self.inputs), change(self.target), known)
+        distributions = None if self.distributions is None else change(self.distributions)
+        return type(self)(change(self.inputs), change(self.target), distributions)
 
 
 class Splits(NamedTuple):

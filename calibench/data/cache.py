@@ -14,38 +14,38 @@ from calibench.files.atomic_files import atomic_file
 Arrays = Mapping[str, np.ndarray]
 
 
-def cached(cache: Path, sources: Iterable[Path], decode: Callable[[], Arrays]) -> Arrays:
+def load_or_decode(cache: Path, sources: Iterable[Path], decode: Callable[[], Arrays]) -> Arrays:
     """`cached_by_key` for what is decoded from files: their names, sizes and times of change make the key."""
     digest = hashlib.sha256()
     for path in sources:
         status = path.stat()
         digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return cached_by_key(cache, digest.hexdigest(), decode)
+    return load_or_make(cache, digest.hexdigest(), decode)
 
 
-def cached_by_key(cache: Path, key: str, make: Callable[[], Arrays]) -> Arrays:
+def load_or_make(cache: Path, key: str, make: Callable[[], Arrays]) -> Arrays:
     """Arrays, read from a cache file where an earlier call with the same key has written them.
 
     The file is an .npz without compression: its zip checksums are verified on reading. It is written atomically, so
     several processes may start at once, and remade when its key, a digest of what the arrays are made from, is another
     or it is damaged. A folder that cannot be written to is no error.
     """
-    found = kept(cache, key)
-    if found is not None:
-        return found
+    cached_arrays = read_cache(cache, key)
+    if cached_arrays is not None:
+        return cached_arrays
     arrays = make()
-    keep(cache, key, arrays)
+    write_cache(cache, key, arrays)
     return arrays
 
 
-def keep(cache: Path, key: str, arrays: Arrays) -> None:
+def write_cache(cache: Path, key: str, arrays: Arrays) -> None:
     """Write a cache file, if its folder can be written to."""
     named: dict[str, Any] = dict(arrays)
     with contextlib.suppress(OSError), atomic_file(cache) as file:
         np.savez(file, key=np.array(key), **named)
 
 
-def kept(cache: Path, key: str) -> Arrays | None:
+def read_cache(cache: Path, key: str) -> Arrays | None:
     """The arrays of a cache file; None if it is missing, damaged, or has another key."""
     try:
         with cache.open("rb") as stream, np.load(stream, allow_pickle=False) as file:

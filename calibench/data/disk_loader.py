@@ -22,7 +22,7 @@ from torch.utils.data import (
 )
 
 from calibench.data.batch import Batch
-from calibench.data.in_memory_loader import ResumableLoader, mixed, moved
+from calibench.data.in_memory_loader import ResumableLoader, mix_seeds, move_to_device
 from calibench.data.source import DataError
 from calibench.tensors.distributed import world_size_and_rank
 
@@ -69,7 +69,7 @@ class StreamedLoader(ResumableLoader):
             and not isinstance(source.dataset, IterDataPipe)  # which a loader shuffles and shards
         )
         self._iterates = batched and isinstance(source.dataset, IterableDataset)
-        self._reader = _Reader(source) if batched and not self._iterates else None
+        self._reader = _BatchReader(source) if batched and not self._iterates else None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -78,7 +78,7 @@ class StreamedLoader(ResumableLoader):
         start, self._first_step = self._first_step, 0
         for step, batch in enumerate(self.slices(start), start=start + 1):
             self._step = step
-            inputs, target, index = (moved(part, self.device) for part in batch[:3])
+            inputs, target, index = (move_to_device(part, self.device) for part in batch[:3])
             yield Batch(inputs, target, index, batch.size)
 
     @property
@@ -94,24 +94,26 @@ class StreamedLoader(ResumableLoader):
             order = [*chain.from_iterable(self._order())]
             rows = [order[place] for place in index.tolist()]
             return self._pair(next(self._reader.read([rows])))[0]
-        found: dict[int, Tensor] = {}
-        wanted = set(index.tolist())
+        inputs_by_place: dict[int, Tensor] = {}
+        places = set(index.tolist())
         for batch in self.slices(whole=True):
-            here = zip(batch.index.tolist(), batch.inputs, strict=True)
-            found |= {place: inputs for place, inputs in here if place in wanted}
-            if len(found) == len(wanted):
+            batch_places = zip(batch.index.tolist(), batch.inputs, strict=True)
+            inputs_by_place |= {place: inputs for place, inputs in batch_places if place in places}
+            if len(inputs_by_place) == len(places):
                 break
-        return torch.stack([found[place] for place in index.tolist()])
+        return torch.stack([inputs_by_place[place] for place in index.tolist()])
 
     def slices(self, start: int = 0, *, whole: bool = False) -> Iterator[Batch]:
         """This process's slice of each batch of an epoch from `start` on, or the `whole` batch, on the CPU."""
         processes, rank = (1, 0) if whole else world_size_and_rank()
         first = 0
         for step, (batch, size) in enumerate(self._batches(start, processes, rank)):
-            mine = _places(size, processes, rank)
+            positions = _slice_positions(size, processes, rank)
             if step >= start:
                 inputs, target = self._pair(batch)
-                yield Batch(inputs[: len(mine)], target[: len(mine)], first + mine, size)
+                yield Batch(
+                    inputs[: len(positions)], target[: len(positions)], first + positions, size
+                )
             first += size
 
     def _batches(self, start: int, processes: int, rank: int) -> Iterator[tuple[Any, int]]:
@@ -121,20 +123,22 @@ class StreamedLoader(ResumableLoader):
         """
         if self._reader is not None:
             order = self._order()
-            read = self._reader.read([_own(batch, processes, rank) for batch in order[start:]])
+            read = self._reader.read(
+                [_process_slice(batch, processes, rank) for batch in order[start:]]
+            )
             for step, rows in enumerate(order):
                 yield None if step < start else next(read), len(rows)
             return
         source = self.source
         if self._iterates:
-            collate = partial(_collated, source.collate_fn)
-            slices = _Slices(source, processes, rank)
+            collate = partial(_collate_slice, source.collate_fn)
+            slices = _ProcessSlices(source, processes, rank)
             source = _loader_like(source, slices, batch_size=None, collate_fn=collate)
-        with _seeded(self.seed, self.epoch):
+        with _seeded_generators(self.seed, self.epoch):
             batches = iter(source)
         for step in range(len(self)):
             try:
-                with _seeded(self.seed, self.epoch, step):
+                with _seeded_generators(self.seed, self.epoch, step):
                     batch = next(batches)
             except StopIteration:  # it promised more
                 return
@@ -142,18 +146,18 @@ class StreamedLoader(ResumableLoader):
                 yield batch
                 continue
             inputs, target = self._pair(batch)
-            mine = _places(len(target), processes, rank)
-            yield (inputs[mine], target[mine]), len(target)
+            positions = _slice_positions(len(target), processes, rank)
+            yield (inputs[positions], target[positions]), len(target)
 
     def _order(self) -> list[list[Row]]:
         """The examples of each batch of an epoch."""
         source = self.source
-        with _seeded(self.seed, self.epoch, 0):
+        with _seeded_generators(self.seed, self.epoch, 0):
             for owner in (source, source.sampler, source.batch_sampler):
-                if isinstance(own := getattr(owner, "generator", None), torch.Generator):
-                    own.manual_seed(torch.initial_seed())
+                if isinstance(generator := getattr(owner, "generator", None), torch.Generator):
+                    generator.manual_seed(torch.initial_seed())
             batches = [[*batch] for batch in source.batch_sampler]
-        seeds = count(mixed(self.seed, self.epoch), _STRIDE)
+        seeds = count(mix_seeds(self.seed, self.epoch), _STRIDE)
         return [[(next(seeds) % 2**32, position) for position in batch] for batch in batches]
 
     def _pair(self, batch: Any) -> tuple[Tensor, Tensor]:
@@ -173,29 +177,29 @@ class StreamedLoader(ResumableLoader):
         return inputs, target.long()
 
 
-class _Seeded(Dataset[Any]):
+class _SeededDataset(Dataset[Any]):
     """A dataset whose examples are read after the generators were seeded with a number of their own."""
 
     def __init__(self, dataset: Any) -> None:
-        self.dataset = whole = dataset
-        while isinstance(whole, Subset):
-            whole = whole.dataset
-        self.draws = not isinstance(whole, TensorDataset)
+        self.dataset = base = dataset
+        while isinstance(base, Subset):
+            base = base.dataset
+        self.draws = not isinstance(base, TensorDataset)
 
     def __getitem__(self, row: Row) -> Any:
         seed, position = row
         if self.draws:
-            _seed(seed)
+            _seed_generators(seed)
         return self.dataset[position]
 
 
-class _Reader:
+class _BatchReader:
     """Reads given examples in batches, by a loader with the workers and the `collate_fn` of another one."""
 
     def __init__(self, source: "DataLoader[Any]") -> None:
         self._batches: list[list[Any]] = []
         self._loader = _loader_like(
-            source, _Seeded(source.dataset), batch_sampler=self, collate_fn=source.collate_fn,
+            source, _SeededDataset(source.dataset), batch_sampler=self, collate_fn=source.collate_fn,
             persistent_workers=source.persistent_workers,
         )  # fmt: skip
 
@@ -216,7 +220,7 @@ class _Reader:
             yield batch
 
 
-class _Slices(IterableDataset[tuple[list[Any], int]]):
+class _ProcessSlices(IterableDataset[tuple[list[Any], int]]):
     """A process's examples of each batch of a loader that iterates over them, and the size of the batch."""
 
     def __init__(self, source: "DataLoader[Any]", processes: int, rank: int) -> None:
@@ -227,10 +231,12 @@ class _Slices(IterableDataset[tuple[list[Any], int]]):
         examples = iter(self.dataset)
         while batch := [*islice(examples, self.batch_size)]:
             if len(batch) == self.batch_size or not self.drop_last:
-                yield _own(batch, *self.part), len(batch)
+                yield _process_slice(batch, *self.part), len(batch)
 
 
-def _collated(collate: Callable[[list[Any]], Any], batch: tuple[list[Any], int]) -> tuple[Any, int]:
+def _collate_slice(
+    collate: Callable[[list[Any]], Any], batch: tuple[list[Any], int]
+) -> tuple[Any, int]:
     """Examples collated, and the batch's size; what is drawn at random moves no other draws."""
     with isolate_rng(include_cuda=False):
         return collate(batch[0]), batch[1]
@@ -244,24 +250,24 @@ def _loader_like(source: "DataLoader[Any]", dataset: Any, **options: Any) -> "Da
     return DataLoader(dataset, **{name: getattr(source, name) for name in same}, **options)
 
 
-def _places(size: int, processes: int, rank: int) -> Tensor:
+def _slice_positions(size: int, processes: int, rank: int) -> Tensor:
     return torch.tensor_split(torch.arange(size), processes)[rank]
 
 
-def _own(batch: list[Any], processes: int, rank: int) -> list[Any]:
+def _process_slice(batch: list[Any], processes: int, rank: int) -> list[Any]:
     """A process's examples of a batch; where it has none the first one, which says the shape."""
-    return [batch[place] for place in _places(len(batch), processes, rank).tolist() or [0]]
+    return [batch[place] for place in _slice_positions(len(batch), processes, rank).tolist() or [0]]
 
 
 @contextmanager
-def _seeded(*numbers: int) -> Iterator[None]:
+def _seeded_generators(*numbers: int) -> Iterator[None]:
     """Seed the generators of Python, numpy and torch while inside, and put their states back."""
     with isolate_rng(include_cuda=False):
-        _seed(mixed(*numbers))
+        _seed_generators(mix_seeds(*numbers))
         yield
 
 
-def _seed(seed: int) -> None:
+def _seed_generators(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002  # the state that a dataset's own augmentation draws from
     torch.default_generator.manual_seed(seed)

@@ -13,9 +13,16 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from calibench.data.images.chest_xray14 import COLUMNS, FINDINGS, FOLDER, LISTS, NONE, TABLES
+from calibench.data.images.chest_xray14 import (
+    FINDINGS,
+    NO_FINDING,
+    XRAY_COLUMNS,
+    XRAY_FOLDER,
+    XRAY_LISTS,
+    XRAY_TABLES,
+)
 from calibench.data.images.imagenet import imagenet_classes
-from calibench.data.text.corpus import GROUPS
+from calibench.data.text.corpus import NEWSGROUPS
 from calibench.data.text.news import FINSEN
 
 Pixels = npt.NDArray[np.uint8]
@@ -23,24 +30,24 @@ Draw = Callable[[Sequence[int], int], Pixels]
 """Images (n, 32, 32, 3) of labels, by a seed."""
 
 
-def coloured(labels: Sequence[int], seed: int = 0, side: int = 32) -> Pixels:
+def draw_coloured_images(labels: Sequence[int], seed: int = 0, side: int = 32) -> Pixels:
     """Noise about the colour of each image's class (n, side, side, 3)."""
     colours = np.random.default_rng(0).integers(60, 196, (max(labels) + 1, 1, 1, 3))
     noise = np.random.default_rng(seed).integers(-60, 60, (len(labels), side, side, 3))
     return (colours[list(labels)] + noise).astype(np.uint8)
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     """The folder, which is there from now on."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def _labels(n: int, classes: int) -> list[int]:
+def _cycle_labels(n: int, classes: int) -> list[int]:
     return [number % classes for number in range(n)]
 
 
-def python2_pickle(content: Mapping[str, object]) -> bytes:
+def dump_python2_pickle(content: Mapping[str, object]) -> bytes:
     """A dictionary as Python 2 pickled it, and so the official files: its keys are byte strings."""
     parts = [b"\x80\x02}"]
     for key, value in content.items():
@@ -53,43 +60,45 @@ def python2_pickle(content: Mapping[str, object]) -> bytes:
 def write_batch(path: Path, images: Pixels, labels: Mapping[str, Sequence[int]]) -> None:
     """Write one of CIFAR's files of pickled images (n, 32, 32, 3) and labels."""
     flat = images.transpose(0, 3, 1, 2).reshape(len(images), 3072)
-    _made(path.parent)
-    path.write_bytes(python2_pickle({"batch_label": "b", **labels, "data": flat}))
+    _make_folder(path.parent)
+    path.write_bytes(dump_python2_pickle({"batch_label": "b", **labels, "data": flat}))
 
 
 def write_cifar10(
-    root: Path, *, per_batch: int = 1200, test: int = 500, draw: Draw = coloured
+    root: Path, *, per_batch: int = 1200, test: int = 500, draw: Draw = draw_coloured_images
 ) -> None:
     """Write `cifar-10-batches-py`: five training batches and a test batch of pickled dictionaries."""
     folder = root / "cifar-10-batches-py"
     batches = [(f"data_batch_{number}", per_batch, number) for number in range(1, 6)]
     for name, n, seed in [*batches, ("test_batch", test, 9)]:
-        labels = _labels(n, 10)
+        labels = _cycle_labels(n, 10)
         write_batch(folder / name, draw(labels, seed), {"labels": labels})
     names = [f"class {k}" for k in range(10)]
-    (folder / "batches.meta").write_bytes(python2_pickle({"label_names": names}))
+    (folder / "batches.meta").write_bytes(dump_python2_pickle({"label_names": names}))
 
 
 def write_cifar100(
-    root: Path, *, train: int = 10_000, test: int = 500, draw: Draw = coloured
+    root: Path, *, train: int = 10_000, test: int = 500, draw: Draw = draw_coloured_images
 ) -> None:
     """Write `cifar-100-python`: `train`, `test` and `meta` with fine and coarse labels."""
     folder = root / "cifar-100-python"
     for name, n in (("train", train), ("test", test)):
-        fine = _labels(n, 100)
+        fine = _cycle_labels(n, 100)
         labels = {"fine_labels": fine, "coarse_labels": [label // 5 for label in fine]}
         write_batch(folder / name, draw(fine, n), labels)
     names = [f"class {k}" for k in range(100)]
-    (folder / "meta").write_bytes(python2_pickle({"fine_label_names": names}))
+    (folder / "meta").write_bytes(dump_python2_pickle({"fine_label_names": names}))
 
 
-def write_svhn(root: Path, *, train: int = 6000, test: int = 500, draw: Draw = coloured) -> None:
+def write_svhn(
+    root: Path, *, train: int = 6000, test: int = 500, draw: Draw = draw_coloured_images
+) -> None:
     """Write `svhn`: .mat files with X (32, 32, 3, n) and y (n, 1) in 1..10."""
     from scipy.io import savemat
 
-    folder = _made(root / "svhn")
+    folder = _make_folder(root / "svhn")
     for name, n in (("train", train), ("test", test)):
-        labels = _labels(n, 10)
+        labels = _cycle_labels(n, 10)
         images = draw(labels, n).transpose(1, 2, 3, 0)
         y = np.array(labels, np.uint8)[:, None] + np.uint8(1)
         savemat(folder / f"{name}_32x32.mat", {"X": images, "y": y}, do_compression=True)
@@ -97,23 +106,23 @@ def write_svhn(root: Path, *, train: int = 6000, test: int = 500, draw: Draw = c
 
 def write_mnist(root: Path, *, n: int = 500) -> None:
     """Write `MNIST/raw`, the test half's idx files; digit i is grey i in its first row, 255 elsewhere."""
-    folder = _made(root / "MNIST" / "raw")
+    folder = _make_folder(root / "MNIST" / "raw")
     images = np.full((n, 28, 28), 255, dtype=np.uint8)
     images[:, 0] = (np.arange(n) % 256).astype(np.uint8)[:, None]
     header = struct.pack(">IIII", 0x00000803, n, 28, 28)
     (folder / "t10k-images-idx3-ubyte").write_bytes(header + images.tobytes())
-    labels = struct.pack(">II", 0x00000801, n) + bytes(_labels(n, 10))
+    labels = struct.pack(">II", 0x00000801, n) + bytes(_cycle_labels(n, 10))
     (folder / "t10k-labels-idx1-ubyte").write_bytes(labels)
 
 
 def write_image(path: Path, colour: tuple[int, int, int], side: int) -> None:
     """Write an image file of one colour; its name chooses the format."""
-    _made(path.parent)
-    path.write_bytes(_encoded(colour, side, "PNG" if path.suffix == ".png" else "JPEG"))
+    _make_folder(path.parent)
+    path.write_bytes(_encode_image(colour, side, "PNG" if path.suffix == ".png" else "JPEG"))
 
 
 @cache
-def _encoded(colour: tuple[int, int, int], side: int, format: str) -> bytes:
+def _encode_image(colour: tuple[int, int, int], side: int, format: str) -> bytes:
     file = io.BytesIO()
     Image.new("RGB", (side, side), colour).save(file, format=format)
     return file.getvalue()
@@ -147,7 +156,7 @@ def write_tiny_imagenet_32(root: Path, *, n: int = 500) -> None:
 _COMMON = "the a of and to in year said about from with more people news this that was after"
 
 
-def _text(words: Sequence[str], random: np.random.Generator, *, of_topic: bool = True) -> str:
+def _draw_text(words: Sequence[str], random: np.random.Generator, *, of_topic: bool = True) -> str:
     """Thirty common words, of which three are the topic's."""
     text = list(random.choice(_COMMON.split(), 30))
     for place in random.choice(30, 3, replace=False) if of_topic else ():
@@ -155,19 +164,19 @@ def _text(words: Sequence[str], random: np.random.Generator, *, of_topic: bool =
     return " ".join(text)
 
 
-def _texts(words: Sequence[str], n: int, seed: int) -> Iterator[str]:
+def _draw_texts(words: Sequence[str], n: int, seed: int) -> Iterator[str]:
     """Texts of a topic; each ninth has common words only."""
     random = np.random.default_rng(seed)
-    return (_text(words, random, of_topic=number % 9 > 0) for number in range(n))
+    return (_draw_text(words, random, of_topic=number % 9 > 0) for number in range(n))
 
 
 def write_newsgroups(root: Path, *, train: int = 60, test: int = 30) -> None:
     """Write `20news-bydate/20news-bydate-{train,test}/<group>/<number>`, a post a file."""
     for part, n in (("train", train), ("test", test)):
-        for number, group in enumerate(GROUPS):
-            folder = _made(root / "20news-bydate" / f"20news-bydate-{part}" / group)
+        for number, group in enumerate(NEWSGROUPS):
+            folder = _make_folder(root / "20news-bydate" / f"20news-bydate-{part}" / group)
             words = [group.replace(".", ""), *group.split(".")[1:]]
-            for name, text in enumerate(_texts(words, n, n + number), start=50_000):
+            for name, text in enumerate(_draw_texts(words, n, n + number), start=50_000):
                 post = f"From: someone\nNewsgroups: {group}\n\n{text} caf\xe9\n"
                 (folder / str(name)).write_bytes(post.encode("latin-1"))
 
@@ -179,9 +188,9 @@ _NEWS = (
 
 def write_ag_news(root: Path, *, train: int = 1200, test: int = 400) -> None:
     """Write `ag_news_csv`: class 1 to 4, title and description, without a header."""
-    folder = _made(root / "ag_news_csv")
+    folder = _make_folder(root / "ag_news_csv")
     for part, n in (("train", train), ("test", test)):
-        of_topics = [_texts(words.split(), n, n + topic) for topic, words in enumerate(_NEWS)]
+        of_topics = [_draw_texts(words.split(), n, n + topic) for topic, words in enumerate(_NEWS)]
         with (folder / f"{part}.csv").open("w", newline="") as file:
             writer = csv.writer(file, quoting=csv.QUOTE_ALL)
             writer.writerows((1 + i % 4, f"Title {i}", next(of_topics[i % 4])) for i in range(n))
@@ -194,8 +203,8 @@ _MOODS = {
 
 def write_phrasebank(root: Path, *, texts: int = 600) -> None:
     """Write `financial_phrasebank/financialphrasebank.csv`: label and text without a header, in Latin-1."""
-    folder = _made(root / "financial_phrasebank")
-    of_moods = [_texts(words, texts, 1 + mood) for mood, words in enumerate(_MOODS.values())]
+    folder = _make_folder(root / "financial_phrasebank")
+    of_moods = [_draw_texts(words, texts, 1 + mood) for mood, words in enumerate(_MOODS.values())]
     moods = [*enumerate(_MOODS)] * (texts // 3)
     rows = [f'{label},"{next(of_moods[i])} caf\xe9"' for i, label in moods]
     (folder / "financialphrasebank.csv").write_bytes("\r".join(rows).encode("latin-1"))
@@ -206,69 +215,73 @@ SQUARE = 7
 _LATER = "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]"
 
 
-class Fake(NamedTuple):
-    """What was made: names of the images, their patients (N,), and findings (N, 14)."""
+class FakeXrays(NamedTuple):
+    """Fake chest X-rays: names of the images, their patients (N,), and findings (N, 14)."""
 
     names: list[str]
     patients: npt.NDArray[np.int64]
     target: npt.NDArray[np.int8]
 
 
-def corner(finding: int) -> tuple[int, int]:
+def finding_corner(finding: int) -> tuple[int, int]:
     """Top and left of the square of a finding, in pixels: in the left half, so that no mirror image is another's."""
     return 9 * (finding // 2) + 1, 16 * (finding % 2) + 4
 
 
-def write_chest_xrays(root: Path) -> Fake:
+def write_chest_xrays(root: Path) -> FakeXrays:
     """Write `ChestX-ray14` below a folder: 1 to 3 images of each of 40 patients, the table, and all lists.
 
     One image is RGBA, and hernias are never there. The last 12 patients are for testing; in the reproduction's lists,
     the 4 before are for validation.
     """
     random = np.random.default_rng(0)
-    folder = root / FOLDER
+    folder = root / XRAY_FOLDER
     for part in ("images", "labels"):
-        _made(folder / part)
+        _make_folder(folder / part)
     patient = np.repeat(np.arange(1, 41), random.integers(1, 4, size=40))
     target = (random.random((len(patient), len(FINDINGS))) < 0.35).astype(np.int8)
     target[:, FINDINGS.index("Hernia")] = 0
     visits = [int((patient[:i] == one).sum()) for i, one in enumerate(patient)]
     names = [f"{one:08d}_{visit:03d}.png" for one, visit in zip(patient, visits, strict=True)]
     for number, (name, findings) in enumerate(zip(names, target, strict=True)):
-        image = Image.fromarray(_pixels(findings, random))
+        image = Image.fromarray(_draw_xrays(findings, random))
         (image.convert("RGBA") if number == 2 else image).save(folder / "images" / name)
-    fake = Fake(names, patient, target)
+    fake = FakeXrays(names, patient, target)
     _write_tables(folder, fake)
     return fake
 
 
-def _pixels(findings: npt.NDArray[np.int8], random: np.random.Generator) -> npt.NDArray[np.uint8]:
+def _draw_xrays(
+    findings: npt.NDArray[np.int8], random: np.random.Generator
+) -> npt.NDArray[np.uint8]:
     """A grey image with noise, and a bright square for each finding."""
     pixels = random.integers(40, 90, size=(SIDE, SIDE))
     for finding in np.flatnonzero(findings):
-        top, left = corner(int(finding))
+        top, left = finding_corner(int(finding))
         pixels[top : top + SQUARE, left : left + SQUARE] += 120
     return pixels.astype(np.uint8)
 
 
-def _write_tables(folder: Path, fake: Fake) -> None:
+def _write_tables(folder: Path, fake: FakeXrays) -> None:
     names, patient, target = fake
-    found = ["|".join(FINDINGS[i] for i in np.flatnonzero(one)) or NONE for one in target]
+    found = ["|".join(FINDINGS[i] for i in np.flatnonzero(one)) or NO_FINDING for one in target]
     rows = [
         f"{name},{findings},{int(name[9:12])},{one},{40 + one % 50},{'FM'[one % 2]},PA,{SIDE},{SIDE},0.143,0.143,"
         for name, findings, one in zip(names, found, patient, strict=True)
     ]
-    (folder / TABLES[0]).write_text("\n".join([f"{','.join(COLUMNS)},{_LATER}", *rows]) + "\n")
+    (folder / XRAY_TABLES[0]).write_text(
+        "\n".join([f"{','.join(XRAY_COLUMNS)},{_LATER}", *rows]) + "\n"
+    )
     splits = {"train": patient <= 24, "test": patient > 28}
     splits["val"] = ~(splits["train"] | splits["test"])
-    for file, own in zip(LISTS, (~splits["test"], splits["test"]), strict=True):
-        (folder / file).write_text("".join(f"{names[i]}\n" for i in np.flatnonzero(own)))
-    for name, own in splits.items():
-        lines = [f"{names[i]} {' '.join(map(str, target[i]))}\n" for i in np.flatnonzero(own)]
+    for file, boxes in zip(XRAY_LISTS, (~splits["test"], splits["test"]), strict=True):
+        (folder / file).write_text("".join(f"{names[i]}\n" for i in np.flatnonzero(boxes)))
+    for name, boxes in splits.items():
+        lines = [f"{names[i]} {' '.join(map(str, target[i]))}\n" for i in np.flatnonzero(boxes)]
         (folder / "labels" / f"{name}_list.txt").write_text("".join(lines))
 
 
-TOPICS = {
+FINSEN_TOPICS = {
     "Currency": ("euro", "yen", "exchange", "peso"),
     "Employment": ("jobs", "payrolls", "unemployment", "wages"),
     "Housing": ("homes", "mortgage", "builders", "permits"),
@@ -287,15 +300,17 @@ def write_finsen(root: Path, *, texts: int = 600) -> list[tuple[str, str]]:
     random = np.random.default_rng(0)
     rows: list[tuple[str, str]] = []
     for number in range(texts):
-        category = str(random.choice(list(TOPICS)))
+        category = str(random.choice(list(FINSEN_TOPICS)))
         if number % 20 == 19:
             category, content = rows[-1][0], f"{rows[-1][1].rsplit(' ', 1)[0]} again"
         else:
-            first, _, others = _text(TOPICS[category], random).partition(" ")
+            first, _, others = _draw_text(FINSEN_TOPICS[category], random).partition(" ")
             content = f'"{first}".\n{others}'
-            category = str(random.choice(list(TOPICS))) if random.random() < 0.1 else category
+            category = (
+                str(random.choice(list(FINSEN_TOPICS))) if random.random() < 0.1 else category
+            )
         rows.append((category, content))
-    with (_made(root / "FinSen") / FINSEN).open("w", newline="", encoding="utf-8") as file:
+    with (_make_folder(root / "FinSen") / FINSEN).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["Title", "Category", "Time", "Content"])
         for number, (category, content) in enumerate(rows):
@@ -313,7 +328,7 @@ def write_imagenet(root: Path, *, subset: bool = False, train: int = 2) -> None:
     random = np.random.default_rng(0)
 
     def write(path: Path, number: int, noise: int = 20) -> None:
-        _made(path.parent)
+        _make_folder(path.parent)
         colour = np.array([(number * step) % 180 + 30 for step in (7, 61, 113)])
         pixels = colour + random.integers(-noise, noise, size=(40, 48, 1))
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path, quality=80)
@@ -380,6 +395,6 @@ def write_scans(root: Path) -> Scans:
     frame[_UNKNOWN] = 1.0
     frame.insert(0, "RID", scans.subjects)
     frame.insert(1, "DX", np.array(["CN", "MCI", "AD"])[scans.target])
-    path = _made(root / "av1451") / "av1451.csv"
+    path = _make_folder(root / "av1451") / "av1451.csv"
     frame.to_csv(path, index=False, float_format="%.5f")
     return scans

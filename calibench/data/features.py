@@ -18,10 +18,10 @@ from torch import Tensor
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.source import DataError
-from calibench.data.splits import fingerprint
+from calibench.data.splits import fingerprint_examples
 from calibench.messages.errors import errors_as
 
-NOTES = "features.json"
+FEATURE_NOTES = "features.json"
 
 
 class FeatureSet(NamedTuple):
@@ -33,8 +33,8 @@ class FeatureSet(NamedTuple):
 
 
 def read_notes(folder: Path) -> dict[str, Any]:
-    """What features.json says of a folder of features; raises a DataError."""
-    path = folder / NOTES
+    """The content of a feature folder's features.json; raises a DataError."""
+    path = folder / FEATURE_NOTES
     if not path.is_file():
         raise DataError(
             f"{path} is missing: `calibench features` writes it, after everything else."
@@ -61,7 +61,7 @@ def read_set(folder: Path, name: str) -> FeatureSet:
     return FeatureSet(examples, metadata, arrays)
 
 
-def digest_of(folder: Path, sets: Sequence[str]) -> str:
+def digest_features(folder: Path, sets: Sequence[str]) -> str:
     """A digest over the features and labels of all sets; once in a process while no file changes."""
     files = [folder / f"{name}.{suffix}" for name in sets for suffix in ("npy", "npz")]
     with errors_as(f"the features of {folder} cannot be read", OSError, kind=DataError):
@@ -71,7 +71,7 @@ def digest_of(folder: Path, sets: Sequence[str]) -> str:
 
 @lru_cache(maxsize=8)
 def _digest(folder: Path, sets: tuple[str, ...], states: tuple[tuple[int, int], ...]) -> str:
-    return fingerprint([read_set(folder, name).examples for name in sets])
+    return fingerprint_examples([read_set(folder, name).examples for name in sets])
 
 
 class FeaturesDataModule(ClassificationDataModule):
@@ -93,9 +93,9 @@ class FeaturesDataModule(ClassificationDataModule):
         self.folder = Path(root).expanduser()
         self.notes = read_notes(self.folder)
         if digest != self.notes["digest"]:
-            held = f"{self.notes['digest']}, of {self.notes['network']}"
+            description = f"{self.notes['digest']}, of {self.notes['network']}"
             raise DataError(
-                f"{self.folder} holds other features ({held}) than those that are meant ({digest})."
+                f"{self.folder} holds other features ({description}) than those that are meant ({digest})."
             )
         self.known_sets = [name for name in self.notes["sets"] if name not in Splits._fields]  # type: ignore[misc]
         self._metadata = read_set(self.folder, "train").metadata
@@ -104,31 +104,31 @@ class FeaturesDataModule(ClassificationDataModule):
 
     def load_splits(self, seed: int) -> Splits:
         """Map the three splits into memory."""
-        if digest_of(self.folder, self.notes["sets"]) != self.notes["digest"]:
+        if digest_features(self.folder, self.notes["sets"]) != self.notes["digest"]:
             raise DataError(f"{self.folder} does not hold what was written: damaged, or edited.")
         train, *others = (self._read(name) for name in Splits._fields)
         mean, std = (torch.from_numpy(train.arrays[name]) for name in ("mean", "std"))
-        self.transform = partial(_standardised, mean=mean, std=std)
-        return Splits(train.examples, *(one.examples for one in others))
+        self.transform = partial(_standardise, mean=mean, std=std)
+        return Splits(train.examples, *(feature_set.examples for feature_set in others))
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """Map a further set into memory."""
-        found = self._read(name)
-        if found.metadata.get("distance") == "near":
+        feature_set = self._read(name)
+        if feature_set.metadata.get("distance") == "near":
             self.near_ood = [*self.near_ood, name]  # type: ignore[misc]
-        return EvaluationSet(name, found.metadata["kind"], found.examples)
+        return EvaluationSet(name, feature_set.metadata["kind"], feature_set.examples)
 
     def _read(self, name: str) -> FeatureSet:
         """A set, whose classes are those of the training set."""
-        found = read_set(self.folder, name)
-        if found.metadata["class_names"] != self._metadata["class_names"]:
+        feature_set = read_set(self.folder, name)
+        if feature_set.metadata["class_names"] != self._metadata["class_names"]:
             raise DataError(f"{self.folder}: `{name}` has other classes than `train`.")
-        return found
+        return feature_set
 
     def title(self) -> str:
-        """Of which network the features are."""
+        """Name of the network that made the features."""
         return f"features of {self.notes['network']}"
 
 
-def _standardised(features: Tensor, *, mean: Tensor, std: Tensor) -> Tensor:
+def _standardise(features: Tensor, *, mean: Tensor, std: Tensor) -> Tensor:
     return (features - mean.to(features.device)) / std.to(features.device)

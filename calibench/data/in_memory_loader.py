@@ -33,7 +33,7 @@ def run_seed() -> int:
     return int(os.environ.get("PL_GLOBAL_SEED", "0"))
 
 
-def mixed(*numbers: int) -> int:
+def mix_seeds(*numbers: int) -> int:
     """The seed of a generator, made of several numbers: of a run and its epoch, say.
 
     Hashed to 32 bits, because torch's CPU generator ignores the higher ones.
@@ -41,7 +41,7 @@ def mixed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
-def number_of(seed: Seed) -> int:
+def seed_number(seed: Seed) -> int:
     """The seed as a number: "run" is the run's."""
     return run_seed() if seed == "run" else seed
 
@@ -76,12 +76,12 @@ class ResumableLoader:
         self._first_step = state["step"]
 
 
-def _own_part(rows: Tensor) -> Tensor:
+def _process_rows(rows: Tensor) -> Tensor:
     processes, rank = world_size_and_rank()
     return torch.tensor_split(rows, processes)[rank]
 
 
-def moved(part: Tensor, device: torch.device) -> Tensor:
+def move_to_device(part: Tensor, device: torch.device) -> Tensor:
     """A tensor on a device; a GPU takes it from pinned memory, and nobody waits for it."""
     if device.type != "cuda" or part.device.type != "cpu":
         return part.to(device)
@@ -95,7 +95,7 @@ Decode = Callable[..., Tensor]
 """File numbers (n,), and perhaps what is read of each image, to inputs (n, ...)."""
 
 
-def identity(inputs: Tensor) -> Tensor:
+def keep_inputs(inputs: Tensor) -> Tensor:
     """The inputs unchanged: they are stored as the backbone takes them."""
     return inputs
 
@@ -118,7 +118,7 @@ class ResidentLoader:
         *,
         batch_size: int,
         device: torch.device | str = "cpu",
-        transform: Transform = identity,
+        transform: Transform = keep_inputs,
         decode: Decode | None = None,
     ) -> None:
         self.batch_size, self.device = batch_size, torch.device(device)
@@ -139,23 +139,26 @@ class ResidentLoader:
         if self.decode is None:
             yield from (self.batch_of(batches[step], step) for step in steps)
             return
-        images = prefetched(lambda step: self.read(self.rows_of(batches[step])), steps)
+        images = prefetch(lambda step: self.read(self.rows_of(batches[step])), steps)
         with closing(images):
             for step, read in zip(steps, images, strict=True):
                 yield self.batch_of(batches[step], step, read)
 
     def rows_of(self, rows: Tensor) -> Tensor:
         """The positions that this process needs of the global batch of `rows`."""
-        return _own_part(rows)
+        return _process_rows(rows)
 
     def batch_of(self, rows: Tensor, step: int, read: Tensor | None = None) -> Batch:
         """This process's part of the global batch of `rows`, whose images may have been `read` already."""
         return self.slice_of(rows, self.rows_of(rows), read)
 
-    def slice_of(self, rows: Tensor, mine: Tensor, read: Tensor | None = None) -> Batch:
+    def slice_of(self, rows: Tensor, positions: Tensor, read: Tensor | None = None) -> Batch:
         """The part at the positions `mine` of the global batch of `rows`."""
-        inputs = self.transform(self.stored(mine, read))
-        target, index = (moved(part, self.device) for part in (self.examples.target[mine], mine))
+        inputs = self.transform(self.stored(positions, read))
+        target, index = (
+            move_to_device(part, self.device)
+            for part in (self.examples.target[positions], positions)
+        )
         return Batch(inputs, target, index, len(rows))
 
     def read(self, index: Tensor) -> Tensor:
@@ -164,8 +167,8 @@ class ResidentLoader:
         return stored if self.decode is None else self.decode(stored)
 
     def stored(self, index: Tensor, read: Tensor | None = None) -> Tensor:
-        """The same on the device: what `transform` takes."""
-        return moved(self.read(index) if read is None else read, self.device)
+        """The stored inputs at the given positions, on the device."""
+        return move_to_device(self.read(index) if read is None else read, self.device)
 
 
 class ShuffledLoader(ResumableLoader, ResidentLoader):
@@ -217,8 +220,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
 
     def rows_of(self, rows: Tensor) -> Tensor:
         """The positions that this process needs: where examples are mixed, also the one before its first."""
-        before = [_own_part(rows.roll(1))[: part.rows_before] for part in self.mixing]
-        return torch.cat([*before, _own_part(rows)])
+        before = [_process_rows(rows.roll(1))[: part.rows_before] for part in self.mixing]
+        return torch.cat([*before, _process_rows(rows)])
 
     def batch_of(self, rows: Tensor, step: int, read: Tensor | None = None) -> Batch:
         """This process's part of the global batch of `rows`, as `mixing` changes it."""
@@ -226,16 +229,16 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         if self.augmentation is not None:
             batch = batch._replace(views=self.augmentation.views)
         if self.examples.distributions is not None:
-            known = self.examples.distributions[self.rows_of(rows)]
-            batch = batch._replace(target=moved(known, self.device))
+            distributions = self.examples.distributions[self.rows_of(rows)]
+            batch = batch._replace(target=move_to_device(distributions, self.device))
         if self.mixing:
-            draws = np.random.default_rng(mixed(self.seed, self.epoch, step))
+            draws = np.random.default_rng(mix_seeds(self.seed, self.epoch, step))
             for part in self.mixing:
                 batch = part(batch, self.num_classes, draws)
         return batch
 
     def _start_epoch(self) -> Tensor:
-        generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
+        generator = torch.Generator().manual_seed(mix_seeds(self.seed, self.epoch))
         order = self._order(generator)
         if self.augmentation is not None:
             draws = self.augmentation.draw(len(order), generator, seed=self.seed, epoch=self.epoch)
@@ -261,20 +264,20 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         """The inputs at the given positions on the device, augmented."""
         if self.augmentation is None:
             return super().stored(index, read)
-        draws = moved(self._draws[index], self.device)
+        draws = move_to_device(self._draws[index], self.device)
         if self.decode is None:
             return self.augmentation(self.examples.inputs, index, draws)
         return self.augmentation.after_reading(super().stored(index, read), draws)
 
 
-def prefetched(make: Callable[[int], T], steps: range) -> Generator[T, None, None]:
-    """What a function makes of numbers, in their order: while the caller uses one, threads make the next."""
+def prefetch(make: Callable[[int], T], steps: range) -> Generator[T, None, None]:
+    """Results of a function for each step, in order, made in threads ahead of their use."""
     pool, left = ThreadPoolExecutor(_MAKERS), iter(steps)
     try:
         ready = deque(pool.submit(make, step) for step in islice(left, _AHEAD))
         while ready:
-            made = ready.popleft().result()
+            result = ready.popleft().result()
             ready.extend(pool.submit(make, step) for step in islice(left, 1))
-            yield made
+            yield result
     finally:
         pool.shutdown(cancel_futures=True)

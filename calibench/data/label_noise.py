@@ -32,8 +32,8 @@ class LabelNoise(ABC):
     def __call__(self, target: Tensor, class_names: Sequence[str], seed: int) -> Tensor:
         """Class indices (N,), some of them others; raises a ValueError for names of classes that there are not."""
         draws = np.random.default_rng((seed, 2))  # not the numbers that splits are drawn by
-        chosen = torch.from_numpy(draws.random(len(target)) < self.rate)
-        return torch.where(chosen, self.others(target, class_names, draws), target)
+        positions = torch.from_numpy(draws.random(len(target)) < self.rate)
+        return torch.where(positions, self.others(target, class_names, draws), target)
 
 
 class SymmetricNoise(LabelNoise):

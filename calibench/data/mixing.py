@@ -40,7 +40,7 @@ class Augmentation(ABC):
         """Changed inputs (B views, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
 
     def crops(self, draws: Tensor) -> Sequence[Crop]:
-        """What is read of each image that is read as it is used, by its draws (n, d); nothing for what is usual."""
+        """Crops of images that are read as they are used, by their draws (n, d); none for the usual crop."""
         return ()
 
     def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
@@ -76,11 +76,11 @@ class Mixing(ABC):
         return augmentation
 
     def term(self, views: Tensor) -> Tensor | float:
-        """What is added to the loss, of the logits (N, views, K) of the global batch; the loss has the first view's."""
+        """Loss term of the logits (N, views, K) of the global batch, beside the loss of the first view."""
         return 0.0
 
 
-def distributions(target: Tensor, num_classes: int) -> Tensor:
+def one_hot_distributions(target: Tensor, num_classes: int) -> Tensor:
     """Targets as distributions over classes (n, K) float32, of class indices (n,) or of distributions."""
     return target if target.is_floating_point() else F.one_hot(target, num_classes).float()
 
@@ -99,7 +99,7 @@ class LabelSmoothing(Mixing):
 
     def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
         """The examples as they are, with smoothed targets."""
-        target = distributions(batch.target, num_classes)
+        target = one_hot_distributions(batch.target, num_classes)
         smoothed = target.lerp(torch.full_like(target, 1 / num_classes), self.epsilon)
         return batch._replace(target=smoothed)
 
@@ -126,7 +126,7 @@ class PairMixing(Mixing):
 
     def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
         """The mixed examples."""
-        target = distributions(batch.target, num_classes)
+        target = one_hot_distributions(batch.target, num_classes)
         inputs, share = self.mix(batch.inputs[1:], batch.inputs[:-1], draws)
         mixed = target[:-1].lerp(target[1:], share)
         return Batch(inputs, mixed, batch.index[1:], batch.size)
@@ -191,6 +191,6 @@ class RegMixup(Mixup):
     def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
         """Both halves, (2 n, ...)."""
         mixed = super().__call__(batch, num_classes, draws)
-        clean = distributions(batch.target[1:], num_classes)
+        clean = one_hot_distributions(batch.target[1:], num_classes)
         inputs = torch.cat([batch.inputs[1:], mixed.inputs])
         return mixed._replace(inputs=inputs, target=torch.cat([clean, mixed.target]), copies=2)

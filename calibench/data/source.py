@@ -26,14 +26,14 @@ class DataError(ExpectedFailure, ValueError):
 MADE_UP = "MADE_UP"  # the file that `calibench data fake` leaves beside what it wrote
 
 
-def made_up(folder: Path, name: str = "") -> list[str]:
-    """What results say of a folder of files that `calibench data fake` wrote: one line, or none."""
+def made_up_caveats(folder: Path, name: str = "") -> list[str]:
+    """Caveat of a folder of files that `calibench data fake` wrote: one line, or none."""
     if not (folder / MADE_UP).is_file():
         return []
     return [f"{name or folder.name}: made up by `calibench data fake`, no real data"]
 
 
-def left_out(
+def left_out_caveats(
     file: str | Path,
     problems: Mapping[str, str],
     total: int,
@@ -42,18 +42,18 @@ def left_out(
     what: str = "rows",
     other: str = "",
 ) -> list[str]:
-    """What results say of rows or images that cannot be used and are left out: one line, or none.
+    """Caveat of rows or images that cannot be used and are left out: one line, or none.
 
     `problems` says what is wrong by place, and `other` another way out than to leave them out, for people. If they may
     not be left out, or all are wrong, a DataError names the first five, and how many there are.
     """
     if not problems:
         return []
-    said = summarize_problems(problems, total, what)
+    summary = summarize_problems(problems, total, what)
     if skip and len(problems) < total:
-        return [f"{Path(file).name}: left out, {said}"]
+        return [f"{Path(file).name}: left out, {summary}"]
     ways = [other, "" if skip else "`--data.skip_bad true` leaves them out, and results say so"]
-    raise DataError(f"{file}, {'; '.join(filter(None, [said[:-1], *ways]))}).")
+    raise DataError(f"{file}, {'; '.join(filter(None, [summary[:-1], *ways]))}).")
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class Source:
 
     def missing(self, root: Path, files: Iterable[str] | None = None) -> list[Path]:
         """The files (all by default) that are not there."""
-        chosen = self.files if files is None else files
-        return [path for file in chosen if not (path := self.path(root, file)).exists()]
+        files_to_check = self.files if files is None else files
+        return [path for file in files_to_check if not (path := self.path(root, file)).exists()]
 
     def require(
         self, root: Path, *, checksum: Checksum, files: Iterable[str] | None = None
@@ -87,17 +87,17 @@ class Source:
         A file that is missing or unreadable is a DataError; so is one whose md5 differs under "strict", of which "warn"
         makes a caveat, while "off" does not look.
         """
-        chosen = list(self.files if files is None else files)
-        missing = self.missing(root, chosen)
+        required = list(self.files if files is None else files)
+        missing = self.missing(root, required)
         if missing:
             hint = f" (`calibench data fetch {self.name}` fetches it)" if self.fetchable else ""
             raise DataError(f"{self._where(missing[0])[:-1]}{hint}.")
-        if found := made_up(self.path(root, ""), self.name):
-            return found
+        if caveats := made_up_caveats(self.path(root, ""), self.name):
+            return caveats
         if checksum == "off":
             return []
-        known = {file: self.files[file] for file in chosen if self.files.get(file)}
-        different = [file for file in known if known[file] != md5(self.path(root, file))]
+        official = {file: self.files[file] for file in required if self.files.get(file)}
+        different = [file for file in official if official[file] != file_md5(self.path(root, file))]
         if not different:
             return []
         if checksum == "strict":
@@ -162,7 +162,7 @@ class Source:
         return f"{path} is missing: {self.name} is expected there; get it from {self.url}."
 
 
-def located(file: str, root: str | None = None) -> Path:
+def locate_file(file: str, root: str | None = None) -> Path:
     """The path of a user's file: as it is written, or below the data root where it is only there.
 
     A dataset's file, such as `FinSen/news.csv`, that is in neither place is a DataError.
@@ -171,13 +171,13 @@ def located(file: str, root: str | None = None) -> Path:
     for place in (path, data_root(root) / path):
         if place.exists():
             return place
-    for source in sources().values():
+    for source in official_sources().values():
         if path.parent == Path(source.folder) and path.name in source.files:
             source.require(data_root(root), checksum="off", files=[path.name])
     return path
 
 
-def loaded_from_hub(name: str, *config: str | None, **options: str | None) -> Any:
+def load_hub_dataset(name: str, *config: str | None, **options: str | None) -> Any:
     """A data set of the Hugging Face hub by `datasets`: from its cache, or downloaded; raises a DataError."""
     try:
         from datasets import load_dataset  # seconds, and only hub sources need it
@@ -193,7 +193,7 @@ def loaded_from_hub(name: str, *config: str | None, **options: str | None) -> An
 
 
 @cache
-def read_table() -> Mapping[str, Any]:
+def read_sources_file() -> Mapping[str, Any]:
     """`sources.yaml`: the official files of each data set and, under `modules`, the data modules."""
     content: Mapping[str, Any] = read_yaml(
         resources.files("calibench.data").joinpath("sources.yaml").read_text("utf-8")
@@ -202,18 +202,18 @@ def read_table() -> Mapping[str, Any]:
 
 
 @cache
-def sources() -> Mapping[str, Source]:
+def official_sources() -> Mapping[str, Source]:
     """The data sets whose official files `sources.yaml` lists, by name."""
-    table = read_table()
+    table = read_sources_file()
     return {name: Source(name=name, **table[name]) for name in table if name != "modules"}
 
 
-def is_here(name: str) -> bool:
+def has_dataset(name: str) -> bool:
     """Whether the files of a dataset are below the data root."""
-    return name in sources() and not sources()[name].missing(data_root())
+    return name in official_sources() and not official_sources()[name].missing(data_root())
 
 
-def md5(path: Path) -> str:
+def file_md5(path: Path) -> str:
     """The md5 of a file, computed once per process for an unchanged file; raises a DataError."""
     try:
         status = path.stat()

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from calibench.configuration.merging import Seed, long_tail_seed
 from calibench.data.batch import Examples
-from calibench.data.in_memory_loader import number_of
+from calibench.data.in_memory_loader import seed_number
 from calibench.data.source import DataError
 
 
-class Part(Protocol):
+class SplitPart(Protocol):
     """Examples of any kind with their classes `target` (N,): images, rows of a table, texts."""
 
     @property
@@ -27,7 +27,7 @@ class Part(Protocol):
         """The examples at the given positions."""
 
 
-AnyPart = TypeVar("AnyPart", bound=Part)
+AnyPart = TypeVar("AnyPart", bound=SplitPart)
 
 
 def choose_per_class(
@@ -46,7 +46,7 @@ def choose_per_class(
         ValueError: A class has fewer examples than asked for.
     """
     generator = np.random.default_rng(seed)
-    labels, chosen = target.numpy(), []
+    labels, positions = target.numpy(), []
     allowed = np.full(len(labels), candidates is None)
     if candidates is not None:
         allowed[candidates.numpy()] = True
@@ -55,8 +55,8 @@ def choose_per_class(
         members = members[allowed[members]]
         if len(members) < count:
             raise ValueError(f"class {label} has {len(members)} examples, {count} were asked for.")
-        chosen.append(members[:count])
-    return torch.from_numpy(np.sort(np.concatenate(chosen)).astype(np.int64))
+        positions.append(members[:count])
+    return torch.from_numpy(np.sort(np.concatenate(positions)).astype(np.int64))
 
 
 def complement(index: Tensor, n: int) -> Tensor:
@@ -64,7 +64,7 @@ def complement(index: Tensor, n: int) -> Tensor:
     return torch.from_numpy(np.setdiff1d(np.arange(n), index.numpy()))
 
 
-def shares(val_fraction: float, test_fraction: float) -> dict[str, float]:
+def held_out_shares(val_fraction: float, test_fraction: float) -> dict[str, float]:
     """The shares that are held out, by split; raises a ValueError unless both are positive and leave a rest."""
     if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
         raise ValueError(
@@ -76,8 +76,8 @@ def shares(val_fraction: float, test_fraction: float) -> dict[str, float]:
 
 def hold_out(examples: AnyPart, fraction: float, seed: int) -> tuple[AnyPart, AnyPart]:
     """Hold a stratified `fraction` out: (the rest, the part held out), each in dataset order."""
-    rest, held = hold_out_positions(examples.target, fraction, seed)
-    return examples.take(rest), examples.take(held)
+    remaining, held_out = hold_out_positions(examples.target, fraction, seed)
+    return examples.take(remaining), examples.take(held_out)
 
 
 def hold_out_positions(target: Tensor, part: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -85,18 +85,18 @@ def hold_out_positions(target: Tensor, part: float, seed: int) -> tuple[Tensor, 
 
     The part is a share, each class rounded, or as an integer the number of rows, which is met exactly.
     """
-    held = choose_per_class(target, _wanted(torch.bincount(target), part), seed)
-    return complement(held, len(target)), held
+    held_out = choose_per_class(target, _held_out_counts(torch.bincount(target), part), seed)
+    return complement(held_out, len(target)), held_out
 
 
-def _wanted(members: Tensor, part: float) -> Tensor:
-    """How many of each class are held out, (K,) int64; a number of rows goes to the largest remainders."""
+def _held_out_counts(members: Tensor, part: float) -> Tensor:
+    """Number of held-out rows of each class, (K,) int64; a number of rows goes to the largest remainders."""
     if not isinstance(part, int):
         return members.double().mul(part).round().long()
     exact = members.double() * part / members.sum()
     counts = exact.floor().long()
-    most = (exact - counts).argsort(descending=True, stable=True)
-    counts[most[: part - int(counts.sum())]] += 1
+    by_remainder = (exact - counts).argsort(descending=True, stable=True)
+    counts[by_remainder[: part - int(counts.sum())]] += 1
     return counts
 
 
@@ -109,26 +109,31 @@ def hold_out_groups(
     that bring these numbers nearer (in the sum of absolute differences): stratified, and of the wanted size, as far
     as the groups (N,), numbered from 0, allow. The part is a share of the rows, or as an integer their number.
     """
-    members, wanted = _members(target, groups), _wanted(torch.bincount(target), part).tolist()
-    distance, held = sum(wanted), np.zeros(len(members), bool)
+    members, missing_rows = (
+        _group_class_counts(target, groups),
+        _held_out_counts(torch.bincount(target), part).tolist(),
+    )
+    distance, is_held_out = sum(missing_rows), np.zeros(len(members), bool)
     order = np.random.default_rng(seed).permutation(len(members))
     for more_than_wanted in (False, True):
-        for group in order[~held[order]].tolist():
+        for group in order[~is_held_out[order]].tolist():
             if not distance:
                 break
             rows = members[group].items()
-            nearer = sum(abs(wanted[label]) - abs(wanted[label] - count) for label, count in rows)
-            fits = all(wanted[label] >= count for label, count in rows)
+            nearer = sum(
+                abs(missing_rows[label]) - abs(missing_rows[label] - count) for label, count in rows
+            )
+            fits = all(missing_rows[label] >= count for label, count in rows)
             if nearer > 0 and (more_than_wanted or fits):
                 for label, count in rows:
-                    wanted[label] -= count
-                distance, held[group] = distance - nearer, True
-    chosen = torch.from_numpy(held)[groups]
-    return (~chosen).nonzero().squeeze(1), chosen.nonzero().squeeze(1)
+                    missing_rows[label] -= count
+                distance, is_held_out[group] = distance - nearer, True
+    row_is_held_out = torch.from_numpy(is_held_out)[groups]
+    return (~row_is_held_out).nonzero().squeeze(1), row_is_held_out.nonzero().squeeze(1)
 
 
-def _members(target: Tensor, groups: Tensor) -> list[dict[int, int]]:
-    """How many rows of each class every group has, without those that it lacks."""
+def _group_class_counts(target: Tensor, groups: Tensor) -> list[dict[int, int]]:
+    """Number of rows of each class in every group, without classes that it lacks."""
     classes = int(target.max()) + 1
     pairs, counts = np.unique(groups.numpy() * classes + target.numpy(), return_counts=True)
     members: list[dict[int, int]] = [{} for _ in range(int(groups.max()) + 1)]
@@ -142,12 +147,14 @@ def hold_out_share_of_groups(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Hold a share of the groups (N,) out, however many rows each has: positions (of the rest, of those held out)."""
     names, group = np.unique(groups, return_inverse=True)
-    _, chosen = hold_out_positions(torch.zeros(len(names), dtype=torch.int64), fraction, seed)
-    held = np.isin(group, chosen.numpy())
-    return np.flatnonzero(~held), np.flatnonzero(held)
+    _, group_numbers = hold_out_positions(
+        torch.zeros(len(names), dtype=torch.int64), fraction, seed
+    )
+    is_held_out = np.isin(group, group_numbers.numpy())
+    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
 
-def given_or_held_out(
+def make_splits(
     whole: AnyPart,
     parts: Mapping[str, AnyPart | float],
     *,
@@ -164,31 +171,31 @@ def given_or_held_out(
     Raises:
         DataError: There are too few examples, or groups, to hold any out.
     """
-    rest, left = torch.arange(len(whole.target)), 1.0
-    made = dict[str, AnyPart]()
+    remaining, left = torch.arange(len(whole.target)), 1.0
+    splits = dict[str, AnyPart]()
     for name in ("test", "val"):
         part = parts[name]
         if not isinstance(part, float | int):
-            made[name] = part
+            splits[name] = part
             continue
-        target = whole.target[rest]
+        target = whole.target[remaining]
         share = part if isinstance(part, int) else part / left
         if share >= len(target):
             raise DataError(
                 f"{what} has {len(target)} rows, of which {share} cannot be held out for {name}."
             )
         if groups is None:
-            kept, held = hold_out_positions(target, share, seed)
+            kept_positions, held_out = hold_out_positions(target, share, seed)
         else:
-            kept, held = hold_out_groups(target, groups[rest], share, seed)
-        if not len(held) or not len(kept):
+            kept_positions, held_out = hold_out_groups(target, groups[remaining], share, seed)
+        if not len(held_out) or not len(kept_positions):
             unit = "rows" if groups is None else "groups of rows"
             raise DataError(
                 f"{what} has too few {unit} to hold any out for {name} ({len(target)} rows, a share of {share:.3g})."
             )
-        made[name], rest = whole.take(rest[held]), rest[kept]
+        splits[name], remaining = whole.take(remaining[held_out]), remaining[kept_positions]
         left -= part / len(whole.target) if isinstance(part, int) else part
-    return whole.take(rest), made["val"], made["test"]
+    return whole.take(remaining), splits["val"], splits["test"]
 
 
 def reference_split(n: int, val_size: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -220,7 +227,7 @@ def stratified_fraction(examples: Examples, strata: Tensor, fraction: float, see
     return examples.take(choose_per_class(strata, counts, seed))
 
 
-def fingerprint(parts: Sequence[Examples]) -> str:
+def fingerprint_examples(parts: Sequence[Examples]) -> str:
     """A fingerprint of splits: 16 digits of the SHA-256 over their shapes, types and bytes."""
     digest = hashlib.sha256()
     for tensor in (tensor for part in parts for tensor in part if tensor is not None):
@@ -284,7 +291,9 @@ class LongTail:
         target = examples.target if candidates is None else examples.target[candidates]
         present = torch.bincount(target)
         sizes = long_tail_counts(int(present.max()), factor, len(present), rounding=self.rounding)
-        counts, number = torch.tensor(sizes).clamp(min=1).minimum(present), number_of(seed)
+        counts, number = torch.tensor(sizes).clamp(min=1).minimum(present), seed_number(seed)
         # Of candidates not the order that `hold_out` would make of the same number: it takes the first away.
-        own = number if candidates is None else (number, 1)
-        return examples.take(choose_per_class(examples.target, counts, own, candidates=candidates))
+        order_seed = number if candidates is None else (number, 1)
+        return examples.take(
+            choose_per_class(examples.target, counts, order_seed, candidates=candidates)
+        )

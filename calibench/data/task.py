@@ -35,7 +35,7 @@ class Task:
         self.class_names, self.outputs = self.names, len(self.names)
 
     def rows(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """What metrics see of outputs and targets: logits (M, K) and class indices (M,)."""
+        """Logits (M, K) and class indices (M,) for the metrics, from outputs and targets."""
         return logits, target
 
     def loss(self, loss: CalibrationLoss) -> CalibrationLoss | LabelLoss:
@@ -47,7 +47,7 @@ class Task:
         return torch.bincount(target, minlength=self.outputs)
 
     def strata(self, target: Tensor) -> Tensor:
-        """What random splits are stratified by, (N,) int64."""
+        """The stratum of each example for random splits, (N,) int64."""
         return target
 
     def mean_of_views(self, logits: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class Task:
         return self.names[int(target)]
 
     def metadata(self, counts: Tensor) -> dict[str, object]:
-        """What prediction files say of the task, given `counts` of the training examples."""
+        """Metadata of the task for prediction files, given `counts` of the training examples."""
         return {"task": self.name, "class_names": self.names, "class_counts": counts.tolist()}
 
 

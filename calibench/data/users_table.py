@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.source import DataError, left_out, made_up
+from calibench.data.source import DataError, left_out_caveats, made_up_caveats
 from calibench.files.tables import EXPECTED, KINDS, TableFile, kind_of, open_table
 from calibench.messages.errors import errors_as, label_rows, near_matches
 
 
-def opened(path: Path, expected: str, **options: Any) -> TableFile:
+def open_users_table(path: Path, expected: str, **options: Any) -> TableFile:
     """A user's table, by `open_table`; raises a DataError that says what is `expected` there."""
     if kind_of(path) not in KINDS:
         raise DataError(f"{path} must end in one of {EXPECTED}.")
@@ -23,22 +23,26 @@ def opened(path: Path, expected: str, **options: Any) -> TableFile:
     with errors_as(f"{path} cannot be read", ValueError, OSError, EOFError, kind=DataError):
         table = open_table(path, **options)
     if not len(table.rows):
-        left_out(path, label_rows(table.problems), table.total, skip=False)
+        left_out_caveats(path, label_rows(table.problems), table.total, skip=False)
         raise DataError(f"{path} has no rows.")
-    table.caveats.extend(made_up(path.parent))
+    table.caveats.extend(made_up_caveats(path.parent))
     return table
 
 
-def check_columns(path: Path, there: Iterable[str], names: Iterable[str], hint: str = "") -> None:
+def require_columns(
+    path: Path, columns: Iterable[str], names: Iterable[str], hint: str = ""
+) -> None:
     """Raise a DataError for the first of the names that no column has; `hint` says how else it is named."""
-    known = list(there)
+    column_names = list(columns)
     for name in names:
-        if name not in known:
-            others = f"({hint}there are: {', '.join(known)})"
-            raise DataError(f"{path} has no column `{name}`{near_matches(name, known)} {others}.")
+        if name not in column_names:
+            others = f"({hint}there are: {', '.join(column_names)})"
+            raise DataError(
+                f"{path} has no column `{name}`{near_matches(name, column_names)} {others}."
+            )
 
 
-def usable_rows(
+def select_usable_rows(
     file: str | Path, rows: np.ndarray, problems: Mapping[int, str], **options: Any
 ) -> tuple[np.ndarray, list[str]]:
     """Which rows (N,), by their numbers in the file, have no problem, and what results say of the others (`left_out`).
@@ -46,18 +50,19 @@ def usable_rows(
     Problems are by numbers of rows too, also of rows that could not be read.
     """
     total = len(rows) + len(problems.keys() - set(rows.tolist()))
-    return ~np.isin(rows, [*problems]), left_out(file, label_rows(problems), total, **options)
+    unusable = left_out_caveats(file, label_rows(problems), total, **options)
+    return ~np.isin(rows, [*problems]), unusable
 
 
-def empty_cells(rows: np.ndarray, cells: np.ndarray, what: str) -> dict[int, str]:
-    """What is wrong with rows of which a cell of a column of texts (N,) is empty."""
+def find_empty_cells(rows: np.ndarray, cells: np.ndarray, what: str) -> dict[int, str]:
+    """Problems of rows with an empty cell in a column of texts (N,), by row."""
     return dict.fromkeys(rows[cells == ""].tolist(), f"{what} is empty")
 
 
-def unknown_labels(
+def find_unknown_labels(
     rows: np.ndarray, labels: np.ndarray, classes: Collection[str]
 ) -> dict[int, str]:
-    """What is wrong with rows whose label (N,) is no class; one that is empty is wrong for another reason."""
+    """Problems of rows whose label (N,) is no class, by row; an empty label is another problem."""
     wrong = dict[int, str]()
     for label in {*labels} - {*classes, ""}:
         what = f"the label `{label}` is none of the {len(classes)} classes{near_matches(label, classes)}"
@@ -78,7 +83,7 @@ def check_labels(labels: np.ndarray, file: str, column: str) -> None:
         )
 
 
-def label_numbers(labels: Sequence[str] | np.ndarray, names: Sequence[str]) -> Tensor:
+def class_numbers(labels: Sequence[str] | np.ndarray, names: Sequence[str]) -> Tensor:
     """The class of each label (N,) int64, by the names of the classes."""
     import pandas
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.cross_entropy import cross_entropy_loss, log_probabilities, surprisal
+from calibench.losses.cross_entropy import cross_entropy_loss, log_softmax, surprisal
 from calibench.losses.focal import focal_factor
 from calibench.messages.checks import finite, non_negative, option_named, positive
 from calibench.tensors.scores import at_least_float32
@@ -220,7 +220,7 @@ class MaxEntLoss(ClassCountLoss):
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
-        log_probs = log_probabilities(logits)
+        log_probs = log_softmax(logits)
         share, weight, *weight_of_variance = self.for_classes(log_probs).unbind(1)
         ce, probs = surprisal(log_probs, target), log_probs.exp()
         number = torch.arange(len(share)).to(probs)

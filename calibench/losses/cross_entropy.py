@@ -21,7 +21,7 @@ from calibench.tensors.scores import at_least_float32
 NO_CLASS = torch.iinfo(torch.int64).min
 
 
-def log_probabilities(logits: Tensor) -> Tensor:
+def log_softmax(logits: Tensor) -> Tensor:
     """Log-softmax of (N, K) logits."""
     return at_least_float32(logits).log_softmax(1)
 
@@ -34,7 +34,7 @@ def confidence_and_correctness(log_probs: Tensor, target: Tensor) -> tuple[Tenso
 
 def entropy(logits: Tensor) -> Tensor:
     """Entropy of each prediction in nats: (N, K) -> (N,)."""
-    log_probs = log_probabilities(logits)
+    log_probs = log_softmax(logits)
     # a masked class adds 0, not 0 * inf
     return -(log_probs.exp() * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(1)
 
@@ -114,7 +114,7 @@ class LabelSmoothingLoss(PerExampleLoss):
 
 def brier_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Squared distance of softmax to the one-hot target: (N, K) and (N,) -> (N,) in [0, 2]."""
-    return residual(log_probabilities(logits), target).square().sum(dim=1)
+    return residual(log_softmax(logits), target).square().sum(dim=1)
 
 
 class BrierLoss(PerExampleLoss):

@@ -9,14 +9,14 @@ from torch import Tensor
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.cross_entropy import (
     cross_entropy_loss,
-    log_probabilities,
+    log_softmax,
     residual,
     surprisal,
 )
 from calibench.messages.checks import non_negative, option_named
 
 
-def power(base: Tensor, gamma: float | Tensor) -> Tensor:
+def safe_power(base: Tensor, gamma: float | Tensor) -> Tensor:
     """base^gamma of a base >= 0, with a finite slope at 0 for every gamma >= 0; same shape.
 
     For 0 < gamma < 1 the slope diverges at 0. In these losses the base is 0 only where the
@@ -27,7 +27,7 @@ def power(base: Tensor, gamma: float | Tensor) -> Tensor:
 
 def focal_factor(ce: Tensor, gamma: float | Tensor) -> Tensor:
     """The focal factor (1 - p_y)^gamma from ce = -log p_y, (N,)."""
-    return power(-torch.expm1(-ce), gamma)
+    return safe_power(-torch.expm1(-ce), gamma)
 
 
 def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
@@ -160,14 +160,14 @@ RUNNERS_UP: dict[str, RunnerUp] = {
 
 def dual_focal_factor(ce: Tensor, runner_up: Tensor, gamma: float) -> Tensor:
     """(1 - p_y + p_j)^gamma from ce = -log p_y and p_j, (N,)."""
-    return power(runner_up - torch.expm1(-ce), gamma)
+    return safe_power(runner_up - torch.expm1(-ce), gamma)
 
 
 def dual_focal_loss(
     logits: Tensor, target: Tensor, *, gamma: float, runner_up: RunnerUp = below_target
 ) -> Tensor:
     """-(1 - p_y + p_j)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    log_probs = log_probabilities(logits)
+    log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
     return dual_focal_factor(ce, runner_up(log_probs, target), gamma) * ce
 
@@ -205,7 +205,7 @@ def focal_calibration_loss(
     logits: Tensor, target: Tensor, *, gamma: float, weight: float, order: float = 2.0
 ) -> Tensor:
     """Focal loss + weight * sum_k |p_k - Y_k|^order of each example: (N, K) and (N,) -> (N,)."""
-    log_probs = log_probabilities(logits)
+    log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
     distance = residual(log_probs, target).abs().pow(order).sum(dim=1)
     return focal_factor(ce, gamma) * ce + weight * distance

@@ -13,7 +13,7 @@ from calibench.losses.cross_entropy import (
     confidence_and_correctness,
     cross_entropy_loss,
     entropy,
-    log_probabilities,
+    log_softmax,
     root,
 )
 from calibench.messages.checks import (
@@ -58,7 +58,7 @@ class SoftBinnedECELoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * SB-ECE."""
-        confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
+        confidence, correct = confidence_and_correctness(log_softmax(logits), target)
         numbers = torch.arange(self.n_bins, dtype=confidence.dtype, device=logits.device)
         distance = confidence.unsqueeze(1) - (numbers + 0.5) / self.n_bins
         membership = (-distance.square() / self.temperature).softmax(1)
@@ -96,7 +96,7 @@ class UncertaintyAgreementLoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * the logarithm."""
-        confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
+        confidence, correct = confidence_and_correctness(log_softmax(logits), target)
         nats = entropy(logits)
         share = (nats / math.log(logits.shape[1])).clamp(_LEAST, 1 - _LEAST)
         sure, unsure = self.amounts(confidence, correct, share)
@@ -160,7 +160,7 @@ class AURCLoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return mean_i -log(1 - r_i / (N + 1)) * -log p_iy."""
-        confidence, _ = confidence_and_correctness(log_probabilities(logits.detach()), target)
+        confidence, _ = confidence_and_correctness(log_softmax(logits.detach()), target)
         mine, others = confidence.unsqueeze(1), confidence.unsqueeze(0)
         below, equal = (others < mine).sum(1), (others == mine).sum(1)
         rank = below + (equal + 1).to(confidence.dtype) / 2
@@ -170,7 +170,7 @@ class AURCLoss(CalibrationLoss):
 
 def highest_probability(logits: Tensor) -> Tensor:
     """The largest probability, in [0, 1]: (N, K) -> (N,)."""
-    return log_probabilities(logits).amax(1).exp()
+    return log_softmax(logits).amax(1).exp()
 
 
 def negative_entropy(logits: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def negative_entropy(logits: Tensor) -> Tensor:
 
 def probability_margin(logits: Tensor) -> Tensor:
     """The largest probability less the second largest, in [0, 1]: (N, K) -> (N,)."""
-    first, second = log_probabilities(logits).topk(2, dim=1).values.exp().unbind(1)
+    first, second = log_softmax(logits).topk(2, dim=1).values.exp().unbind(1)
     return first - second
 
 

@@ -9,9 +9,9 @@ from calibench.losses.base import CalibrationLoss, PerExampleLoss
 from calibench.losses.cross_entropy import (
     confidence_and_correctness,
     cross_entropy_loss,
-    log_probabilities,
+    log_softmax,
 )
-from calibench.losses.focal import power
+from calibench.losses.focal import safe_power
 from calibench.messages.checks import non_negative, positive, positive_integer
 from calibench.tensors.binning import equal_width_edges, reference_mass_edges
 
@@ -45,7 +45,7 @@ def _bin_sums(confidence: Tensor, correct: Tensor, edges: Tensor) -> tuple[Tenso
 def signed_focal_factor(ce: Tensor, gamma: Tensor) -> Tensor:
     """(1 - p_y)^gamma, or (1 + p_y)^|gamma| where gamma, () or (N,), is negative; from ce = -log p_y, (N,)."""
     base = torch.where(gamma < 0, 1 + torch.exp(-ce), -torch.expm1(-ce))
-    return power(base, gamma.abs())
+    return safe_power(base, gamma.abs())
 
 
 def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor | float) -> Tensor:
@@ -91,7 +91,7 @@ class AdaptiveGamma(nn.Module):
         """Take new bins and new gammas from the validation set's logits (N, K) and targets (N,)."""
         device = self.edges.device  # a module may collect a large validation set on the CPU
         confidence, correct = confidence_and_correctness(
-            log_probabilities(logits.to(device, torch.float64)), target.to(device)
+            log_softmax(logits.to(device, torch.float64)), target.to(device)
         )
         # Rounded from float64, confidences tie where float32 ones do, and are the same on every processor.
         self.rebin(confidence.float(), correct)
@@ -192,7 +192,7 @@ class ECEWeightedLoss(CalibrationLoss):
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Measure the three calibration errors."""
         device = self.edges.device  # a module may collect a large validation set on the CPU
-        log_probs, target = log_probabilities(logits.to(device)), target.to(device)
+        log_probs, target = log_softmax(logits.to(device)), target.to(device)
         confidence, correct = confidence_and_correctness(log_probs, target)
         self.width_gaps = bin_gaps(confidence, correct, self.edges)
         edges = reference_mass_edges(confidence.sort().values, self.n_bins)

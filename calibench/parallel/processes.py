@@ -36,7 +36,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def spread(
+def map_in_processes(
     function: Callable[[T], R],
     items: Sequence[T],
     *,
@@ -65,12 +65,12 @@ def workers(
         return
     from concurrent.futures import ProcessPoolExecutor
 
-    context = prepared(imports)
+    context = start_importing(imports)
     with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(start,)) as pool:
         yield pool.map
 
 
-def prepared(imports: Sequence[str]) -> Any:
+def start_importing(imports: Sequence[str]) -> Any:
     """Start importing, in the background, the modules that processes of the returned context will need.
 
     Those asked for until the first process starts count.

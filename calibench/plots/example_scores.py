@@ -47,7 +47,7 @@ class ExampleScores:
     class_counts: list[int]
 
     @classmethod
-    def of(cls, scores: Floats, target: Integers, metadata: Mapping[str, Any]) -> Self:
+    def from_outputs(cls, scores: Floats, target: Integers, metadata: Mapping[str, Any]) -> Self:
         """The scores of logits or log-probabilities (N, K), given what the prediction file says beside them."""
         rows, predicted = np.arange(len(target)), scores.argmax(axis=1)
         weight = torch.from_numpy(scores - scores[rows, predicted][:, None]).float().exp()
@@ -99,7 +99,7 @@ class ExampleScores:
         logits = predictions.logits
         if log_prob is not None:
             logits = log_prob(torch.from_numpy(logits).double()).numpy()
-        return cls.of(logits, predictions.target, predictions.metadata)
+        return cls.from_outputs(logits, predictions.target, predictions.metadata)
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:

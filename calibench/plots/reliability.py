@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibench.plots.style import GREY, PALETTE, PANEL, Axes, color, logarithmic_at, look, tidied
+from calibench.plots.style import (
+    GREY,
+    PALETTE,
+    PANEL_SIDE,
+    Axes,
+    color,
+    logarithmic_at,
+    look,
+    tidied,
+)
 from calibench.statistics import LEVEL
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.tensors.arrays import Booleans, Floats, Integers
@@ -143,7 +152,7 @@ def _consistency_band(confidence: Floats, bins: Integers, n_bins: int, runs: flo
     return band
 
 
-FEW = 5  # predictions of a bin whose marker is hollow
+FEW_PREDICTIONS = 5  # predictions of a bin whose marker is hollow
 _HEIGHT = 0.25  # of the density's peak
 
 
@@ -159,7 +168,7 @@ def draw_reliability(
     height = _HEIGHT * smooth.density / smooth.density.max()
     axes.fill_between(x, height, color="#D9D9D9", linewidth=0, label="density of confidences")
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
-    curve = smooth.where(FEW)
+    curve = smooth.masked_below(FEW_PREDICTIONS)
     ends = {"95 % of calibrated models": curve.calibrated_low, None: curve.calibrated_high}
     for label, end in ends.items():
         axes.plot(x, end, ":", color=PALETTE[2], linewidth=1.2, label=label)
@@ -167,14 +176,14 @@ def draw_reliability(
         x, curve.low, curve.high, color=PALETTE[0], alpha=0.25, linewidth=0,
         label="smooth curve, 95 % interval",
     )  # fmt: skip
-    half = (0.6 + 2 * height / _HEIGHT) / 2 / (72 * PANEL * 0.75)  # of the axes' height
+    half = (0.6 + 2 * height / _HEIGHT) / 2 / (72 * PANEL_SIDE * 0.75)  # of the axes' height
     y = curve.accuracy
     axes.fill_between(x, y - half, y + half, color=PALETTE[0], linewidth=0.4, zorder=2.5)
     seen = diagram.count > 0
     count, at, share = diagram.count[seen], diagram.confidence[seen], diagram.accuracy[seen]
     axes.vlines(at, diagram.low[seen], diagram.high[seen], color=GREY, linewidth=0.6, zorder=3)
     axes.scatter(
-        at, share, 5 + 25 * count / count.sum(), c=np.where(count < FEW, "white", "black"),
+        at, share, 5 + 25 * count / count.sum(), c=np.where(count < FEW_PREDICTIONS, "white", "black"),
         edgecolors="black", linewidths=0.6, zorder=3.5, clip_on=False, label="bins, 95 % intervals",
     )  # fmt: skip
     below = [text.replace("\n", ", ") for text in ("confidence", diagram.text, smooth.text)]
@@ -196,7 +205,7 @@ def examples_and_runs(targets: Sequence[Integers]) -> tuple[Integers, Integers]:
     return example % sizes[0] if shared else example, run
 
 
-SHOWN = 12  # classes that a picture has room for
+CLASS_PANELS = 12  # classes that a picture has room for
 
 
 def class_reliability(
@@ -214,7 +223,7 @@ def class_reliability(
     ]
 
 
-def worst_classes(found: Sequence[Sequence[Reliability]], number: int = SHOWN) -> list[int]:
+def worst_classes(found: Sequence[Sequence[Reliability]], number: int = CLASS_PANELS) -> list[int]:
     """The classes with the largest mean error over runs and several models, in their own order."""
     mean = np.mean([[of.ece.mean() for of in model] for model in found], axis=0)
     return sorted(np.argsort(-mean, kind="stable")[:number].tolist())
@@ -227,7 +236,7 @@ def draw_class(axes: Axes, diagrams: Mapping[str, Reliability], *, title: str = 
     """
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
     for index, (label, of) in enumerate(diagrams.items()):
-        seen = of.count >= FEW
+        seen = of.count >= FEW_PREDICTIONS
         x, y = of.confidence[seen], of.accuracy[seen]
         axes.errorbar(
             x, y, np.maximum([y - of.low[seen], of.high[seen] - y], 0),  # rounding at 0 and 1
@@ -237,8 +246,8 @@ def draw_class(axes: Axes, diagrams: Mapping[str, Reliability], *, title: str = 
     return tidied(axes, xlabel="probability of the class", ylabel="share of the class", title=title)
 
 
-BINS = (2, 5, 10, 15, 20, 30, 50, 75, 100, 150, 200)
-DRAWS = 100  # of calibrated models
+NUMBERS_OF_BINS = (2, 5, 10, 15, 20, 30, 50, 75, 100, 150, 200)
+FLOOR_DRAWS = 100  # of calibrated models
 
 
 class BinnedErrors(NamedTuple):
@@ -250,7 +259,7 @@ class BinnedErrors(NamedTuple):
 
 
 def binned_errors(
-    confidence: Floats, correct: Booleans, run: Integers, *, bins: Sequence[int] = BINS
+    confidence: Floats, correct: Booleans, run: Integers, *, bins: Sequence[int] = NUMBERS_OF_BINS
 ) -> BinnedErrors:
     """Compute the expected calibration error of each run with each number of equal-width bins.
 
@@ -263,8 +272,8 @@ def binned_errors(
         cells = n_bins * len(sizes)
         errors.append(error_of_runs(exact - correct, cell, n_bins))
         model = PoissonBinomial(exact.clip(0, 1), cell, cells)
-        drawn = np.concatenate([*model.draws(DRAWS, np.random.default_rng(0))])
-        gap = np.abs(drawn - np.bincount(cell, exact, cells)).reshape(DRAWS, -1, n_bins)
+        drawn = np.concatenate([*model.draws(FLOOR_DRAWS, np.random.default_rng(0))])
+        gap = np.abs(drawn - np.bincount(cell, exact, cells)).reshape(FLOOR_DRAWS, -1, n_bins)
         floors.append((gap.sum(2) / sizes).mean())
     return BinnedErrors(bins, np.array(errors), np.array(floors))
 

@@ -13,7 +13,7 @@ from calibench.messages.checks import positive_integer
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import FileRow
 from calibench.plots.curves import OverEpochs
-from calibench.ranking.columns import ANY, Column, check_columns
+from calibench.ranking.columns import ANY, Column, check_columns_exist
 from calibench.ranking.reading import read_results
 from calibench.ranking.records import Results
 from calibench.ranking.table import Row, Table, build_tables
@@ -30,7 +30,7 @@ Keys = Annotated[
 
 
 @dataclass(frozen=True)
-class Shown:
+class Selection:
     """Which runs a picture shows, and what of them.
 
     Attributes:
@@ -70,7 +70,7 @@ class Request:
 
     tables: Sequence[Table]
     metric: Column
-    shown: Shown = Shown()
+    shown: Selection = Selection()
     over_epochs: OverEpochs = field(default_factory=OverEpochs)
 
     @property
@@ -144,13 +144,18 @@ def with_bins(column: Column, tables: Sequence[Table]) -> str:
     return f"{title} ({bins} bins)" if bins else title
 
 
-def place_of(table: Table, row: Row) -> FileRow:
+def row_place(table: Table, row: Row) -> FileRow:
     """Which row of which table a number in a CSV belongs to."""
     return {"table": table.title, "loss": row.label}
 
 
-def request_of(
-    folder: str, shown: Shown, over_epochs: OverEpochs, usual_metric: str, *, logged: bool = False
+def read_request(
+    folder: str,
+    shown: Selection,
+    over_epochs: OverEpochs,
+    usual_metric: str,
+    *,
+    logged: bool = False,
 ) -> Request:
     """What is drawn of a folder of runs, or a store; of `usual_metric` if none is asked for.
 
@@ -162,13 +167,13 @@ def request_of(
     """
     metric = Column.parse(shown.metric or usual_metric)
     columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]
-    results = of_keys(read_results(folder), shown.key)
+    results = select_keys(read_results(folder), shown.key)
     every = build_tables(results, columns, Column("nll"))
     if not every:
         why = "; ".join(results.unfinished.values())
         raise ValueError(f"{why or f'{folder} holds no finished run'}.")
     if shown.metric and not logged:
-        check_columns([metric.after(ANY)], results.keys)
+        check_columns_exist([metric.after(ANY)], results.keys)
     tables = _with_words(every, shown.table)
     if not tables:
         titles = ", ".join(table.title for table in every)
@@ -207,7 +212,7 @@ def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) ->
     return replace(table, rows=rows)
 
 
-def of_keys(results: Results, keys: Sequence[str]) -> Results:
+def select_keys(results: Results, keys: Sequence[str]) -> Results:
     """The runs of some keys; all if none is named.
 
     Raises:

@@ -43,7 +43,7 @@ class SmoothReliability:
     error: Floats
     predictions: int
 
-    def where(self, least: int) -> SmoothReliability:
+    def masked_below(self, least: int) -> SmoothReliability:
         """The curve with NaN where fewer predictions than so many lie under the kernel."""
         under = self.density * self.predictions * self.width * math.sqrt(math.tau)
         kept: dict[str, Any] = {

@@ -41,21 +41,21 @@ Width = Annotated[
 ]
 """The argument of a verb that names a width of `WIDTHS`."""
 
-FORMATS = (".png", ".svg", ".pdf")
+PICTURE_FORMATS = (".png", ".svg", ".pdf")
 
 PictureFile = Annotated[
     Path,
     Option(
         "FILE", ("-o",), help="The picture: .png, .svg or .pdf; its numbers are beside it as .csv."
     ),
-    ends_in(*FORMATS),
+    ends_in(*PICTURE_FORMATS),
 ]
 """The argument of a verb that draws one picture."""
 
 HATCHES = ("", "////", "....", "xxxx", "----")
-LINES = ("-", "--", "-.", ":")
+LINE_STYLES = ("-", "--", "-.", ":")
 GREY = "#777777"
-PANEL = 2.7  # width in inches
+PANEL_SIDE = 2.7  # width in inches
 CHARACTER = 0.065  # width in inches of a character of a title
 
 
@@ -70,7 +70,7 @@ def look(index: int, *, marked: bool = False) -> dict[str, Any]:
     Without colours, neighbours are told apart by their style, and so are lines of the same colour.
     """
     marks = {"marker": marker(index)} if marked else {}
-    return {"color": color(index), "linestyle": LINES[index % len(LINES)], **marks}
+    return {"color": color(index), "linestyle": LINE_STYLES[index % len(LINE_STYLES)], **marks}
 
 
 def hatch(index: int) -> str:
@@ -83,7 +83,7 @@ def marker(index: int) -> str:
     return MARKERS[(index + index // len(PALETTE)) % len(MARKERS)]
 
 
-NARROWEST = 1.55  # inches of a panel
+NARROWEST_WIDTH = 1.55  # inches of a panel
 _room: ContextVar[float] = ContextVar("room", default=math.inf)
 
 
@@ -200,7 +200,7 @@ def panels(
     number: int,
     *,
     columns: int = 4,
-    height: float = PANEL,
+    height: float = PANEL_SIDE,
     shared: bool = False,
     alone: tuple[float, float] | None = None,
 ) -> tuple[Figure, list[Axes]]:
@@ -211,9 +211,9 @@ def panels(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    across = min(number, columns, max(1, int(min(_room.get(), 99) / NARROWEST)))
+    across = min(number, columns, max(1, int(min(_room.get(), 99) / NARROWEST_WIDTH)))
     down = math.ceil(number / across)
-    size = alone if alone and number == 1 else (PANEL * across + 0.4, height * down + 0.4)
+    size = alone if alone and number == 1 else (PANEL_SIDE * across + 0.4, height * down + 0.4)
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     drawn = figure.subplots(down, across, squeeze=False, sharex=shared, sharey=shared)

@@ -8,7 +8,7 @@ from calibench.ranking.columns import Column
 from calibench.ranking.reading import read_results
 from calibench.ranking.table import build_tables
 from calibench.runs import Run, read_json
-from calibench.tables.evaluation import table_of
+from calibench.tables.evaluation import metrics_table
 from calibench.tables.text import markdown
 
 Keep = Callable[[Any, "Figure", str], None]
@@ -23,13 +23,13 @@ def keep_artefacts(loggers: Sequence[Any], run: Run) -> None:
     keeping = [(logger, KEEP[kind]) for logger, kind in kinds if kind in KEEP]
     if not keeping:
         return
-    from calibench.plots.kinds import KINDS
+    from calibench.plots.kinds import PICTURE_KINDS
     from calibench.plots.selection import Request
 
     columns = [Column("error"), Column("nll"), Column("ece")]
     tables = build_tables(read_results(run.folder), columns, Column("nll"))
-    figure = KINDS["reliability"](Request(tables, Column("ece"))).figure
-    table = markdown(table_of(read_json(run.folder / "metrics.json")))
+    figure = PICTURE_KINDS["reliability"](Request(tables, Column("ece"))).figure
+    table = markdown(metrics_table(read_json(run.folder / "metrics.json")))
     for logger, keep in keeping:
         keep(logger, figure, table)
 

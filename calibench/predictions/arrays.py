@@ -12,7 +12,7 @@ from calibench.files.set_names import MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
 from calibench.predictions.confidence_pairs import PAIR_NAMES, ConfidencePairs
 from calibench.runs import Predictions
-from calibench.runs.predictions import metadata_of
+from calibench.runs.predictions import read_metadata
 from calibench.tensors.arrays import Array, Floats, as_array, indices_of_names, names_of_columns
 
 LOGITS, PROBS, TARGET, CLASS_NAMES = "logits", "probs", "target", "class_names"
@@ -70,7 +70,9 @@ def predictions_of(
         raise ValueError(
             f"`{name}` {values.shape} and the labels {told.shape} look swapped: scores are (N, K), labels (N,)."
         )
-    one_column = values.shape[1:] == (1,) and (task or metadata_of(found).get("task")) != MULTILABEL
+    one_column = (
+        values.shape[1:] == (1,) and (task or read_metadata(found).get("task")) != MULTILABEL
+    )
     fit = len(told) == len(values) or (scores or name) == PROBS
     if one_column or (values.ndim == 1 and fit):
         values = two_columns(values, scores or name)
@@ -85,12 +87,12 @@ def predictions_of(
         )
     names = as_array(found.pop(CLASS_NAMES)) if CLASS_NAMES in found else None
     labels = as_array(found.get(TARGET, np.full(len(values), UNKNOWN)))
-    if are_labels(values, labels, metadata_of(found), task):
+    if are_labels(values, labels, read_metadata(found), task):
         labels = labels if TARGET in found else np.full(values.shape, UNKNOWN)
         logits = LABEL_SCORES[scores or name](values, clip)
         said = {} if names is None else {"label_names": [str(name) for name in names]}
-        return Predictions.of_labels(
-            logits, labels, {**metadata_of(found), **said}, found.get("ids")
+        return Predictions.from_labels(
+            logits, labels, {**read_metadata(found), **said}, found.get("ids")
         )
     logits = SCORES[scores or name](values, clip)
     known = np.full(len(logits), -1)
@@ -100,7 +102,7 @@ def predictions_of(
         known = class_indices(found[TARGET], logits.shape[1], names)
     if names is not None:
         found["metadata"] = np.array(json.dumps({CLASS_NAMES: [str(name) for name in names]}))
-    return Predictions.of({**found, LOGITS: logits, TARGET: known})
+    return Predictions.from_arrays({**found, LOGITS: logits, TARGET: known})
 
 
 def from_python(

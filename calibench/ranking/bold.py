@@ -23,7 +23,7 @@ ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 
 
 @dataclass
-class _Said:
+class _ColumnComparisons:
     """What the lines under a table say of its bold, gathered over the columns."""
 
     compared: dict[Column, tuple[Sequence[Row], BestComparison]] = field(default_factory=dict)
@@ -38,24 +38,26 @@ def mark_best(table: Table, by_examples: ByExamples | None = None) -> None:
     Rows with fewer than three seeds are not compared. Where every row has one, their trained networks are, on the
     test examples. Costs are never bold, nor is a calibration error where all of a column are marked by their floor.
     """
-    said = _Said()
+    said = _ColumnComparisons()
     for column in table.columns:
         if column.info.direction and not column.paper and column.metric not in COSTS:
             rows = [row for row in table.rows if not math.isnan(row.values[column].mean)]
             if len(rows) > 1:
-                _mark(column, rows, by_examples, said)
+                _mark_column(column, rows, by_examples, said)
     table.detectable = {column: found.detectable for column, (_, found) in said.compared.items()}
-    table.bold = list(_lines(table, said))
+    table.bold = list(_bold_lines(table, said))
 
 
-def _mark(column: Column, rows: Sequence[Row], by_examples: ByExamples | None, said: _Said) -> None:
+def _mark_column(
+    column: Column, rows: Sequence[Row], by_examples: ByExamples | None, said: _ColumnComparisons
+) -> None:
     if all(row.values[column].marked for row in rows):
         said.all_marked.append(column)
         return
     counts = [len(row.values[column].seeds) for row in rows]
     enough = [row for row, count in zip(rows, counts, strict=True) if count >= FEWEST_SEEDS]
     if len(enough) > 1:
-        found = over_seeds(column, enough)
+        found = compare_over_seeds(column, enough)
         for place, row in enumerate(enough):
             value = row.values[column]
             value.tied, value.behind = found.bold[place], found.differences[place]
@@ -74,7 +76,7 @@ def _mark(column: Column, rows: Sequence[Row], by_examples: ByExamples | None, s
         row.values[column].tied = bold
 
 
-def over_seeds(column: Column, rows: Sequence[Row]) -> BestComparison:
+def compare_over_seeds(column: Column, rows: Sequence[Row]) -> BestComparison:
     """The comparison with the best of a column's rows, over the seeds that they share."""
     of_rows = [row.values[column].seeds for row in rows]
     seeds = sorted(set().union(*of_rows))
@@ -82,21 +84,21 @@ def over_seeds(column: Column, rows: Sequence[Row]) -> BestComparison:
     return comparison_with_best(values, higher_is_better=column.info.direction > 0)
 
 
-def _lines(table: Table, said: _Said) -> Iterator[str]:
+def _bold_lines(table: Table, said: _ColumnComparisons) -> Iterator[str]:
     if said.compared:
         yield f"bold: {PROMISE}"
-        yield from _unseen(table, said)
-        yield from _seeds(table, said)
-        yield from apart_lines([found for _, found in said.compared.values()])
+        yield from _detectable_line(table, said)
+        yield from _seed_lines(table, said)
+        yield from separate_variance_lines([found for _, found in said.compared.values()])
     if said.by_examples:
         yield f"bold: {OF_NETWORKS}"
-    yield from _too_few(said)
+    yield from _few_seeds_line(said)
     if said.all_marked:
         titles = ", ".join(column.title for column in said.all_marked)
         yield f"no bold among values that are all at their floor: {titles}"
 
 
-def _too_few(said: _Said) -> Iterator[str]:
+def _few_seeds_line(said: _ColumnComparisons) -> Iterator[str]:
     if said.too_few:
         others = said.compared or said.by_examples
         where = f" in {', '.join(column.title for column in said.too_few)}" if others else ""
@@ -105,7 +107,7 @@ def _too_few(said: _Said) -> Iterator[str]:
         yield f"no bold{where}: {few}, and fewer than {FEWEST_SEEDS} tell no method from another"
 
 
-def _unseen(table: Table, said: _Said) -> Iterator[str]:
+def _detectable_line(table: Table, said: _ColumnComparisons) -> Iterator[str]:
     """`with 3 seeds, differences below 0.012 of NLL and 1.4 % of Error cannot be seen`."""
     shown = [c for c in (table.sort, Column("error")) if c in said.compared] or [*said.compared][:1]
     seeds = min(said.compared[column][1].seeds for column in shown)
@@ -118,7 +120,7 @@ def _amount(column: Column, value: float) -> str:
     return f"{value * column.info.scale:.2g}{unit} of {column.title.replace(' %', '')}"
 
 
-def _seeds(table: Table, said: _Said) -> Iterator[str]:
+def _seed_lines(table: Table, said: _ColumnComparisons) -> Iterator[str]:
     """Rows that were not compared for want of seeds, and seeds that not all compared rows share."""
     left_out = {
         row.label: None
@@ -137,7 +139,7 @@ def _seeds(table: Table, said: _Said) -> Iterator[str]:
         yield f"compared over the {seeds} of {most} seeds that all rows share: {', '.join(titles)}"
 
 
-def apart_lines(compared: Sequence[BestComparison]) -> Iterator[str]:
+def separate_variance_lines(compared: Sequence[BestComparison]) -> Iterator[str]:
     """How many values have Welch's test, and what the mark of noisy ones means, if there are any."""
     apart = sum(len(found.apart) for found in compared)
     if apart:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class NumberFilter:
     """Which numbers of a run to keep: with fewer metrics (None: all) and splits, reading takes less time and memory."""
 
     metrics: frozenset[str] | None = None
@@ -31,7 +31,7 @@ class Wanted:
         return wanted and (key.split not in self.no_splits or key.metric == CROSS_FITTED)
 
 
-EVERYTHING = Wanted()
+ALL_NUMBERS = NumberFilter()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,18 +41,18 @@ class Layout:
     places: Mapping[Key, int]
 
     @classmethod
-    def of(cls, keys: Iterable[Key]) -> Self:
+    def from_keys(cls, keys: Iterable[Key]) -> Self:
         """The layout of keys in their order."""
         return cls({key: place for place, key in enumerate(keys)})
 
 
 @lru_cache(maxsize=1000)
-def narrowed(layout: Layout, wanted: Wanted) -> Layout:
+def narrow_layout(layout: Layout, wanted: NumberFilter) -> Layout:
     """A layout without the keys that are not wanted."""
-    return Layout.of(filter(wanted, layout.places))
+    return Layout.from_keys(filter(wanted, layout.places))
 
 
-class _OfRun(Mapping[Key, T]):
+class _NumbersByKey(Mapping[Key, T]):
     """What a run has by key: a layout, and an array with some numbers for each key in its order."""
 
     __slots__ = ("layout", "row")
@@ -71,15 +71,15 @@ class _OfRun(Mapping[Key, T]):
     def __contains__(self, key: object) -> bool:
         return key in self.layout.places
 
-    def narrowed(self, wanted: Wanted) -> Self:
+    def narrow(self, wanted: NumberFilter) -> Self:
         """The same without what is not wanted."""
-        layout = narrowed(self.layout, wanted)
+        layout = narrow_layout(self.layout, wanted)
         n, starts = self._EACH, map(self.layout.places.__getitem__, layout.places)
         row = [number for start in starts for number in self.row[n * start : n * (start + 1)]]
         return type(self)(layout, array("d", row))
 
 
-class Numbers(_OfRun[float]):
+class Numbers(_NumbersByKey[float]):
     """The numbers of a run by key."""
 
     __slots__ = ()
@@ -111,7 +111,7 @@ class StackedNumbers:
         return found
 
 
-class Verdicts(_OfRun[Verdict]):
+class Verdicts(_NumbersByKey[Verdict]):
     """The verdicts of a run by key: floor and p-value."""
 
     __slots__ = ()

@@ -22,7 +22,7 @@ ANY = "*"  # stands for every calibrator
 COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
 
 NEAR, FAR, SHIFT = "near", "far", "shift"
-GROUPS = (NEAR, FAR, SHIFT)
+SET_GROUPS = (NEAR, FAR, SHIFT)
 """Groups of sets, over which a column of that split is the mean: near and far OOD, shifted test sets."""
 
 # Proper scores lead, then calibration errors; a column that no run has is left out.
@@ -94,7 +94,7 @@ class Column(NamedTuple):
         return (
             key.metric == self.metric
             and self.calibrator in (ANY, key.calibrator)
-            and self.split in (None, key.split, *(GROUPS if key.score else ()))
+            and self.split in (None, key.split, *(SET_GROUPS if key.score else ()))
             and (self.score == key.label if key.label else self.score in (None, key.score))
             and self.n_bins in (None, key.n_bins)
         )
@@ -117,7 +117,7 @@ class Column(NamedTuple):
         return " ".join(part for part in (*parts, calibrator, self.paper or "") if part)
 
 
-def check_columns(columns: Iterable[Column], keys: Set[Key]) -> None:
+def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
     """Raise a UsageError for a column that none of the numbers of some runs belongs into, by their keys."""
     for column in columns:
         if not keys or any(column.holds(key) for key in keys):

@@ -11,7 +11,7 @@ from calibench.runs import json_bytes
 from calibench.runs.files import Json
 from calibench.statistics import Verdict
 from calibench.statistics.number import CROSS_FITTED
-from calibench.tables.grid import HOLE, MISSING, Grid, Heading, PrintedNumber, TableEntry
+from calibench.tables.grid import HOLE, MISSING_NUMBER, Grid, Heading, PrintedNumber, TableEntry
 from calibench.tables.text import csv_text, latex, markdown
 
 LinesBelow = Sequence[Sequence[str]]
@@ -24,7 +24,7 @@ _LABELS = (
 )
 
 
-def grid(table: Table, lines: Sequence[str]) -> Grid:
+def table_grid(table: Table, lines: Sequence[str]) -> Grid:
     """The grid that every format prints: a table, and the lines under it."""
     headings = [*_LABELS, *(Heading(column.title) for column in table.columns)]
     rows: list[list[TableEntry]] = [
@@ -41,7 +41,7 @@ def grid(table: Table, lines: Sequence[str]) -> Grid:
 
 def _number(column: Column, value: Value) -> PrintedNumber:
     if math.isnan(value.mean):
-        return MISSING
+        return MISSING_NUMBER
     show = column.info.show
     std = "" if math.isnan(value.std) else show(value.std)
     return PrintedNumber(show(value.mean), std, best=value.tied, mark=value.mark)
@@ -66,23 +66,25 @@ def tables_csv(tables: Sequence[Table]) -> str:
         ends = ("std", *Verdict._fields) if column in judged else ("std",)
         names += [str(column), *(f"{column}_{end}" for end in ends)]
     named = {str(column): column for column in columns}
-    rows = [{**_place(table), **_numbers(row, named)} for table in tables for row in table.rows]
+    rows = [
+        {**_table_facts(table), **_numbers(row, named)} for table in tables for row in table.rows
+    ]
     return csv_text([*_CSV_COLUMNS, *names], rows)
 
 
-def _place(table: Table) -> Json:
+def _table_facts(table: Table) -> Json:
     names = ("benchmark", "variant", "backbone")
     return {name: getattr(table, name) for name in names}
 
 
-def _facts(row: Row) -> Json:
+def _row_facts(row: Row) -> Json:
     return {name: getattr(row, name) for name in ("rank", "loss", "key", "label")}
 
 
 def _numbers(row: Row, named: Mapping[str, Column]) -> Json:
     values = {name: row.values[column] for name, column in named.items() if column in row.values}
     return {
-        **_facts(row),
+        **_row_facts(row),
         "seeds": " ".join(map(str, row.records)),
         "missing_seeds": " ".join(map(str, row.missing)),
         "tied": " ".join(name for name, value in values.items() if value.tied),
@@ -98,26 +100,28 @@ def _numbers(row: Row, named: Mapping[str, Column]) -> Json:
 
 def tables_json(tables: Sequence[Table], lines: LinesBelow) -> str:
     """All tables with the value of every seed; NaN is null, infinity the string "inf"."""
-    return json_bytes([_content(t, notes) for t, notes in zip(tables, lines, strict=True)]).decode()
+    return json_bytes(
+        [_table_json(t, notes) for t, notes in zip(tables, lines, strict=True)]
+    ).decode()
 
 
-def _content(table: Table, notes: Sequence[str]) -> Json:
+def _table_json(table: Table, notes: Sequence[str]) -> Json:
     rows = [
         {
-            **_facts(row),
+            **_row_facts(row),
             "seeds": list(row.records),
             "missing": {str(seed): reason for seed, reason in row.missing.items()},
-            "cells": {str(column): _seeds(row.values[column]) for column in table.columns},
+            "cells": {str(column): _value_json(row.values[column]) for column in table.columns},
         }
         for row in table.rows
     ]
     detectable = {str(column): value for column, value in table.detectable.items()}
-    ranked = {**_place(table), "sort": str(table.sort), "detectable": detectable}
+    ranked = {**_table_facts(table), "sort": str(table.sort), "detectable": detectable}
     answer = table.answer.to_dict() if table.answer else None
     return {**ranked, "answer": answer, "rows": rows, "notes": list(notes)}
 
 
-def _seeds(value: Value) -> Json:
+def _value_json(value: Value) -> Json:
     verdict = value.verdict.floor_and_p() if value.verdict else {}
     marks = {name: getattr(value, name) for name in ("tied", "noisy", "behind")}
     seeds = {str(seed): of_seed for seed, of_seed in value.seeds.items()}
@@ -135,7 +139,7 @@ def tables_tidy(tables: Sequence[Table]) -> str:
     """CSV with one line for each number of each run: seed, metric, set and calibrator; fractions, eight digits."""
     lines = (
         {
-            **_place(table),
+            **_table_facts(table),
             "loss": row.loss,
             "label": row.label,
             "key": row.key,
@@ -145,12 +149,12 @@ def tables_tidy(tables: Sequence[Table]) -> str:
         for table in tables
         for row in table.rows
         for seed, record in row.records.items()
-        for number in _tidy(record)
+        for number in _tidy_rows(record)
     )
     return csv_text(_TIDY_COLUMNS, lines)
 
 
-def _tidy(record: Record) -> Iterator[Json]:
+def _tidy_rows(record: Record) -> Iterator[Json]:
     for key, value in record.values.items():
         if key.metric != CROSS_FITTED:
             metric, split, calibrator, score, n_bins, label, _ = key
@@ -171,15 +175,15 @@ _RENDERED: dict[str, Callable[[Grid], str]] = {"markdown": markdown, "latex": la
 PROSE = "table"  # the format that a comparison in plain text can follow
 SHORT = (PROSE, "markdown")  # formats with few notes under a table, if all are not asked for
 GRIDS = (PROSE, *_RENDERED)  # formats of one table after the other
-FORMATS = (PROSE, "markdown", "csv", TIDY, "json", "latex")
+TABLE_FORMATS = (PROSE, "markdown", "csv", TIDY, "json", "latex")
 
 
-def write(tables: Sequence[Table], lines: LinesBelow, file: TextIO, format: str) -> None:
+def write_tables(tables: Sequence[Table], lines: LinesBelow, file: TextIO, format: str) -> None:
     """Write tables, with the lines under each, in one of `FORMATS`."""
     if format in _TEXTS:
         file.write(_TEXTS[format](tables, lines))
     else:
-        write_grids([grid(*one) for one in zip(tables, lines, strict=True)], file, format)
+        write_grids([table_grid(*one) for one in zip(tables, lines, strict=True)], file, format)
 
 
 def write_grids(grids: Sequence[Grid], file: TextIO, format: str) -> None:

@@ -24,15 +24,22 @@ import numpy.typing as npt
 
 from calibench.files.atomic_files import opened
 from calibench.messages.version import __version__
-from calibench.ranking.column_store import EVERYTHING, Layout, Numbers, Verdicts, Wanted, narrowed
+from calibench.ranking.column_store import (
+    ALL_NUMBERS,
+    Layout,
+    NumberFilter,
+    Numbers,
+    Verdicts,
+    narrow_layout,
+)
 from calibench.ranking.records import Record
-from calibench.runs import Cell, CorruptRun, atomic_file, corrupt_if_it_fails
+from calibench.runs import CorruptRun, RunId, atomic_file, corrupt_if_it_fails
 from calibench.statistics.number import Key
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-INDEX = ".runs.parquet"
+RUN_INDEX = ".runs.parquet"
 FILES = ("status.json", "metrics.json", "environment.json")
 """What a record is read from."""
 
@@ -51,13 +58,13 @@ class _Shape(NamedTuple):
     columns: tuple[list[str], list[str]]
 
     @classmethod
-    def of(cls, numbers: Layout, verdicts: Layout, places: Mapping[Key, int]) -> _Shape:
+    def from_layouts(cls, numbers: Layout, verdicts: Layout, places: Mapping[Key, int]) -> _Shape:
         """The shape of two layouts; `places` are those of the keys in the file."""
         judged = [f"{of} {places[key]}" for key in verdicts.places for of in ("floor", "p")]
         return cls(numbers, verdicts, ([f"value {places[key]}" for key in numbers.places], judged))
 
 
-def stamp(folder: str) -> str:
+def file_stamp(folder: str) -> str:
     """What changes when a file of a run does: sizes, times and inodes."""
     stamps = []
     for name in FILES:
@@ -69,20 +76,20 @@ def stamp(folder: str) -> str:
     return ", ".join(stamps)
 
 
-def read_index(
-    root: Path, stamps: Mapping[str, str], wanted: Wanted = EVERYTHING
+def read_run_index(
+    root: Path, stamps: Mapping[str, str], wanted: NumberFilter = ALL_NUMBERS
 ) -> dict[str, Record]:
     """The records of unchanged runs that the index of a folder of results has, by folder; none if it is damaged.
 
     `stamps` are of every run below it, by its folder.
     """
-    with suppress(CorruptRun), corrupt_if_it_fails(INDEX):
-        table, shapes = _read(root / INDEX, wanted, most=2 * len(stamps))
+    with suppress(CorruptRun), corrupt_if_it_fails(RUN_INDEX):
+        table, shapes = _read(root / RUN_INDEX, wanted, most=2 * len(stamps))
         return {record.folder: record for record in _records(root, stamps, table, shapes)}
     return {}
 
 
-def _read(path: Path, wanted: Wanted, most: int) -> tuple[pa.Table, list[_Shape]]:
+def _read(path: Path, wanted: NumberFilter, most: int) -> tuple[pa.Table, list[_Shape]]:
     """The columns of what is wanted, and the shapes of runs; raises a CorruptRun if they are of other runs."""
     import pyarrow.parquet as pq
 
@@ -94,8 +101,12 @@ def _read(path: Path, wanted: Wanted, most: int) -> tuple[pa.Table, list[_Shape]
         places = {Key(*key): place for place, key in enumerate(meta["keys"])}
         keys, shapes = list(places), []
         for both in meta["layouts"]:
-            numbers, verdicts = (Layout.of(keys[i] for i in of) for of in both)
-            shapes.append(_Shape.of(narrowed(numbers, wanted), narrowed(verdicts, wanted), places))
+            numbers, verdicts = (Layout.from_keys(keys[i] for i in of) for of in both)
+            shapes.append(
+                _Shape.from_layouts(
+                    narrow_layout(numbers, wanted), narrow_layout(verdicts, wanted), places
+                )
+            )
         names = {name for shape in shapes for of in shape.columns for name in of}
         # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
         return file.read([*_OF_RUN, *sorted(names)], use_threads=False), shapes
@@ -107,13 +118,13 @@ def _records(
     paths, then, fingerprints = (table[name].to_pylist() for name in _OF_RUN[:3])
     folders = [f"{root}{os.sep}{path}" for path in paths]
     unchanged = np.array([stamps.get(f) == of for f, of in zip(folders, then, strict=True)])
-    facts, shape_of = _facts(table["facts"]), _array(table["layout"])
+    facts, shape_of = _read_facts(table["facts"]), _array(table["layout"])
     for place, shape in enumerate(shapes):
         runs = np.flatnonzero(unchanged & (shape_of == place))
         values, verdicts = (_rows(table, names, runs) for names in shape.columns)
         for run, value, verdict in zip(runs.tolist(), values, verdicts, strict=True):
             yield Record(
-                Cell.at(folders[run]),
+                RunId.from_folder(folders[run]),
                 folders[run],
                 fingerprint=fingerprints[run],
                 values=Numbers(shape.numbers, value),
@@ -137,7 +148,7 @@ def _array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _facts(column: pa.ChunkedArray) -> list[Mapping[str, Any]]:
+def _read_facts(column: pa.ChunkedArray) -> list[Mapping[str, Any]]:
     """What is known of each run beside its numbers: one object for all of which it is the same."""
     coded = column.combine_chunks()
     each = [
@@ -148,7 +159,7 @@ def _facts(column: pa.ChunkedArray) -> list[Mapping[str, Any]]:
     return [each[code] for code in coded.indices.to_pylist()]
 
 
-def write_index(root: Path, stamps: Mapping[str, str], records: Sequence[Record]) -> None:
+def write_run_index(root: Path, stamps: Mapping[str, str], records: Sequence[Record]) -> None:
     """Write the index of a folder of results; nothing where it cannot be written.
 
     `stamps` are of every run, by its folder, from before it was read; the records of finished runs have all numbers.
@@ -170,7 +181,7 @@ def write_index(root: Path, stamps: Mapping[str, str], records: Sequence[Record]
         shape_of[runs] = shape
         rows = [(records[run].values.row, records[run].verdicts.row) for run in runs]
         for names, of in zip(
-            _Shape.of(*both, places).columns, zip(*rows, strict=True), strict=True
+            _Shape.from_layouts(*both, places).columns, zip(*rows, strict=True), strict=True
         ):
             columns = np.frombuffer(b"".join(of)).reshape(len(runs), len(names)).T
             for name, column in zip(names, columns, strict=True):
@@ -179,13 +190,13 @@ def write_index(root: Path, stamps: Mapping[str, str], records: Sequence[Record]
         "folder": [os.path.relpath(record.folder, root) for record in records],
         "stamp": [stamps[record.folder] for record in records],
         "fingerprint": [record.fingerprint for record in records],
-        "facts": pa.array(_texts(records)).dictionary_encode(),
+        "facts": pa.array(_facts_as_json(records)).dictionary_encode(),
         "layout": shape_of,
     }
     of_layouts = [[[places[key] for key in of.places] for of in both] for both in layouts]
     meta = {"format": _FORMAT, "keys": list(every), "layouts": of_layouts}
     table = pa.table(known | numbers).replace_schema_metadata({_META: json.dumps(meta)})
-    with suppress(OSError), atomic_file(root / INDEX) as file:
+    with suppress(OSError), atomic_file(root / RUN_INDEX) as file:
         pq.write_table(
             table,
             file,
@@ -197,7 +208,7 @@ def write_index(root: Path, stamps: Mapping[str, str], records: Sequence[Record]
         )
 
 
-def _texts(records: Sequence[Record]) -> Iterator[str]:
+def _facts_as_json(records: Sequence[Record]) -> Iterator[str]:
     settings: dict[int, str] = {}  # by their id: runs of a key share them
     for record in records:
         if id(record.settings) not in settings:

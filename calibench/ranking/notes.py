@@ -18,7 +18,7 @@ _REFINEMENT = "NLL refinement: what a temperature leaves, cross-fitted on the se
 READ = "https://calibench.github.io/calibench/howto/read-a-table.html"
 
 
-def short(table: Table, notes: Sequence[str]) -> list[str]:
+def short_notes(table: Table, notes: Sequence[str]) -> list[str]:
     """At most four of the notes under a table.
 
     They are what its marks mean, what its seeds cannot show, the caveat that matters most, and where the rest is read.
@@ -30,7 +30,7 @@ def short(table: Table, notes: Sequence[str]) -> list[str]:
     return [*shown, f"{len(notes)} notes: --notes; how to read it: {READ}"]
 
 
-def footer(table: Table) -> list[str]:
+def all_notes(table: Table) -> list[str]:
     """All notes under a table, then its missing runs, one line each."""
     metric = table.sort.metric
     why = f" ({_PROPER[metric]})" if metric in _PROPER else ""

@@ -17,7 +17,7 @@ from calibench.ranking.table import Row, Table
 from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
 from calibench.statistics.number import Key
 from calibench.statistics.pairs import Beats, Runs, estimate_beats
-from calibench.tables.grid import MISSING, Grid, PrintedNumber, TableEntry, headings
+from calibench.tables.grid import MISSING_NUMBER, Grid, PrintedNumber, TableEntry, headings
 from calibench.tensors.arrays import Floats
 
 EQUIVALENT = {
@@ -55,7 +55,7 @@ class Pairs:
     def grid(self) -> Grid:
         """The pairs as a table."""
         titles = ["P(A beats B)", "95 % interval"]
-        titles += [f"within {_shown(self.column, self.margin)}"] if self.margin else []
+        titles += [f"within {_printed_amount(self.column, self.margin)}"] if self.margin else []
         titles += ["tables"] if len(self.tables) > 1 else []
         rows: list[list[TableEntry]] = [[pair.first, pair.second] for pair in self.pairs]
         for row, pair in zip(rows, self.pairs, strict=True):
@@ -71,15 +71,15 @@ class Pairs:
         yield f"P: share of pairs of runs in which A is better, over {', '.join(self.tables)}"
         yield f"interval: Newcombe's for a share of pairs, over {of} of these data sets; at 3 seeds 95 % may be 90 %"
         if self.margin:
-            amount = _shown(self.column, self.margin)
+            amount = _printed_amount(self.column, self.margin)
             yield f"within {amount}: share of pairs that differ by no more, so practically equal"
 
 
-def _shown(column: Column, value: float) -> str:
+def _printed_amount(column: Column, value: float) -> str:
     return f"{column.info.scale * value:g}{' %' * column.info.percent}"
 
 
-def margins(texts: Sequence[str]) -> dict[str, float]:
+def parse_margins(texts: Sequence[str]) -> dict[str, float]:
     """The region of practical equivalence with what a command line says of it, `METRIC=VALUE` each."""
     found = dict(EQUIVALENT)
     for text in texts:
@@ -156,7 +156,7 @@ class PValues(NamedTuple):
     seeds: int
 
 
-def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
+def compare_with_others(table: Table, loss: str, column: Column) -> PValues | None:
     """Test whether a loss is better than each other row of a table, over the seeds that both have.
 
     The exact signed-rank test of GCE's appendix, whose alternative is that the loss is better; Holm (1979) corrects for
@@ -165,7 +165,7 @@ def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
     Returns:
         The p-values by the label of the baseline; None if the row has no value or shares a seed with no other one.
     """
-    own = row_of(table, loss)
+    own = find_row(table, loss)
     ours = own.values[column].seeds
     differences = {}
     for row in table.rows:
@@ -181,7 +181,7 @@ def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
     return PValues(dict(zip(differences, p_values, strict=True)), fewest)
 
 
-def row_of(table: Table, loss: str) -> Row:
+def find_row(table: Table, loss: str) -> Row:
     """The row of a loss; raises a ValueError if the table has none, or several."""
     of_loss = [row for row in table.rows if loss == row.loss]
     found = [row for row in table.rows if loss == row.label] or of_loss
@@ -205,9 +205,9 @@ def p_value_grids(tables: Sequence[Table], loss: str) -> Iterator[Grid]:
 
 
 def _p_value_grid(table: Table, loss: str) -> Grid:
-    own = row_of(table, loss)
+    own = find_row(table, loss)
     qualities = [column for column in table.columns if column.info.direction and not column.paper]
-    found = {column: p_values_of(table, loss, column) for column in qualities}
+    found = {column: compare_with_others(table, loss, column) for column in qualities}
     known = {column: of for column, of in found.items() if of is not None}
     columns = headings("against", *(column.title for column in known))
     rows: list[list[TableEntry]] = [
@@ -220,7 +220,7 @@ def _p_value_grid(table: Table, loss: str) -> Grid:
 
 
 def _printed(p: float | None) -> PrintedNumber:
-    return MISSING if p is None else PrintedNumber(f"{p:.2g}", best=p <= LEVEL)
+    return MISSING_NUMBER if p is None else PrintedNumber(f"{p:.2g}", best=p <= LEVEL)
 
 
 def _p_value_lines(found: Sequence[PValues]) -> Iterator[str]:

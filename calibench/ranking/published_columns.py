@@ -9,7 +9,7 @@ from calibench.ranking.table import Row, Table, Value
 from calibench.statistics.number import RAW
 from calibench.tables.published import (
     PAPERS,
-    STAGES,
+    PUBLISHED_STAGES,
     dataset_of,
     loss_names,
     model_names,
@@ -37,7 +37,7 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
     measured none, those without a number are.
     """
     measured = {
-        column: {id(r): n for r in table.rows if (n := _published(table, r, column, paper))}
+        column: {id(r): n for r in table.rows if (n := _published_value(table, r, column, paper))}
         for column in table.columns
     }
     nothing = not any(measured.values())
@@ -58,10 +58,10 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
         table.notes.insert(0, f"{paper}: {PAPERS[paper].title}, {PAPERS[paper].source}, as printed")
 
 
-def _published(table: Table, row: Row, column: Column, paper: str) -> Value | None:
+def _published_value(table: Table, row: Row, column: Column, paper: str) -> Value | None:
     """What a paper has measured in place of a value of ours; None where it has not."""
     dataset = dataset_of(table.benchmark, row.settings or {})
-    stage = STAGES.get(column.calibrator.partition("(")[0])
+    stage = PUBLISHED_STAGES.get(column.calibrator.partition("(")[0])
     same_bins = table.n_bins(column) in (None, PAPERS[paper].n_bins)
     if stage is None or column.score is not None or not same_bins:
         return None

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TextIO
 
 from calibench.messages.printable_text import say
-from calibench.ranking.best_on_validation import answer_of
-from calibench.ranking.best_pair import NEEDED
+from calibench.ranking.best_pair import ANSWER_METRICS, choose_best_pair
 from calibench.ranking.bold import mark_best
-from calibench.ranking.column_store import Wanted
-from calibench.ranking.columns import ANY, DEFAULT_COLUMNS, Column, check_columns
+from calibench.ranking.column_store import NumberFilter
+from calibench.ranking.columns import ANY, DEFAULT_COLUMNS, Column, check_columns_exist
 from calibench.ranking.example_comparison import TestExamples, examples_of
-from calibench.ranking.formats import PROSE, SHORT, write
-from calibench.ranking.notes import footer, short
+from calibench.ranking.formats import PROSE, SHORT, write_tables
+from calibench.ranking.notes import all_notes, short_notes
 from calibench.ranking.published_columns import add_published, paper_columns
 from calibench.ranking.reading import read_results
 from calibench.ranking.records import Results
@@ -61,8 +60,8 @@ class Leaderboard:
             say(f"warning: {line}", to=sys.stderr)
         lines = self.lines
         if format in SHORT and not notes:
-            lines = [short(*one) for one in zip(self.tables, lines, strict=True)]
-        write(self.tables, lines, file, format)
+            lines = [short_notes(*one) for one in zip(self.tables, lines, strict=True)]
+        write_tables(self.tables, lines, file, format)
 
 
 def rank_results(
@@ -103,20 +102,20 @@ def rank_results(
     columns = asked or (paper_columns(against) if against else usual)
     metrics_shown = {column.metric for column in (*columns, by)}
     splits = {column.split for column in (*columns, by)}
-    of_metrics = None if every_number else frozenset(metrics_shown.union(NEEDED))
-    wanted = Wanted(of_metrics, frozenset({VAL} - splits))
+    of_metrics = None if every_number else frozenset(metrics_shown.union(ANSWER_METRICS))
+    wanted = NumberFilter(of_metrics, frozenset({VAL} - splits))
     read = read_results(results, wanted=wanted, processes=processes)
-    check_columns([*(asked or ()), by], read.keys)
+    check_columns_exist([*(asked or ()), by], read.keys)
     tables = build_tables(read, columns, by, same_version=same_version)
     examples = examples_of(read)
     for table in tables:
         if columns is usual:
             table.drop_empty_columns()
         mark_best(table, examples)
-        table.answer = answer_of(table)
+        table.answer = choose_best_pair(table.rows)
         if against:
             add_published(table, against, asked)
-    lines = [[*footer(table), *_left_out(read, table)] for table in tables]
+    lines = [[*all_notes(table), *_left_out(read, table)] for table in tables]
     return Leaderboard(tables, read, lines, examples)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from calibench.messages.printable_text import without_folders
 from calibench.messages.progress import with_progress
-from calibench.parallel.processes import spread
-from calibench.ranking.column_store import EVERYTHING, Layout, Numbers, Verdicts, Wanted
+from calibench.parallel.processes import map_in_processes
+from calibench.ranking.column_store import ALL_NUMBERS, Layout, NumberFilter, Numbers, Verdicts
 from calibench.ranking.columns import COSTS
-from calibench.ranking.index import read_index, stamp, write_index
+from calibench.ranking.index import file_stamp, read_run_index, write_run_index
 from calibench.ranking.records import (
     Problem,
     Record,
@@ -27,8 +27,8 @@ from calibench.ranking.records import (
     package_versions,
 )
 from calibench.runs import (
-    Cell,
     CorruptRun,
+    RunId,
     check_format,
     read_json,
     run_folders,
@@ -41,7 +41,7 @@ from calibench.statistics.number import RAW, Key
 from calibench.store import results_folder
 from calibench.tables.metric_titles import add_described
 
-RUNS_A_PROCESS = 1000  # with fewer, starting another process takes longer than it saves
+RUNS_A_READER = 1000  # with fewer, starting another process takes longer than it saves
 RUNS_A_PART = 250  # that a process reads in one go
 INDEXED = 500  # runs from which on there is an index: fewer are read in as little time
 NEW = 0.02  # share of runs from which on it is written again: fewer are read in as little time
@@ -52,7 +52,7 @@ CLAIMED = "claimed, as its logits are not in the store: {}"
 
 
 def read_results(
-    results: Path | str, *, wanted: Wanted = EVERYTHING, processes: int = 1
+    results: Path | str, *, wanted: NumberFilter = ALL_NUMBERS, processes: int = 1
 ) -> Results:
     """Read every run folder below `results`.
 
@@ -75,10 +75,12 @@ def read_results(
     return without_other_data(read)
 
 
-def _read_folders(folders: Sequence[str], wanted: Wanted, processes: int) -> Results:
+def _read_folders(folders: Sequence[str], wanted: NumberFilter, processes: int) -> Results:
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
-    processes = min(processes, len(folders) // RUNS_A_PROCESS)
-    done = spread(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
+    processes = min(processes, len(folders) // RUNS_A_READER)
+    done = map_in_processes(
+        partial(_read_part, wanted=wanted), parts, processes=processes, imports=[__name__]
+    )
     read = Results()
     for part in with_progress(done, len(parts), "reading runs"):
         read.records += part.records
@@ -87,25 +89,27 @@ def _read_folders(folders: Sequence[str], wanted: Wanted, processes: int) -> Res
     return read
 
 
-def _read_indexed(root: Path, folders: Sequence[str], wanted: Wanted, processes: int) -> Results:
+def _read_indexed(
+    root: Path, folders: Sequence[str], wanted: NumberFilter, processes: int
+) -> Results:
     """Read runs from their index where they have not changed; it is written again where that saves time."""
-    stamps = {folder: stamp(folder) for folder in folders}
-    records = read_index(root, stamps, wanted)
-    read = _read_folders([f for f in folders if f not in records], EVERYTHING, processes)
+    stamps = {folder: file_stamp(folder) for folder in folders}
+    records = read_run_index(root, stamps, wanted)
+    read = _read_folders([f for f in folders if f not in records], ALL_NUMBERS, processes)
     new = {record.folder: record for record in read.records}
     if len(new) > len(folders) * NEW and os.access(root, os.W_OK):
         whole = {
             folder: record  # of one that comes with a warning, this is given each time
-            for folder, record in (read_index(root, stamps) | new).items()
+            for folder, record in (read_run_index(root, stamps) | new).items()
             if not any(warning.startswith(f"{folder}: ") for warning in read.warnings)
         }
-        write_index(root, stamps, list(whole.values()))
-    records |= {folder: record.narrowed(wanted) for folder, record in new.items()}
+        write_run_index(root, stamps, list(whole.values()))
+    records |= {folder: record.narrow(wanted) for folder, record in new.items()}
     read.records = [records[folder] for folder in folders if folder in records]
     return read
 
 
-def _read(folders: Sequence[str], wanted: Wanted) -> Results:
+def _read_part(folders: Sequence[str], wanted: NumberFilter) -> Results:
     reader = _RunReader(wanted)
     for folder in folders:
         reader.read(folder)
@@ -115,7 +119,7 @@ def _read(folders: Sequence[str], wanted: Wanted) -> Results:
 class _RunReader:
     """Reads runs one after the other; equal keys, settings and versions become one object."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: NumberFilter) -> None:
         self.results = Results()
         self._wanted = wanted
         # by what a row of metrics.json says of it; None where the number is not wanted
@@ -127,11 +131,11 @@ class _RunReader:
     def read(self, folder: str) -> None:
         """Add the run of one folder."""
         try:
-            cell = Cell.at(folder)
+            cell = RunId.from_folder(folder)
         except ValueError:
             return  # its path is not that of a run folder
         try:
-            found = self._read(cell, folder)
+            found = self._read_run(cell, folder)
         except CorruptRun as why:
             found = Problem(cell, folder, str(why))
         if isinstance(found, Record):
@@ -139,7 +143,7 @@ class _RunReader:
         elif found is not None:
             self.results.problems.append(found)
 
-    def _read(self, cell: Cell, folder: str) -> Record | Problem | None:
+    def _read_run(self, cell: RunId, folder: str) -> Record | Problem | None:
         try:
             status = _read_file(folder, "status.json")
         except CorruptRun:
@@ -166,7 +170,7 @@ class _RunReader:
             raise CorruptRun(text) from error
 
     def _record(
-        self, cell: Cell, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
+        self, cell: RunId, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
     ) -> Record:
         values, verdicts = self._values(content["rows"])
         environment = self._environment(folder)
@@ -197,7 +201,7 @@ class _RunReader:
 
     def _layout(self, keys: Mapping[Key, object]) -> Layout:
         """The layout of keys in their order, one object for all runs that have them."""
-        return self._layouts.setdefault(tuple(keys), Layout.of(keys))
+        return self._layouts.setdefault(tuple(keys), Layout.from_keys(keys))
 
     def _environment(self, folder: str) -> Mapping[str, Any]:
         """The content of environment.json: seconds, memory, versions; empty if it cannot be read."""
@@ -230,7 +234,7 @@ class _RunReader:
                     verdicts[wanted] = verdict
         return values, verdicts
 
-    def _shared_settings(self, cell: Cell, content: Mapping[str, Any]) -> Settings:
+    def _shared_settings(self, cell: RunId, content: Mapping[str, Any]) -> Settings:
         """The settings, one object for all runs of a key; raises CorruptRun if they do not give that key."""
         settings = dict(content["settings"])
         present, shared = with_present_names(settings), self._settings.get(cell.key)
@@ -248,7 +252,7 @@ def _read_file(folder: str, name: str) -> Mapping[str, Any]:
     return read_json(f"{folder}/{name}", called=name)
 
 
-def _check_cell(cell: Cell, content: Mapping[str, Any]) -> None:
+def _check_cell(cell: RunId, content: Mapping[str, Any]) -> None:
     for name, expected in cell._asdict().items():
         said = content.get(name)
         if str(said).replace("/", "_") != str(expected):

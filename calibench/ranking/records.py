@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from calibench.ranking.column_store import Numbers, Verdicts, Wanted
+from calibench.ranking.column_store import NumberFilter, Numbers, Verdicts
 from calibench.ranking.columns import FAR, NEAR, SHIFT
-from calibench.runs import Cell
+from calibench.runs import RunId
 from calibench.statistics.number import Key
 
 Settings = Mapping[str, Any]
@@ -19,7 +19,7 @@ Versions = tuple[tuple[str, str], ...]
 """Name and version of each part; the data's version is their fingerprint."""
 
 PACKAGES = ("calibench", "torch")
-ROWS = 3  # that a note names
+NAMED_ROWS = 3  # that a note names
 
 _UNKNOWN = "unknown"
 
@@ -39,7 +39,7 @@ class Record:
         described: Metrics of a user's own: title, percent, higher_is_better.
     """
 
-    cell: Cell
+    cell: RunId
     folder: str
     settings: Settings
     fingerprint: str
@@ -51,10 +51,10 @@ class Record:
     versions: Versions
     described: Mapping[str, Mapping[str, Any]]
 
-    def narrowed(self, wanted: Wanted) -> Record:
+    def narrow(self, wanted: NumberFilter) -> Record:
         """The same without what is not wanted."""
         return replace(
-            self, values=self.values.narrowed(wanted), verdicts=self.verdicts.narrowed(wanted)
+            self, values=self.values.narrow(wanted), verdicts=self.verdicts.narrow(wanted)
         )
 
     def kind_of(self, split: str) -> str:
@@ -72,7 +72,7 @@ class Problem:
         expected: Whether a table names it as missing; a trial (fast_dev_run, or no training step) is not.
     """
 
-    cell: Cell
+    cell: RunId
     folder: str
     reason: str
     warn: bool = True
@@ -117,13 +117,13 @@ def package_versions(environment: Mapping[str, Any]) -> Versions:
     return tuple((name, str(known.get(name, _UNKNOWN)).partition("+")[0]) for name in PACKAGES)
 
 
-def unlike(records: Sequence[Record]) -> tuple[dict[int, Versions], Versions]:
+def find_other_versions(records: Sequence[Record]) -> tuple[dict[int, Versions], Versions]:
     """The runs that were made by other versions than most runs; of versions with equally many runs the newest count.
 
     Returns:
         The versions in which each such run differs, by `id` of its record, and the versions that made most runs.
     """
-    made_by = list(_made_by(records))
+    made_by = list(_versions_of_runs(records))
     counts = Counter(made_by)
     if len(counts) < 2:
         return {}, ()
@@ -138,9 +138,9 @@ def unlike(records: Sequence[Record]) -> tuple[dict[int, Versions], Versions]:
 
 def without_other_versions(runs: Sequence[Record | Problem]) -> list[Record | Problem]:
     """The runs of a table, in which those made by other versions than most have become problems."""
-    others, _ = unlike([run for run in runs if isinstance(run, Record)])
+    others, _ = find_other_versions([run for run in runs if isinstance(run, Record)])
     return [
-        Problem(run.cell, run.folder, f"made with {_text(others[id(run)])}", warn=False)
+        Problem(run.cell, run.folder, f"made with {_printed_versions(others[id(run)])}", warn=False)
         if isinstance(run, Record) and id(run) in others
         else run
         for run in runs
@@ -149,8 +149,10 @@ def without_other_versions(runs: Sequence[Record | Problem]) -> list[Record | Pr
 
 def version_notes(rows: Mapping[str, Mapping[int, Record]]) -> Iterator[str]:
     """One line for each combination of versions that made some runs of a table, but not most."""
-    others, usual = unlike([record for seeds in rows.values() for record in seeds.values()])
-    for versions in sorted(set(others.values()), key=_text):
+    others, usual = find_other_versions(
+        [record for seeds in rows.values() for record in seeds.values()]
+    )
+    for versions in sorted(set(others.values()), key=_printed_versions):
         found = {
             label: [seed for seed, run in seeds.items() if others.get(id(run)) == versions]
             for label, seeds in rows.items()
@@ -158,29 +160,32 @@ def version_notes(rows: Mapping[str, Mapping[int, Record]]) -> Iterator[str]:
         runs = {label: seeds for label, seeds in found.items() if seeds}
         named = [
             f"{label} seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-            for label, seeds in list(runs.items())[:ROWS]
+            for label, seeds in list(runs.items())[:NAMED_ROWS]
         ]
-        more = [f"{len(runs) - ROWS} more rows"] if len(runs) > ROWS else []
-        most = _text(version for version in usual if version[0] in dict(versions))
+        more = [f"{len(runs) - NAMED_ROWS} more rows"] if len(runs) > NAMED_ROWS else []
+        most = _printed_versions(version for version in usual if version[0] in dict(versions))
         yield (
-            f"environment differs: {_text(versions)} in {'; '.join([*named, *more])} (most runs: {most}); "
+            f"environment differs: {_printed_versions(versions)} in {'; '.join([*named, *more])} (most runs: {most}); "
             "`leaderboard --same-version` leaves them out"
         )
 
 
-def counted(environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def version_counts(environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """One line that counts the versions in the environments of several runs, if they differ."""
     counts = Counter(map(package_versions, environments))
     if len(counts) > 1:
-        parts = (f"{_text(versions)} in {count} runs" for versions, count in counts.most_common())
+        parts = (
+            f"{_printed_versions(versions)} in {count} runs"
+            for versions, count in counts.most_common()
+        )
         yield f"environment differs: {'; '.join(parts)}"
 
 
-def _text(versions: Iterable[tuple[str, str]]) -> str:
+def _printed_versions(versions: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions)
 
 
-def _made_by(records: Iterable[Record]) -> Iterator[Versions]:
+def _versions_of_runs(records: Iterable[Record]) -> Iterator[Versions]:
     """The versions of each run, with its data's unless they follow the seed and so differ anyway."""
     follows: dict[int, bool] = {}  # by the settings, of which runs of a key share one object
     for record in records:

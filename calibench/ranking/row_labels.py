@@ -11,7 +11,7 @@ from calibench.files.atomic_files import text_of
 from calibench.messages.printable_text import without_machine
 from calibench.ranking.records import Problem, Record, Settings
 
-SHOWN = 3  # settings in a label; rows that share all of them also get their key
+LABEL_SETTINGS = 3  # settings in a label; rows that share all of them also get their key
 _LOSS = "model.loss."
 _UNSET = "unset"
 _DATA = "data."
@@ -19,7 +19,7 @@ _DATA = "data."
 RowKey = tuple[str, str]  # loss and key
 
 
-def differing(rows: Sequence[Settings]) -> set[str]:
+def differing_settings(rows: Sequence[Settings]) -> set[str]:
     """Keys of settings that do not have one value in all rows."""
     if len(rows) < 2:
         return set()
@@ -37,7 +37,7 @@ def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
     known = [settings for _, _, settings in rows if settings is not None]
     usual = {
         key: Counter(_hashable(row.get(key)) for row in known).most_common(1)[0][0]
-        for key in differing(known)
+        for key in differing_settings(known)
         if not key.startswith(_LOSS)
     }
     same_loss: dict[str, list[Settings]] = defaultdict(list)
@@ -47,7 +47,7 @@ def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
     labels = [f"{loss} [{key}]" if same_loss[loss] else loss for loss, key, _ in rows]
     for place, (loss, _, settings) in enumerate(rows):
         if settings is not None:
-            labels[place] = _label(loss, settings, differing(same_loss[loss]), usual)
+            labels[place] = _label(loss, settings, differing_settings(same_loss[loss]), usual)
     several = Counter(labels)
     return [
         f"{label} [{key}]" if several[label] > 1 else label
@@ -58,13 +58,16 @@ def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
 def _label(loss: str, settings: Settings, own: set[str], usual: Mapping[str, Hashable]) -> str:
     unusual = {key for key, value in usual.items() if _hashable(settings.get(key)) != value}
     keys = sorted(own | unusual, key=lambda key: (not key.startswith(_LOSS), key))
-    names = short_names(keys)
-    shown = [f"{names[key]}={without_machine(settings.get(key, _UNSET))}" for key in keys[:SHOWN]]
-    more = [f"+{len(keys) - SHOWN}"] if len(keys) > SHOWN else []
+    names = short_setting_names(keys)
+    shown = [
+        f"{names[key]}={without_machine(settings.get(key, _UNSET))}"
+        for key in keys[:LABEL_SETTINGS]
+    ]
+    more = [f"+{len(keys) - LABEL_SETTINGS}"] if len(keys) > LABEL_SETTINGS else []
     return " ".join([loss, *shown, *more])
 
 
-def short_names(keys: Sequence[str]) -> dict[str, str]:
+def short_setting_names(keys: Sequence[str]) -> dict[str, str]:
     """The shortest dotted ending that is unique: `model.loss.init_args.gamma` -> `gamma`."""
     parts = {key: [p for p in key.split(".") if p != "init_args"] or [key] for key in keys}
     longest = max((len(part) for part in parts.values()), default=0)
@@ -126,8 +129,8 @@ def _names(settings: Sequence[Settings]) -> list[str]:
     """A name for each of several data settings: the values in which they differ, or a number if there are none."""
     if len(settings) < 2:
         return [""] * len(settings)
-    keys = sorted(key for key in differing(settings) if key.startswith(_DATA))
-    short = short_names(keys)
+    keys = sorted(key for key in differing_settings(settings) if key.startswith(_DATA))
+    short = short_setting_names(keys)
     names = [" ".join(f"{short[key]}={_plain(of.get(key))}" for key in keys) for of in settings]
     if len(set(names)) == len(names):
         return names

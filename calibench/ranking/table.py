@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from calibench.messages.printable_text import without_folders
+from calibench.ranking.best_pair import Answer
 from calibench.ranking.column_store import Layout, StackedNumbers
-from calibench.ranking.columns import ANY, FAR, GROUPS, NEAR, SHIFT, Column
+from calibench.ranking.columns import ANY, FAR, NEAR, SET_GROUPS, SHIFT, Column
 from calibench.ranking.records import (
     Problem,
     Record,
@@ -26,9 +27,6 @@ from calibench.statistics import Verdict, mean_std, verdict_over_seeds
 from calibench.statistics.number import RAW, TEST, Key
 from calibench.tables.cells import MARK
 from calibench.tables.grid import SCATTER
-
-if TYPE_CHECKING:
-    from calibench.ranking.best_pair import Answer
 
 
 class Implied(NamedTuple):
@@ -226,17 +224,17 @@ def build_table(
     """
     rows = _rows(list(runs))
     records = [record for row in rows for record in row.records.values()]
-    implied = implied_by(records)
+    implied = infer_implied(records)
     shown = list(dict.fromkeys(_expanded(columns, records)))
     numbers = StackedNumbers([record.values for record in records])
     for column in dict.fromkeys([*shown, sort]):
-        values = _values(rows, numbers, keys_of(column, implied))
+        values = _values(rows, numbers, column_keys(column, implied))
         for row, value in zip(rows, values, strict=True):
             row.values[column] = value
     _rank(rows, sort)
     table = Table(*place, shown, sort, rows, implied, variant=variant)
     table.notes += dict.fromkeys(caveat for record in records for caveat in record.caveats)
-    table.notes += [*_other_bins(records, table), *_left_out(records, implied)]
+    table.notes += [*_other_bins(records, table), *_set_notes(records, implied)]
     table.notes += version_notes({row.label: row.records for row in rows})
     return table
 
@@ -271,7 +269,7 @@ def _layouts(records: Iterable[Record]) -> dict[Layout, list[Record]]:
     return alike
 
 
-def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
+def infer_implied(records: Sequence[Record]) -> dict[str, Implied]:
     """What a column implies, for each metric that has bins or that is measured on several sets."""
     bins: dict[str, Counter[int]] = defaultdict(Counter)
     sets: dict[str, Counter[str]] = defaultdict(Counter)
@@ -290,7 +288,7 @@ def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
     implied = {m: Implied(max(count, key=count.__getitem__)) for m, count in bins.items()}
     for metric, of in sets.items():
         shared = sorted(split for split, runs in of.items() if runs == max(of.values()))
-        groups = {kind: [split for split in shared if kinds[split] == kind] for kind in GROUPS}
+        groups = {kind: [split for split in shared if kinds[split] == kind] for kind in SET_GROUPS}
         ood = sorted([*groups[NEAR], *groups[FAR]])
         implied[metric] = Implied(None, scores[metric], ood, groups)
     return implied
@@ -309,7 +307,7 @@ def _values(rows: Sequence[Row], numbers: StackedNumbers, keys: Sequence[Key]) -
         yield Value(known, n_bins=n_bins, verdict=verdict_over_seeds(found) if whole else None)
 
 
-def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
+def column_keys(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
     """The keys of the numbers of a run whose mean is a column's value: one, or one for each set."""
     of = implied.get(column.metric, OF_THE_TEST_SPLIT)
     # what a column has after its colon is a score where its metric has scores, and a label else
@@ -349,7 +347,7 @@ def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
             yield f"{title} has {shown} bins: runs with {' or '.join(map(str, others))} have none here"
 
 
-def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list[str]:
+def _set_notes(records: Sequence[Record], implied: Mapping[str, Implied]) -> list[str]:
     """Notes on sets that no mean contains because some run lacks them, with the reasons, and on shifted ones."""
     groups = [of.groups for of in implied.values() if of.score]
     used = {split for of in groups for splits in of.values() for split in splits}

@@ -11,17 +11,17 @@ from typing import Any
 from calibench.messages.printable_text import without_machine
 from calibench.messages.progress import with_progress
 from calibench.messages.version import __version__
-from calibench.parallel.processes import Mapped, prepared, workers
+from calibench.parallel.processes import Mapped, start_importing, workers
 from calibench.plots.curves import training_curves
-from calibench.ranking.best_on_validation import answer_of
+from calibench.ranking.best_pair import choose_best_pair
 from calibench.ranking.bold import mark_best
 from calibench.ranking.columns import ANY, COSTS, FAR, NEAR, Column
 from calibench.ranking.example_comparison import TestExamples, examples_of
-from calibench.ranking.notes import footer
+from calibench.ranking.notes import all_notes
 from calibench.ranking.pairs import compare_pairs
 from calibench.ranking.records import Record, Results
 from calibench.ranking.table import Row, Table, Value, build_tables
-from calibench.reports.page import embedded, short
+from calibench.reports.page import embedded, short_number
 from calibench.runs import json_or_nothing
 from calibench.runs.files import Json
 from calibench.statistics.number import RAW, TEST, VAL
@@ -35,7 +35,7 @@ IMPORTS = (
     "calibench.plots.example_scores",
     "calibench.evaluation.bootstrap",
 )
-RUNS_A_PROCESS = 40  # with logits: with fewer, starting a process takes longer than it saves
+ROWS_A_PROCESS = 40  # with logits: with fewer, starting a process takes longer than it saves
 
 
 def report_content(read: Results, *, title: str, n_bins: int = 15, processes: int = 1) -> Json:
@@ -43,9 +43,9 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
 
     With more than one process this one imports no torch, whose memory is more than that of thousands of runs.
     """
-    processes = min(processes, sum(map(_has_logits, read.records)) // RUNS_A_PROCESS)
+    processes = min(processes, sum(map(_has_logits, read.records)) // ROWS_A_PROCESS)
     if processes > 1:
-        prepared(IMPORTS)
+        start_importing(IMPORTS)
     tables = build_tables(read, _columns(read), Column("nll"))
     numbered = [(table, row) for table in tables for row in table.rows]
     with workers(processes, imports=IMPORTS, start=_use_one_core) as mapped:
@@ -53,9 +53,9 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
         for table in tables:
             table.drop_empty_columns()
             mark_best(table, examples)
-            table.answer = answer_of(table)
+            table.answer = choose_best_pair(table.rows)
         rows = [list(row.records.values()) for _, row in numbered]
-        drawn, left_out = _drawn(rows, n_bins, mapped)
+        drawn, left_out = _draw_pictures(rows, n_bins, mapped)
         pairs = list(_pairs(tables, examples))
     root = read.folder
     settings: dict[str, int] = {}  # by their text: runs that differ in their seeds have the same
@@ -74,7 +74,7 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
         ],
         "settings": [json.loads(text) for text in settings],
         "answers": {table.title: str(table.answer) for table in tables},
-        "notes": _notes({table.title: footer(table) for table in tables}),
+        "notes": _notes({table.title: all_notes(table) for table in tables}),
         "pairs": pairs,
         "warnings": [
             *(f"{_within(p.folder, root)}: {p.reason}" for p in read.problems if p.warn),
@@ -134,7 +134,7 @@ def _metrics(tables: Sequence[Table]) -> list[Json]:
     ]
 
 
-def _drawn(
+def _draw_pictures(
     rows: Sequence[Sequence[Record]], n_bins: int, mapped: Mapped
 ) -> tuple[list[str], list[str]]:
     """The pictures of each row's runs, as JSON for a page, and what files are left out, and why."""
@@ -162,7 +162,7 @@ def _curves(records: Sequence[Record]) -> tuple[str, list[str]]:
             problems.append(str(error))
             continue
         for name, points in run.items():
-            epochs, values = [int(x) for x, _ in points], [short(y) for _, y in points]
+            epochs, values = [int(x) for x, _ in points], [short_number(y) for _, y in points]
             found.setdefault(name, []).append([epochs, values])
     return embedded(found), problems
 
@@ -170,10 +170,10 @@ def _curves(records: Sequence[Record]) -> tuple[str, list[str]]:
 def _pictures(records: Sequence[Record], n_bins: int) -> tuple[str, list[str]]:
     if not records or not all(map(_has_logits, records)):
         return "{}", []
-    from calibench.reports.pictures import pictures
+    from calibench.reports.pictures import row_pictures
 
     problems: list[str] = []
-    return embedded(pictures(records, n_bins, problems)), problems
+    return embedded(row_pictures(records, n_bins, problems)), problems
 
 
 def _has_logits(record: Record) -> bool:
@@ -204,8 +204,12 @@ def _row(table: Table, row: Row) -> Json:
 def _numbers(value: Value) -> list[Any] | None:
     if math.isnan(value.mean):
         return None
-    known = [short(value.mean), short(value.std), int(value.tied), len(value.seeds)]
-    verdict = [short(value.verdict.floor), short(value.verdict.p)] if value.verdict else None
+    known = [short_number(value.mean), short_number(value.std), int(value.tied), len(value.seeds)]
+    verdict = (
+        [short_number(value.verdict.floor), short_number(value.verdict.p)]
+        if value.verdict
+        else None
+    )
     return [*known, verdict, value.mark] if verdict or value.mark else known
 
 
@@ -219,7 +223,7 @@ def _shift(table: Table, row: Row) -> Json:
                 sums.setdefault(key.metric, {}).setdefault(key.split, []).append(value)
     return {
         metric: {
-            split: short(math.fsum(splits[split]) / len(splits[split]))
+            split: short_number(math.fsum(splits[split]) / len(splits[split]))
             for split in sorted(splits, key=lambda split: split != TEST)
         }
         for metric, splits in sums.items()

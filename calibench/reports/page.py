@@ -43,16 +43,16 @@ def embedded(content: Mapping[str, Any]) -> str:
     return text
 
 
-def short(value: float) -> float | str | None:
+def short_number(value: float) -> float | str | None:
     """A number with five digits; NaN is null, infinity a word."""
     if math.isfinite(value):
         return float(f"{value:.5g}")
     return None if math.isnan(value) else str(value)
 
 
-def shorts(values: Any) -> list[float | str | None]:
+def short_numbers(values: Any) -> list[float | str | None]:
     """`short` of each of many values, flat."""
-    return [short(value) for value in np.asarray(values, dtype=float).ravel().tolist()]
+    return [short_number(value) for value in np.asarray(values, dtype=float).ravel().tolist()]
 
 
 def _asset(name: str) -> str:

@@ -8,16 +8,16 @@ from calibench.plots.curves import Curve, risk_coverage_curve, roc
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.kinds.examples import confusion, shot_groups
 from calibench.ranking.records import Record
-from calibench.reports.page import short, shorts
+from calibench.reports.page import short_number, short_numbers
 from calibench.runs import CorruptRun
 from calibench.runs.files import Json
 from calibench.statistics.number import RAW
 
-POINTS = 80  # points of a curve
+REPORT_POINTS = 80  # points of a curve
 MATRIX = 20  # with more classes, the confusion matrix is left out
 
 
-def pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Json:
+def row_pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Json:
     """Pictures from the logits of all runs of a row, which have some; empty where they cannot be read.
 
     `problems` receives what files are left out, and why.
@@ -34,7 +34,9 @@ def pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Jso
     after = {name: _pooled([run[name] for run in runs]) for name in common}
     return {
         "reliability": {n: _diagram(of, n_bins) for n, of in after.items() if of},
-        "risk": _curve(risk_coverage_curve(scores.confidence, scores.correct, points=POINTS)),
+        "risk": _curve(
+            risk_coverage_curve(scores.confidence, scores.correct, points=REPORT_POINTS)
+        ),
         "roc": {name: _curve(curve) for name, curve in _rocs(records, scores, problems)},
         "classes": _classes(scores),
     }
@@ -45,8 +47,11 @@ def _diagram(scores: ExampleScores, n_bins: int) -> Json:
     shown = ("confidence", "accuracy", "low", "high")
     return {
         "count": diagram.count.tolist(),
-        **{name: shorts(getattr(diagram, name)) for name in shown},
-        "calibrated": [shorts(diagram.calibrated_low), shorts(diagram.calibrated_high)],
+        **{name: short_numbers(getattr(diagram, name)) for name in shown},
+        "calibrated": [
+            short_numbers(diagram.calibrated_low),
+            short_numbers(diagram.calibrated_high),
+        ],
         "ece": diagram.text.splitlines()[0],
     }
 
@@ -69,11 +74,15 @@ def _rocs(
             problems.append(str(error))
             continue
         if len(outside):
-            yield name, roc(inside.entropy, outside, points=POINTS)
+            yield name, roc(inside.entropy, outside, points=REPORT_POINTS)
 
 
 def _curve(curve: Curve) -> Json:
-    return {"x": shorts(curve.x), "y": shorts(curve.y), "area": short(curve.area)}
+    return {
+        "x": short_numbers(curve.x),
+        "y": short_numbers(curve.y),
+        "area": short_number(curve.area),
+    }
 
 
 def _classes(scores: ExampleScores) -> Json:
@@ -83,7 +92,7 @@ def _classes(scores: ExampleScores) -> Json:
     return {
         "names": names,
         "counts": scores.class_counts,
-        "errors": shorts(errors),
-        "groups": {k: short(v) for k, v in shot_groups(errors, scores.class_counts).items()},
-        "confusion": [shorts(line) for line in matrix] if len(names) <= MATRIX else None,
+        "errors": short_numbers(errors),
+        "groups": {k: short_number(v) for k, v in shot_groups(errors, scores.class_counts).items()},
+        "confusion": [short_numbers(line) for line in matrix] if len(names) <= MATRIX else None,
     }

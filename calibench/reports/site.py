@@ -26,13 +26,13 @@ from calibench.runs import (
     write_output,
 )
 from calibench.store.additions import public_config
-from calibench.tables.evaluation import table_of
+from calibench.tables.evaluation import metrics_table
 
 _PICTURES = {
     "reliability": "Reliability diagram: accuracy against confidence on the test set, raw",
     "curves": "Training curves: what the run logged over its epochs",
 }
-UNKNOWN = "not recorded"
+NOT_RECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class RunPage:
         status = json_or_nothing(f"{folder}/status.json")
         size = (status.get("examples") or {}).get("test") or _test_size(self.record)
         return {
-            "Date": str(status.get("finished") or status.get("time") or UNKNOWN),
-            "Commit": str(made.get("commit") or UNKNOWN),
-            "Test size": f"{size:,} examples" if size else UNKNOWN,
+            "Date": str(status.get("finished") or status.get("time") or NOT_RECORDED),
+            "Commit": str(made.get("commit") or NOT_RECORDED),
+            "Test size": f"{size:,} examples" if size else NOT_RECORDED,
             "Command": without_folders(str(made.get("command") or self.again)),
         }
 
@@ -148,7 +148,7 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
     if page.config:
         write_output(folder / "config.yaml", page.config.encode())
     metrics = json_or_nothing(f"{page.record.folder}/metrics.json")
-    grid = table_of(with_present_calibrators(metrics))
+    grid = metrics_table(with_present_calibrators(metrics))
     rows = [
         [one if isinstance(one, str) else f"{one.text}{one.mark}" for one in row]
         for row in grid.rows
@@ -160,13 +160,13 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
 
 def _picture(record: Record, kind: str, bins: int) -> bytes:
     """A picture of one run as SVG; empty where the run has not what it shows."""
-    from calibench.plots.kinds import KINDS
-    from calibench.plots.selection import Request, Shown
+    from calibench.plots.kinds import PICTURE_KINDS
+    from calibench.plots.selection import Request, Selection
     from calibench.plots.style import as_file
 
     tables = build_tables(Results([record]), [Column("nll"), Column("ece")], Column("nll"))
     try:
-        picture = KINDS[kind](Request(tables, Column("ece"), Shown(bins=bins)))
+        picture = PICTURE_KINDS[kind](Request(tables, Column("ece"), Selection(bins=bins)))
     except (ValueError, CorruptRun, FileNotFoundError):
         return b""
     return as_file(picture.figure, "svg")

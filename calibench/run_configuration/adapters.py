@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibench.backbones import Backbone, ImportedBackbone
-from calibench.configuration.merging import Config, as_block
+from calibench.configuration.merging import Config, to_class_block
 from calibench.data import ClassificationDataModule, ImportedDataModule
 from calibench.losses import CalibrationLoss, ImportedLoss
 from calibench.messages.errors import UsageError
 from calibench.plugins.import_paths import find_loaded_class, import_by_path, parameters_of
-from calibench.run_configuration.keys import spelled_out
+from calibench.run_configuration.keys import expand_short_name
 
 # What must stand at a key, and what stands there for anything else.
 _CONTRACTS: dict[str, tuple[type, type]] = {
@@ -21,7 +21,7 @@ _CONTRACTS: dict[str, tuple[type, type]] = {
 STAND_INS = tuple(stand_in for _, stand_in in _CONTRACTS.values())
 
 
-def wrapped(config: Config) -> Config:
+def wrap_foreign_classes(config: Config) -> Config:
     """A configuration in which a class or function of another kind stands as an argument of an `Imported...` class.
 
     `{class_path: torchvision.models.resnet18, init_args: {weights: DEFAULT}}` is
@@ -40,7 +40,10 @@ def wrapped(config: Config) -> Config:
 
 def _with_the_networks_tokenizer(config: Config) -> Config:
     """Texts are cut into the tokens of a pretrained network, unless the configuration says into which."""
-    data, network = as_block(config.get("data")), as_block(config["model"].get("backbone"))
+    data, network = (
+        to_class_block(config.get("data")),
+        to_class_block(config["model"].get("backbone")),
+    )
     blocks = (network, Backbone), (data, ClassificationDataModule)
     if not all(isinstance(block, Mapping) and "class_path" in block for block, _ in blocks):
         return config
@@ -59,8 +62,8 @@ def _with_the_networks_tokenizer(config: Config) -> Config:
 
 
 def _stood_in_for(given: Any, key: str) -> Any:
-    given = spelled_out(key, given)
-    block = as_block(given)
+    given = expand_short_name(key, given)
+    block = to_class_block(given)
     path = block.get("class_path") if isinstance(block, Mapping) else None
     if not isinstance(path, str):
         return given

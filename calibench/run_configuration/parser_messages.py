@@ -30,7 +30,7 @@ _TYPE = re.compile(
 _VALUE = re.compile(r"Given value: (.*?)(?:\. Got value: .*)?")
 
 
-def one_line(message: str) -> str:
+def shorten_parser_message(message: str) -> str:
     """A message of jsonargparse in one line; its own text if not understood."""
     # a whole configuration is one argument, whose key tells nobody anything
     message = re.sub(r'^Parser key "config":\s*', "", message)
@@ -108,4 +108,4 @@ class Parser(LightningArgumentParser):
         """Raise a UsageError that names the cause."""
         if not self.exit_on_error:  # a nested parser, whose caller handles the exception
             super().error(message, ex)
-        raise UsageError(one_line(message)) from ex
+        raise UsageError(shorten_parser_message(message)) from ex

@@ -74,7 +74,7 @@ class KernelLock(Claim):
         try:
             self._lock.acquire(timeout=_PATIENCE, poll_interval=0.02)
         except Timeout:
-            raise Busy(self.path.parent, _in_words(*signature(self.path))) from None
+            raise Busy(self.path.parent, _in_words(*read_signature(self.path))) from None
 
     def _sign(self, descriptor: int) -> None:
         self._file = os.fstat(descriptor)
@@ -120,7 +120,7 @@ class Lease(Claim):
     def take(self) -> None:
         """Make the file; raises Busy if its owner is alive, or if another machine holds the folder by `flock`."""
         self.wait()
-        pid, host = signature(self.path)
+        pid, host = read_signature(self.path)
         if host and (host != socket.gethostname() or process_lives(pid)):
             self.release()
             raise Busy(self.path.parent, _in_words(pid, host))
@@ -152,7 +152,7 @@ class Lease(Claim):
         self._lease.release()
 
 
-def signature(path: Path) -> tuple[int, str]:
+def read_signature(path: Path) -> tuple[int, str]:
     """The process that signed a lock file, and its machine; (0, "") where it names none."""
     try:
         pid, host = json.loads(content_of(path))
@@ -175,7 +175,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 @contextmanager
-def held(path: Path) -> Iterator[Claim]:
+def hold_lock(path: Path) -> Iterator[Claim]:
     """Hold the lock file `path` while inside; raises Busy if another process, which the message names, holds it."""
     try:
         claim = _taken(path)

@@ -11,8 +11,15 @@ import numpy.typing as npt
 
 from calibench.files.atomic_files import atomic_file
 from calibench.files.set_names import CLASSES, MULTICLASS, MULTILABEL, UNKNOWN
-from calibench.runs.files import FORMAT, Json, check_format, corrupt_if_it_fails, parse_json, plain
-from calibench.runs.labels import LabelTable, arrays_of, read_labels, store_of, two_class
+from calibench.runs.files import (
+    FORMAT,
+    Json,
+    check_format,
+    corrupt_if_it_fails,
+    parse_json,
+    to_plain_data,
+)
+from calibench.runs.labels import LabelTable, find_store, read_labels, read_npz, to_two_class
 from calibench.runs.schemas import Metadata, check_schema
 from calibench.tensors.arrays import Array, Floats, Integers
 
@@ -167,7 +174,7 @@ class Predictions:
         object.__setattr__(self, "target", target.astype(np.int64))
 
     @classmethod
-    def of_labels(
+    def from_labels(
         cls, logits: Array, target: Array, metadata: Mapping[str, Any], ids: Array | None = None
     ) -> Self:
         """Predictions of examples with several labels.
@@ -178,7 +185,7 @@ class Predictions:
             metadata: As of other predictions; `label_names` are numbers where it names none.
             ids: Identifiers (N,).
         """
-        labels, pairs, present = LabelTable.of(np.asarray(logits), np.asarray(target))
+        labels, pairs, present = LabelTable.from_logits(np.asarray(logits), np.asarray(target))
         names = metadata.get("label_names") or [str(number) for number in range(logits.shape[1])]
         if len(names) != logits.shape[1]:
             raise ValueError(f"there are {len(names)} names of {logits.shape[1]} labels.")
@@ -211,7 +218,7 @@ class Predictions:
     @property
     def unknown_logits(self) -> Array:
         """Two-class logits of the labels that are not known, which are not scored, (U, 2)."""
-        return self.logits[:0] if self.labels is None else two_class(self.labels.unscored)
+        return self.logits[:0] if self.labels is None else to_two_class(self.labels.unscored)
 
     @property
     def split(self) -> str:
@@ -246,7 +253,7 @@ class Predictions:
             arrays = {name: self.labels.table(*of_present), "target": target}
         optional = {"ids": self.ids, "posterior": self.posterior}
         arrays |= {name: array for name, array in optional.items() if array is not None}
-        return {**arrays, "metadata": np.array(json.dumps(plain(metadata)))}
+        return {**arrays, "metadata": np.array(json.dumps(to_plain_data(metadata)))}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -259,10 +266,10 @@ class Predictions:
         if not Path(path).is_file():
             raise FileNotFoundError(f"no prediction file {path}")
         with corrupt_if_it_fails(f"{path} is not a prediction file"):
-            return cls.of(read_arrays(path))
+            return cls.from_arrays(read_arrays(path))
 
     @classmethod
-    def of(cls, arrays: Mapping[str, Array]) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         """Predictions from the arrays of a file, by name.
 
         With `offset` (N,), the largest logit of each row, `logits` are differences from it, as a store keeps them.
@@ -271,12 +278,12 @@ class Predictions:
         if offset is not None:
             logits = logits.astype(np.float64) + offset[:, None]
         optional = (arrays.get("ids"), arrays.get("posterior"))
-        metadata = metadata_of(arrays)
+        metadata = read_metadata(arrays)
         _check_of_classes(metadata, logits)
-        return cls.of_outputs(logits, arrays["target"], metadata, *optional)
+        return cls.from_outputs(logits, arrays["target"], metadata, *optional)
 
     @classmethod
-    def of_outputs(
+    def from_outputs(
         cls,
         logits: Array,
         target: Array,
@@ -286,7 +293,7 @@ class Predictions:
     ) -> Self:
         """Predictions from a network's outputs and the targets, as the task in the metadata says."""
         if metadata.get("task") == MULTILABEL:
-            return cls.of_labels(logits, target, metadata, ids)
+            return cls.from_labels(logits, target, metadata, ids)
         return cls(logits, target, dict(metadata), ids, posterior)
 
 
@@ -299,7 +306,7 @@ class Imported:
     read: Callable[[], Mapping[str, Predictions]]
 
 
-def metadata_of(arrays: Mapping[str, Array]) -> Json:
+def read_metadata(arrays: Mapping[str, Array]) -> Json:
     """The checked metadata among the arrays of a file, empty without any; raises a ValueError."""
     if "metadata" not in arrays:
         return {}
@@ -317,9 +324,9 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
 
     Labels that a store keeps once for many runs are among them: its files name them by their digest.
     """
-    arrays = arrays_of(Path(path))
-    digest = None if "target" in arrays else metadata_of(arrays).get("labels")
-    return arrays if digest is None else arrays | read_labels(store_of(Path(path)), digest)
+    arrays = read_npz(Path(path))
+    digest = None if "target" in arrays else read_metadata(arrays).get("labels")
+    return arrays if digest is None else arrays | read_labels(find_store(Path(path)), digest)
 
 
 def _check_of_classes(metadata: Mapping[str, Any], logits: Array) -> None:

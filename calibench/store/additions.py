@@ -13,8 +13,14 @@ from calibench.files.atomic_files import content_of
 from calibench.messages.printable_text import without_machine
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, Predictions, Run, run_folders, write_atomically
-from calibench.runs.files import FORMAT, corrupt_if_it_fails, described, json_bytes, read_json
-from calibench.runs.folder import SEED, holds_run
+from calibench.runs.files import (
+    FORMAT,
+    corrupt_if_it_fails,
+    describe_content,
+    json_bytes,
+    read_json,
+)
+from calibench.runs.folder import SEED_PREFIX, holds_run
 from calibench.runs.predictions import Imported
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import Entry, entry_digest
@@ -48,7 +54,7 @@ class Kept:
         """Whether the logits of a run must be kept as float32."""
         if self.exact or self.wrong is None:
             return self.exact
-        halves = {name: Predictions.of(rounded(part)) for name, part in sets.items()}
+        halves = {name: Predictions.from_arrays(rounded(part)) for name, part in sets.items()}
         return bool(self.wrong(metrics, halves)) and not self.wrong(metrics, sets)
 
 
@@ -98,7 +104,7 @@ def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False)
             names = [part.strip(". ").replace("/", "_") for part in (one.dataset, one.model)]
             with noted(added, "/".join(names)):
                 sets = one.read()
-                name = "/".join([*names, "imported", content_digest(sets)[:10], f"{SEED}1"])
+                name = "/".join([*names, "imported", content_digest(sets)[:10], f"{SEED_PREFIX}1"])
                 _keep(place, name, sets, {}, added, exact=exact, imported=True)
     return added
 
@@ -190,7 +196,7 @@ def _keep(
             "labels": sorted(labels),
             "content": content_digest(sets),
             "files": {
-                path.relative_to(folder).as_posix(): described(path.read_bytes())
+                path.relative_to(folder).as_posix(): describe_content(path.read_bytes())
                 for path in sorted(folder.rglob("*"))
                 if path.is_file()
             },

@@ -10,10 +10,10 @@ from typing import Any, Self, cast
 
 from calibench.files.atomic_files import opened
 from calibench.messages.errors import errors_as
-from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
-from calibench.runs.files import Json, check_content, described_file, parse_json
-from calibench.runs.folder import SEED
-from calibench.runs.labels import labels_name
+from calibench.runs import CorruptRun, Predictions, Run, RunId, check_format, read_json
+from calibench.runs.files import Json, check_content, describe_file, parse_json
+from calibench.runs.folder import SEED_PREFIX
+from calibench.runs.labels import labels_path
 from calibench.runs.schemas import EntryStatus, Status, check_schema
 
 STATUS = "status.json"
@@ -46,9 +46,9 @@ class Entry:
         return cls(name, folder, checked_status(status, str(folder)) if with_digest else status)
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> RunId:
         """The identity of the run."""
-        return Cell.at(self.name)
+        return RunId.from_folder(self.name)
 
     @property
     def digest(self) -> str:
@@ -89,7 +89,7 @@ class Entry:
             if not path.is_file():
                 raise CorruptRun(f"{path} is missing")
             with opened(path) as content:
-                check_content(described_file(content), known, str(path))
+                check_content(describe_file(content), known, str(path))
         if files:
             found = {f"predictions/{path.name}" for path in Run(self.folder).sets().values()}
             for name in sorted(found - set(self.status["files"])):
@@ -124,7 +124,7 @@ def checked_status(status: Mapping[str, Any], called: str) -> EntryStatus:
             if not _FILES.fullmatch(file):
                 raise ValueError(f"{file!r} is no file of an entry")
         for digest in status["labels"]:
-            labels_name(digest)
+            labels_path(digest)
     return cast(EntryStatus, status)
 
 
@@ -133,6 +133,6 @@ def check_name(name: str) -> str:
     *parts, seed = name.split("/")
     if len(parts) != 4 or not all(map(_PART.fullmatch, parts)):
         raise CorruptRun(f"`{name}` is no <benchmark>/<backbone>/<loss>/<key>/seed=<k>")
-    if not re.fullmatch(rf"{SEED}\d+", seed):
+    if not re.fullmatch(rf"{SEED_PREFIX}\d+", seed):
         raise CorruptRun(f"`{name}` does not end in seed=<k>")
     return name

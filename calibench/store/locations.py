@@ -13,8 +13,8 @@ from typing import IO, Any
 from calibench.files.atomic_files import TEXT_LIMIT, content_of
 from calibench.messages.errors import ExpectedFailure, errors_as, one_line
 from calibench.runs import Busy, run_folders, write_atomically
-from calibench.runs.files import described
-from calibench.runs.lock import held
+from calibench.runs.files import describe_content
+from calibench.runs.lock import hold_lock
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS, parse_status
 
@@ -112,7 +112,7 @@ class Folder(Place):
     def has(self, name: str, known: Mapping[str, Any]) -> bool:
         """Whether a file is there already, by its digest."""
         size = known["bytes"]
-        return self.size(name) == size and described(self.read(name, size)) == known
+        return self.size(name) == size and describe_content(self.read(name, size)) == known
 
     def size(self, name: str) -> int | None:
         """The bytes of a file."""
@@ -129,7 +129,7 @@ class Folder(Place):
     def writing(self) -> Iterator[None]:
         """Hold the lock of the folder while inside; raises StoreError if another process does."""
         try:
-            with held(self.path / "store.lock"):
+            with hold_lock(self.path / "store.lock"):
                 yield
         except Busy as busy:
             writer = f"{self} is being written by {busy.owner}"

@@ -11,7 +11,7 @@ from calibench.command_line.verb_parser import Option
 from calibench.configuration.merging import benchmarks_folder, data_root
 from calibench.messages.errors import UsageError, near_matches
 from calibench.runs import Predictions, run_folders
-from calibench.runs.folder import SEED
+from calibench.runs.folder import SEED_PREFIX
 from calibench.store.entry import STATUS, Entry
 from calibench.store.index import Listed, entry_names, iterate_index, listed
 from calibench.store.locations import Folder, StoreError, is_url, place_of
@@ -123,7 +123,7 @@ def find_run(text: str) -> Entry:
     parts = text.rstrip("/").split("/")
     for depth in (5, 4):
         store, name = "/".join(parts[:-depth]), "/".join(parts[-depth:])
-        if store and parts[-1].startswith(SEED) and (depth == 4 or _is_store(store)):
+        if store and parts[-1].startswith(SEED_PREFIX) and (depth == 4 or _is_store(store)):
             return find(name, store)
     expected = "<results or store>/<benchmark>/<backbone>/<loss>/seed=<k>"
     raise FileNotFoundError(f"no run {text}: {expected} is expected")

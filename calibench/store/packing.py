@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.runs import Predictions, atomic_file
-from calibench.runs.labels import OF_EXAMPLES, Arrays, labels_digest, labels_name
+from calibench.runs.labels import OF_EXAMPLES, Arrays, digest_labels, labels_path
 from calibench.tensors.arrays import Array
 
 ROUNDING = 2.0**-11  # of float16, relative
@@ -60,8 +60,8 @@ def save_packed(predictions: Predictions, path: Path, *, store: Path, exact: boo
     `exact` keeps the logits as float32.
     """
     labels = labels_of(rounded(predictions))
-    digest = labels_digest(labels)
-    labels_file = store / labels_name(digest)
+    digest = digest_labels(labels)
+    labels_file = store / labels_path(digest)
     if not labels_file.is_file():
         with atomic_file(labels_file) as file:
             np.savez_compressed(file, **labels)  # type: ignore[arg-type]
@@ -85,6 +85,6 @@ def content_digest(sets: Mapping[str, Predictions]) -> str:
     found = hashlib.sha256()
     for name, predictions in sorted(sets.items()):
         arrays = rounded(predictions)
-        found.update(f"{name} {arrays['logits'].shape} {labels_digest(labels_of(arrays))}".encode())
+        found.update(f"{name} {arrays['logits'].shape} {digest_labels(labels_of(arrays))}".encode())
         found.update(np.ascontiguousarray(arrays["logits"], "<f2").tobytes())
     return found.hexdigest()

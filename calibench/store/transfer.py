@@ -14,8 +14,8 @@ from pathlib import Path
 from calibench.messages.errors import near_matches
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, Run, json_bytes, run_folders, write_atomically
-from calibench.runs.files import check_content, described
-from calibench.runs.labels import LABELS_LIMIT, arrays_of, checked_labels, labels_name
+from calibench.runs.files import check_content, describe_content
+from calibench.runs.labels import LABELS_LIMIT, labels_path, parse_labels, read_npz
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS, check_name
 from calibench.store.index import entry_names, rebuild_index
@@ -118,7 +118,7 @@ def _check_classes(benchmark: Path, folder: Path) -> None:
 
 def _class_names(folder: Path) -> list[str]:
     path = next(iter(Run(folder).sets().values()), None)
-    metadata = {} if path is None else json.loads(str(arrays_of(path)["metadata"]))
+    metadata = {} if path is None else json.loads(str(read_npz(path)["metadata"]))
     return [str(n) for n in metadata.get("label_names") or metadata.get("class_names") or ()]
 
 
@@ -192,16 +192,16 @@ def _copy_files(source: Place, name: str, target: Place, prefix: str, status: En
     for file, known in status["files"].items():
         if not target.has(f"{prefix}{file}", known):
             content = _read(source, f"{name}/{file}", known["bytes"])
-            check_content(described(content), known, f"{source}/{name}/{file}")
+            check_content(describe_content(content), known, f"{source}/{name}/{file}")
             target.write(f"{prefix}{file}", content)
 
 
 def _copy_labels(source: Place, target: Place, status: EntryStatus) -> None:
     for digest in status["labels"]:
-        file = labels_name(digest)
+        file = labels_path(digest)
         if target.size(file) is None:
             content = _read(source, file, LABELS_LIMIT)
-            checked_labels(content, digest, f"{source}/{file}")
+            parse_labels(content, digest, f"{source}/{file}")
             target.write(file, content)
 
 

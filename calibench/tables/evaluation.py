@@ -10,7 +10,7 @@ from calibench.statistics.number import VAL, Key, Number
 from calibench.tables.cells import Scores, detection, label, measures
 from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, headings
 from calibench.tables.metric_titles import (
-    LEADING,
+    LEADING_METRICS,
     LEADING_OF_LABELS,
     OF_LABELS,
     POSTERIOR_METRICS,
@@ -20,7 +20,7 @@ from calibench.tables.metric_titles import (
     metrics_of_set,
 )
 
-CSV_COLUMNS = (
+EVALUATION_COLUMNS = (
     "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best", "floor", "p",
     "overconfidence", "label",
 )  # fmt: skip
@@ -49,28 +49,28 @@ def sheets(numbers: Sequence[Number], asked: Collection[str] = ()) -> list[Grid]
 
 def _sheet_of_set(split: str, numbers: Sequence[Number], asked: Collection[str]) -> Grid:
     found = metrics_of_set(numbers, split)
-    shown = _shown(split, numbers, found, asked)
+    shown = _displayed_metrics(split, numbers, found, asked)
     columns = [*measures(split, shown), *(detection(numbers) if split == "test" else [])]
     hidden = [metric_info(name).title for name in found if name not in shown]
     more = [f"not shown: {', '.join(hidden)} (`--metrics all`; reports in JSON and CSV have them)"]
     return _sheet(split, numbers, columns, more if hidden else ())
 
 
-def _shown(
+def _displayed_metrics(
     split: str, numbers: Sequence[Number], found: Sequence[str], asked: Collection[str]
 ) -> list[str]:
     """What is shown of a set: what leads, then what every row has, and what was asked for.
 
     Of a set with several labels what leads and what was asked for.
     """
-    leading = LEADING_OF_LABELS if _labels(split, numbers) else LEADING
+    leading = LEADING_OF_LABELS if _labels(split, numbers) else LEADING_METRICS
     first = [name for name in leading if name in found]
     if "all" in asked:
         return list(dict.fromkeys([*first, *found]))
     classes = {METRIC_CLASSES.class_of(name) for name in asked} & TABLE.keys()
     names = {value for cls in classes for value in TABLE[cls].values}
     usual = {*TEST_METRICS, *OF_LABELS} - names
-    if leading is LEADING:
+    if leading is LEADING_METRICS:
         usual -= _in_every_row(split, numbers)
     return [*first, *(name for name in found if name not in (*usual, *first))]
 
@@ -149,7 +149,7 @@ _BOLD = (
 )
 
 
-def table_of(content: Mapping[str, Any]) -> Grid:
+def metrics_table(content: Mapping[str, Any]) -> Grid:
     """`run_table` of the content of a run's metrics.json."""
     return run_table([*map(Number.from_row, content["rows"])], content["calibrators"])
 

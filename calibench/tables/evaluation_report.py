@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from calibench.messages.printable_text import FileRow, say, wrap_text
 from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.tables.cells import printed, sentences
-from calibench.tables.evaluation import CSV_COLUMNS, sheets
+from calibench.tables.evaluation import EVALUATION_COLUMNS, sheets
 from calibench.tables.grid import Grid
 from calibench.tables.metric_titles import HEADLINE, metric_info
 from calibench.tables.text import csv_text, html, markdown
@@ -174,7 +174,7 @@ class Report:
 
     def csv(self) -> str:
         """The numbers as CSV."""
-        return csv_text(CSV_COLUMNS, self._rows_of_models)
+        return csv_text(EVALUATION_COLUMNS, self._rows_of_models)
 
     def markdown(self) -> str:
         """The tables and the footer as Markdown."""

@@ -29,7 +29,7 @@ class PrintedNumber:
     mark: str = ""
 
 
-MISSING = PrintedNumber(HOLE, lacking=True)
+MISSING_NUMBER = PrintedNumber(HOLE, lacking=True)
 
 TableEntry = PrintedNumber | str
 """A number, or a text such as a label, whose lines are one under the other."""

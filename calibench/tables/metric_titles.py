@@ -54,7 +54,7 @@ SHOWN_METRICS = tuple(
 HEADLINE = ("error", "nll", "brier", "ece")
 
 # What the table of an evaluation begins with: all that 80 columns have room for.
-LEADING = ("error", "nll", "ece")
+LEADING_METRICS = ("error", "nll", "ece")
 
 METRICS = {name: _OURS[name] for name in TEST_METRICS} | _OURS | _OTHERS
 MACRO = "macro_"  # begins the name of a mean over labels

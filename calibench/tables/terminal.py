@@ -37,7 +37,7 @@ _Part = list[_Line]  # of a table
 _GAP, _END = Piece(" "), Piece("\n")
 
 
-def wrapped(label: str, width: int) -> list[str]:
+def wrap_label(label: str, width: int) -> list[str]:
     """Lines of at most `width` characters where spaces and capitals allow it."""
     lines = [""]
     for word in label.split(" "):
@@ -98,11 +98,13 @@ def _lines(grid: Grid, width: int | None, starred: bool) -> Iterator[_Line]:
 
 def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator[_Part]:
     """The table in one piece if it fits, else with entries on two lines, else in parts as well."""
-    whole = _drawn(grid, starred, narrow=False)
+    whole = _draw_columns(grid, starred, narrow=False)
     if width is None or _width(whole) <= width:
         yield _part(whole, grid.spaced)
     else:
-        yield from _parts(grid, grouped(grid.columns), width, _drawn(grid, starred, narrow=True))
+        yield from _parts(
+            grid, grouped(grid.columns), width, _draw_columns(grid, starred, narrow=True)
+        )
 
 
 def _parts(
@@ -127,7 +129,7 @@ class _Drawing(NamedTuple):
     width: int
 
     @classmethod
-    def of(
+    def from_column(
         cls, column: Heading, entries: Sequence[TableEntry], starred: bool, *, narrow: bool
     ) -> Self:
         """A column of a grid, narrow or wide; where one number has a star or a mark, the others have a space."""
@@ -138,7 +140,7 @@ class _Drawing(NamedTuple):
         for entry in entries:
             if isinstance(entry, str):
                 whole = "\n" in entry or not (narrow and column.left)
-                drawn.append(_plain(entry.split("\n") if whole else wrapped(entry, LABEL_WIDTH)))
+                drawn.append(_plain(entry.split("\n") if whole else wrap_label(entry, LABEL_WIDTH)))
             else:
                 star = "*" if entry.best else " "
                 drawn.append(_number(entry, star * starred + entry.mark.ljust(marks), narrow))
@@ -151,10 +153,10 @@ class _Drawing(NamedTuple):
         return cls(heading, padded, width)
 
 
-def _drawn(grid: Grid, starred: bool, *, narrow: bool) -> list[_Drawing]:
+def _draw_columns(grid: Grid, starred: bool, *, narrow: bool) -> list[_Drawing]:
     columns = zip(*grid.rows, strict=True) if grid.rows else [()] * len(grid.columns)
     return [
-        _Drawing.of(column, entries, starred, narrow=narrow)
+        _Drawing.from_column(column, entries, starred, narrow=narrow)
         for column, entries in zip(grid.columns, columns, strict=True)
     ]
 

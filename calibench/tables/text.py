@@ -94,8 +94,8 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 }  # fmt: skip
 
 
-WIDTH = 397.0  # points of a line of NeurIPS and ICLR; ICML's and CVPR's pages are wider
-LINES = 40  # of a float, so that it has room on a page
+LATEX_WIDTH = 397.0  # points of a line of NeurIPS and ICLR; ICML's and CVPR's pages are wider
+FLOAT_LINES = 40  # of a float, so that it has room on a page
 _GAP = 6.0  # points between two columns
 
 
@@ -109,7 +109,7 @@ def latex(grid: Grid) -> str:
     narrow = len(parts) > 1
     tabulars = [_tabular(grid, places, narrow=narrow) for places in parts]
     size = "footnotesize" if narrow else "small"
-    if len(parts) * (len(grid.rows) + 3) > LINES:
+    if len(parts) * (len(grid.rows) + 3) > FLOAT_LINES:
         captions = [_caption(grid), *[f"{escaped(grid.title)}, continued." for _ in parts[1:]]]
         return "".join(_float(*one, size) for one in zip(captions, tabulars, strict=True))
     return _float(_caption(grid), "\n\\medskip\n\n".join(tabulars), size)
@@ -142,13 +142,13 @@ def _parts(grid: Grid) -> list[list[int]]:
     """The places of the columns of each part, as many as a line has room for."""
     every = list(range(len(grid.columns)))
     groups = grouped(grid.columns)
-    if _width(grid, every, narrow=False) <= WIDTH or len(groups) < 2:
+    if _width(grid, every, narrow=False) <= LATEX_WIDTH or len(groups) < 2:
         return [every]
     labels = [place for place in every if grid.columns[place].label]
     parts = [sorted([*labels, *groups[0]])]
     for group in groups[1:]:
         wider = sorted([*parts[-1], *group])
-        if _width(grid, wider, narrow=True) <= WIDTH:
+        if _width(grid, wider, narrow=True) <= LATEX_WIDTH:
             parts[-1] = wider
         else:
             parts.append(sorted([*labels, *group]))

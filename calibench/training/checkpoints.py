@@ -11,7 +11,7 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
-from calibench.data.in_memory_loader import mixed
+from calibench.data.in_memory_loader import mix_seeds
 from calibench.messages.errors import UsageError
 from calibench.runs import check_archive, corrupt_if_it_fails, write_atomically
 
@@ -28,7 +28,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def of_this_network(otherwise: str) -> Iterator[None]:
+def refuse_other_network(otherwise: str) -> Iterator[None]:
     """Raise a UsageError of these words where a checkpoint holds the weights of another network."""
     try:
         yield
@@ -92,7 +92,7 @@ class SeededSteps(Callback):
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
     ) -> None:
         """Seed the generators of the CPU and of the module's device, without a synchronisation."""
-        seed = mixed(self.seed, trainer.global_rank, trainer.current_epoch, batch_idx)
+        seed = mix_seeds(self.seed, trainer.global_rank, trainer.current_epoch, batch_idx)
         # torch.manual_seed would take half a millisecond on a machine without CUDA.
         torch.default_generator.manual_seed(seed)
         if pl_module.device.type == "cuda":

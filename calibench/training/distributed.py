@@ -22,7 +22,7 @@ from calibench.backbones import Backbone
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.parallel.processes import cause_of_death, cores, unwinding
 
-WHAT_THERE_IS = " (`--trainer.accelerator auto --trainer.devices auto` take what there is)"
+DEVICES_HINT = " (`--trainer.accelerator auto --trainer.devices auto` take what there is)"
 
 PROCESSES_A_CORE = 4  # to try how a run of many processes behaves
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -52,7 +52,7 @@ _STARTED_BY = os.getppid()
 _DEATH_IS_NOTICED = 3.0  # seconds to wait for an exit code after a connection broke
 
 
-def process_grid() -> tuple[int, int]:
+def read_process_grid() -> tuple[int, int]:
     """(nodes, processes on each) that torchrun or srun started; (1, 1) if there is this process only."""
     given = os.environ
     if "LOCAL_WORLD_SIZE" in given:
@@ -65,12 +65,12 @@ def process_grid() -> tuple[int, int]:
     return 1, 1
 
 
-def follow(trainer: Any) -> None:
+def follow_launcher(trainer: Any) -> None:
     """Set a trainer's devices and nodes to those that torchrun or srun started, unless the configuration names others.
 
     Otherwise `auto`, one device on a CPU, would make each process a run of its own.
     """
-    nodes, processes = process_grid()
+    nodes, processes = read_process_grid()
     if nodes * processes == 1:
         return
     if trainer.devices in ("auto", 1, "1"):
@@ -81,7 +81,7 @@ def follow(trainer: Any) -> None:
         trainer.num_nodes = nodes
 
 
-def cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
+def build_cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
     """What Lightning must be told of SLURM, besides the plugins that are given.
 
     Two of its guesses are wrong for us. Its own requeue saves a checkpoint that any later run in the results folder
@@ -92,13 +92,13 @@ def cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
         return []
     if any(isinstance(plugin, ClusterEnvironment) for plugin in given):
         return []
-    nodes, processes = process_grid()
+    nodes, processes = read_process_grid()
     alone = nodes * processes == 1
     return [LightningEnvironment() if alone else SLURMEnvironment(auto_requeue=False)]
 
 
 @contextmanager
-def deaths_reported(trainer: Callable[[], Any]) -> Iterator[None]:
+def report_deaths(trainer: Callable[[], Any]) -> Iterator[None]:
     """Report in one line that another process of the run died, in place of the error of the broken connection.
 
     The first process reports it by an ExpectedFailure, and so does one whose parent died; others just exit.
@@ -151,7 +151,7 @@ class Replicas:
 _BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-def replicas_of(trainer: Any) -> Replicas:
+def plan_replicas(trainer: Any) -> Replicas:
     """The processes that a trainer's configuration starts; a UsageError if they are more than a CPU can run."""
     if trainer.devices in (1, "1") and trainer.num_nodes == 1:
         return Replicas(1, False)
@@ -160,7 +160,7 @@ def replicas_of(trainer: Any) -> Replicas:
         accelerator=trainer.accelerator if isinstance(trainer.accelerator, str) else "auto",
         devices=trainer.devices,
         num_nodes=trainer.num_nodes,
-        plugins=[*cluster_plugins(())],
+        plugins=[*build_cluster_plugins(())],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

@@ -24,12 +24,12 @@ from calibench.runs import (
     CorruptRun,
     Predictions,
     Run,
+    effective_settings,
     read_json,
-    settings,
     with_present_calibrators,
     write_json,
 )
-from calibench.tables.evaluation import table_of
+from calibench.tables.evaluation import metrics_table
 from calibench.tables.metric_titles import add_described
 from calibench.tables.terminal import PIPE_WIDTH, show
 from calibench.training.callbacks import (
@@ -41,10 +41,10 @@ from calibench.training.callbacks import (
     epoch_report,
 )
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
-from calibench.training.distributed import deaths_reported, interruptible
-from calibench.training.environment import environment
+from calibench.training.distributed import interruptible, report_deaths
+from calibench.training.environment import describe_environment
 from calibench.training.experiment import Experiment
-from calibench.training.infer import save_collected
+from calibench.training.infer import save_predictions
 from calibench.training.run_metrics import write_metrics
 from calibench.training.shape_check import ShapeCheck
 from calibench.training.start_checks import (
@@ -52,7 +52,7 @@ from calibench.training.start_checks import (
     check_monitors,
     check_options,
     first_checkpoint,
-    refusals,
+    refuse_in_one_line,
 )
 
 # What `evaluated_checkpoint` minimises.
@@ -185,12 +185,12 @@ def _train(
         *trace.callbacks(run.checkpoints),
         *_progress(experiment, report),
     ]
-    with interruptible() as interruption, deaths_reported(lambda: experiment.trainer):
+    with interruptible() as interruption, report_deaths(lambda: experiment.trainer):
         experiment.build([*callbacks, interruption], enable_progress_bar=False)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         check_monitors(trainer, module.logged)
         _take_caveats(experiment, aloud=claim is not None)
-        with refusals(beginning, start):
+        with refuse_in_one_line(beginning, start):
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
         evaluated_alone = trainer.max_epochs == 0 and module.backbone.is_trained
         untrained = trainer.global_step == 0 and not evaluated_alone
@@ -201,11 +201,11 @@ def _train(
         saved = _predicted(experiment, run, claim, path)
         if claim is not None and trainer.is_global_zero:
             wall = time.perf_counter() - started + earlier
-            made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
+            made = describe_environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", made, sealed=True)
             numbers = experiment.evaluation(saved, data.unavailable)
             claim.check()
-            is_of = experiment.cell, settings(experiment.resolved)
+            is_of = experiment.run_id, effective_settings(experiment.resolved)
             write_metrics(run, *is_of, saved, numbers, experiment.evaluation_settings, fast=trial)
         trainer.strategy.barrier("calibench: the run is written")
     return "trial" if trial else "done"
@@ -252,7 +252,7 @@ def _predicted(
         verb(module, datamodule=data, ckpt_path=checkpoint, verbose=False, weights_only=True)
         if claim is not None:
             claim.check()
-        saved |= save_collected(experiment, run.folder / "predictions")
+        saved |= save_predictions(experiment, run.folder / "predictions")
     return saved
 
 
@@ -285,7 +285,7 @@ def _add_missing(experiment: Experiment, run: Run, claim: Claim) -> None:
         sets = _saved(run)
         numbers = build_evaluation(wanted)(sets, unavailable)
         claim.check()
-        is_of = experiment.cell, settings(experiment.resolved)
+        is_of = experiment.run_id, effective_settings(experiment.resolved)
         write_metrics(run, *is_of, sets, numbers, wanted, fast=fast)
 
 
@@ -317,7 +317,7 @@ def _saved(run: Run) -> dict[str, Predictions]:
 def _show(run: Run, console: Terminal, what: str) -> None:
     content = with_present_calibrators(read_json(run.folder / "metrics.json"))
     add_described(content.get("metrics") or {})
-    show(table_of(content), console, pipe_width=PIPE_WIDTH)
+    show(metrics_table(content), console, pipe_width=PIPE_WIDTH)
     for name, reason in content["unavailable"].items():
         console.print(f"not available: {name} ({reason})")
     if content.get("posterior"):

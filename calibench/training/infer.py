@@ -13,14 +13,14 @@ from calibench.evaluation.calibrator_fits import fit_calibrator
 from calibench.messages.errors import UsageError
 from calibench.messages.terminal import Terminal
 from calibench.runs import Predictions
-from calibench.training.checkpoints import of_this_network
+from calibench.training.checkpoints import refuse_other_network
 from calibench.training.distributed import interruptible
 from calibench.training.experiment import Experiment
 from calibench.training.run_metrics import write_derived
 from calibench.training.stochastic_prediction import DropoutPasses, LastLayerLaplace, Predictive
 
 
-def save_collected(experiment: Experiment, folder: Path) -> dict[str, Predictions]:
+def save_predictions(experiment: Experiment, folder: Path) -> dict[str, Predictions]:
     """Write the logits that its trainer collected last, one .npz file for each split and set, in dataset order.
 
     Returns what was written, by the name of the split or set; nothing in processes but the first.
@@ -36,7 +36,7 @@ def save_collected(experiment: Experiment, folder: Path) -> dict[str, Prediction
         if name == "test" and (known := data.test_posterior) is not None:
             metadata["posterior"] = known.source
             posterior = known.probs[: len(target)].numpy()
-        saved[name] = Predictions.of_outputs(logits, target, metadata, posterior=posterior)
+        saved[name] = Predictions.from_outputs(logits, target, metadata, posterior=posterior)
         saved[name].save(folder / f"{name}.npz")
     return saved
 
@@ -75,7 +75,7 @@ def predict(
         raise UsageError(f"`--output {output}` is a file; a folder is expected.")
     fitted = build_calibrator(calibrator) if calibrator else None
     experiment, _ = _run(config, "predict", other, return_predictions=False)
-    saved = save_collected(experiment, output)
+    saved = save_predictions(experiment, output)
     for name, predictions in saved.items():
         rows, classes = predictions.logits.shape
         console.print(f"{output / name}.npz  {rows} x {classes}")
@@ -112,7 +112,7 @@ def _run(
         experiment.build([interruption, *others])
         run = getattr(experiment.trainer, verb)
         hint = "give the config.yaml of its own run"
-        with of_this_network(f"{path} is of another network than this configuration: {hint}."):
+        with refuse_other_network(f"{path} is of another network than this configuration: {hint}."):
             options |= {"datamodule": experiment.datamodule, "ckpt_path": path}
             values = run(experiment.model, weights_only=True, **options)
         first = experiment.trainer.is_global_zero

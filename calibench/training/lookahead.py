@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from calibench.messages.checks import non_negative, positive_integer, unit_interval
 from calibench.messages.errors import UsageError
 from calibench.training.module import ClassificationModule
-from calibench.training.schedules import steps_of_training
+from calibench.training.schedules import count_training_steps
 
 
 class Lookahead(Callback):
@@ -53,7 +53,7 @@ class Lookahead(Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, *args: Any
     ) -> None:
         """Update the slow weights, if it is time, and put the network back to them."""
-        step, steps = trainer.global_step, steps_of_training(trainer)
+        step, steps = trainer.global_step, count_training_steps(trainer)
         if step == self._step:  # gradients are accumulated
             return
         self._step = step

@@ -33,7 +33,7 @@ from calibench.tensors.distributed import (
 )
 from calibench.tensors.scores import at_least_float32, split_without_short_end
 from calibench.training.parameter_groups import ParameterGroups
-from calibench.training.schedules import steps_of_training
+from calibench.training.schedules import count_training_steps
 from calibench.training.sharpness import SharpnessAware
 from calibench.training.test_set_metrics import SetMetrics
 
@@ -188,7 +188,7 @@ class ClassificationModule(L.LightningModule):
                 optimizer = self.sharpness(optimizer)
         if self.step_scheduler is not None:
             with _named("model.step_scheduler"):
-                by_step = self.step_scheduler(optimizer, steps_of_training(self.trainer))
+                by_step = self.step_scheduler(optimizer, count_training_steps(self.trainer))
             return [optimizer], [{"scheduler": by_step, "interval": "step"}]
         if self.lr_scheduler is None:
             return optimizer

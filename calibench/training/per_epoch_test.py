@@ -14,7 +14,7 @@ from calibench.data import ClassificationDataModule, ResidentLoader
 from calibench.evaluation import log_probabilities
 from calibench.messages.errors import UsageError
 from calibench.training.module import ClassificationModule
-from calibench.training.shape_check import evaluating
+from calibench.training.shape_check import evaluation_mode
 
 PREFIX = "test_not_for_selection"
 
@@ -66,7 +66,7 @@ class TestMetrics(Callback):
         metrics = pl_module.metrics_of_test(PREFIX).to(pl_module.device)
         # a copy, as what a loss remembers of a batch must not be of the test set
         loss, sums = copy.deepcopy(pl_module.loss), torch.zeros(2, device=pl_module.device)
-        with evaluating(pl_module), torch.no_grad():
+        with evaluation_mode(pl_module), torch.no_grad():
             limit = trainer.limit_test_batches  # a number, or a share
             batches = limit if isinstance(limit, int) else int(limit * len(self._loader))
             for batch in islice(self._loader, batches):

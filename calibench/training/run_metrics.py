@@ -9,23 +9,23 @@ from calibench.evaluation.serialization import build_evaluation, fill_defaults
 from calibench.files.atomic_files import text_of
 from calibench.runs import (
     FORMAT,
-    Cell,
     Predictions,
     Run,
-    cell_key,
+    RunId,
+    effective_settings,
     read_json,
-    settings,
+    run_key,
     with_present_calibrators,
     write_json,
 )
-from calibench.runs.files import files_of
+from calibench.runs.files import describe_files
 from calibench.tables.evaluation_report import Report
-from calibench.training.environment import command_line
+from calibench.training.environment import repeatable_command
 
 
 def write_metrics(
     run: Run,
-    cell: Cell,
+    run_id: RunId,
     settings: Mapping[str, Any],
     sets: Mapping[str, Predictions],
     report: Report,
@@ -41,7 +41,7 @@ def write_metrics(
     test = sets["test"].metadata
     content = {
         "format": FORMAT,
-        **cell._asdict(),
+        **run_id._asdict(),
         "settings": settings,
         "evaluation": evaluation,
         "fingerprint": test["fingerprint"],
@@ -53,7 +53,7 @@ def write_metrics(
         "sets": {name: part.metadata.get("distance") or part.kind for name, part in sets.items()},
         "calibrators": report.calibrators,
         "metrics": describe_metrics(evaluation.get("metrics") or ()),
-        "files": files_of(run.folder),
+        "files": describe_files(run.folder),
         "rows": report.rows,
     }
     write_json(run.folder / "metrics.json", content, sealed=True)
@@ -69,9 +69,9 @@ def write_derived(
     """
     first = runs[0].folder
     content = with_present_calibrators(read_json(first / "metrics.json"))
-    of_all = settings({**content["settings"], **added})
-    cell = Cell.at(str(first))._replace(key=cell_key(of_all))
-    run = Run(cell.folder(first.parents[4]))
+    of_all = effective_settings({**content["settings"], **added})
+    run_id = RunId.from_folder(str(first))._replace(key=run_key(of_all))
+    run = Run(run_id.folder(first.parents[4]))
     with run.claimed():
         run.write_status("running")
         run.write_config(text_of(first / "config.yaml"))
@@ -80,7 +80,7 @@ def write_derived(
         write_json(run.folder / "environment.json", _environment(runs), sealed=True)
         evaluation = fill_defaults(content["evaluation"])
         report = build_evaluation(evaluation)(sets, content["unavailable"])
-        write_metrics(run, cell, of_all, sets, report, evaluation)
+        write_metrics(run, run_id, of_all, sets, report, evaluation)
         run.write_status("done")
     return run.folder
 
@@ -91,7 +91,7 @@ def _environment(runs: Sequence[Run]) -> dict[str, Any]:
     memory = [of["peak_memory_mb"] for of in all_of if of.get("peak_memory_mb")]
     return {
         **all_of[0],
-        "command": command_line(),
+        "command": repeatable_command(),
         "wall_seconds": sum(of.get("wall_seconds") or 0 for of in all_of),
         "peak_memory_mb": max(memory, default=None),
     }

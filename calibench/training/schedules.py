@@ -12,7 +12,7 @@ from calibench.messages.checks import non_negative, positive, positive_integer, 
 from calibench.messages.errors import UsageError
 
 
-def steps_of_training(trainer: L.Trainer) -> int:
+def count_training_steps(trainer: L.Trainer) -> int:
     """The optimiser steps of the whole training, at least 1; raises a UsageError if it has no end.
 
     Lightning's `estimated_stepping_batches` makes the training loader, which then misses the state that a checkpoint

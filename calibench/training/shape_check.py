@@ -22,7 +22,7 @@ from calibench.messages.errors import ExpectedFailure, UsageError, one_line
 from calibench.tensors.scores import are_probabilities
 from calibench.training.module import ClassificationModule
 
-ROWS = 2
+SAMPLE_ROWS = 2
 
 
 # What a kind of layer wants of its inputs: where it keeps the size, what is counted, that of given inputs, and what
@@ -84,20 +84,20 @@ class ShapeCheck(Callback):
         module = cast(ClassificationModule, pl_module)
         data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
         precision = trainer.precision_plugin
-        with isolate_rng(), evaluating(module.backbone), precision.forward_context():
-            inputs = data.first_inputs(ROWS)
+        with isolate_rng(), evaluation_mode(module.backbone), precision.forward_context():
+            inputs = data.first_inputs(SAMPLE_ROWS)
             if data.tokens is not None:  # one of them is the highest that there is
                 inputs = inputs.clone()
                 inputs[:, -1:] = data.tokens.vocab_size - 1
             inputs = precision.convert_input(inputs)
-            check_shapes(module.evaluated, module.backbone, inputs, data)
+            check_network_shapes(module.evaluated, module.backbone, inputs, data)
         with isolate_rng():
             loss = module.loss.losses[0] if isinstance(module.loss, LabelLoss) else module.loss
             check_gradient(cast(CalibrationLoss, loss), data.num_classes, trainer.max_epochs or 1)
 
 
 @contextmanager
-def evaluating(network: nn.Module) -> Iterator[None]:
+def evaluation_mode(network: nn.Module) -> Iterator[None]:
     """Put a network into evaluation mode while inside, and each of its parts back into its own mode."""
     modes = [(part, part.training) for part in network.modules()]
     network.eval()
@@ -108,7 +108,7 @@ def evaluating(network: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def check_shapes(
+def check_network_shapes(
     forward: Callable[[Tensor], Tensor],
     backbone: Backbone,
     inputs: Tensor,

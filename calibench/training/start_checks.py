@@ -10,9 +10,9 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches
-from calibench.run_configuration.parser_messages import one_line
+from calibench.run_configuration.parser_messages import shorten_parser_message
 from calibench.runs import CorruptRun, Run
-from calibench.training.checkpoints import of_this_network, read_checkpoint
+from calibench.training.checkpoints import read_checkpoint, refuse_other_network
 from calibench.training.experiment import Experiment
 
 # Packages whose callbacks watch nothing but what a run of ours logs.
@@ -105,15 +105,15 @@ class Beginning(Callback):
 
 
 @contextmanager
-def refusals(beginning: Beginning, checkpoint: str | None) -> Iterator[None]:
+def refuse_in_one_line(beginning: Beginning, checkpoint: str | None) -> Iterator[None]:
     """Turn errors of data, checkpoint, optimiser or schedule before training begins into one-line UsageErrors."""
     other = "holds another network or loss than this configuration (--overwrite true starts anew)."
     try:
-        with of_this_network(f"{checkpoint} {other}"):
+        with refuse_other_network(f"{checkpoint} {other}"):
             yield
     except (UsageError, ExpectedFailure):
         raise
     except (ValueError, TypeError, MisconfigurationException) as error:
         if beginning.over:
             raise
-        raise UsageError(one_line(str(error))) from error
+        raise UsageError(shorten_parser_message(str(error))) from error

@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 
 from calibench.data import ClassificationDataModule
-from calibench.data.in_memory_loader import mixed, run_seed
+from calibench.data.in_memory_loader import mix_seeds, run_seed
 from calibench.data.task import Task
 from calibench.messages.errors import UsageError, errors_as, pip_install
 from calibench.training.module import ClassificationModule
@@ -57,7 +57,7 @@ class DropoutPasses(Predictive):
             )
         if module.trainer.world_size > 1:
             raise UsageError("`--passes` draws dropout in one process: set `--trainer.devices 1`.")
-        torch.manual_seed(mixed(run_seed(), 3))
+        torch.manual_seed(mix_seeds(run_seed(), 3))
         return _Mean(module.backbone, self.passes, module.task)
 
 

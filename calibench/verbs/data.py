@@ -6,8 +6,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
-from calibench.configuration.merging import available, benchmarks_folder, data_root, load
-from calibench.data.source import MADE_UP, DataError, Source, made_up, md5, read_table, sources
+from calibench.configuration.merging import (
+    benchmarks_folder,
+    data_root,
+    list_configuration_files,
+    load_configuration_file,
+)
+from calibench.data.source import (
+    MADE_UP,
+    DataError,
+    Source,
+    file_md5,
+    made_up_caveats,
+    official_sources,
+    read_sources_file,
+)
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import say
 
@@ -35,42 +48,55 @@ def data(
         calibench data fake cifar10 fake        then CALIBENCH_DATA=fake calibench fit --config cifar10 ...
     """
     if action == "fake":
-        return _fake(names)
-    known = sources()
+        return _make_fake(names)
+    datasets = official_sources()
     for name in names:
-        if name not in known:
-            raise ValueError(f"there is no dataset `{name}`{near_matches(name, known)}")
+        if name not in datasets:
+            raise ValueError(f"there is no dataset `{name}`{near_matches(name, datasets)}")
     if action == "fetch" and not names:
-        raise ValueError(f"`calibench data fetch` needs a NAME of {', '.join(known)}")
-    act, folder = {"list": _list, "fetch": _fetch, "verify": _verify}[action], data_root(root)
-    return max([act(known[name], folder) for name in names or known])
+        raise ValueError(f"`calibench data fetch` needs a NAME of {', '.join(datasets)}")
+    act, folder = (
+        {"list": _list_source, "fetch": _fetch_source, "verify": _verify_source}[action],
+        data_root(root),
+    )
+    return max([act(datasets[name], folder) for name in names or datasets])
 
 
-def _fake(names: Sequence[str]) -> int:
+def _make_fake(names: Sequence[str]) -> int:
     """Make up the files of a benchmark's data, and of its further test sets, in a folder that has none of them."""
-    free = [name for name, path in available().items() if path.parent == benchmarks_folder()]
-    known = {name: source for name in free if (source := _data_of(name)) and source.fake}
-    if len(names) != 2 or names[0] not in known:
-        found = f", got `{' '.join(names)}`" if names else ""
-        near = near_matches(names[0], known) if names else ""
+    free = [
+        name
+        for name, path in list_configuration_files().items()
+        if path.parent == benchmarks_folder()
+    ]
+    fakeable = {
+        name: source for name in free if (source := _benchmark_source(name)) and source.fake
+    }
+    if len(names) != 2 or names[0] not in fakeable:
+        received = f", got `{' '.join(names)}`" if names else ""
+        near = near_matches(names[0], fakeable) if names else ""
         raise UsageError(
-            f"`calibench data fake` needs a NAME of {', '.join(known)} and a folder{found}{near}"
+            f"`calibench data fake` needs a NAME of {', '.join(fakeable)} and a folder{received}{near}"
         )
     (name, folder), root = names, Path(names[1])
     if root.is_file():
         raise UsageError(f"`{folder}` is a file: name a folder to write to.")
-    source = known[name]
-    if not made_up(source.path(root, "")) and source.path(root, "").exists():
+    source = fakeable[name]
+    if not made_up_caveats(source.path(root, "")) and source.path(root, "").exists():
         raise UsageError(f"{source.path(root, '')} is there already: name a new folder.")
-    further = load(name)["data"].get("init_args", {}).get("ood", [])
+    further = load_configuration_file(name)["data"].get("init_args", {}).get("ood", [])
     of_set = {"tiny_imagenet": "tiny_imagenet_32"}  # as a further test set
-    others = (sources().get(of_set.get(one, one)) for one in further)
-    beside = [one for one in others if one is not None and one.fake]
-    for one in (source, *beside):
-        if one is source or not one.path(root, "").exists():
-            getattr(import_module("calibench.data.fakes"), one.fake)(root)
-            one.path(root, MADE_UP).write_text("by `calibench data fake`\n")
-    sets = f", with {', '.join(one.name for one in beside)} beside it" if beside else ""
+    others = (official_sources().get(of_set.get(dataset, dataset)) for dataset in further)
+    further_sources = [dataset for dataset in others if dataset is not None and dataset.fake]
+    for dataset in (source, *further_sources):
+        if dataset is source or not dataset.path(root, "").exists():
+            getattr(import_module("calibench.data.fakes"), dataset.fake)(root)
+            dataset.path(root, MADE_UP).write_text("by `calibench data fake`\n")
+    sets = (
+        f", with {', '.join(dataset.name for dataset in further_sources)} beside it"
+        if further_sources
+        else ""
+    )
     say(
         f"{name} is made up in {root}{sets}; results say so. Give it as `--data.root {root}`, or as CALIBENCH_DATA:",
         f"next: CALIBENCH_DATA={root} calibench fit --config {name} --trainer.fast_dev_run true"
@@ -79,16 +105,18 @@ def _fake(names: Sequence[str]) -> int:
     return 0
 
 
-def _data_of(benchmark: str) -> Source | None:
+def _benchmark_source(benchmark: str) -> Source | None:
     """The official files that a benchmark reads; None where it needs none."""
-    data = load(benchmark).get("data", {})
+    data = load_configuration_file(benchmark).get("data", {})
     file = Path(data.get("init_args", {}).get("train_file") or "")
-    of_file = (source for source in sources().values() if file.parts[:1] == (source.folder,))
-    module = read_table()["modules"].get(data.get("class_path"), {})
-    return next(of_file, sources().get(module.get("dataset", "")))
+    of_file = (
+        source for source in official_sources().values() if file.parts[:1] == (source.folder,)
+    )
+    module = read_sources_file()["modules"].get(data.get("class_path"), {})
+    return next(of_file, official_sources().get(module.get("dataset", "")))
 
 
-def _list(source: Source, root: Path) -> int:
+def _list_source(source: Source, root: Path) -> int:
     missing = source.missing(root)
     state = f"missing {missing[0]}" if missing else f"here    {source.path(root, '')}"
     say(f"{source.name:17} {source.about}", f"{'':17} {state}")
@@ -97,7 +125,7 @@ def _list(source: Source, root: Path) -> int:
     return 0
 
 
-def _fetch(source: Source, root: Path) -> int:
+def _fetch_source(source: Source, root: Path) -> int:
     if not source.missing(root):
         say(f"{source.name} is here already: {source.path(root, '')}")
         return 0
@@ -106,17 +134,17 @@ def _fetch(source: Source, root: Path) -> int:
     except DataError as error:
         say(f"calibench: error: {error}", to=sys.stderr)
         return 1
-    return _verify(source, root)
+    return _verify_source(source, root)
 
 
-def _verify(source: Source, root: Path) -> int:
+def _verify_source(source: Source, root: Path) -> int:
     worst = 0
     for file, official in source.files.items():
         path = source.path(root, file)
         verdict = "present" if path.exists() else "missing"
         if official and path.exists():
             try:
-                verdict = "official" if md5(path) == official else "differs"
+                verdict = "official" if file_md5(path) == official else "differs"
             except DataError:
                 verdict = "unreadable"
         worst = max(worst, int(verdict not in ("official", "present")))

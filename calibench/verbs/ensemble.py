@@ -12,7 +12,7 @@ from calibench.messages.errors import UsageError, errors_as
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.progress import with_progress
 from calibench.parallel.threads import one_thread
-from calibench.runs import Cell, Predictions, Run, read_json, run_folders
+from calibench.runs import Predictions, Run, RunId, read_json, run_folders
 from calibench.training.run_metrics import write_derived
 
 ENSEMBLE = "ensemble"
@@ -67,7 +67,9 @@ def _groups(results: Path, size: int | None) -> Iterator[list[Run]]:
         raise UsageError(f"there is no folder {results}.")
     folders = (Path(path).resolve() for path in run_folders(results))
     for _, paths in groupby(folders, key=lambda folder: folder.parent):
-        runs = sorted((Run(path) for path in paths), key=lambda run: Cell.at(str(run.folder)).seed)
+        runs = sorted(
+            (Run(path) for path in paths), key=lambda run: RunId.from_folder(str(run.folder)).seed
+        )
         finished_runs = [run for run in runs if run.done]
         if (
             len(finished_runs) < 2

@@ -13,8 +13,8 @@ from calibench.messages.printable_text import say, without_collector
 from calibench.parallel.processes import cores
 from calibench.ranking.columns import Column
 from calibench.ranking.comparison import compare, compare_over_sets
-from calibench.ranking.formats import FORMATS, GRIDS, PROSE, TIDY, write_grids
-from calibench.ranking.pairs import EQUIVALENT, compare_pairs, margins, p_value_grids
+from calibench.ranking.formats import GRIDS, PROSE, TABLE_FORMATS, TIDY, write_grids
+from calibench.ranking.pairs import EQUIVALENT, compare_pairs, p_value_grids, parse_margins
 from calibench.ranking.ranked_results import rank_results
 from calibench.ranking.table import Table
 from calibench.runs import write_output
@@ -76,7 +76,7 @@ def leaderboard(
     *,
     ranking: Ranking,
     comparisons: Comparisons,
-    format: Annotated[str, Option(choices=FORMATS)] = "table",
+    format: Annotated[str, Option(choices=TABLE_FORMATS)] = "table",
     notes: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
 ) -> int:
@@ -109,7 +109,7 @@ def leaderboard(
       of OOD metrics, /near, /far and /shift are means over sets of that kind
       of several labels an example, auroc:Edema is of one, auroc of all pooled, macro_auroc their mean
     """
-    equivalent = margins(comparisons.equivalent)
+    equivalent = parse_margins(comparisons.equivalent)
     by = Column.parse(ranking.rank_by)
     written = io.StringIO()
     out = written if output else sys.stdout

@@ -14,14 +14,14 @@ from textwrap import wrap
 from typing import Annotated, Any
 
 from calibench.command_line.docstrings import fill_docstring
-from calibench.configuration.merging import available, read_yaml
-from calibench.data.source import sources
+from calibench.configuration.merging import list_configuration_files, read_yaml
+from calibench.data.source import official_sources
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.terminal import Terminal
 from calibench.plugins.registries import plugin_lines
 from calibench.run_configuration.keys import FAMILIES
 from calibench.tables.grid import Grid, Heading, headings
-from calibench.tables.published import PAPERS, load
+from calibench.tables.published import PAPERS, load_published
 from calibench.tables.terminal import show
 
 OF_PAPERS = "papers"  # their figures and tables
@@ -69,13 +69,17 @@ def list_entries(kind: str | None) -> Mapping[str, str]:
         }
     if kind in ("benchmarks", *SHELVES):
         shelf = "" if kind == "benchmarks" else f"{kind}/"
-        return {n: _header(path) for n, path in available().items() if n.startswith(shelf)}
+        return {
+            n: _header(path)
+            for n, path in list_configuration_files().items()
+            if n.startswith(shelf)
+        }
     if kind == "datasets":
-        return {name: source.about for name, source in sources().items()}
+        return {name: source.about for name, source in official_sources().items()}
     if kind == "plots":
-        from calibench.plots.kinds import LINES
+        from calibench.plots.kinds import KIND_LINES
 
-        lines = dict(LINES)
+        lines = dict(KIND_LINES)
         for name in lines:
             if titles := ", ".join(
                 exhibit.title for exhibit in exhibits_of_command(f"plot {name}")
@@ -146,7 +150,7 @@ def exhibits_of_command(command: str) -> list[Exhibit]:
 
 
 def _exhibits_of(paper: str, named: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
-    numbers = load(paper)
+    numbers = load_published(paper)
     tables = {number.table for number in numbers} - {str(item.get("table")) for item in named}
     for table in sorted(tables, key=lambda name: (len(name), name)):
         numbers_of_table = [number for number in numbers if number.table == table]

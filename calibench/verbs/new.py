@@ -21,12 +21,22 @@ Words = Mapping[str, str]
 
 # --- what a user's own files say of themselves: columns by names and first row, classes by folders ---
 
-_LABELS = ("label", "labels", "target", "class", "category", "kind", "species", "sentiment", "y")
-_TEXTS = ("text", "body", "content", "review", "message", "sentence", "description")
+_LABEL_NAMES = (
+    "label",
+    "labels",
+    "target",
+    "class",
+    "category",
+    "kind",
+    "species",
+    "sentiment",
+    "y",
+)
+_TEXT_NAMES = ("text", "body", "content", "review", "message", "sentence", "description")
 _CHANGE = "(the YAML says so; change it where it is wrong)"
 
 
-def image_folder(path: Path) -> tuple[Words, str]:
+def describe_image_folder(path: Path) -> tuple[Words, str]:
     """The classes of a folder of images; raises a UsageError if there is no such folder, or it holds no folders."""
     if not path.is_dir():
         raise UsageError(f"`--data {path}`: no such folder.")
@@ -38,21 +48,21 @@ def image_folder(path: Path) -> tuple[Words, str]:
     return {}, f"{len(classes)} classes: {shown}"
 
 
-def text_columns(path: Path) -> tuple[Words, str]:
+def describe_text_columns(path: Path) -> tuple[Words, str]:
     """The columns of texts and of labels in a table, by their names."""
-    names = _table(path).names
-    label = _named(names, _LABELS, names[-1])
-    text = _named([name for name in names if name != label], _TEXTS, "")
+    names = _open_users_table(path).names
+    label = _first_known_name(names, _LABEL_NAMES, names[-1])
+    text = _first_known_name([name for name in names if name != label], _TEXT_NAMES, "")
     return (
         {"text": json.dumps(text), "label": json.dumps(label)},
         f"texts: column `{text}`; labels: column `{label}` {_CHANGE}",
     )
 
 
-def number_columns(path: Path) -> tuple[Words, str]:
+def describe_number_columns(path: Path) -> tuple[Words, str]:
     """The columns of labels and of features in a table: numbers, dates and categories; a UsageError without any."""
-    table = _table(path)
-    label = _named(table.names, _LABELS, table.names[-1])
+    table = _open_users_table(path)
+    label = _first_known_name(table.names, _LABEL_NAMES, table.names[-1])
     frame = table.frame()
     names = [name for name in table.names if name != label and not name.startswith(NAMELESS)]
     features, counters = features_of(frame, names)
@@ -74,7 +84,7 @@ def number_columns(path: Path) -> tuple[Words, str]:
     )
 
 
-def _table(path: Path) -> TableFile:
+def _open_users_table(path: Path) -> TableFile:
     if not path.is_file():
         raise UsageError(f"`--data {path}`: no such file.")
     with errors_as(f"`--data {path}` is no table", ValueError, OSError):
@@ -84,7 +94,7 @@ def _table(path: Path) -> TableFile:
     return table
 
 
-def _named(names: list[str], known: tuple[str, ...], otherwise: str) -> str:
+def _first_known_name(names: list[str], known: tuple[str, ...], otherwise: str) -> str:
     """The first name that is a known one, in any case of letters; else the given one, or the first."""
     lower = {name.lower(): name for name in reversed(names)}
     return next((lower[one] for one in known if one in lower), otherwise or names[0])
@@ -93,12 +103,12 @@ def _named(names: list[str], known: tuple[str, ...], otherwise: str) -> str:
 # --- the verb ---
 
 _SOURCE = Path(__file__).parents[1] / "templates"
-_NAMED = "benchmark.yaml"  # written under the folder's name
+_BENCHMARK = "benchmark.yaml"  # written under the folder's name
 _EXAMPLE = "example_data.py"
 
 
 @dataclass(frozen=True)
-class Kind:
+class Starter:
     """A kind of start.
 
     Attributes:
@@ -118,14 +128,14 @@ _FIT = "calibench fit --config $file"
 _OVERLAY = "calibench fit --config digits_lt --config"
 _TEXTS_CSV = {"text": '"text"', "label": '"label"'}
 _TABLE_CSV = {"label": '"label"', "features": "null", "count": "30"}
-KINDS = {
-    "images": Kind(_FIT, "photos", image_folder),
-    "texts": Kind(_FIT, "texts.csv", text_columns, _TEXTS_CSV),
-    "table": Kind(_FIT, "table.csv", number_columns, _TABLE_CSV),
-    "logits": Kind("python save_logits.py && calibench evaluate --val val.npz --test test.npz"),
-    "loss": Kind("calibench sweep digits_lt --losses cross_entropy my_loss.yaml --seeds 1..3"),
-    "backbone": Kind(f"{_OVERLAY} my_network.yaml"),
-    "metric": Kind(f"{_OVERLAY} my_metric.yaml"),
+STARTERS = {
+    "images": Starter(_FIT, "photos", describe_image_folder),
+    "texts": Starter(_FIT, "texts.csv", describe_text_columns, _TEXTS_CSV),
+    "table": Starter(_FIT, "table.csv", describe_number_columns, _TABLE_CSV),
+    "logits": Starter("python save_logits.py && calibench evaluate --val val.npz --test test.npz"),
+    "loss": Starter("calibench sweep digits_lt --losses cross_entropy my_loss.yaml --seeds 1..3"),
+    "backbone": Starter(f"{_OVERLAY} my_network.yaml"),
+    "metric": Starter(f"{_OVERLAY} my_metric.yaml"),
 }
 
 
@@ -159,29 +169,29 @@ def new(
 
     The folder's name is the benchmark's: tables and results are titled by it.
     """
-    if kind not in KINDS:
+    if kind not in STARTERS:
         raise UsageError(
-            f"there is no start `{kind}`{near_matches(kind, KINDS)} (there are: {', '.join(KINDS)})"
+            f"there is no start `{kind}`{near_matches(kind, STARTERS)} (there are: {', '.join(STARTERS)})"
         )
-    start, target = KINDS[kind], folder.expanduser()
+    start, target = STARTERS[kind], folder.expanduser()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        what = "not empty" if target.is_dir() else "a file"
-        raise UsageError(f"`{target}` is {what}: name a new folder.")
+        obstacle = "not empty" if target.is_dir() else "a file"
+        raise UsageError(f"`{target}` is {obstacle}: name a new folder.")
     if data and not start.look:
         raise UsageError(f"`--data` is not for `calibench new {kind}`.")
     place = str(data.expanduser().absolute()) if data else start.data
-    facts, seen = start.look(Path(place)) if data and start.look else (start.example, "")
+    facts, summary = start.look(Path(place)) if data and start.look else (start.example, "")
     title = target.absolute().name
-    then = Template(start.then).substitute(file=shlex.quote(f"{title}.yaml"))
+    next_command = Template(start.then).substitute(file=shlex.quote(f"{title}.yaml"))
     makes_data = bool(start.data) and data is None
     if makes_data:
-        then = f"python {_EXAMPLE} && {then}"
-    known = {"name": title, "then": then, "data": json.dumps(place), **facts}
-    written = _write(kind, target, known, makes_data=makes_data)
+        next_command = f"python {_EXAMPLE} && {next_command}"
+    facts_by_name = {"name": title, "then": next_command, "data": json.dumps(place), **facts}
+    written = _write(kind, target, facts_by_name, makes_data=makes_data)
     for name, first in written.items():
         say(f"{target / name}  {first}".rstrip())
-    say(*([seen] if seen else []))
-    say(f"next: cd {shlex.quote(str(folder))} && {then}")
+    say(*([summary] if summary else []))
+    say(f"next: cd {shlex.quote(str(folder))} && {next_command}")
     return 0
 
 
@@ -195,7 +205,7 @@ def _write(kind: str, folder: Path, facts: Words, *, makes_data: bool) -> dict[s
         text = source.read_text(encoding="utf-8")
         if source.suffix != ".py":
             text = Template(text).safe_substitute(facts)
-        name = f"{facts['name']}.yaml" if source.name == _NAMED else source.name
+        name = f"{facts['name']}.yaml" if source.name == _BENCHMARK else source.name
         (folder / name).write_text(text, encoding="utf-8")
         written[name] = text.partition("\n")[0].strip('#" ')
     return written

@@ -13,8 +13,8 @@ from calibench.messages.printable_text import loading, say
 from calibench.messages.progress import with_progress
 from calibench.plots.curves import OverEpochs
 from calibench.plots.figure_with_numbers import Picture
-from calibench.plots.kinds import BESIDE_RAW, KINDS, LINES, OVER_TABLES
-from calibench.plots.selection import Request, Shown, request_of
+from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OVER_TABLES, PICTURE_KINDS
+from calibench.plots.selection import Request, Selection, read_request
 from calibench.plots.style import PictureFile, Width, room_of
 from calibench.plugins.registries import load_plugins, plugin_lines
 from calibench.runs import CorruptRun, write_output
@@ -23,19 +23,19 @@ from calibench.store import results_folder
 from calibench.store.lookup import ResultsFolder
 
 
-def kinds() -> dict[str, Callable[[Request], Picture]]:
+def plot_kinds() -> dict[str, Callable[[Request], Picture]]:
     """The kinds of pictures, those of other packages too."""
-    KINDS.update(load_plugins("plots"))
-    return KINDS
+    PICTURE_KINDS.update(load_plugins("plots"))
+    return PICTURE_KINDS
 
 
-@fill_docstring(kinds="\n".join(f"{kind:19}  {line}" for kind, line in LINES.items()))
+@fill_docstring(kinds="\n".join(f"{kind:19}  {line}" for kind, line in KIND_LINES.items()))
 def plot(
-    kind: Annotated[str, Option("KIND", choices=kinds)],
+    kind: Annotated[str, Option("KIND", choices=plot_kinds)],
     results: ResultsFolder = "results",
     *,
     output: PictureFile,
-    shown: Shown,
+    shown: Selection,
     width: Width = None,
     over_epochs: OverEpochs,
 ) -> int:
@@ -69,9 +69,9 @@ def plot(
         {kinds}
     """
     usual = DEFAULT_METRICS.get(kind, "ece")
-    asked = request_of(results, shown, over_epochs, usual, logged=kind == "curves")
+    asked = read_request(results, shown, over_epochs, usual, logged=kind == "curves")
     with loading(), room_of(width):
-        picture = KINDS[kind](asked)
+        picture = PICTURE_KINDS[kind](asked)
     picture.write(output, width=width)
     return 0
 
@@ -90,7 +90,7 @@ class GalleryPicture(NamedTuple):
     reason: str = ""
 
 
-def tasks(requests: Mapping[str, Request]) -> list[GalleryPicture]:
+def gallery_pictures(requests: Mapping[str, Request]) -> list[GalleryPicture]:
     """The pictures of a gallery, table by table, given for each kind what it shows of all tables."""
     several = len(next(iter(requests.values())).tables) > 1
     found = []
@@ -107,7 +107,7 @@ def tasks(requests: Mapping[str, Request]) -> list[GalleryPicture]:
     return sorted(found, key=lambda task: (task.kind in OVER_TABLES, task.title))
 
 
-def _beside_raw(kind: str, request: Request) -> Shown:
+def _beside_raw(kind: str, request: Request) -> Selection:
     """What was asked for; beside raw probabilities temperature scaling where runs have it."""
     if request.shown.calibrator != RAW or kind not in BESIDE_RAW:
         return request.shown
@@ -118,14 +118,14 @@ def _beside_raw(kind: str, request: Request) -> Shown:
     return replace(request.shown, calibrator=next(usual, RAW))
 
 
-def drawn(
+def draw_pictures(
     todo: Sequence[GalleryPicture], folder: Path, suffix: str, width: str | None
 ) -> Iterator[GalleryPicture]:
     """Draw the pictures into a folder, one after the other; what results cannot feed is left out with the reason."""
     for task in todo:
         try:
             with room_of(width):
-                picture = KINDS[task.kind](task.request)
+                picture = PICTURE_KINDS[task.kind](task.request)
         except (ValueError, FileNotFoundError, CorruptRun) as error:
             yield task._replace(reason=one_line(error))
             continue
@@ -133,7 +133,7 @@ def drawn(
         yield task
 
 
-def page_of(title: str, pictures: Sequence[GalleryPicture], suffix: str) -> str:
+def gallery_page(title: str, pictures: Sequence[GalleryPicture], suffix: str) -> str:
     """The page: the pictures, what each shows, its CSV, what is left out, kinds with a command of their own."""
     from importlib.resources import files
 
@@ -142,8 +142,8 @@ def page_of(title: str, pictures: Sequence[GalleryPicture], suffix: str) -> str:
     text = files("calibench.plots").joinpath("gallery.html").read_text(encoding="utf-8")
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
     titles = list(dict.fromkeys(one.title for one in pictures if not one.reason))
-    said = LINES | plugin_lines("plots")
-    elsewhere = {kind: line for kind, line in said.items() if kind not in (*kinds(), "all")}
+    said = KIND_LINES | plugin_lines("plots")
+    elsewhere = {kind: line for kind, line in said.items() if kind not in (*plot_kinds(), "all")}
     shown = {"title": title, "titles": titles, "pictures": pictures, "suffix": suffix}
     return page.render(**shown, said=said, elsewhere=elsewhere)
 
@@ -153,7 +153,7 @@ def plot_all(
     *,
     output: Annotated[Path, Option("DIR", ("-o",))],
     format: Literal["png", "svg", "pdf"] = "png",
-    shown: Shown,
+    shown: Selection,
     width: Width = None,
     over_epochs: OverEpochs,
 ) -> int:
@@ -177,16 +177,16 @@ def plot_all(
     """
     if output.exists() and not output.is_dir():
         raise UsageError(f"`--output` must be a folder, {output} is a file.")
-    metrics = {kind: DEFAULT_METRICS.get(kind, "ece") for kind in kinds()}
+    metrics = {kind: DEFAULT_METRICS.get(kind, "ece") for kind in plot_kinds()}
     of = {
-        name: request_of(results, shown, over_epochs, name)
+        name: read_request(results, shown, over_epochs, name)
         for name in dict.fromkeys(metrics.values())
     }
-    todo = tasks({kind: of[metric] for kind, metric in metrics.items()})
-    made = drawn(todo, output, f".{format}", width)
+    todo = gallery_pictures({kind: of[metric] for kind, metric in metrics.items()})
+    made = draw_pictures(todo, output, f".{format}", width)
     pictures = list(with_progress(made, len(todo), "drawing"))
     title, page = f"Pictures of {results_folder(results).resolve().name}", output / "index.html"
-    write_output(page, page_of(title, pictures, f".{format}").encode())
+    write_output(page, gallery_page(title, pictures, f".{format}").encode())
     left_out = [one for one in pictures if one.reason]
     say(*(f"left out: {one.kind}, {one.title}: {one.reason}" for one in left_out))
     say(f"{page} shows {len(pictures) - len(left_out)} pictures")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import loading
 from calibench.plots.figure_with_numbers import Picture
-from calibench.plots.selection import Keys, of_keys
+from calibench.plots.selection import Keys, select_keys
 from calibench.plots.style import (
     Axes,
     PictureFile,
@@ -25,7 +25,7 @@ from calibench.ranking.columns import Column
 from calibench.ranking.reading import read_results
 from calibench.ranking.records import Record, Settings
 from calibench.ranking.row_labels import row_labels
-from calibench.ranking.table import implied_by, keys_of, value_at
+from calibench.ranking.table import column_keys, infer_implied, value_at
 from calibench.runs import evaluated_calibrators, read_json
 from calibench.statistics.number import RAW
 from calibench.store.lookup import ResultsFolder
@@ -61,10 +61,10 @@ def points(
         known = {_plain(name) for record in records for name in record.settings}
         said = f"; it is {varied[0][1]} in all of them" if varied else near_matches(key, known)
         raise ValueError(f"`--x {key}`: the runs do not differ in this key{said}.")
-    implied = implied_by(records)
+    implied = infer_implied(records)
     series = _series([record for record, _, _ in varied], key)
     found = [
-        Point(label, x, record.cell.seed, column, value_at(record, keys_of(column, implied)))
+        Point(label, x, record.cell.seed, column, value_at(record, column_keys(column, implied)))
         for label, (record, x, names) in zip(series, varied, strict=True)
         for column in (metric.after(name) for name in names for metric in metrics)
     ]
@@ -191,7 +191,7 @@ def plot_sweep(
         calibench plot sweep results/ --x calibrators.AdaptiveTemperatureScaling.n_bins --metrics ece -o ats_bins.png
     """
     columns = [Column.parse(text) for text in metrics]
-    chosen = of_keys(read_results(results), key).records
+    chosen = select_keys(read_results(results), key).records
     records = [record for record in chosen if not losses or record.cell.loss in losses]
     if not records:
         raise ValueError(f"{results} holds no such finished run.")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from calibench.command_line.verb_parser import Option
-from calibench.configuration.merging import available
+from calibench.configuration.merging import list_configuration_files
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import say
 from calibench.messages.terminal import Terminal
@@ -28,7 +28,11 @@ from calibench.tables.text import csv_text
 def figure_suites(paper: str) -> dict[str, str]:
     """The suites of a paper's figures, by the figure's number or name."""
     prefix = f"suites/{paper}_"
-    suites = (name for name in available() if name.startswith(prefix) and load_suite(name).draw)
+    suites = (
+        name
+        for name in list_configuration_files()
+        if name.startswith(prefix) and load_suite(name).draw
+    )
     return {name.removeprefix(prefix).removeprefix("figure"): name for name in suites}
 
 

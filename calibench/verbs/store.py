@@ -15,7 +15,7 @@ from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.printable_text import loading, say
 from calibench.messages.progress import with_progress
 from calibench.messages.version import __version__
-from calibench.parallel.processes import cores, spread
+from calibench.parallel.processes import cores, map_in_processes
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
 from calibench.store.additions import Kept, add, add_imported
@@ -270,7 +270,7 @@ def _verified(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
     if processes < 2:  # of several each has it from the process that they are forked from
         with loading():
             import_module(*room)
-    return spread(partial(_verdict_of, folder), names, processes=processes, imports=room)
+    return map_in_processes(partial(_verdict_of, folder), names, processes=processes, imports=room)
 
 
 def _verdict_of(folder: Path, name: str) -> _Verdict:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pictures import kept
 
 from calibench.cli import main
-from calibench.plots.kinds import LINES
+from calibench.plots.kinds import KIND_LINES
 
 # What is not drawn of the store's runs as it is: trained here (curves, checkpoints) or of several benchmarks.
 PREPARED = [
@@ -51,7 +51,7 @@ Every picture here was made by the command above it. `store/digits_lt` is 21 run
 
 def pages(root: Path) -> dict[str, str | bytes]:
     """The page and its pictures."""
-    commands = {kind: command_of(kind) for kind in LINES if kind != "all"}
+    commands = {kind: command_of(kind) for kind in KIND_LINES if kind != "all"}
     made: dict[str, str | bytes] = {
         "gallery.md": "\n".join([_introduction(), *map(_part, commands.items())])
     }
@@ -94,7 +94,7 @@ def _introduction() -> str:
 
 def _part(item: tuple[str, str]) -> str:
     kind, command = item
-    sentence = LINES[kind].partition(";")[0]
+    sentence = KIND_LINES[kind].partition(";")[0]
     head = f"## {kind}\n\n{sentence[0].upper()}{sentence[1:]}."
     return f"{head}\n\n```bash\n{command}\n```\n\n![{sentence}](gallery/{kind}.png)\n"
 

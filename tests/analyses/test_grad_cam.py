@@ -29,13 +29,13 @@ from calibench.analyses.grad_cam import (
 from calibench.backbones import CIFARResNet8, DenseNet121, SmallCNN
 from calibench.cli import main
 from calibench.data import ChestXray14DataModule, ImportedDataModule
-from calibench.data.fakes import SQUARE, corner
+from calibench.data.fakes import SQUARE, finding_corner
 from calibench.data.images.chest_xray14 import FINDINGS
-from calibench.data.images.decode import decode_images, fitted
+from calibench.data.images.decode import decode_images, scale_boxes
 from calibench.losses import CrossEntropyLoss
 from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
-from calibench.training.export import Trained, trained_network
+from calibench.training.export import Trained, load_trained_network
 from tests.data.fakes import incomplete_chest_xrays
 
 # Each network with its last feature map and its linear layer, as its own code has them.
@@ -160,7 +160,7 @@ def test_a_box_lies_in_the_decoded_square_where_its_pixels_are(tmp_path: Path) -
     pixels[8:24, 20:36] = 255
     Image.fromarray(pixels).save(tmp_path / "x.png")
     bright = decode_images([tmp_path / "x.png"], side=20, mode="L")[0, :, :, 0] > 127
-    ((left, top, right, bottom),) = fitted(np.array([[20, 8, 36, 24]]), (60, 40), 20)
+    ((left, top, right, bottom),) = scale_boxes(np.array([[20, 8, 36, 24]]), (60, 40), 20)
     rows, columns = np.flatnonzero(bright.any(1)), np.flatnonzero(bright.any(0))
     assert (top, bottom, left, right) == (rows[0], rows[-1] + 1, columns[0], columns[-1] + 1)
 
@@ -203,7 +203,7 @@ def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
     boxes = [
         Box(fake.names[image], FINDINGS[finding], (left, top, left + SQUARE, top + SQUARE))
         for image, finding in np.argwhere(fake.target)
-        for top, left in [corner(finding)]
+        for top, left in [finding_corner(finding)]
     ]
     places = _places(boxes, data, (32, 32))
     assert len(places) == int((data.splits.test.target == 1).sum())  # and none of the other splits
@@ -224,7 +224,7 @@ def test_plot_grad_cam_draws_runs_and_measures_boxes(
     assert "1 of 3 boxes are of no test image" in out
     assert "2 pairs of an image and a class, with 2 boxes" in out
     run = Run(next(results.glob("*/*/CrossEntropyLoss/*/seed=1")))
-    trained = trained_network(run)
+    trained = load_trained_network(run)
     network, data = trained.backbone, trained.data
     test = Predictions.load(run.predictions("test"))
     with torch.no_grad():

@@ -7,11 +7,11 @@ import torch
 import yaml
 
 from calibench.backbones import TimmBackbone
-from calibench.configuration.merging import find
+from calibench.configuration.merging import find_configuration_file
 from calibench.files import hub
 from tests.examples import sampled
 
-BENCHMARKS = find("fcl_table10", folders=("suites",)).parent.parent
+BENCHMARKS = find_configuration_file("fcl_table10", folders=("suites",)).parent.parent
 
 
 def test_classes_and_channels_reach_timm() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from calibench.data import Examples
-from calibench.data.features import NOTES
-from calibench.data.splits import fingerprint
+from calibench.data.features import FEATURE_NOTES
+from calibench.data.splits import fingerprint_examples
 
 SETS = {"train": 40, "val": 12, "test": 20, "far": 8}
 CLASSES = ["cat", "dog", "eel"]
@@ -25,7 +25,7 @@ def arrays() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     }  # fmt: skip
 
 
-DIGEST = fingerprint(
+DIGEST = fingerprint_examples(
     [Examples(torch.from_numpy(x), torch.from_numpy(y).long()) for x, y in arrays().values()]
 )
 
@@ -42,4 +42,4 @@ def features(root: Path) -> None:
             root / f"{name}.npz", target=target, metadata=np.array(json.dumps(metadata)), **more
         )
     notes = {"network": "noise", "digest": DIGEST, "sets": [*SETS]}
-    (root / NOTES).write_text(json.dumps(notes))
+    (root / FEATURE_NOTES).write_text(json.dumps(notes))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibench.data.text.corpus import GROUPS
+from calibench.data.text.corpus import NEWSGROUPS
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
 
@@ -32,7 +32,7 @@ def post(group: str, number: int) -> bytes:
 def newsgroups(root: Path, *, train: int = 6, test: int = 3) -> None:
     """20news-bydate: `20news-bydate-{train,test}/<group>/<number>`."""
     for part, n in (("train", train), ("test", test)):
-        for group in GROUPS:
+        for group in NEWSGROUPS:
             folder = root / "20news-bydate" / f"20news-bydate-{part}" / group
             folder.mkdir(parents=True)
             for number in range(n):
@@ -41,7 +41,7 @@ def newsgroups(root: Path, *, train: int = 6, test: int = 3) -> None:
 
 def raw_newsgroups(root: Path, *, per_group: int = 9) -> None:
     """20_newsgroups: `<group>/<number>`, unsplit."""
-    for group in GROUPS:
+    for group in NEWSGROUPS:
         folder = root / "20_newsgroups" / group
         folder.mkdir(parents=True)
         for number in range(per_group):

@@ -12,7 +12,7 @@ import pytest
 
 from calibench.data import fakes as of_the_package
 from calibench.data.fakes import (
-    Fake,
+    FakeXrays,
     write_batch,
     write_chest_xrays,
     write_cifar10,
@@ -24,10 +24,10 @@ from calibench.data.fakes import (
     write_tiny_imagenet_32,
 )
 from calibench.data.fakes import (
-    python2_pickle as python2_pickle,
+    dump_python2_pickle as dump_python2_pickle,
 )
 from calibench.data.images import imagenet
-from calibench.data.images.chest_xray14 import FOLDER
+from calibench.data.images.chest_xray14 import XRAY_FOLDER
 
 
 def pixels(n: int, *, seed: int = 0, side: int = 32) -> np.ndarray:
@@ -92,8 +92,8 @@ def cifar10n(root: Path, clean: Sequence[int]) -> dict[str, np.ndarray]:
     return labels
 
 
-def incomplete_chest_xrays(root: Path) -> Fake:
+def incomplete_chest_xrays(root: Path) -> FakeXrays:
     """ChestX-ray14 whose second image has no file."""
     fake = write_chest_xrays(root)
-    (root / FOLDER / "images" / fake.names[1]).unlink()
+    (root / XRAY_FOLDER / "images" / fake.names[1]).unlink()
     return fake

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import parser_of
-from calibench.data.source import Source, sources
+from calibench.data.source import Source, official_sources
 from tests.data import fakes
 
 
@@ -19,8 +19,8 @@ def test_list_says_what_is_here_and_where_the_rest_is_expected(tmp_path: Path, c
     shown = capsys.readouterr().out
     assert f"here    {tmp_path / 'cifar-10-batches-py'}" in shown
     assert f"missing {tmp_path / 'cifar-100-python' / 'train'}" in shown
-    assert sources()["cifar100"].url in shown
-    assert len(shown.splitlines()) == 3 * len(sources()) - 1
+    assert official_sources()["cifar100"].url in shown
+    assert len(shown.splitlines()) == 3 * len(official_sources()) - 1
 
 
 def test_verify_names_each_file_and_fails_on_a_difference(
@@ -33,7 +33,7 @@ def test_verify_names_each_file_and_fails_on_a_difference(
     assert run("verify", "mnist", "--root", str(tmp_path)) == 1
     assert "missing" in capsys.readouterr().out
     empty = Source("toy", "", "toy", {"a": "d41d8cd98f00b204e9800998ecf8427e", "b": ""}, "")
-    monkeypatch.setitem(sources(), "toy", empty)
+    monkeypatch.setitem(official_sources(), "toy", empty)
     (tmp_path / "toy").mkdir()
     for file in "ab":
         (tmp_path / "toy" / file).touch()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from calibench.data import DataError, FeaturesDataModule
-from calibench.data.features import NOTES
+from calibench.data.features import FEATURE_NOTES
 from tests.data import fake_features as fake
 
 
@@ -65,7 +65,7 @@ def test_a_file_cut_short_and_one_that_does_not_fit_are_named(folder: Path) -> N
     (folder / "val.npy").unlink()
     with pytest.raises(DataError, match=r"the features of .* cannot be read"):
         ready(folder)
-    (folder / NOTES).write_text("{}")
+    (folder / FEATURE_NOTES).write_text("{}")
     with pytest.raises(DataError, match="says neither of what network nor of which sets"):
         ready(folder)
 

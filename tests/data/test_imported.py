@@ -232,7 +232,7 @@ def test_processes_digest_the_examples_together(processes: int) -> None:
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """What is read is kept, however quick it was, below a folder."""
-    monkeypatch.setattr(adapters, "WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(adapters, "SECONDS_WORTH_CACHING", 0.0)
     monkeypatch.setenv("CALIBENCH_DATA", str(tmp_path))
     return tmp_path
 
@@ -248,7 +248,7 @@ def test_a_digest_is_kept_while_the_examples_are_the_same(
 ) -> None:
     first, read = read_by()
     assert read == 120
-    assert read_by() == (first, adapters.COMPARED)
+    assert read_by() == (first, adapters.COMPARED_EXAMPLES)
     assert read_by(digest="always") == (first, 120)
     other, read = read_by(arguments={"n": 100})
     assert (other != first, read) == (True, 60)

@@ -18,7 +18,7 @@ from torchvision.transforms import functional as tv
 from calibench.backbones import SmallCNN
 from calibench.data import CIFAR10DataModule
 from calibench.data.images.augment import RandomCropFlip
-from calibench.data.in_memory_loader import mixed
+from calibench.data.in_memory_loader import mix_seeds
 from calibench.losses import CrossEntropyLoss
 from calibench.training.module import ClassificationModule
 from tests.data import fakes
@@ -58,7 +58,7 @@ def ours(module: ClassificationModule, data: CIFAR10DataModule, clip: float | No
 def epoch_of_batches(data: CIFAR10DataModule, epoch: int):
     """The rows of the epoch's order, cropped, flipped and normalised by torchvision one by one."""
     images, target, _ = data.splits.train
-    generator = torch.Generator().manual_seed(mixed(SEED, epoch))
+    generator = torch.Generator().manual_seed(mix_seeds(SEED, epoch))
     order = torch.randperm(len(target), generator=generator)
     draws = RandomCropFlip(padding=4).draw(len(target), generator).tolist()
     for rows in order.split(BATCH):

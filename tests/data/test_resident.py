@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from calibench.data import Batch, Examples, ResidentLoader, ShuffledLoader, in_memory_loader
 from calibench.data.images.augment import RandomCropFlip
-from calibench.data.in_memory_loader import mixed
+from calibench.data.in_memory_loader import mix_seeds
 from calibench.tensors.distributed import slice_sizes
 
 
@@ -117,7 +117,7 @@ def test_a_resumed_epoch_yields_the_remaining_batches(done: int) -> None:
 
 
 def test_epoch_seeds_use_the_bits_that_torchs_generator_reads() -> None:
-    seeds = {mixed(seed, epoch) for seed in range(50) for epoch in range(50)}
+    seeds = {mix_seeds(seed, epoch) for seed in range(50) for epoch in range(50)}
     assert len(seeds) == 2500
     assert max(seeds) < 2**32
 

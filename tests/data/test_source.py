@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from calibench.configuration.merging import data_root
-from calibench.data.source import DataError, Source, md5, sources
+from calibench.data.source import DataError, Source, file_md5, official_sources
 from calibench.files import hub
 
 GOOD = b"what the authors published"
@@ -66,7 +66,7 @@ def test_an_unreadable_file(source: Source, root: Path) -> None:
     source.path(root, "a.bin").unlink()
     source.path(root, "a.bin").mkdir()
     with pytest.raises(DataError, match=r"a\.bin cannot be read"):
-        md5(source.path(root, "a.bin"))
+        file_md5(source.path(root, "a.bin"))
 
 
 def test_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_offline_is_respected(
 ) -> None:
     monkeypatch.setenv(variable, "1")
     with pytest.raises(DataError, match=rf"Not tried: {variable} is set"):
-        sources()["cifar10"].fetch(tmp_path)
+        official_sources()["cifar10"].fetch(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -101,7 +101,7 @@ def test_a_failed_download_is_one_line_and_leaves_nothing(
 
     monkeypatch.setattr(utils, "download_url", refuse)
     with pytest.raises(DataError, match="Download failed: no route to host"):
-        sources()["cifar10"].fetch(tmp_path)
+        official_sources()["cifar10"].fetch(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,27 +116,27 @@ def test_checksums_are_torchvisions() -> None:
     from torchvision import datasets
 
     for ours, theirs in (
-        (sources()["cifar10"], datasets.CIFAR10),
-        (sources()["cifar100"], datasets.CIFAR100),
+        (official_sources()["cifar10"], datasets.CIFAR10),
+        (official_sources()["cifar100"], datasets.CIFAR100),
     ):
         files = dict(map(tuple, [*theirs.train_list, *theirs.test_list]))
         files[theirs.meta["filename"]] = theirs.meta["md5"]
         assert dict(ours.files) == files
         assert (ours.url, ours.archive_md5) == (theirs.url, theirs.tgz_md5)
         assert ours.folder == theirs.base_folder
-    ours = sources()["svhn"]
+    ours = official_sources()["svhn"]
     svhn = {file: md5 for _, file, md5 in datasets.SVHN.split_list.values()}
     assert svhn.items() >= ours.files.items() == ours.parts.items()
     assert {f"{ours.url}/{file}" for file in svhn} == {
         url for url, _, _ in datasets.SVHN.split_list.values()
     }
-    ours = sources()["mnist"]
+    ours = official_sources()["mnist"]
     assert {*datasets.MNIST.resources} >= {*ours.parts.items()}
     assert f"{ours.url}/" in datasets.MNIST.mirrors
 
 
 def test_every_source_says_what_it_is_and_where_to_get_it() -> None:
-    for name, source in sources().items():
+    for name, source in official_sources().items():
         assert source.name == name
         assert source.files, name
         assert all((source.about, source.folder, source.url)), name
@@ -165,7 +165,7 @@ def archive(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Silent, directory=path.parent)) as server:
         Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/{path.name}"
-        yield replace(source, url=url, archive_md5=md5(path))
+        yield replace(source, url=url, archive_md5=file_md5(path))
         server.shutdown()
 
 
@@ -184,7 +184,7 @@ def test_fetch_of_single_files_unpacks_them_in_the_folder(archive: Source, tmp_p
     served = tmp_path / "served"
     (served / "a.bin").write_bytes(GOOD)
     (served / "b.bin.gz").write_bytes(gzip.compress(GOOD))
-    parts = {file: md5(served / file) for file in ("a.bin", "b.bin.gz")}
+    parts = {file: file_md5(served / file) for file in ("a.bin", "b.bin.gz")}
     single = replace(archive, url=archive.url.rpartition("/")[0], archive_md5=None, parts=parts)
     root = tmp_path / "root"
     single.fetch(root)

@@ -9,7 +9,7 @@ from calibench.data.splits import (
     LongTail,
     choose_per_class,
     complement,
-    fingerprint,
+    fingerprint_examples,
     hold_out,
     hold_out_groups,
     long_tail_counts,
@@ -131,5 +131,5 @@ def test_fingerprint_sees_values_order_shape_and_type() -> None:
         a._replace(inputs=a.inputs[:, None]),
         a._replace(target=a.target.roll(1)),
     ]
-    assert len({fingerprint([part]) for part in variants}) == len(variants)
-    assert fingerprint([a, a]) == fingerprint([examples(), examples()])
+    assert len({fingerprint_examples([part]) for part in variants}) == len(variants)
+    assert fingerprint_examples([a, a]) == fingerprint_examples([examples(), examples()])

@@ -50,7 +50,9 @@ def test_labels_are_looked_at_one_by_one() -> None:
     target = (random.random((2000, 3)) < 1 / (1 + np.exp(-logits))).astype(int)
     logits[:, 1] *= 3
     names = {"label_names": ["edema", "mass", "hernia"]}
-    labelled = LabelledExamples.from_predictions(Predictions.of_labels(logits, target, names), 0.0)
+    labelled = LabelledExamples.from_predictions(
+        Predictions.from_labels(logits, target, names), 0.0
+    )
     (line,) = describe_classes(group_by_class(labelled), labelled.shape.of)
     assert line.startswith("overconfident in label mass (by ")
     assert "and" not in line

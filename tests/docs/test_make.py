@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from calibench.plots.kinds import LINES
+from calibench.plots.kinds import KIND_LINES
 from calibench.run_configuration.keys import FAMILIES
 from tests.committed import agree
 from tests.docs.pages import ROOT
@@ -71,7 +71,7 @@ def test_a_picture_is_drawn_by_the_code_that_is_shown(maker: object) -> None:
 
 def test_the_gallerys_commands_exist(maker: object) -> None:
     gallery: ModuleType = maker("gallery")  # type: ignore[operator]
-    for command in [*gallery.PREPARED, *map(gallery.command_of, LINES)]:
+    for command in [*gallery.PREPARED, *map(gallery.command_of, KIND_LINES)]:
         check(shlex.split(command)[1:])
 
 

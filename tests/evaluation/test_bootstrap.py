@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calibench.evaluation.bootstrap import (
     add_intervals,
-    interval,
+    bootstrap_interval,
     resample_errors,
     resample_metrics,
     resample_ood_metrics,
@@ -191,15 +191,15 @@ def test_the_interval_is_around_the_replicates_own_mean() -> None:
 
 def test_the_interval_holds_the_value_even_if_the_replicates_are_skewed() -> None:
     rare = np.where(np.arange(200) < 3, 1.0, 0.0)  # the mean lies above the upper quantile
-    assert interval(0.4, rare, 0.0, 1.0) == pytest.approx((0.4, 0.415))
-    assert interval(0.4, np.full(5, 0.4), 0.0, 1.0) == (0.4, 0.4)  # no variance
+    assert bootstrap_interval(0.4, rare, 0.0, 1.0) == pytest.approx((0.4, 0.415))
+    assert bootstrap_interval(0.4, np.full(5, 0.4), 0.0, 1.0) == (0.4, 0.4)  # no variance
 
 
 def test_what_is_not_finite_has_no_interval() -> None:
     for value in (math.inf, math.nan):
         (found,) = add_intervals([Number(Key("nll"), value)], {Key("nll"): np.ones(5)})
         assert found.interval is None
-    assert interval(0.4, np.array([0.1, math.nan]), 0.0, 1.0) is None
+    assert bootstrap_interval(0.4, np.array([0.1, math.nan]), 0.0, 1.0) is None
 
 
 def test_best_are_those_that_may_be_by_the_same_resamples() -> None:

@@ -52,6 +52,6 @@ def test_the_bootstrap_scores_the_set_itself_as_the_table_does(
 def test_the_diagram_has_the_ece_of_the_table(
     votes: Predictions, table: dict[Key, float], n_bins: int
 ) -> None:
-    outputs = ExampleScores.of(votes.logits, votes.target, {})
+    outputs = ExampleScores.from_outputs(votes.logits, votes.target, {})
     diagram = reliability(outputs.metric_confidence, outputs.correct, n_bins=n_bins)
     assert diagram.ece == pytest.approx(table[Key("ece", n_bins=n_bins)], abs=1e-9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calibench.data.images.imagenet import OWN_SETS
+from calibench.data.images.imagenet import OTHER_IMAGE_SETS
 from calibench.data.images.sets import _OOD, GENERATORS
 from calibench.files.set_names import (
     CORRUPTED,
@@ -26,7 +26,7 @@ def test_names_of_a_dataset_leave_itself_out() -> None:
 
 def test_every_name_can_be_loaded() -> None:
     assert set(CORRUPTED) == GENERATORS.keys() | {"imagenet"}  # its data module reads ImageNet-C
-    assert set(OF_IMAGENET) == OWN_SETS.keys()
+    assert set(OF_IMAGENET) == OTHER_IMAGE_SETS.keys()
     assert set(OUT_OF_DISTRIBUTION) == _OOD.keys()
 
 

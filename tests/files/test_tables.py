@@ -10,7 +10,7 @@ import pytest
 from calibench.data.images.image_table import ImageLabelsDataModule
 from calibench.data.source import DataError
 from calibench.data.tabular.table import read_columns
-from calibench.data.text.corpus import read_table
+from calibench.data.text.corpus import read_text_table
 from calibench.files import tables
 from calibench.files.tables import open_table, separator_of
 from calibench.predictions.files import Reader
@@ -111,8 +111,8 @@ def test_texts_of_semicolons_and_of_utf_16_are_read(tmp_path: Path) -> None:
         (tmp_path / "t.csv").write_bytes(
             "text;label\nschön, oder;gut\nn;schlecht\n".encode(encoding)
         )
-        table = read_table(tmp_path / "t.csv", ("text",), "label")
+        table = read_text_table(tmp_path / "t.csv", ("text",), "label")
         assert table.texts == ["schön, oder", "n"]
         assert table.labels.tolist() == ["gut", "schlecht"]
     (tmp_path / "p.csv").write_text("text|label\na,b|c\n")
-    assert read_table(tmp_path / "p.csv", ("text",), "label", separator="|").texts == ["a,b"]
+    assert read_text_table(tmp_path / "p.csv", ("text",), "label", separator="|").texts == ["a,b"]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from calibench.metrics import calibration_error
 from calibench.plots.reliability import (
-    FEW,
+    FEW_PREDICTIONS,
     binned_errors,
     class_reliability,
     draw_binned_errors,
@@ -66,7 +66,7 @@ def test_each_class_has_the_diagram_of_its_probability_against_the_rest(axes: Ax
     assert found[2].ece[1] == pytest.approx(sum(gaps))
     draw_class(axes, {"A": found[0]})
     drawn = axes.containers[0].lines[0]
-    assert len(drawn.get_xdata()) == (found[0].count >= FEW).sum()
+    assert len(drawn.get_xdata()) == (found[0].count >= FEW_PREDICTIONS).sum()
 
 
 def test_the_worst_classes_are_shown_in_their_order() -> None:

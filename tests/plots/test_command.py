@@ -22,13 +22,13 @@ from calibench.plots.curves import (
     risk_coverage_curve,
     roc,
 )
-from calibench.plots.kinds import KINDS
+from calibench.plots.kinds import PICTURE_KINDS
 from calibench.plots.kinds.aggregates import draw_critical_difference
 from calibench.plots.kinds.calibrators import draw_bars, draw_heat_map
 from calibench.plots.kinds.examples import draw_confusion
 from calibench.plots.kinds.losses import draw_shift, draw_tradeoff
 from calibench.plots.reliability import draw_reliability, reliability
-from calibench.plots.selection import Request, Shown
+from calibench.plots.selection import Request, Selection
 from calibench.plots.smooth_reliability import smooth_reliability
 from calibench.plots.style import legend_below
 from calibench.ranking import Column, read_results
@@ -46,7 +46,7 @@ def called(*arguments: str) -> int:
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "curves"])
+@pytest.mark.parametrize("kind", [kind for kind in PICTURE_KINDS if kind != "curves"])
 def test_a_metric_that_no_run_has_is_an_error(kind: str, results: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no run has the metric `eec`; did you mean ece"):
         called(kind, str(results), "-o", str(tmp_path / "x.png"), "--metric", "eec")
@@ -214,9 +214,9 @@ def test_heat_map_and_bars_show_every_calibrator(tmp_path: Path) -> None:
         write_run(tmp_path, loss=loss, values={"ece@raw": 0.2, "ece@TemperatureScaling": 0.01})
     column = Column("ece")
     tables = build_tables(read_results(tmp_path), [column, column.after(ANY)], column)
-    (axes,) = KINDS["heat-map"](Request(tables, column)).figure.axes
+    (axes,) = PICTURE_KINDS["heat-map"](Request(tables, column)).figure.axes
     assert [text.get_text() for text in axes.texts] == ["20.00", "1.00", "10.00"] * 2
-    picture = KINDS["bars"](Request(tables, column))
+    picture = PICTURE_KINDS["bars"](Request(tables, column))
     (axes,) = picture.figure.axes
     assert axes.get_legend_handles_labels()[1] == ["raw", "TS", "ATS"]
     numbers = list(csv.DictReader(rows_csv(picture.numbers).splitlines()))
@@ -368,7 +368,7 @@ def _aggregates(root: Path) -> Request:
 
 
 def test_interquartile_means_are_relative_where_tables_differ(tmp_path: Path) -> None:
-    picture = KINDS["iqm"](_aggregates(tmp_path))
+    picture = PICTURE_KINDS["iqm"](_aggregates(tmp_path))
     assert [row["loss"] for row in picture.numbers] == ["CrossEntropyLoss", "BrierLoss"]
     ours = [0.1 + 0.001 * seed for seed in (2, 3)]
     mean = (0.1025 + 0.2025) / 2
@@ -381,9 +381,11 @@ def test_interquartile_means_are_relative_where_tables_differ(tmp_path: Path) ->
 
 def test_improvement_is_over_the_baseline(tmp_path: Path) -> None:
     request = _aggregates(tmp_path)
-    (row,) = KINDS["improvement"](request).numbers
+    (row,) = PICTURE_KINDS["improvement"](request).numbers
     assert (row["loss"], row["baseline"], row["value"]) == ("BrierLoss", "CrossEntropyLoss", 0)
-    (row,) = KINDS["improvement"](replace(request, shown=Shown(baseline="BrierLoss"))).numbers
+    (row,) = PICTURE_KINDS["improvement"](
+        replace(request, shown=Selection(baseline="BrierLoss"))
+    ).numbers
     assert (row["loss"], row["value"], row["high"]) == ("CrossEntropyLoss", 1, 1)
     (pair,) = compare_pairs(request.tables, request.metric).pairs  # as the report prints it
     ends = (pair.beats.low, pair.beats.high)
@@ -391,7 +393,7 @@ def test_improvement_is_over_the_baseline(tmp_path: Path) -> None:
     assert (row["low"], row["high"]) == pytest.approx(mirrored)
     assert 0.5 < row["low"] < 0.9
     with pytest.raises(ValueError, match=r"baseline FocalLoss.*`--baseline LOSS`"):
-        KINDS["improvement"](replace(request, shown=Shown(baseline="FocalLoss")))
+        PICTURE_KINDS["improvement"](replace(request, shown=Selection(baseline="FocalLoss")))
 
 
 def test_losses_that_some_table_lacks_are_left_out_on_demand_only(tmp_path: Path) -> None:
@@ -399,8 +401,10 @@ def test_losses_that_some_table_lacks_are_left_out_on_demand_only(tmp_path: Path
     write_run(tmp_path, benchmark="b", loss="FocalLoss")
     tables = build_tables(read_results(tmp_path), [request.metric], request.metric)
     with pytest.raises(ValueError, match="missing: FocalLoss in a / SmallCNN"):
-        KINDS["iqm"](replace(request, tables=tables))
-    picture = KINDS["iqm"](replace(request, tables=tables, shown=Shown(allow_missing=True)))
+        PICTURE_KINDS["iqm"](replace(request, tables=tables))
+    picture = PICTURE_KINDS["iqm"](
+        replace(request, tables=tables, shown=Selection(allow_missing=True))
+    )
     assert len(picture.numbers) == 2
 
 
@@ -411,7 +415,9 @@ def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
     write_run(tmp_path, benchmark="d", loss="BrierLoss")
     column = Column("nll")
     tables = build_tables(read_results(tmp_path), [column], column)
-    figure = KINDS["critical-difference"](Request(tables, column, Shown(allow_missing=True))).figure
+    figure = PICTURE_KINDS["critical-difference"](
+        Request(tables, column, Selection(allow_missing=True))
+    ).figure
     (axes,) = figure.axes
     assert axes.get_title() == "mean ranks by NLL over 3 of 4 tables, runs missing: 2"
     said = "joined: no significant difference (Nemenyi, 5%); all alike (Friedman): p = 0.05"
@@ -422,6 +428,8 @@ def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
 def test_a_title_names_the_calibrator(kind: str, results: Path) -> None:
     column = Column("ece")
     tables = build_tables(read_results(results / "a"), [column], column)
-    figure = KINDS[kind](Request(tables, column, Shown(calibrator="TemperatureScaling"))).figure
+    figure = PICTURE_KINDS[kind](
+        Request(tables, column, Selection(calibrator="TemperatureScaling"))
+    ).figure
     assert figure.axes[-1].get_title().endswith("\nafter TemperatureScaling")
-    assert "after" not in KINDS[kind](Request(tables, column)).figure.axes[-1].get_title()
+    assert "after" not in PICTURE_KINDS[kind](Request(tables, column)).figure.axes[-1].get_title()

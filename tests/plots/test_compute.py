@@ -24,7 +24,7 @@ from tests.run_folders import write_predictions, write_run
 RANDOM = np.random.default_rng(0)
 LOGITS = (2 * RANDOM.normal(size=(500, 4))).astype("f4")
 TARGET = RANDOM.integers(4, size=500)
-OUTPUTS = ExampleScores.of(LOGITS, TARGET, {})
+OUTPUTS = ExampleScores.from_outputs(LOGITS, TARGET, {})
 
 
 def test_outputs_are_those_of_torch() -> None:
@@ -127,7 +127,7 @@ def test_risk_coverage_equals_the_metric_with_ties() -> None:
 
 def test_what_is_almost_certain_keeps_its_distance_from_one() -> None:
     scores = np.array([[0, -20, -25], [0, -60, -np.inf], [0, 0, -200]], dtype="f4")
-    outputs = ExampleScores.of(scores, np.zeros(3, dtype=np.int64), {})
+    outputs = ExampleScores.from_outputs(scores, np.zeros(3, dtype=np.int64), {})
     probs = torch.from_numpy(scores).double().softmax(dim=1)
     rest = np.array([np.exp(-20.0) + np.exp(-25.0), np.exp(-60.0), 1.0])
     assert 1 / outputs.confidence - 1 == pytest.approx(rest, rel=1e-6, abs=1e-16)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
-from calibench.plots.kinds import KINDS
+from calibench.plots.kinds import PICTURE_KINDS
 from calibench.plots.selection import Request
 from calibench.ranking import Column
 from calibench.verbs import plot
-from calibench.verbs.plot import GalleryPicture, page_of, tasks
+from calibench.verbs.plot import GalleryPicture, gallery_page, gallery_pictures
 
 FEW = ("tradeoff", "confusion", "shift", "improvement")
 
@@ -25,7 +25,7 @@ def test_the_gallery_has_a_folder_for_each_table_and_a_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """None is drawn: that takes most of the time, and tests of each kind do."""
-    monkeypatch.setattr(plot, "KINDS", {kind: KINDS[kind] for kind in FEW})
+    monkeypatch.setattr(plot, "PICTURE_KINDS", {kind: PICTURE_KINDS[kind] for kind in FEW})
     folder = tmp_path / "pictures"
     words = ["--table", "a /", "--metric", "nll"]
     assert main(["plot", "all", str(results), "-o", str(folder), *words]) == 0
@@ -50,9 +50,9 @@ def test_tables_do_not_share_files_and_kinds_over_tables_come_last(
 
     column = Column("ece")
     tables = build_tables(read_results(results), [column], column)
-    todo = tasks({kind: Request(tables, column) for kind in KINDS})
+    todo = gallery_pictures({kind: Request(tables, column) for kind in PICTURE_KINDS})
     places = [task.place for task in todo]
-    assert len(places) == len(set(places)) == 3 * (len(KINDS) - 3) + 3
+    assert len(places) == len(set(places)) == 3 * (len(PICTURE_KINDS) - 3) + 3
     assert "b-SmallCNN/tradeoff" in places
     assert [task.kind for task in todo[-3:]] == ["iqm", "improvement", "critical-difference"]
     (of_b,) = [task for task in todo if task.place == "b-SmallCNN/reliability"]
@@ -68,7 +68,7 @@ def test_a_page_escapes_names_and_shows_any_format() -> None:
         GalleryPicture("roc", "<b>", "roc", nothing),
         GalleryPicture("bars", "<b>", "bars", nothing, reason="1 < 2"),
     ]
-    text = page_of("<i>", pictures, ".pdf")
+    text = gallery_page("<i>", pictures, ".pdf")
     assert not re.search("<[bi]>", text)
     assert '<embed src="roc.pdf"' in text
     assert "1 &lt; 2" in text

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from calibench.cli import main
 from calibench.plots.figure_with_numbers import Picture
-from calibench.plots.kinds import KINDS, OVER_TABLES
+from calibench.plots.kinds import OVER_TABLES, PICTURE_KINDS
 from calibench.plots.kinds.calibrators import BEST
 from calibench.tables.text import rows_csv
 
@@ -297,7 +297,7 @@ CHECKS: dict[str, Callable[[Rows], None]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PICTURE_KINDS)
 def test_the_numbers_are_those_of_the_runs(kind: str, root: Path, tmp_path: Path) -> None:
     rows = drawn(kind, root, tmp_path / "new" / "x.svg")
     assert "<path" in (tmp_path / "new" / "x.svg").read_text(encoding="utf-8")

@@ -79,7 +79,7 @@ def test_runs_on_the_same_examples_are_resampled_together() -> None:
 
 
 def test_the_curve_ends_where_examples_end() -> None:
-    drawn = smooth_reliability(CONFIDENCE, CORRECT).where(5)
+    drawn = smooth_reliability(CONFIDENCE, CORRECT).masked_below(5)
     assert np.isnan(drawn.accuracy[:30]).all()
     assert np.isfinite(drawn.accuracy[120:180]).all()
     assert np.isfinite(drawn.density).all()

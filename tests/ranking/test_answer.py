@@ -13,11 +13,10 @@ import pytest
 from calibench.calibrators.cross_validated import FEWEST_EXAMPLES_FOR_FOLDS
 from calibench.cli import main
 from calibench.ranking import Column, Record, rank_results
-from calibench.ranking.best_on_validation import answer_of
-from calibench.ranking.best_pair import UNKNOWN, Answer
+from calibench.ranking.best_pair import NO_BEST_PAIR, Answer, choose_best_pair
 from calibench.ranking.column_store import Layout, Numbers, Verdicts
-from calibench.ranking.table import Row, Table
-from calibench.runs import Cell
+from calibench.ranking.table import Row
+from calibench.runs import RunId
 from calibench.statistics import comparison_with_best
 from calibench.statistics.number import CROSS_FITTED, VAL, Key
 from tests.run_folders import write_run
@@ -41,15 +40,15 @@ def row(loss: str, scores: Scores, *, seeds: Sequence[int] = (1, 2, 3)) -> Row:
                 (Key("nll", calibrator=name), test),
             )
         }
-        cell = Cell("data", "MLP", loss, "k", seed)
-        numbers = Numbers(Layout.of(values), array("d", values.values()))
-        verdicts = Verdicts(Layout.of([]), array("d"))
+        cell = RunId("data", "MLP", loss, "k", seed)
+        numbers = Numbers(Layout.from_keys(values), array("d", values.values()))
+        verdicts = Verdicts(Layout.from_keys([]), array("d"))
         records[seed] = Record(cell, "", {}, "", numbers, verdicts, {}, {}, (), (), {})
     return Row(loss, loss, "k", {}, records, {})
 
 
 def answer(*rows: Row) -> Answer:
-    return answer_of(Table("data", "MLP", [NLL], NLL, list(rows), {}))
+    return choose_best_pair(rows)
 
 
 LS = row("LabelSmoothingLoss", {"raw": (0.3, 0.2), TS: (0.10, [0.11, 0.10, 0.12])})
@@ -107,8 +106,8 @@ def test_few_seeds_tell_nothing_and_rows_with_fewer_than_others_are_left_out() -
 
 def test_one_loss_alone_and_runs_without_the_number() -> None:
     assert str(answer(LS)) == "best on validation: LabelSmoothing + TS, test NLL 0.110"
-    assert str(answer(row("A", {}))) == UNKNOWN
-    assert f" {FEWEST_EXAMPLES_FOR_FOLDS} validation examples" in UNKNOWN
+    assert str(answer(row("A", {}))) == NO_BEST_PAIR
+    assert f" {FEWEST_EXAMPLES_FOR_FOLDS} validation examples" in NO_BEST_PAIR
     assert str(answer(LS, row("A", {}))).startswith("best on validation (of 1 of 2 losses): Label")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from calibench.ranking import Column, rank_results
 from calibench.ranking.bold import NOISY, PROMISE, mark_best
-from calibench.ranking.formats import grid as as_grid
+from calibench.ranking.formats import table_grid as as_grid
 from calibench.ranking.table import Row, Table, Value
 from calibench.statistics import Verdict, comparison_with_best
 from calibench.tables.text import markdown

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from calibench.ranking import Column
-from calibench.ranking.table import keys_of
+from calibench.ranking.table import column_keys
 from calibench.statistics.number import Key
 from calibench.tables.metric_titles import METRICS, initials, metric_info
 
@@ -58,8 +58,8 @@ def test_a_column_of_several_labels_is_of_one_of_them_or_of_all() -> None:
     raw = column.after("raw")
     assert (raw.holds(of_one), raw.holds(of_all)) == (True, False)
     assert (Column("auroc").holds(of_one), Column("auroc").holds(of_all)) == (False, True)
-    assert keys_of(raw, {}) == [of_one]
-    assert keys_of(Column("auroc"), {}) == [of_all]
+    assert column_keys(raw, {}) == [of_one]
+    assert column_keys(Column("auroc"), {}) == [of_all]
 
 
 def test_initials() -> None:

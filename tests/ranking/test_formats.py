@@ -15,8 +15,8 @@ from rich.console import Console
 
 from calibench.cli import parser_of
 from calibench.ranking import rank_results
-from calibench.ranking.best_pair import UNKNOWN
-from calibench.ranking.formats import grid
+from calibench.ranking.best_pair import NO_BEST_PAIR
+from calibench.ranking.formats import table_grid
 from calibench.tables.terminal import fitting, show
 from tests.ranking.test_table import write
 from tests.run_folders import write_run
@@ -42,7 +42,7 @@ def test_markdown(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[:8] == [
         r"### digits\_lt / SmallCNN",
         "",
-        UNKNOWN,
+        NO_BEST_PAIR,
         "",
         "| # | loss | seeds | NLL | ECE % +TS |",
         "| --: | :-- | --: | --: | --: |",
@@ -91,7 +91,7 @@ def test_latex_escapes_and_marks(results: Path, capsys: pytest.CaptureFixture[st
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 1
     assert text.count(" & ") == 4 * 4  # heading and three rows of five cells
     caption = next(line for line in text.splitlines() if line.startswith(r"\caption"))
-    assert rf"SmallCNN. {UNKNOWN[0].upper()}{UNKNOWN[1:]}. Ranked by NLL" in caption
+    assert rf"SmallCNN. {NO_BEST_PAIR[0].upper()}{NO_BEST_PAIR[1:]}. Ranked by NLL" in caption
     assert ".." not in caption
 
 
@@ -124,7 +124,7 @@ def test_terminal_of_a_pipe_is_plain_and_marks_with_stars(
 
 def test_terminal_bold(results: Path) -> None:
     (table,) = rank_results(results, metrics=["nll"]).tables
-    (part,) = fitting(grid(table, []), 100)
+    (part,) = fitting(table_grid(table, []), 100)
     bold = [piece.text for line in part for piece in line if piece.style == "bold"]
     assert bold == ["#", "loss", "seeds", "NLL", "0.200"]
 
@@ -135,14 +135,14 @@ def test_a_terminal_gets_colours(results: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("NO_COLOR", raising=False)
     (table,) = rank_results(results, metrics=["nll"]).tables
     buffer = io.StringIO()
-    show(grid(table, ["bold: the best"]), Console(file=buffer))
+    show(table_grid(table, ["bold: the best"]), Console(file=buffer))
     assert "\x1b[1m0.200\x1b[0m \x1b[2m±0.100\x1b[0m" in buffer.getvalue()
     assert "\x1b[2m bold: the best\x1b[0m" in buffer.getvalue()
 
 
 def test_a_table_too_wide_comes_in_parts_that_lose_nothing(results: Path) -> None:
     (table,) = rank_results(results).tables
-    whole = grid(table, [])
+    whole = table_grid(table, [])
     parts = [["".join(p.text for p in line) for line in part] for part in fitting(whole, 60)]
     assert len(parts) > 1
     assert all(len(line) <= 60 for part in parts for line in part)
@@ -154,7 +154,7 @@ def test_markup_in_a_name_is_text(tmp_path: Path) -> None:
     write_run(tmp_path, loss="[bold]x[red]")
     (table,) = rank_results(tmp_path).tables
     buffer = io.StringIO()
-    show(grid(table, ["a [red]note[/]"]), Console(file=buffer))
+    show(table_grid(table, ["a [red]note[/]"]), Console(file=buffer))
     assert "[bold]x[red]" in buffer.getvalue()
     assert "a [red]note[/]" in buffer.getvalue()
 

@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibench.ranking import read_results, reading
-from calibench.ranking.column_store import Wanted
-from calibench.ranking.index import INDEX
+from calibench.ranking.column_store import NumberFilter
+from calibench.ranking.index import RUN_INDEX
 from calibench.ranking.records import Results
 from calibench.statistics.number import Key
 from calibench.tables.metric_titles import METRICS
 from tests.run_folders import write_run
 
-OF_NLL = Wanted(frozenset({"nll"}))
+OF_NLL = NumberFilter(frozenset({"nll"}))
 VERDICT = {
     "split": "test",
     "calibrator": "raw",
@@ -46,7 +46,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def opened(
-    monkeypatch: pytest.MonkeyPatch, results: Path, wanted: Wanted = OF_NLL
+    monkeypatch: pytest.MonkeyPatch, results: Path, wanted: NumberFilter = OF_NLL
 ) -> tuple[Results, int]:
     """The results, and how many metrics.json were read for them."""
     names: list[str] = []
@@ -62,10 +62,10 @@ def opened(
 
 
 @pytest.mark.parametrize(
-    "wanted", [OF_NLL, Wanted(), Wanted(frozenset({"ece"}), frozenset({"test"}))]
+    "wanted", [OF_NLL, NumberFilter(), NumberFilter(frozenset({"ece"}), frozenset({"test"}))]
 )
 def test_it_gives_what_the_files_give(
-    results: Path, monkeypatch: pytest.MonkeyPatch, wanted: Wanted
+    results: Path, monkeypatch: pytest.MonkeyPatch, wanted: NumberFilter
 ) -> None:
     first, read = opened(monkeypatch, results, wanted)
     assert read == len(first.records) > 3
@@ -118,7 +118,7 @@ def test_a_damaged_index_is_made_again(
     results: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     first, _ = opened(monkeypatch, results)
-    file = results / INDEX
+    file = results / RUN_INDEX
     content = bytearray(file.read_bytes())
     if damage == "cut":
         file.write_bytes(content[:-9])
@@ -146,7 +146,7 @@ def test_results_that_cannot_be_written_have_none(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert len(read_results(results).records) > 3
-    assert not (results / INDEX).exists()
+    assert not (results / RUN_INDEX).exists()
 
 
 def test_a_warning_is_given_each_time(results: Path) -> None:
@@ -160,4 +160,4 @@ def test_a_warning_is_given_each_time(results: Path) -> None:
 def test_few_runs_have_none(tmp_path: Path) -> None:
     write_run(tmp_path)
     read_results(tmp_path)
-    assert not (tmp_path / INDEX).exists()
+    assert not (tmp_path / RUN_INDEX).exists()

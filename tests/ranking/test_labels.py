@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from calibench.ranking.row_labels import row_labels, short_names
+from calibench.ranking.row_labels import row_labels, short_setting_names
 from tests.run_folders import settings_of
 
 
@@ -39,4 +39,4 @@ def test_a_row_without_settings_is_told_from_others_of_its_loss_by_its_key() -> 
 def test_short_names_are_the_shortest_unique_ending() -> None:
     keys = ["model.loss.init_args.gamma", "a.init_args.lr", "b.init_args.lr", "a.class_path"]
     names = ["gamma", "a.lr", "b.lr", "a.class_path"]
-    assert short_names(keys) == dict(zip(keys, names, strict=True))
+    assert short_setting_names(keys) == dict(zip(keys, names, strict=True))

@@ -9,7 +9,7 @@ from scipy.stats import wilcoxon
 
 from calibench.cli import parser_of
 from calibench.ranking import Column, rank_results
-from calibench.ranking.pairs import p_value_grids, p_values_of
+from calibench.ranking.pairs import compare_with_others, p_value_grids
 from calibench.statistics import holm
 from tests.ranking.test_table import write
 from tests.run_folders import settings_of
@@ -29,12 +29,12 @@ def results(tmp_path: Path) -> Path:
 
 def test_p_values_are_scipys_with_holms_correction(results: Path) -> None:
     (table,) = rank_results(results, metrics=["nll"]).tables
-    found = p_values_of(table, "A", NLL)
+    found = compare_with_others(table, "A", NLL)
     assert found is not None
     raw = [wilcoxon(OURS, others, alternative="less").pvalue for others in (WORSE, MIXED)]
     assert [found.p_values["B"], found.p_values["C"]] == pytest.approx(holm(raw))
     assert found.p_values["B"] == pytest.approx(2 / 64)
-    other = p_values_of(table, "B", NLL)
+    other = compare_with_others(table, "B", NLL)
     assert other is not None
     assert other.p_values["A"] == 1
 
@@ -43,7 +43,7 @@ def test_more_is_better_for_auroc(tmp_path: Path) -> None:
     for loss, of in (("A", 0.7), ("B", 0.9)):
         write(tmp_path, loss, 0.1, 0.1, 0.1, sets={"noise": of})
     (table,) = rank_results(tmp_path, metrics=["ood_auroc"], sort="ood_auroc").tables
-    found = p_values_of(table, "B", Column("ood_auroc"))
+    found = compare_with_others(table, "B", Column("ood_auroc"))
     assert found is not None
     assert found.p_values == {"A": 1 / 8}
 

@@ -6,7 +6,7 @@ import pytest
 
 from calibench.cli import parser_of
 from calibench.ranking import Column, rank_results
-from calibench.ranking.pairs import EQUIVALENT, compare_pairs, margins
+from calibench.ranking.pairs import EQUIVALENT, compare_pairs, parse_margins
 from tests.ranking import test_examples
 from tests.ranking.test_table import write
 
@@ -79,7 +79,7 @@ def test_on_the_command_line(results: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize("text", ["nll", "nll=", "nll=-1", "=x"])
 def test_a_wrong_region_is_one_line(text: str) -> None:
     with pytest.raises(ValueError, match=r"`--equivalent` takes METRIC=VALUE .* got `"):
-        margins([text])
+        parse_margins([text])
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:

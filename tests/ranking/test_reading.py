@@ -7,7 +7,7 @@ import pytest
 
 from calibench import runs
 from calibench.ranking import read_results, reading
-from calibench.ranking.column_store import Wanted
+from calibench.ranking.column_store import NumberFilter
 from calibench.statistics.number import Key
 from tests.run_folders import settings_of, write_run
 
@@ -26,7 +26,7 @@ def test_numbers_of_a_run(tmp_path: Path) -> None:
 
 def test_only_what_is_wanted_is_kept(tmp_path: Path) -> None:
     write_run(tmp_path)
-    wanted = read_results(tmp_path, wanted=Wanted(frozenset({"ece"}), frozenset({"val"})))
+    wanted = read_results(tmp_path, wanted=NumberFilter(frozenset({"ece"}), frozenset({"val"})))
     assert {key.metric for key in wanted.records[0].values} == {"ece"}
     assert {key.n_bins for key in wanted.records[0].values if key.metric == "ece"} == {15, 20}
 
@@ -60,9 +60,9 @@ def test_seeds_are_in_the_order_of_numbers(tmp_path: Path) -> None:
 def test_the_key_is_the_one_of_the_run_folder(tmp_path: Path) -> None:
     """A folder made by the package's own key is accepted, the key of other settings is not."""
     config = {"model": {"loss": {"class_path": "FocalLoss", "init_args": {"gamma": 3.0}}}}
-    settings = runs.settings(config)
+    settings = runs.effective_settings(config)
     folder = write_run(tmp_path, settings=settings)
-    assert folder.parent.name == runs.cell_key(config)
+    assert folder.parent.name == runs.run_key(config)
     assert len(read_results(tmp_path).records) == 1
     other = settings | {"model.loss.init_args.gamma": 5.0}
     write_run(tmp_path, settings=settings, changes={"settings": other})
@@ -176,7 +176,7 @@ def test_several_processes_read_the_same(tmp_path: Path, monkeypatch: pytest.Mon
         write_run(tmp_path, seed=seed, values={"nll": seed / 10})
     write_run(tmp_path, loss="FocalLoss", status="failed", reason="NaN")
     alone = read_results(tmp_path)
-    monkeypatch.setattr(reading, "RUNS_A_PROCESS", 1)
+    monkeypatch.setattr(reading, "RUNS_A_READER", 1)
     monkeypatch.setattr(reading, "RUNS_A_PART", 1)
     assert read_results(tmp_path, processes=2) == alone
     assert [record.cell.seed for record in alone.records] == [1, 2, 10]

@@ -9,7 +9,7 @@ import pytest
 
 from calibench.cli import main
 from calibench.ranking import Column, rank_results
-from calibench.ranking.records import counted
+from calibench.ranking.records import version_counts
 from tests.run_folders import settings_of, write_run
 
 OLD, NEW = (
@@ -98,8 +98,8 @@ def test_many_rows_are_counted(tmp_path: Path) -> None:
 def test_runs_are_counted_where_no_row_names_them() -> None:
     made = [{"versions": NEW}, {"versions": OLD}, {"versions": NEW}, {"versions": NEW}]
     line = "environment differs: calibench 0.10.0, torch 2.15.0 in 3 runs; calibench 0.9.0, torch 2.6.0 in 1 runs"
-    assert list(counted(made)) == [line]
-    assert list(counted(made[2:])) == []
+    assert list(version_counts(made)) == [line]
+    assert list(version_counts(made[2:])) == []
 
 
 def test_the_command_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from calibench.cli import parser_of
 from calibench.messages.errors import UsageError
 from calibench.parallel.processes import cores
 from calibench.ranking import read_results
-from calibench.reports.content import RUNS_A_PROCESS, report_content
+from calibench.reports.content import ROWS_A_PROCESS, report_content
 from tests.run_folders import write_predictions, write_run
 
 
@@ -113,7 +113,7 @@ def test_numbers_alone_need_no_torch(tmp_path: Path) -> None:
 def test_logits_that_other_processes_read_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibench.reports.content.RUNS_A_PROCESS", 1)
+    monkeypatch.setattr("calibench.reports.content.ROWS_A_PROCESS", 1)
     for loss in ("CrossEntropyLoss", "FocalLoss"):
         write_predictions(write_run(tmp_path, loss=loss), n=20)
     read = read_results(tmp_path)
@@ -126,7 +126,7 @@ def test_logits_that_other_processes_read_are_the_same(
 @pytest.mark.skipif(cores() < 2, reason="one core draws the pictures itself")
 def test_logits_of_many_runs_are_read_by_other_processes(tmp_path: Path) -> None:
     for loss in ("CrossEntropyLoss", "FocalLoss"):
-        for seed in range(RUNS_A_PROCESS):
+        for seed in range(ROWS_A_PROCESS):
             write_predictions(write_run(tmp_path / "r", loss=loss, seed=seed), n=20)
     assert memory_of_report(tmp_path / "r", tmp_path / "x.html") < 200
     assert "ECE" in (tmp_path / "x.html").read_text()

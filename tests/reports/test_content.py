@@ -144,6 +144,6 @@ def test_shot_groups_are_thirds_by_training_count() -> None:
 def test_several_processes_draw_the_same(
     content: dict[str, Any], results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibench.reports.content.RUNS_A_PROCESS", 1)
+    monkeypatch.setattr("calibench.reports.content.ROWS_A_PROCESS", 1)
     again = report_content(read_results(results), title="t", processes=2)
     assert json.dumps(again) == json.dumps(content)

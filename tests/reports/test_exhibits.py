@@ -7,8 +7,8 @@ import re
 import pytest
 
 from calibench.cli import VERBS
-from calibench.plots.kinds import LINES
-from calibench.tables.published import PAPERS, load
+from calibench.plots.kinds import KIND_LINES
+from calibench.tables.published import PAPERS, load_published
 from calibench.verbs.list import exhibits, exhibits_of_command, list_entries
 from calibench.verbs.reproduce import figure_suites
 
@@ -21,13 +21,15 @@ def test_its_commands_are_there(one) -> None:  # type: ignore[no-untyped-def]
         program, verb, word, *_ = command.split()
         assert program == "calibench"
         assert verb in VERBS
-        assert f"{verb} {word}" in VERBS or verb in ("reproduce", "leaderboard") or word in LINES
+        assert (
+            f"{verb} {word}" in VERBS or verb in ("reproduce", "leaderboard") or word in KIND_LINES
+        )
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_table_with_numbers_is_answered(paper: str) -> None:
     tables = {one.number for one in exhibits() if (one.paper, one.kind) == (paper, "table")}
-    assert {number.table for number in load(paper)} <= tables
+    assert {number.table for number in load_published(paper)} <= tables
     titles = [one.title for one in exhibits()]
     assert len(titles) == len(set(titles))
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from calibench.cli import main
-from calibench.reports.site import UNKNOWN
+from calibench.reports.site import NOT_RECORDED
 from calibench.verbs.report import is_site
 from tests.reports.test_browser import BROWSER, FLAGS
 from tests.reports.test_content import HOSTILE
@@ -70,7 +70,7 @@ def test_what_made_a_run_stands_at_its_top(site: Path) -> None:
     assert (page.parent / "config.yaml").read_text().startswith("seed_everything: 1")
     assert {path.name for path in page.parent.glob("*.svg")} == {"reliability.svg", "curves.svg"}
     (bare,) = site.glob("letters/*/C/*/seed=*/index.html")
-    assert f"<dt>Test size</dt><dd>{UNKNOWN}</dd>" in bare.read_text()  # no logits
+    assert f"<dt>Test size</dt><dd>{NOT_RECORDED}</dd>" in bare.read_text()  # no logits
 
 
 def test_the_index_and_each_benchmark_lead_with_the_answer_and_notes_are_closed(

@@ -19,7 +19,7 @@ def logits_of(scale: float, *, n: int = 2000, k: int = 10, seed: int = 0) -> np.
 
 def unpacked(logits: np.ndarray) -> np.ndarray:
     arrays = packed(logits)
-    return Predictions.of({**arrays, "target": np.zeros(len(logits), int)}).logits
+    return Predictions.from_arrays({**arrays, "target": np.zeros(len(logits), int)}).logits
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 10.0, 1000.0])

@@ -9,8 +9,8 @@ import math
 import pytest
 from rich.console import Console
 
-from calibench.tables.grid import MISSING, Grid, Heading, PrintedNumber, stacked
-from calibench.tables.terminal import Printed, fitting, show, wrapped
+from calibench.tables.grid import MISSING_NUMBER, Grid, Heading, PrintedNumber, stacked
+from calibench.tables.terminal import Printed, fitting, show, wrap_label
 from calibench.tables.text import csv_text, latex, markdown
 
 GRID = Grid(
@@ -26,7 +26,7 @@ GRID = Grid(
             "Focal_Loss <b>",
             PrintedNumber("9.80", "0.35", best=True),
             PrintedNumber("0.101"),
-            MISSING,
+            MISSING_NUMBER,
         ],
         [
             "GCE",
@@ -162,7 +162,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
     ],
 )
 def test_long_names_are_broken_at_capitals(label: str, lines: list[str]) -> None:
-    assert wrapped(label, 13) == lines
+    assert wrap_label(label, 13) == lines
 
 
 def test_titles_are_stacked_word_by_word() -> None:

@@ -15,9 +15,9 @@ import yaml
 
 from calibench.cli import configuration_of, main
 from calibench.run_configuration import checks
-from calibench.verbs.new import KINDS
+from calibench.verbs.new import STARTERS
 
-OF_DATA = [name for name, kind in KINDS.items() if kind.data]
+OF_DATA = [name for name, kind in STARTERS.items() if kind.data]
 OVERLAYS = {"loss": "my_loss", "backbone": "my_network", "metric": "my_metric"}
 
 
@@ -25,7 +25,7 @@ def new(*arguments: str) -> int:
     return main(["new", *arguments])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STARTERS)
 def test_a_start_is_small_and_says_the_next_command(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,7 +47,7 @@ def test_a_start_is_small_and_says_the_next_command(
         assert "my start.yaml" in files
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "logits"])
+@pytest.mark.parametrize("kind", [kind for kind in STARTERS if kind != "logits"])
 def test_what_a_start_names_is_there(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,7 +55,7 @@ def test_what_a_start_names_is_there(
     monkeypatch.chdir(tmp_path / "own")
     files = ["own.yaml"] if kind in OF_DATA else ["digits_lt", f"{OVERLAYS[kind]}.yaml"]
     config = configuration_of([part for file in files for part in ("--config", file)])
-    checks.check(config)
+    checks.check_configuration(config)
     assert config["benchmark"] == ("own" if kind in OF_DATA else "digits_lt")
 
 
@@ -227,7 +227,7 @@ def test_own_table_from_the_first_command_to_a_table(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [True, False], ids=["own", "example"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STARTERS)
 def test_walk(kind: str, own: bool, tmp_path: Path) -> None:
     if own and kind not in OF_DATA:
         pytest.skip("this start is of no data")

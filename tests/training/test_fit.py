@@ -22,7 +22,7 @@ from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.statistics.number import Key
 from calibench.training import fit as training
-from calibench.training.environment import environment
+from calibench.training.environment import describe_environment
 from calibench.training.experiment import Experiment
 from calibench.training.module import NonFiniteLoss
 
@@ -289,7 +289,7 @@ def test_print_config_prints_a_config_that_runs(
     assert stopped.value.code in (0, None)
     (tmp_path / "printed.yaml").write_text(capsys.readouterr().out)
     printed = Experiment(configuration_of(["--config", str(tmp_path / "printed.yaml")]))
-    assert printed.cell == Experiment(configuration_of(given)).cell
+    assert printed.run_id == Experiment(configuration_of(given)).run_id
     printed.build()
 
 
@@ -382,7 +382,7 @@ def test_the_best_checkpoint_is_evaluated_on_request(tmp_path: Path, monkeypatch
 
     def noted(trainer: L.Trainer, **seconds: Any) -> dict[str, Any]:
         timed.update(seconds)
-        return environment(trainer, **seconds)
+        return describe_environment(trainer, **seconds)
 
     monkeypatch.setattr(training, "environment", noted)
     run = fit(

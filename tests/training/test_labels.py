@@ -23,7 +23,7 @@ from calibench.evaluation.calibrator_fits import PerLabelFit
 from calibench.losses.base import LabelLoss
 from calibench.runs import Predictions, Run, read_json
 from calibench.training import fit as training
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 from calibench.training.module import ClassificationModule
 from tests.data.fakes import incomplete_chest_xrays
 from tests.processes import run_processes
@@ -193,7 +193,7 @@ def test_ten_crops_are_stored_as_one_logit_and_the_exported_program_has_them_ins
     )  # fmt: skip
     test, val = (Predictions.load(run.predictions(split)) for split in ("test", "val"))
     assert (test.examples, test.outputs) == (23, "14 labels")
-    stored = trained_network(run).data.first_stored(100)
+    stored = load_trained_network(run).data.first_stored(100)
     output, notes = tmp_path / "model.pt2", {"calibench.json": ""}
     options = ["--calibrator", "VectorScaling", "--per-label", "-o", str(output)]
     assert main(["export", str(run.folder), *options]) == 0, capsys.readouterr().err

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.data.in_memory_loader import mixed
+from calibench.data.in_memory_loader import mix_seeds
 from calibench.data.mixing import Augmentation, Crop
 from calibench.messages.checks import integer_from, option_named
 
@@ -46,8 +46,8 @@ class RandomCropFlip(Augmentation):
         """Top and left in [0, 2 padding] and flip in {0, 1} of each image: (n, 3) int64."""
         corner = torch.randint(2 * self.padding + 1, (n, 2), generator=generator)
         if self.flip == "alternating":
-            once = torch.Generator().manual_seed(mixed(seed))
-            flip = (torch.randint(2, (n, 1), generator=once) + epoch) % 2
+            first_draws = torch.Generator().manual_seed(mix_seeds(seed))
+            flip = (torch.randint(2, (n, 1), generator=first_draws) + epoch) % 2
         else:
             flip = torch.randint(2, (n, 1), generator=generator) * int(self.flip)
         return torch.cat([corner, flip], dim=1)
@@ -117,7 +117,7 @@ class RandomResizedCrop(Augmentation):
         return torch.randint(2**32, (n, 1), generator=generator)
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
-        """The same of images in memory (N, C, H, W) uint8, to their own size; channels_last in memory."""
+        """Crop and mirror images in memory (N, C, H, W) uint8, to their own size; channels_last in memory."""
         if not len(index):
             return stored[index]
         pairs = zip(stored[index], draws[:, 0].tolist(), strict=True)
@@ -125,7 +125,7 @@ class RandomResizedCrop(Augmentation):
         return torch.stack(parts).contiguous(memory_format=torch.channels_last)
 
     def crops(self, draws: Tensor) -> list[Crop]:
-        """What is read of each image."""
+        """The crop that is read of each image."""
         return [partial(self._taken, draw=draw) for draw in draws[:, 0].tolist()]
 
     def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
@@ -171,10 +171,10 @@ def centre_crop(resize: int | None, side: int) -> Crop | None:
         return None
     if integer_from("resize", resize, 1) < side:
         raise ValueError(f"`resize` must be at least `side` {side}, got {resize}.")
-    return partial(_centre, resize=resize)
+    return partial(_crop_centre, resize=resize)
 
 
-def _centre(image: Any, side: int, *, resize: int) -> Any:
+def _crop_centre(image: Any, side: int, *, resize: int) -> Any:
     from torchvision.transforms import functional
 
     return functional.center_crop(functional.resize(image, [resize]), [side])
@@ -213,7 +213,7 @@ class Normalize:
         return pixels if self.crops is None else ten_crops(pixels, self.crops)
 
     def described(self) -> dict[str, object]:
-        """What it does, as plain values."""
+        """The normalisation as plain values."""
         plain = {"white": self.white, "mean": self.mean, "std": self.std}
         return plain if self.crops is None else {**plain, "ten_crops": self.crops}
 

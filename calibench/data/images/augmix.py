@@ -14,7 +14,7 @@ from calibench.data.mixing import Augmentation, Crop, Mixing
 from calibench.messages.checks import positive
 
 # Chains of a mixture, and the longest chain, as in the paper.
-WIDTH = DEPTH = 3
+MIXTURE_WIDTH = MIXTURE_DEPTH = 3
 
 
 def jensen_shannon(views: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class ThreeViews(Augmentation):
     """Each image as another augmentation leaves it, if there is any, and two mixtures of it (this package)."""
 
     views: ClassVar[int] = 3
-    numbers = 1 + WIDTH * (2 + 3 * DEPTH)  # of a mixture
+    numbers = 1 + MIXTURE_WIDTH * (2 + 3 * MIXTURE_DEPTH)  # of a mixture
 
     def __init__(self, first: Augmentation | None, severity: float) -> None:
         self.first, self.severity = first, severity
@@ -90,9 +90,9 @@ class ThreeViews(Augmentation):
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """Three images for each, (3 B, C, H, W), in float32 on the scale of what is stored."""
-        before, *ours = self._parts(draws)
+        before, *view_draws = self._parts(draws)
         images = self.first(stored, index, before) if self.first else stored[index]
-        return self._views(images, ours)
+        return self._views(images, view_draws)
 
     def crops(self, draws: Tensor) -> Sequence[Crop]:
         """As of the other augmentation."""
@@ -100,9 +100,9 @@ class ThreeViews(Augmentation):
 
     def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
         """Three images for each: what the other augmentation leaves to do after reading, and the mixtures of that."""
-        before, *ours = self._parts(draws)
+        before, *view_draws = self._parts(draws)
         images = self.first.after_reading(images, before) if self.first else images
-        return self._views(images, ours)
+        return self._views(images, view_draws)
 
     def _parts(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The draws of the other augmentation, and of both mixtures."""
@@ -112,23 +112,30 @@ class ThreeViews(Augmentation):
     def _views(self, images: Tensor, numbers: Sequence[Tensor]) -> Tensor:
         white = 255.0 if images.dtype == torch.uint8 else 1.0
         eight_bit = images.float().mul(255 / white).round()
-        mixtures = [mixture(eight_bit, own, self.severity) * (white / 255) for own in numbers]
+        mixtures = [
+            mix_chains(eight_bit, weights, self.severity) * (white / 255) for weights in numbers
+        ]
         return torch.stack([images.float(), *mixtures], dim=1).flatten(0, 1)
 
 
-def mixture(images: Tensor, numbers: Tensor, severity: float) -> Tensor:
+def mix_chains(images: Tensor, numbers: Tensor, severity: float) -> Tensor:
     """One mixture of images (n, C, H, W) of whole numbers to 255, by its numbers (n, 1 + 3 * 11) in [0, 1)."""
-    share, chains = numbers[:, 0], numbers[:, 1:].reshape(len(numbers), WIDTH, 2 + 3 * DEPTH)
+    share, chains = (
+        numbers[:, 0],
+        numbers[:, 1:].reshape(len(numbers), MIXTURE_WIDTH, 2 + 3 * MIXTURE_DEPTH),
+    )
     waiting = -torch.log1p(-chains[:, :, 0])
     weights = waiting / waiting.sum(1, keepdim=True)  # from Dirichlet(1, 1, 1)
     total = torch.zeros_like(images)
     for weight, chain in zip(weights.T, chains.unbind(1), strict=True):
-        image, steps = images, 1 + (chain[:, 1] * DEPTH).long()
-        for step, (which, level, sign) in enumerate(
-            part.T for part in chain[:, 2:].reshape(len(chain), DEPTH, 3).unbind(1)
+        image, steps = images, 1 + (chain[:, 1] * MIXTURE_DEPTH).long()
+        for step, (operation, level, sign) in enumerate(
+            part.T for part in chain[:, 2:].reshape(len(chain), MIXTURE_DEPTH, 3).unbind(1)
         ):
             level = 0.1 + level * (severity - 0.1)
-            next_image = changed(image, which, level, torch.where(sign < 0.5, -1.0, 1.0))
+            next_image = apply_operations(
+                image, operation, level, torch.where(sign < 0.5, -1.0, 1.0)
+            )
             image = torch.where((step < steps)[:, None, None, None], next_image, image)
         total += weight[:, None, None, None] * image
     return images + share[:, None, None, None] * (total - images)
@@ -141,10 +148,10 @@ The largest strengths are those of the authors' code (Hendrycks et al. 2020).
 """
 
 
-def changed(images: Tensor, which: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def apply_operations(images: Tensor, which: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Each image (n, C, H, W) after one change, which a number in [0, 1) of it (n,) picks."""
-    place, result = (which * len(CHANGES)).long(), images.clone()
-    for number, change in enumerate(CHANGES):
+    place, result = (which * len(OPERATIONS)).long(), images.clone()
+    for number, change in enumerate(OPERATIONS):
         rows = (place == number).nonzero()[:, 0]
         if len(rows):
             result[rows] = change(images[rows], level[rows], sign[rows])
@@ -168,62 +175,62 @@ def equalize(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
 
 def posterize(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """The highest 4 bits, at level 10 none."""
-    width = 2.0 ** (4 + _whole(level, 4))
+    width = 2.0 ** (4 + _rounded_level(level, 4))
     return (images / width).floor() * width
 
 
 def solarize(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Values from 256 down to 0 on are inverted."""
-    return torch.where(images < 256 - _whole(level, 256), images, 255 - images)
+    return torch.where(images < 256 - _rounded_level(level, 256), images, 255 - images)
 
 
 def rotate(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Turned by up to 30 degrees around the middle."""
-    turn = torch.deg2rad(-sign * _whole(level, 30).flatten())
+    turn = torch.deg2rad(-sign * _rounded_level(level, 30).flatten())
     height, width = images.shape[2:]
     down, right = height / 2, width / 2
     cos, sin = turn.cos(), turn.sin()
     across = (cos, sin, right - cos * right - sin * down)
     along = (-sin, cos, down + sin * right - cos * down)
-    return _moved(images, across, along)
+    return _apply_affine(images, across, along)
 
 
 def shear_x(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Rows shifted by up to .3 of their distance from the top."""
-    return _moved(images, (1, sign * level * 0.03, 0), (0, 1, 0))
+    return _apply_affine(images, (1, sign * level * 0.03, 0), (0, 1, 0))
 
 
 def shear_y(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Columns shifted by up to .3 of their distance from the left."""
-    return _moved(images, (1, 0, 0), (sign * level * 0.03, 1, 0))
+    return _apply_affine(images, (1, 0, 0), (sign * level * 0.03, 1, 0))
 
 
 def translate_x(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Shifted by up to a third of the width."""
-    shift = sign * _whole(level, images.shape[3] / 3).flatten()
-    return _moved(images, (1, 0, shift), (0, 1, 0))
+    shift = sign * _rounded_level(level, images.shape[3] / 3).flatten()
+    return _apply_affine(images, (1, 0, shift), (0, 1, 0))
 
 
 def translate_y(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Shifted by up to a third of the height."""
-    shift = sign * _whole(level, images.shape[2] / 3).flatten()
-    return _moved(images, (1, 0, 0), (0, 1, shift))
+    shift = sign * _rounded_level(level, images.shape[2] / 3).flatten()
+    return _apply_affine(images, (1, 0, 0), (0, 1, shift))
 
 
-CHANGES: tuple[Change, ...] = (
+OPERATIONS: tuple[Change, ...] = (
     autocontrast, equalize, posterize, rotate, solarize, shear_x, shear_y, translate_x, translate_y,
 )  # fmt: skip
 
 
-def _whole(level: Tensor, most: float) -> Tensor:
+def _rounded_level(level: Tensor, maximum: float) -> Tensor:
     """The part `level` / 10 of the most there is, rounded down, (n, 1, 1, 1)."""
-    return (level * most / 10).floor()[:, None, None, None]
+    return (level * maximum / 10).floor()[:, None, None, None]
 
 
 Row = tuple[Tensor | float, Tensor | float, Tensor | float]
 
 
-def _moved(images: Tensor, across: Row, along: Row) -> Tensor:
+def _apply_affine(images: Tensor, across: Row, along: Row) -> Tensor:
     """Images whose pixel (x, y) was at (a x + b y + c, d x + e y + f), bilinear; black where that is outside.
 
     The numbers are of all images or (n,) of each; the middle of the first pixel is at (1/2, 1/2).

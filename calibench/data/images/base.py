@@ -13,7 +13,7 @@ from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.images.sets import EvaluationContext
 from calibench.data.mixing import Augmentation
-from calibench.data.source import Checksum, Source, sources
+from calibench.data.source import Checksum, Source, official_sources
 from calibench.data.splits import hold_out_reference
 from calibench.files.set_names import of_images, sets_named
 
@@ -76,7 +76,7 @@ class ImageDataModule(ClassificationDataModule, ABC):
     @property
     def source(self) -> Source:
         """The official files."""
-        return sources()[self.dataset]
+        return official_sources()[self.dataset]
 
     def prepare_data(self) -> None:
         """Fetch what is missing, if that was asked for."""
@@ -88,7 +88,7 @@ class ImageDataModule(ClassificationDataModule, ABC):
         context = EvaluationContext(
             self.root, self.checksum, self.dataset, self.side, test, self.class_names
         )
-        return sets.load(name, context)
+        return sets.load_named_set(name, context)
 
 
 class OfficialImageDataModule(ImageDataModule, ABC):

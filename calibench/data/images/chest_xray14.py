@@ -9,21 +9,25 @@ import numpy.typing as npt
 
 from calibench.configuration.merging import data_root
 from calibench.data.batch import Splits
-from calibench.data.images.image_table import LabelledFiles, LabelledImageDataModule, check_apart
-from calibench.data.source import DataError, made_up
+from calibench.data.images.image_table import (
+    LabelledFiles,
+    LabelledImageDataModule,
+    check_groups_apart,
+)
+from calibench.data.source import DataError, made_up_caveats
 from calibench.data.splits import hold_out_share_of_groups
 from calibench.messages.errors import errors_as, near_matches
 
-FOLDER = "ChestX-ray14"
-TABLES = ("Data_Entry_2017.csv", "Data_Entry_2017_v2020.csv")
-LISTS = ("train_val_list.txt", "test_list.txt")
+XRAY_FOLDER = "ChestX-ray14"
+XRAY_TABLES = ("Data_Entry_2017.csv", "Data_Entry_2017_v2020.csv")
+XRAY_LISTS = ("train_val_list.txt", "test_list.txt")
 FINDINGS = (
     "Atelectasis", "Cardiomegaly", "Effusion", "Infiltration", "Mass", "Nodule", "Pneumonia", "Pneumothorax",
     "Consolidation", "Edema", "Emphysema", "Fibrosis", "Pleural_Thickening", "Hernia",
 )  # fmt: skip
-NONE = "No Finding"
+NO_FINDING = "No Finding"
 # The names of later columns, OriginalImage[Width,Height] and OriginalImagePixelSpacing[x,y], hold commas.
-COLUMNS = (
+XRAY_COLUMNS = (
     "Image Index", "Finding Labels", "Follow-up #", "Patient ID", "Patient Age", "Patient Gender", "View Position",
 )  # fmt: skip
 
@@ -41,44 +45,49 @@ def read_entries(folder: Path) -> Entries:
     """Read the table of findings: the first seven fields of each row."""
     import pandas
 
-    path = next((folder / name for name in TABLES if (folder / name).is_file()), folder / TABLES[0])
+    path = next(
+        (folder / name for name in XRAY_TABLES if (folder / name).is_file()),
+        folder / XRAY_TABLES[0],
+    )
     if not path.is_file():
         raise DataError(
             f"{path} is missing: ChestX-ray14 is expected in {folder}; get it from https://nihcc.app.box.com/v/ChestXray-NIHCC."
         )
     failed = errors_as(f"{path} cannot be read", ValueError, OSError, kind=DataError)
     with failed, path.open(encoding="utf-8-sig") as file:
-        header = tuple(name.strip('" \n') for name in file.readline().split(",")[: len(COLUMNS)])
-        if header != COLUMNS:
+        header = tuple(
+            name.strip('" \n') for name in file.readline().split(",")[: len(XRAY_COLUMNS)]
+        )
+        if header != XRAY_COLUMNS:
             raise DataError(
-                f"{path} must begin with the columns {','.join(COLUMNS)}, got {','.join(header)}."
+                f"{path} must begin with the columns {','.join(XRAY_COLUMNS)}, got {','.join(header)}."
             )
         frame = pandas.read_csv(
-            file, names=COLUMNS, usecols=range(len(COLUMNS)), index_col=False, keep_default_na=False,
+            file, names=XRAY_COLUMNS, usecols=range(len(XRAY_COLUMNS)), index_col=False, keep_default_na=False,
             dtype={"Finding Labels": "category", "Patient ID": np.int64},
         )  # fmt: skip
     findings = frame["Finding Labels"].cat
     number, texts = findings.codes.to_numpy(), list(findings.categories)
     rows = {text: int(np.flatnonzero(number == place)[0]) + 2 for place, text in enumerate(texts)}
-    table = np.stack([_findings(text, f"{path}, row {rows[text]}") for text in texts])
+    table = np.stack([_parse_findings(text, f"{path}, row {rows[text]}") for text in texts])
     names = frame["Image Index"].astype(str).tolist()
     return Entries(path, names, frame["Patient ID"].to_numpy(), table[number])
 
 
-def _findings(text: str, where: str) -> npt.NDArray[np.int8]:
-    found = np.zeros(len(FINDINGS), dtype=np.int8)
-    for name in text.split("|") if text != NONE else ():
+def _parse_findings(text: str, where: str) -> npt.NDArray[np.int8]:
+    findings = np.zeros(len(FINDINGS), dtype=np.int8)
+    for name in text.split("|") if text != NO_FINDING else ():
         if name not in FINDINGS:
             raise DataError(f"{where}: there is no finding `{name}`{near_matches(name, FINDINGS)}.")
-        found[FINDINGS.index(name)] = 1
-    return found
+        findings[FINDINGS.index(name)] = 1
+    return findings
 
 
-def of_list(
+def read_official_lists(
     file: Path, entries: Entries, images: Mapping[str, Path]
 ) -> tuple[LabelledFiles, npt.NDArray[np.int64]]:
     """The images of an official list, with the findings of the table, and their patients."""
-    row_of, names = {name: row for row, name in enumerate(entries.names)}, _lines(file)
+    row_of, names = {name: row for row, name in enumerate(entries.names)}, _read_lines(file)
     for line, name in enumerate(names, start=1):
         if name not in row_of:
             raise DataError(
@@ -88,12 +97,12 @@ def of_list(
     return _labelled(names, entries.target[rows], file, images), entries.patients[rows]
 
 
-def of_reproduction(
+def split_patients(
     file: Path, images: Mapping[str, Path]
 ) -> tuple[LabelledFiles, npt.NDArray[np.int64]]:
     """The images of a list of the CheXNet reproduction, a name and 14 zeros or ones a line, and their patients."""
     names, target, patients = list[str](), [], []
-    for line, text in enumerate(_lines(file), start=1):
+    for line, text in enumerate(_read_lines(file), start=1):
         name, *states = text.split()
         if len(states) != len(FINDINGS) or not set(states) <= {"0", "1"}:
             raise DataError(
@@ -117,7 +126,7 @@ def _labelled(
     return LabelledFiles([images.get(name, absent / name) for name in names], target, places)
 
 
-def _lines(file: Path) -> list[str]:
+def _read_lines(file: Path) -> list[str]:
     if not file.is_file():
         raise DataError(f"{file} is missing: a list of images is expected there.")
     return [line.strip() for line in file.read_text().splitlines() if line.strip()]
@@ -150,25 +159,30 @@ class ChestXray14DataModule(LabelledImageDataModule):
     ) -> None:
         if not 0 < val_fraction < 1:
             raise ValueError(f"`val_fraction` must lie between 0 and 1, got {val_fraction}.")
-        self.folder, cache = data_root(root) / FOLDER, data_root(root) / ".calibench" / FOLDER
+        self.folder, cache = (
+            data_root(root) / XRAY_FOLDER,
+            data_root(root) / ".calibench" / XRAY_FOLDER,
+        )
         super().__init__(class_names=FINDINGS, cache=cache, ten_crops=ten_crops, mode="L", **common)
         self.split, self.val_fraction = split, val_fraction
 
     def read(self, seed: int) -> dict[str, LabelledFiles]:
         """The official lists with patients held out, or the reproduction's lists."""
-        self.caveats += made_up(self.folder)
+        self.caveats += made_up_caveats(self.folder)
         entries = read_entries(self.folder)
         folders = [self.folder / "images", *sorted(self.folder.glob("images_*/images"))]
         images = {path.name: path for folder in folders for path in folder.glob("*.png")}
         if self.split == "chexnet":
             lists = {name: self.folder / "labels" / f"{name}_list.txt" for name in Splits._fields}
-            parts = {name: of_reproduction(file, images) for name, file in lists.items()}
+            parts = {name: split_patients(file, images) for name, file in lists.items()}
             patients = {name: part[1] for name, part in parts.items()}
-            check_apart(patients, f"{self.folder / 'labels'}: the patient")
+            check_groups_apart(patients, f"{self.folder / 'labels'}: the patient")
             return {name: part[0] for name, part in parts.items()}
-        (rest, own), (test, others) = (
-            of_list(self.folder / name, entries, images) for name in LISTS
+        (train_rows, own), (test, others) = (
+            read_official_lists(self.folder / name, entries, images) for name in XRAY_LISTS
         )
-        check_apart(dict(zip(LISTS, (own, others), strict=True)), f"{self.folder}: the patient")
+        check_groups_apart(
+            dict(zip(XRAY_LISTS, (own, others), strict=True)), f"{self.folder}: the patient"
+        )
         train, val = hold_out_share_of_groups(own, self.val_fraction, seed)
-        return {"train": rest.take(train), "val": rest.take(val), "test": test}
+        return {"train": train_rows.take(train), "val": train_rows.take(val), "test": test}

@@ -15,7 +15,7 @@ from calibench.data.images.augment import Normalize
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, OfficialImageDataModule
 from calibench.data.images.hub_files import HubName
 from calibench.data.images.sets import read_array, read_batches
-from calibench.data.source import DataError, sources
+from calibench.data.source import DataError, official_sources
 from calibench.data.splits import LongTail, Rounding, complement, hold_out, hold_out_reference
 
 # our name -> key in the file of CIFAR-N
@@ -71,7 +71,7 @@ def _read(folder: Path, dataset: str) -> tuple[Path, dict[str, np.ndarray]]:
     archive, classes = folder / f"{dataset}n.npz", dataset.removeprefix("cifar")
     path = archive if archive.exists() else folder / f"CIFAR-{classes}_human.pt"
     if not path.exists():
-        url = sources()["cifar_n"].url
+        url = official_sources()["cifar_n"].url
         raise DataError(f"{path} is missing: CIFAR-N is expected there; get it from {url}.")
     # The authors' file is a dictionary of numpy arrays: torch must be told that those are harmless.
     kinds = [type(np.dtype(kind)) for kind in ("int8", "int32", "int64")]
@@ -154,7 +154,7 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
         """Cut the training images as the recipe says; those that are left may have human labels."""
         # Splits are cut on the clean labels; the position finds an image's human label afterwards.
         numbered = Examples(torch.arange(len(train.target)), train.target)
-        left, held = self._cut(numbered, seed)
+        left, val_rows = self._cut(numbered, seed)
         if self.long_tail.imbalance_factor != 1:
             counts = torch.bincount(left.target, minlength=self.num_classes)
             sizes = f"{len(left.target)} training images, {int(counts.max())} to {int(counts.min())} a class"
@@ -164,14 +164,14 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
             self.caveats.append(f"{self.dataset}: trained on {self.labels} human labels")
             noisy = load_noisy_labels(self.root, self.dataset, self.labels, train.target)
             labelled = train._replace(target=noisy)
-        return labelled.take(left.inputs), train.take(held.inputs)
+        return labelled.take(left.inputs), train.take(val_rows.inputs)
 
     def _cut(self, examples: Examples, seed: int) -> tuple[Examples, Examples]:
         if self.long_tail.imbalance_factor == 1:
             return hold_out_reference(examples, self.val_size, seed)
         if self.recipe == "balanced_val":
-            rest, val = hold_out_reference(examples, self.val_size, seed)
-            return self.long_tail.draw(examples, rest.inputs), val
+            train_rows, val = hold_out_reference(examples, self.val_size, seed)
+            return self.long_tail.draw(examples, train_rows.inputs), val
         tail = self.long_tail.draw(examples)
         if self.recipe == "tail_val":
             return hold_out(tail, 0.1, seed)
@@ -220,7 +220,7 @@ class CIFAR10DataModule(_CIFARDataModule):
         n = len(test.target)
         known = load_human_probabilities(self.root, n)
         if known is None:
-            source = sources()["cifar10h"]
+            source = official_sources()["cifar10h"]
             raise DataError(
                 f"{source.path(self.root, 'cifar10h-probs.npy')} is missing: get it from {source.url}."
             )
@@ -233,10 +233,10 @@ class CIFAR10DataModule(_CIFARDataModule):
 
     def load_posterior(self, test: Examples) -> Posterior | None:
         """CIFAR-10H's label distributions, where their file is present."""
-        found = test.distributions
-        if found is None:
-            found = load_human_probabilities(self.root, len(test.target))
-        return None if found is None else Posterior(found, CIFAR10H)
+        probs = test.distributions
+        if probs is None:
+            probs = load_human_probabilities(self.root, len(test.target))
+        return None if probs is None else Posterior(probs, CIFAR10H)
 
 
 class CIFAR100DataModule(_CIFARDataModule):

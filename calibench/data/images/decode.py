@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from calibench.data.batch import Examples
-from calibench.data.cache import cached
+from calibench.data.cache import load_or_decode
 from calibench.data.in_memory_loader import Decode
 from calibench.data.mixing import Crop
 from calibench.data.source import DataError
@@ -31,7 +31,7 @@ Opener = Path | Callable[[], Any]
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
 
 
-def images_in(folder: Path) -> list[Path]:
+def find_images(folder: Path) -> list[Path]:
     """The images in a folder and in those below it, in order; raises a DataError if there are none."""
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
     if not found:
@@ -39,12 +39,14 @@ def images_in(folder: Path) -> list[Path]:
     return found
 
 
-def files_of_classes(folder: Path, classes: Sequence[str]) -> dict[Path, int]:
+def find_class_images(folder: Path, classes: Sequence[str]) -> dict[Path, int]:
     """The images in a folder of each class, class by class, with their class; raises a DataError if one has none."""
-    return {path: label for label, name in enumerate(classes) for path in images_in(folder / name)}
+    return {
+        path: label for label, name in enumerate(classes) for path in find_images(folder / name)
+    }
 
 
-def threads() -> int:
+def decoding_threads() -> int:
     """How many images a process decodes at once (Pillow decodes outside Python's lock): one a core that it may use."""
     if "SLURM_STEP_ID" in os.environ:  # srun says which cores are whose
         return cores()
@@ -59,27 +61,27 @@ def decode_images(
     An image without a crop of its own is resized so that its shorter side fits (bilinear), and cropped in the middle.
     If some are no images, a DataError names the first five.
     """
-    pixels, wrong = _decoded(files, side, mode, crops)
+    pixels, wrong = _decode_readable(files, side, mode, crops)
     if wrong:
         places = {str(files[number]): why for number, why in wrong.items()}
         raise DataError(f"{summarize_problems(places, len(files), 'images')}.")
     return pixels
 
 
-def _decoded(
+def _decode_readable(
     files: Sequence[Opener], side: int, mode: Mode, crops: Sequence[Crop | None]
 ) -> tuple[np.ndarray, dict[int, str]]:
     """The same of those that are images, and what is wrong with the others, by position."""
     pixels = np.empty((len(files), side, side, CHANNELS[mode]), dtype=np.uint8)
 
     def fill(number: int) -> None:
-        with _opened(files[number]) as image:
-            pixels[number] = squared(image, side, mode, crops[number] if crops else None)
+        with _open_image(files[number]) as image:
+            pixels[number] = square_pixels(image, side, mode, crops[number] if crops else None)
 
-    return pixels, _unreadable(fill, len(files))
+    return pixels, _find_unreadable(fill, len(files))
 
 
-def _unreadable(read: Callable[[int], None], number_of_files: int) -> dict[int, str]:
+def _find_unreadable(read: Callable[[int], None], number_of_files: int) -> dict[int, str]:
     """What is wrong with files, by position: `read` is called in threads, and may raise a DataError."""
 
     def why(number: int) -> str:
@@ -89,12 +91,12 @@ def _unreadable(read: Callable[[int], None], number_of_files: int) -> dict[int, 
             return str(error)
         return ""
 
-    with ThreadPoolExecutor(threads()) as pool:
+    with ThreadPoolExecutor(decoding_threads()) as pool:
         said = enumerate(pool.map(why, range(number_of_files)))
         return {number: text for number, text in said if text}
 
 
-def too_large(pixels: int, memory_limit: float, mode: Mode = "RGB") -> bool:
+def exceeds_memory(pixels: int, memory_limit: float, mode: Mode = "RGB") -> bool:
     """Whether so many decoded pixels take more than `memory_limit` gibibytes."""
     return pixels * CHANNELS[mode] > memory_limit * 2**30
 
@@ -123,12 +125,12 @@ class StreamedImages:
 
 def cached_images(cache: Path, files: Mapping[Path, int], *, side: int) -> Examples:
     """Images (N, 3, side, side) uint8 with the classes of their files, decoded once and then read from a cache file."""
-    arrays = cached(cache, files, lambda: {"pixels": decode_images([*files], side=side)})
+    arrays = load_or_decode(cache, files, lambda: {"pixels": decode_images([*files], side=side)})
     pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
     return Examples(pixels, torch.tensor([*files.values()]))
 
 
-def readable_images(
+def read_users_images(
     cache: Path,
     files: Sequence[Path],
     *,
@@ -145,21 +147,21 @@ def readable_images(
     stream = decode if isinstance(decode, StreamedImages) else None
 
     def read_header(number: int) -> None:
-        with _opened(files[number]):
+        with _open_image(files[number]):
             pass
 
     def found() -> dict[str, np.ndarray]:
         if stream is not None:
-            pixels, wrong = np.empty(0, np.uint8), _unreadable(read_header, len(files))
+            pixels, wrong = np.empty(0, np.uint8), _find_unreadable(read_header, len(files))
         else:
-            pixels, wrong = _decoded(files, side, mode, [crop] * len(files))
+            pixels, wrong = _decode_readable(files, side, mode, [crop] * len(files))
             pixels = np.delete(pixels, [*wrong], axis=0) if wrong else pixels
         why = np.array([*wrong.values()], str)
         return {"pixels": pixels, "bad": np.array([*wrong], np.int64), "why": why}
 
     # files of the plain name hold pixels alone: versions that refused what could not be read wrote them
     kind = "decoded" if stream is None else "streamed"
-    arrays = cached(cache.with_name(f"{kind}-{cache.name}"), files, found)
+    arrays = load_or_decode(cache.with_name(f"{kind}-{cache.name}"), files, found)
     wrong = dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
     kept = np.setdiff1d(np.arange(len(files)), [*wrong]).astype(np.int64)
     if stream is None:
@@ -167,14 +169,16 @@ def readable_images(
     return stream.add([files[number] for number in kept], side, crop), kept, wrong
 
 
-def fitted(corners: np.ndarray, size: tuple[int, int], side: int) -> np.ndarray:
+def scale_boxes(corners: np.ndarray, size: tuple[int, int], side: int) -> np.ndarray:
     """Boxes (M, 4: left, top, right, bottom) in a file of a size (width, height) as they lie in its decoded square."""
     scale = side / min(size)
     margins = (np.array(size) * scale - side) / 2
     return np.clip(corners * scale - np.tile(margins, 2), 0, side)
 
 
-def squared(image: Any, side: int, mode: Mode = "RGB", crop: Crop | None = None) -> np.ndarray:
+def square_pixels(
+    image: Any, side: int, mode: Mode = "RGB", crop: Crop | None = None
+) -> np.ndarray:
     """An image of Pillow's as a square, (side, side, 3) uint8, or (side, side, 1)."""
     from PIL import Image, ImageOps
 
@@ -187,7 +191,7 @@ def squared(image: Any, side: int, mode: Mode = "RGB", crop: Crop | None = None)
 
 
 @contextmanager
-def _opened(file: Opener) -> Iterator[Any]:
+def _open_image(file: Opener) -> Iterator[Any]:
     """An image of Pillow's; raises a DataError in place of what Pillow raises of a file that is no image."""
     from PIL import Image
 

@@ -14,7 +14,7 @@ from calibench.data.images.base import OfficialImageDataModule
 from calibench.data.images.generated_corruptions import gaussian_noise
 from calibench.data.images.hub_files import HubName
 from calibench.data.images.sets import read_svhn
-from calibench.data.splits import LongTail, given_or_held_out, shares
+from calibench.data.splits import LongTail, held_out_shares, make_splits
 
 _SIDE = 8
 
@@ -51,7 +51,7 @@ class DigitsDataModule(ClassificationDataModule):
     ) -> None:
         super().__init__(class_names=tuple("0123456789"), ood=ood, **common)
         self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed)
-        self.held_out = shares(val_fraction, test_fraction)
+        self.held_out = held_out_shares(val_fraction, test_fraction)
         self.transform = Normalize((0.305,), (0.376,), white=1.0)  # of the 1,797 images
 
     def load_splits(self, seed: int) -> Splits:
@@ -63,8 +63,8 @@ class DigitsDataModule(ClassificationDataModule):
         digits = Examples(pixels, torch.from_numpy(target).long())
         # The digits by their positions, of which the long tail needs to know.
         numbered = Examples(torch.arange(len(digits.target)), digits.target)
-        rest, val, test = given_or_held_out(numbered, self.held_out, seed=seed, what="the digits")
-        train = self.long_tail.draw(numbered, rest.inputs)
+        train_rows, val, test = make_splits(numbered, self.held_out, seed=seed, what="the digits")
+        train = self.long_tail.draw(numbered, train_rows.inputs)
         return Splits(*(digits.take(part.inputs) for part in (train, val, test)))
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:

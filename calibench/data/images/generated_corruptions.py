@@ -31,30 +31,32 @@ def gaussian_noise(
     ValueError.
     """
     generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(images.shape, generator=generator) * std[_place(severity)]
+    noise = torch.randn(images.shape, generator=generator) * std[_severity_index(severity)]
     return (images + noise).clamp(0, 1)
 
 
-def noisy(images: Tensor, severity: int, *, std: Sequence[float] = GAUSSIAN_NOISE_STD) -> Tensor:
+def add_noise(
+    images: Tensor, severity: int, *, std: Sequence[float] = GAUSSIAN_NOISE_STD
+) -> Tensor:
     """Gaussian noise on uint8 images; a severity's noise is always the same."""
     clean = images.float() / 255
-    return _truncated(gaussian_noise(clean, severity=severity, seed=severity, std=std))
+    return _truncate_pixels(gaussian_noise(clean, severity=severity, seed=severity, std=std))
 
 
 def defocus_blur(images: Tensor, severity: int) -> Tensor:
     """Blur with a disk whose edge is softened; beyond the border the image is mirrored."""
-    radius, edge = _DEFOCUS[_place(severity)]
-    kernel = disk(radius, edge)
+    radius, edge = _DEFOCUS[_severity_index(severity)]
+    kernel = disk_kernel(radius, edge)
     margins, channels = [kernel.shape[0] // 2] * 4, images.shape[1]
     weight = kernel.expand(channels, 1, *kernel.shape)
     parts = []
     for part in torch.split(images, _AT_ONCE):
         padded = pad(part.double() / 255, margins, mode="reflect")
-        parts.append(_truncated(conv2d(padded, weight, groups=channels)))
+        parts.append(_truncate_pixels(conv2d(padded, weight, groups=channels)))
     return torch.cat(parts)
 
 
-def disk(radius: float, edge: float) -> Tensor:
+def disk_kernel(radius: float, edge: float) -> Tensor:
     """The uniform disk of a radius in pixels, softened by a 3x3 Gaussian of deviation `edge`; sums to 1."""
     reach = int(radius) + 1  # beyond it there is no weight
     squares = torch.arange(-reach, reach + 1, dtype=torch.float64) ** 2
@@ -70,7 +72,7 @@ def fog(images: Tensor, severity: int) -> Tensor:
 
     Images of more than 32 pixels, whose constants are others, are a ValueError.
     """
-    density, decay = _FOG[_place(severity)]
+    density, decay = _FOG[_severity_index(severity)]
     height, width = images.shape[-2:]
     if max(height, width) > 32:
         raise ValueError(f"fog is for images of up to 32 pixels, got {height}x{width}.")
@@ -79,12 +81,12 @@ def fog(images: Tensor, severity: int) -> Tensor:
     for part in torch.split(images, _AT_ONCE):
         clean = part.double() / 255
         top = clean.amax(dim=(1, 2, 3), keepdim=True)
-        cloud = plasma(len(part), decay, generator)[:, None, :height, :width]
-        parts.append(_truncated((clean + density * cloud) * top / (top + density)))
+        cloud = draw_plasma(len(part), decay, generator)[:, None, :height, :width]
+        parts.append(_truncate_pixels((clean + density * cloud) * top / (top + density)))
     return torch.cat(parts)
 
 
-def plasma(count: int, decay: float, generator: torch.Generator, *, side: int = 32) -> Tensor:
+def draw_plasma(count: int, decay: float, generator: torch.Generator, *, side: int = 32) -> Tensor:
     """Clouds in [0, 1] by the diamond-square algorithm on a torus, (count, side, side).
 
     At each halving of the grid a new point is the mean of its four neighbours plus uniform noise in +-amplitude^2;
@@ -100,8 +102,8 @@ def plasma(count: int, decay: float, generator: torch.Generator, *, side: int = 
         height[:, half::step, half::step] = centres
         between = corners + corners.roll(-1, 2) + centres + centres.roll(1, 1)
         height[:, ::step, half::step] = _raised(between, amplitude, generator)
-        beside = corners + corners.roll(-1, 1) + centres + centres.roll(1, 2)
-        height[:, half::step, ::step] = _raised(beside, amplitude, generator)
+        neighbours = corners + corners.roll(-1, 1) + centres + centres.roll(1, 2)
+        height[:, half::step, ::step] = _raised(neighbours, amplitude, generator)
         step, amplitude = half, amplitude / decay
     height -= height.amin(dim=(1, 2), keepdim=True)
     return height / height.amax(dim=(1, 2), keepdim=True)
@@ -114,7 +116,7 @@ def _raised(sums: Tensor, amplitude: float, generator: torch.Generator) -> Tenso
 
 def jpeg_compression(images: Tensor, severity: int) -> Tensor:
     """Write each image as JPEG and read it back."""
-    quality, read_back = _JPEG_QUALITY[_place(severity)], []
+    quality, read_back = _JPEG_QUALITY[_severity_index(severity)], []
     for pixels in images.permute(0, 2, 3, 1).numpy():
         file = io.BytesIO()
         Image.fromarray(pixels).save(file, "JPEG", quality=quality)
@@ -122,11 +124,11 @@ def jpeg_compression(images: Tensor, severity: int) -> Tensor:
     return torch.from_numpy(np.stack(read_back)).permute(0, 3, 1, 2).contiguous()
 
 
-def _place(severity: int) -> int:
+def _severity_index(severity: int) -> int:
     if severity not in SEVERITIES:
         raise ValueError(f"`severity` must be 1 to 5, got {severity}.")
     return severity - 1
 
 
-def _truncated(images: Tensor) -> Tensor:
+def _truncate_pixels(images: Tensor) -> Tensor:
     return (images.clamp(0, 1) * 255).to(torch.uint8)

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from calibench.data.batch import Examples
-from calibench.data.cache import Arrays, cached_by_key
-from calibench.data.images.decode import squared
-from calibench.data.source import DataError, loaded_from_hub
+from calibench.data.cache import Arrays, load_or_make
+from calibench.data.images.decode import square_pixels
+from calibench.data.source import DataError, load_hub_dataset
 
 _COMMIT = re.compile(r"[@/]([0-9a-f]{40})(?:/|$)")
 
@@ -41,7 +41,7 @@ class HubImages:
 
     def __init__(self, source: HubName, num_classes: int | None = None) -> None:
         self.source = source
-        self.splits: Mapping[str, Any] = loaded_from_hub(
+        self.splits: Mapping[str, Any] = load_hub_dataset(
             source.name, source.config, revision=source.revision
         )
         for split, rows in self.splits.items():
@@ -65,8 +65,8 @@ class HubImages:
         rows = next(iter(self.splits.values()))
         files = [file["filename"] for file in rows.cache_files]
         for text in [*(rows.info.download_checksums or {}), *files]:
-            if found := _COMMIT.search(str(text)):
-                return found[1]
+            if match := _COMMIT.search(str(text)):
+                return match[1]
         return self.source.revision or ""
 
     @property
@@ -85,18 +85,18 @@ class HubImages:
         file = cache / ".calibench" / re.sub(r"[^\w.-]", "_", name)
         key = f"{self.revision} {self.source.image} {self.source.label}"
         decode = partial(self._decoded, split, side)
-        arrays = cached_by_key(file, key, decode) if self.revision else decode()
+        arrays = load_or_make(file, key, decode) if self.revision else decode()
         pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
         return Examples(pixels, torch.from_numpy(arrays["target"]))
 
     def unread(self, split: str) -> Iterator[tuple[Callable[[], Any], int]]:
-        """What opens each image of a split, with its class."""
+        """Openers of the images of a split, each with its class."""
         from datasets import Image
 
         target = self._target(split).tolist()  # before the images are touched
         rows = self.splits[split].cast_column(self.source.image, Image(decode=False))
         for number, label in enumerate(target):
-            yield partial(_opened, rows, number, self.source.image), label
+            yield partial(_open_hub_image, rows, number, self.source.image), label
 
     def _decoded(self, split: str, side: int) -> Arrays:
         rows = self.splits[split]
@@ -107,7 +107,7 @@ class HubImages:
                     f"`{self.source.name}`, column {self.source.image}: images are expected, "
                     f"row {number} of {split} is a {type(image).__name__}."
                 )
-            pixels[number] = squared(image, side)
+            pixels[number] = square_pixels(image, side)
         return {"pixels": pixels, "target": self._target(split)}
 
     def _target(self, split: str) -> np.ndarray:
@@ -120,7 +120,7 @@ class HubImages:
         return np.array(numbers, dtype=np.int64)
 
 
-def _opened(rows: Any, number: int, column: str) -> Any:
+def _open_hub_image(rows: Any, number: int, column: str) -> Any:
     """An image of a row: of its bytes, or of the file that it names."""
     from PIL import Image
 

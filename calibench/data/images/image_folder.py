@@ -12,14 +12,14 @@ from calibench.data.images.augment import centre_crop
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
 from calibench.data.images.decode import (
     StreamedImages,
-    files_of_classes,
-    images_in,
-    readable_images,
-    too_large,
+    exceeds_memory,
+    find_class_images,
+    find_images,
+    read_users_images,
 )
 from calibench.data.images.hub_files import HubImages, HubName
-from calibench.data.source import DataError, left_out
-from calibench.data.splits import given_or_held_out, shares
+from calibench.data.source import DataError, left_out_caveats
+from calibench.data.splits import held_out_shares, make_splits
 from calibench.messages.checks import positive_integer
 
 _VALIDATION = ("validation", "valid", "val")
@@ -50,7 +50,7 @@ class _OwnImageDataModule(ImageDataModule, ABC):
         **common: Any,
     ) -> None:
         self.side = positive_integer("side", side)
-        self.held_out = shares(val_fraction, test_fraction)
+        self.held_out = held_out_shares(val_fraction, test_fraction)
         self.names, self.mean, self.std = names, mean, std
         super().__init__(download=False, **common)
 
@@ -92,12 +92,12 @@ class ImageFolderDataModule(_OwnImageDataModule):
         there = [name for name in ("train", "val", "test") if (self.folder / name).is_dir()]
         # without a folder for training its absence is said of it
         self._parts = ["train", *(part for part in there if part != "train")] if there else [""]
-        super().__init__(names=_classes(self.folder / self._parts[0]), **common)
+        super().__init__(names=_list_classes(self.folder / self._parts[0]), **common)
         self.resize, self.crop = resize, centre_crop(resize, self.side)
-        files = [images_in(self.folder / part / k) for part in self._parts for k in self.names]
+        files = [find_images(self.folder / part / k) for part in self._parts for k in self.names]
         pixels = sum(map(len, files)) * self.side**2
         of_files = self.augmentation is not None and self.augmentation.of_files
-        if of_files or too_large(pixels, memory_limit):
+        if of_files or exceeds_memory(pixels, memory_limit):
             self.decode = StreamedImages()
 
     def prepare_data(self) -> None:
@@ -110,22 +110,22 @@ class ImageFolderDataModule(_OwnImageDataModule):
         """Read the given folders; splits without one are held out of the training images."""
         there = {part: self._read(part) for part in self._parts}
         whole, parts = there[self._parts[0]], self.held_out | there
-        return Splits(*given_or_held_out(whole, parts, seed=seed, what=str(self.folder)))
+        return Splits(*make_splits(whole, parts, seed=seed, what=str(self.folder)))
 
     def _read(self, part: str) -> Examples:
-        files = files_of_classes(self.folder / part, self.class_names)
+        files = find_class_images(self.folder / part, self.class_names)
         name = f"{part or 'all'}-{self.side}{f'-of-{self.resize}' if self.crop else ''}.npz"
         cache, paths = self.folder / ".calibench" / name, [*files]
-        inputs, kept, wrong = readable_images(
+        inputs, kept, wrong = read_users_images(
             cache, paths, side=self.side, decode=self.decode, crop=self.crop
         )
         bad = {str(paths[n].relative_to(self.folder)): why for n, why in wrong.items()}
-        caveats = left_out(self.folder, bad, len(files), skip=self.skip_bad, what="images")
+        caveats = left_out_caveats(self.folder, bad, len(files), skip=self.skip_bad, what="images")
         self.caveats += [line for line in caveats if line not in self.caveats]
         return Examples(inputs, torch.tensor([*files.values()])[kept])
 
 
-def _classes(folder: Path) -> list[str]:
+def _list_classes(folder: Path) -> list[str]:
     if not folder.is_dir():
         raise DataError(f"{folder} is missing: a folder of images per class is expected there.")
     names = sorted(
@@ -192,7 +192,7 @@ class HubDataModule(_OwnImageDataModule):
         whole, what = self._part(self.train_split), self._images.source.name
         there = {"test": self.test_split, "val": self.val_split}
         parts = self.held_out | {name: self._part(split) for name, split in there.items() if split}
-        return Splits(*given_or_held_out(whole, parts, seed=seed, what=what))
+        return Splits(*make_splits(whole, parts, seed=seed, what=what))
 
     def _part(self, split: str) -> Examples:
         return self._images.examples(split, side=self.side, cache=self.root)

@@ -13,11 +13,11 @@ from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
-from calibench.data.images.decode import Mode, StreamedImages, readable_images, too_large
-from calibench.data.source import DataError, left_out
-from calibench.data.splits import hold_out_share_of_groups, shares
+from calibench.data.images.decode import Mode, StreamedImages, exceeds_memory, read_users_images
+from calibench.data.source import DataError, left_out_caveats
+from calibench.data.splits import held_out_shares, hold_out_share_of_groups
 from calibench.data.task import Multilabel
-from calibench.data.users_table import check_columns, opened, usable_rows
+from calibench.data.users_table import open_users_table, require_columns, select_usable_rows
 from calibench.files.set_names import UNKNOWN
 from calibench.messages.checks import positive_integer
 
@@ -31,8 +31,8 @@ class LabelledFiles(NamedTuple):
 
     def take(self, index: npt.NDArray[np.int64]) -> Self:
         """The files at the given positions."""
-        chosen = index.tolist()
-        files, places = ([part[i] for i in chosen] for part in (self.files, self.places))
+        positions = index.tolist()
+        files, places = ([part[i] for i in positions] for part in (self.files, self.places))
         return type(self)(files, self.target[index], places)
 
 
@@ -101,34 +101,36 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         sides["test"] = sides["val"]
         parts = {name: self._there(files) for name, files in self.read(seed).items()}
         pixels = sum(len(part.files) * sides[name] ** 2 for name, part in parts.items())
-        if too_large(pixels, self.memory_limit, self.mode):
+        if exceeds_memory(pixels, self.memory_limit, self.mode):
             self.decode = StreamedImages(self.mode)
         return Splits(*(self._examples(name, parts[name], side) for name, side in sides.items()))
 
     def _there(self, part: LabelledFiles) -> LabelledFiles:
         """The files that are there; a caveat says how many are not."""
-        there = np.array([file.is_file() for file in part.files], dtype=bool)
-        if there.all():
+        is_present = np.array([file.is_file() for file in part.files], dtype=bool)
+        if is_present.all():
             return part
-        first, count = int(there.argmin()), f"{(~there).sum()} of {len(there)}"
+        first, count = int(is_present.argmin()), f"{(~is_present).sum()} of {len(is_present)}"
         if not self.skip_missing:
             raise DataError(
                 f"{part.places[first]}: the image {part.files[first]} is missing, {count} are "
                 "(`--data.skip_missing true` goes on without, and results say so)."
             )
         self.caveats.append(f"{count} images are missing, {part.files[first].name} the first")
-        return part.take(np.flatnonzero(there))
+        return part.take(np.flatnonzero(is_present))
 
     def _examples(self, name: str, part: LabelledFiles, side: int) -> Examples:
         if not len(part.files):
             raise DataError(f"there are no {name} images.")
         cache, folder = self.cache / f"{name}-{side}-{self.mode}.npz", part.files[0].parent
-        inputs, kept, wrong = readable_images(
+        inputs, positions, wrong = read_users_images(
             cache, part.files, side=side, decode=self.decode, mode=self.mode
         )
         bad = {f"{part.files[n].name} ({part.places[n]})": why for n, why in wrong.items()}
-        self.caveats += left_out(folder, bad, len(part.files), skip=self.skip_bad, what="images")
-        part = part.take(kept)
+        self.caveats += left_out_caveats(
+            folder, bad, len(part.files), skip=self.skip_bad, what="images"
+        )
+        part = part.take(positions)
         if name == "test":
             self.test_files = part.files
         return Examples(inputs, torch.from_numpy(part.target))
@@ -165,18 +167,18 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         test_fraction: float = 0.2,
         **common: Any,
     ) -> None:
-        self.held_out = shares(val_fraction, test_fraction)
+        self.held_out = held_out_shares(val_fraction, test_fraction)
         self.file = Path(file).expanduser()
-        table = opened(self.file, "a table `path,label1,label2,...`")
+        table = open_users_table(self.file, "a table `path,label1,label2,...`")
         self._table = table.frame(text=table.names).set_index(table.rows)
         others = [name for name in (path_column, group_column, split_column) if name is not None]
         names = [name for name in self._table if name not in others] if labels is None else labels
-        check_columns(self.file, self._table, (*others, *names))
+        require_columns(self.file, self._table, (*others, *names))
         if not names:
             raise DataError(f"{self.file} has no column of labels beside `{path_column}`.")
         super().__init__(class_names=names, cache=self.file.parent / ".calibench", **common)
-        wrong = _wrong_cells(self._table, names, split_column) | table.problems
-        good, caveats = usable_rows(self.file, table.rows, wrong, skip=self.skip_bad)
+        wrong = _find_wrong_cells(self._table, names, split_column) | table.problems
+        good, caveats = select_usable_rows(self.file, table.rows, wrong, skip=self.skip_bad)
         self.caveats += table.caveats + caveats
         self._table = self._table[good]
         self.path_column, self.group_column = path_column, group_column
@@ -190,48 +192,48 @@ class ImageLabelsDataModule(LabelledImageDataModule):
             raise DataError(f"{self.file}: the label `{names[number]}` is known of no image.")
         paths = table[self.path_column]
         places = [f"{self.file}, row {row}" for row in table.index]
-        whole = LabelledFiles([self.file.parent / path for path in paths], target, places)
-        return {name: whole.take(rows) for name, rows in self._rows(seed).items()}
+        all_files = LabelledFiles([self.file.parent / path for path in paths], target, places)
+        return {name: all_files.take(rows) for name, rows in self._rows(seed).items()}
 
     def _rows(self, seed: int) -> dict[str, npt.NDArray[np.int64]]:
         n = len(self._table)
         groups = self._table[self.group_column].to_numpy(str) if self.group_column else np.arange(n)
         if self.split_column is None:
-            rest, test = hold_out_share_of_groups(groups, self.held_out["test"], seed)
+            remaining, test = hold_out_share_of_groups(groups, self.held_out["test"], seed)
             share = self.held_out["val"] / (1 - self.held_out["test"])
-            train, val = hold_out_share_of_groups(groups[rest], share, seed)
-            return {"train": rest[train], "val": rest[val], "test": test}
-        said = self._table[self.split_column].to_numpy(str)
-        rows = {name: np.flatnonzero(said == name) for name in Splits._fields}
+            train, val = hold_out_share_of_groups(groups[remaining], share, seed)
+            return {"train": remaining[train], "val": remaining[val], "test": test}
+        split_names = self._table[self.split_column].to_numpy(str)
+        rows = {name: np.flatnonzero(split_names == name) for name in Splits._fields}
         if self.group_column:
             of_splits = {name: groups[own] for name, own in rows.items()}
-            check_apart(of_splits, f"{self.file}: {self.group_column}")
+            check_groups_apart(of_splits, f"{self.file}: {self.group_column}")
         return rows
 
 
-def check_apart(groups: dict[str, npt.NDArray[Any]], what: str) -> None:
+def check_groups_apart(groups: dict[str, npt.NDArray[Any]], what: str) -> None:
     """Raise a DataError if a group, which messages call `what`, is among those of the rows of two splits."""
-    seen: dict[Any, str] = {}
-    for split, own in groups.items():
-        for group in dict.fromkeys(own.tolist()):
-            if seen.setdefault(group, split) != split:
+    split_by_group: dict[Any, str] = {}
+    for split, members in groups.items():
+        for group in dict.fromkeys(members.tolist()):
+            if split_by_group.setdefault(group, split) != split:
                 raise DataError(
-                    f"{what} {group} is in {seen[group]} and in {split}: splits must not share one."
+                    f"{what} {group} is in {split_by_group[group]} and in {split}: splits must not share one."
                 )
 
 
 _STATES = {"1": 1, "0": 0, "-1": UNKNOWN, "": UNKNOWN, "1.0": 1, "0.0": 0, "-1.0": UNKNOWN}
 
 
-def _wrong_cells(table: Any, labels: Sequence[str], split: str | None) -> dict[int, str]:
-    """What is wrong with rows of which a label or the split is none."""
+def _find_wrong_cells(table: Any, labels: Sequence[str], split: str | None) -> dict[int, str]:
+    """Problems of rows whose label or split is none of the allowed ones, by row."""
     states = "1 (present), 0 (absent), or -1 or nothing (unknown) are expected (`--data.labels` names the columns)"
     wrong = dict[int, str]()
     for name in reversed(labels):
         for row, cell in table[name][~table[name].isin([*_STATES])].items():
             wrong[row] = f"label `{name}` holds `{cell}`; {states}"
     if split is not None:
-        known = Splits._fields
-        for row, cell in table[split][~table[split].isin(known)].items():
-            wrong[row] = f"column `{split}` must be one of {', '.join(known)}, got `{cell}`"
+        split_names = Splits._fields
+        for row, cell in table[split][~table[split].isin(split_names)].items():
+            wrong[row] = f"column `{split}` must be one of {', '.join(split_names)}, got `{cell}`"
     return wrong

@@ -10,11 +10,11 @@ import torch
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import RandomResizedCrop, centre_crop
 from calibench.data.images.base import ImageDataModule
-from calibench.data.images.decode import Opener, StreamedImages, files_of_classes
+from calibench.data.images.decode import Opener, StreamedImages, find_class_images
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.in_memory_loader import ShuffledLoader
 from calibench.data.mixing import Crop
-from calibench.data.source import DataError, sources
+from calibench.data.source import DataError, official_sources
 from calibench.data.splits import choose_per_class, complement
 from calibench.files.set_names import CORRUPTIONS
 from calibench.messages.checks import positive_integer
@@ -22,7 +22,7 @@ from calibench.messages.checks import positive_integer
 Labelled = tuple[Opener, int]
 """An image and its class."""
 
-OWN_SETS = {"imagenet_v2": "", "imagenet_r": "r", "imagenet_a": "a"}
+OTHER_IMAGE_SETS = {"imagenet_v2": "", "imagenet_r": "r", "imagenet_a": "a"}
 """The sets whose images are others than ImageNet's, each with the letter of its classes; all of them without."""
 
 
@@ -81,10 +81,18 @@ class ImageNetDataModule(ImageDataModule):
         ood: Sequence[str] = (),
         **common: Any,
     ) -> None:
-        known = imagenet_classes()
-        self.classes = [one for one in known if classes == "all" or "r" in one.sets]
-        self.numbers = [number for number, one in enumerate(known) if one in self.classes]
-        self.names = [one.name for one in self.classes]
+        all_classes = imagenet_classes()
+        self.classes = [
+            imagenet_class
+            for imagenet_class in all_classes
+            if classes == "all" or "r" in imagenet_class.sets
+        ]
+        self.numbers = [
+            number
+            for number, imagenet_class in enumerate(all_classes)
+            if imagenet_class in self.classes
+        ]
+        self.names = [imagenet_class.name for imagenet_class in self.classes]
         self.side, self.crop = positive_integer("side", side), centre_crop(resize, side)
         super().__init__(ood=ood, **common)
         self.corpus = corpus
@@ -93,8 +101,8 @@ class ImageNetDataModule(ImageDataModule):
 
     def load_splits(self, seed: int) -> Splits:
         """List the images and cut the official validation images in two."""
-        train, held = self._of_hub() if self.corpus == "hub" else self._of_folders()
-        target = torch.tensor([label for _, label in held])
+        train, official_val = self._of_hub() if self.corpus == "hub" else self._of_folders()
+        target = torch.tensor([label for _, label in official_val])
         try:
             val = choose_per_class(target, [self.val_per_class] * self.num_classes, seed)
         except ValueError as error:
@@ -102,17 +110,17 @@ class ImageNetDataModule(ImageDataModule):
         test = complement(val, len(target))
         if not len(test):
             raise DataError("`val_per_class` leaves no official validation images to test on.")
-        tested = (held[place][0] for place in test.tolist())
+        tested = (official_val[place][0] for place in test.tolist())
         self.test_files = [image for image in tested if isinstance(image, Path)]
-        whole = self._examples(held, self.crop)
-        return Splits(self._examples(train, None), whole.take(val), whole.take(test))
+        val_examples = self._examples(official_val, self.crop)
+        return Splits(self._examples(train, None), val_examples.take(val), val_examples.take(test))
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """A set of ImageNet's own as files, or one of `calibench.data.images.sets` in memory."""
         corruption, _, severity = name.rpartition("-")
         if corruption in CORRUPTIONS:
             return self._shift(name, self._corrupted(corruption, severity, test), None)
-        if name in OWN_SETS:
+        if name in OTHER_IMAGE_SETS:
             return self._shift(name, self._of_own_set(name), self.crop)
         return super().load_evaluation_set(name, test)
 
@@ -124,12 +132,14 @@ class ImageNetDataModule(ImageDataModule):
 
     def _of_folders(self) -> tuple[list[Labelled], list[Labelled]]:
         self.caveats += self.source.require(self.root, checksum="off", files=["val"])
-        wnids = [one.wnid for one in self.classes]
+        wnids = [imagenet_class.wnid for imagenet_class in self.classes]
         train, val = (self.source.path(self.root, part) for part in ("train", "val"))
-        there: list[Labelled] = [*files_of_classes(train, wnids).items()] if train.is_dir() else []
-        if not there:
+        train_images: list[Labelled] = (
+            [*find_class_images(train, wnids).items()] if train.is_dir() else []
+        )
+        if not train_images:
             self.caveats.append("imagenet: there are no training images, so no class counts either")
-        return there, [*files_of_classes(val, wnids).items()]
+        return train_images, [*find_class_images(val, wnids).items()]
 
     def _of_hub(self) -> tuple[list[Labelled], list[Labelled]]:
         images = HubImages(self.hub, len(imagenet_classes()))
@@ -143,25 +153,25 @@ class ImageNetDataModule(ImageDataModule):
 
     def _of_own_set(self, name: str) -> list[Labelled]:
         """The images of a set whose folders are classes: by their WordNet numbers, of ImageNetV2 by their places."""
-        source, letter = sources()[name], OWN_SETS[name]
+        source, letter = official_sources()[name], OTHER_IMAGE_SETS[name]
         source.require(self.root, checksum=self.checksum)
         folder = source.path(self.root, "")
-        known = {
-            one.wnid if letter else str(number): number
-            for number, one in enumerate(imagenet_classes())
-            if letter in one.sets
+        numbers = {
+            imagenet_class.wnid if letter else str(number): number
+            for number, imagenet_class in enumerate(imagenet_classes())
+            if letter in imagenet_class.sets
         }
-        if strange := {path.name for path in folder.iterdir() if path.is_dir()} - known.keys():
+        if strange := {path.name for path in folder.iterdir() if path.is_dir()} - numbers.keys():
             raise DataError(f"{folder / min(strange)} is no class of {name}.")
-        mine = [key for key, number in known.items() if number in self.numbers]
-        places = [self.numbers.index(known[key]) for key in mine]
-        return [(path, places[label]) for path, label in files_of_classes(folder, mine).items()]
+        keys = [key for key, number in numbers.items() if number in self.numbers]
+        places = [self.numbers.index(numbers[key]) for key in keys]
+        return [(path, places[label]) for path, label in find_class_images(folder, keys).items()]
 
     def _corrupted(self, corruption: str, severity: str, test: Examples) -> list[Labelled]:
         """The test images under a corruption, by their names: none that validates is among them."""
         if not self.test_files:
             raise DataError("ImageNet-C goes with ImageNet's files, by whose names it is chosen.")
-        source = sources()["imagenet_c"]
+        source = official_sources()["imagenet_c"]
         folder = source.path(self.root, corruption) / severity
         files = [folder / image.parent.name / image.name for image in self.test_files]
         if missing := [file for file in files if not file.is_file()]:
@@ -172,12 +182,14 @@ class ImageNetDataModule(ImageDataModule):
 
     def _shift(self, name: str, images: Sequence[Labelled], crop: Crop | None) -> EvaluationSet:
         examples = self._examples(images, crop)
-        there = torch.bincount(examples.target, minlength=self.num_classes) > 0
-        if there.all():
+        has_images = torch.bincount(examples.target, minlength=self.num_classes) > 0
+        if has_images.all():
             return EvaluationSet(name, "shift", examples)
-        among = f"{name}: scored among its {int(there.sum())} of {self.num_classes} classes alone"
+        among = (
+            f"{name}: scored among its {int(has_images.sum())} of {self.num_classes} classes alone"
+        )
         caveat = f"{among}, so its OOD AUROC says nothing"
-        return EvaluationSet(name, "shift", examples, (caveat,), there)
+        return EvaluationSet(name, "shift", examples, (caveat,), has_images)
 
     def _examples(self, images: Sequence[Labelled], crop: Crop | None) -> Examples:
         numbers = self.images.add([image for image, _ in images], self.side, crop)

@@ -14,10 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.cache import Arrays, cached
-from calibench.data.images.decode import cached_images, files_of_classes
-from calibench.data.images.generated_corruptions import defocus_blur, fog, jpeg_compression, noisy
-from calibench.data.source import Checksum, DataError, sources
+from calibench.data.cache import Arrays, load_or_decode
+from calibench.data.images.decode import cached_images, find_class_images
+from calibench.data.images.generated_corruptions import (
+    add_noise,
+    defocus_blur,
+    fog,
+    jpeg_compression,
+)
+from calibench.data.source import Checksum, DataError, official_sources
 
 _EMPTY_ARRAY = np.empty(0).__reduce__()[0]  # what makes the array that a pickle then fills
 _ALLOWED = {  # what numpy arrays and byte strings need, under the names that numpy 1 and 2 write
@@ -73,15 +78,17 @@ def _read_batch(path: Path, labels: str) -> tuple[np.ndarray, np.ndarray]:
 
 def read_svhn(root: Path, half: str, checksum: Checksum) -> tuple[Examples, list[str]]:
     """The cropped digits of a half, whose 10 means 0, and caveats; raises a DataError for a missing or damaged file."""
-    source, file = sources()["svhn"], f"{half}_32x32.mat"
+    source, file = official_sources()["svhn"], f"{half}_32x32.mat"
     caveats = source.require(root, checksum=checksum, files=[file])
     path = source.path(root, file)
-    arrays = cached(root / ".calibench" / f"svhn-{half}.npz", [path], lambda: _decode(path))
+    arrays = load_or_decode(
+        root / ".calibench" / f"svhn-{half}.npz", [path], lambda: _read_mat(path)
+    )
     pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
     return Examples(pixels, torch.from_numpy(arrays["target"])), caveats
 
 
-def _decode(path: Path) -> Arrays:
+def _read_mat(path: Path) -> Arrays:
     from scipy.io import loadmat
 
     try:
@@ -108,22 +115,22 @@ class EvaluationContext:
     classes: Sequence[str]
 
 
-_OF_32_PIXELS = {
-    "gaussian_noise": noisy,
+_CIFAR_GENERATORS = {
+    "gaussian_noise": add_noise,
     "defocus_blur": defocus_blur,
     "fog": fog,
     "jpeg_compression": jpeg_compression,
 }
 GENERATORS: Mapping[str, Mapping[str, Callable[[Tensor, int], Tensor]]] = {
-    "cifar10": _OF_32_PIXELS,
-    "cifar100": _OF_32_PIXELS,
-    "tiny_imagenet": {"gaussian_noise": partial(noisy, std=(0.04, 0.08, 0.12, 0.15, 0.18))},
+    "cifar10": _CIFAR_GENERATORS,
+    "cifar100": _CIFAR_GENERATORS,
+    "tiny_imagenet": {"gaussian_noise": partial(add_noise, std=(0.04, 0.08, 0.12, 0.15, 0.18))},
 }
 """What makes a corruption of a severity (1 to 5) from clean uint8 images, for each image set that has an archive."""
-_OF_FOLDERS = ("tiny_imagenet",)  # whose archives are folders of images, not arrays
+_FOLDER_ARCHIVES = ("tiny_imagenet",)  # whose archives are folders of images, not arrays
 
 
-def _corrupted(name: str, context: EvaluationContext) -> EvaluationSet:
+def _load_corruption(name: str, context: EvaluationContext) -> EvaluationSet:
     """A test set under a corruption, `<corruption>-<severity>` (Hendrycks and Dietterich 2019).
 
     Of CIFAR there are arrays, one `<corruption>.npy` whose rows (s - 1) n to s n are severity s, in the order of the
@@ -132,8 +139,8 @@ def _corrupted(name: str, context: EvaluationContext) -> EvaluationSet:
     """
     corruption, _, last = name.rpartition("-")
     severity, root, archive = int(last), context.root, f"{context.dataset}_c"
-    source, make = sources()[archive], GENERATORS[context.dataset].get(corruption)
-    in_folders = context.dataset in _OF_FOLDERS
+    source, make = official_sources()[archive], GENERATORS[context.dataset].get(corruption)
+    in_folders = context.dataset in _FOLDER_ARCHIVES
     files = [corruption] if in_folders else [f"{corruption}.npy", "labels.npy"]
     if make is not None and source.missing(root, files[:1]):
         made = Examples(make(context.test.inputs, severity), context.test.target)
@@ -142,13 +149,13 @@ def _corrupted(name: str, context: EvaluationContext) -> EvaluationSet:
     paths = [source.path(root, file) for file in files]
     if in_folders:
         cache = root / ".calibench" / archive / f"{corruption}-{severity}.npz"
-        examples = _of_folders(paths[0] / last, context, cache)
+        examples = _read_corruption_folders(paths[0] / last, context, cache)
     else:
-        examples = _of_arrays(paths[0], paths[1], severity, context.test.target)
+        examples = _read_corruption_arrays(paths[0], paths[1], severity, context.test.target)
     return EvaluationSet(name, "shift", examples, tuple(caveats))
 
 
-def _of_arrays(images: Path, labels: Path, severity: int, target: Tensor) -> Examples:
+def _read_corruption_arrays(images: Path, labels: Path, severity: int, target: Tensor) -> Examples:
     """The rows of a severity, whose labels must be those of the test set."""
     n = len(target)
     rows = slice((severity - 1) * n, severity * n)
@@ -158,9 +165,9 @@ def _of_arrays(images: Path, labels: Path, severity: int, target: Tensor) -> Exa
     return Examples(torch.from_numpy(pixels).permute(0, 3, 1, 2), target)
 
 
-def _of_folders(folder: Path, context: EvaluationContext, cache: Path) -> Examples:
+def _read_corruption_folders(folder: Path, context: EvaluationContext, cache: Path) -> Examples:
     """The images of every class, class by class, decoded once; as many as the test set has."""
-    files, expected = files_of_classes(folder, context.classes), len(context.test.target)
+    files, expected = find_class_images(folder, context.classes), len(context.test.target)
     if len(files) != expected:
         raise DataError(
             f"{folder} holds {len(files)} images of the classes; {expected} are expected."
@@ -179,25 +186,27 @@ def read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-Found = tuple[Tensor, list[str]]
+ImagesAndCaveats = tuple[Tensor, list[str]]
 """Images (N, 3, H, W) uint8, and caveats."""
 
 
-def _cifar(context: EvaluationContext, *, name: str, labels: str, file: str) -> Found:
-    source = sources()[name]
+def _read_cifar_images(
+    context: EvaluationContext, *, name: str, labels: str, file: str
+) -> ImagesAndCaveats:
+    source = official_sources()[name]
     caveats = source.require(context.root, checksum=context.checksum, files=[file])
     return read_batches([source.path(context.root, file)], labels).inputs, caveats
 
 
-def _svhn(context: EvaluationContext) -> Found:
+def _read_svhn_images(context: EvaluationContext) -> ImagesAndCaveats:
     examples, caveats = read_svhn(context.root, "test", context.checksum)
     return examples.inputs, caveats
 
 
-def _mnist(context: EvaluationContext) -> Found:
+def _read_mnist_images(context: EvaluationContext) -> ImagesAndCaveats:
     from torchvision.datasets.mnist import read_image_file
 
-    source, file = sources()["mnist"], "t10k-images-idx3-ubyte"
+    source, file = official_sources()["mnist"], "t10k-images-idx3-ubyte"
     caveats = source.require(context.root, checksum=context.checksum, files=[file])
     path = source.path(context.root, file)
     try:
@@ -207,15 +216,15 @@ def _mnist(context: EvaluationContext) -> Found:
     return F.pad(digits, [2, 2, 2, 2]).unsqueeze(1).expand(-1, 3, -1, -1), caveats
 
 
-def _tiny_imagenet(context: EvaluationContext) -> Found:
-    source = sources()["tiny_imagenet_32"]
+def _read_tiny_imagenet_images(context: EvaluationContext) -> ImagesAndCaveats:
+    source = official_sources()["tiny_imagenet_32"]
     caveats = source.require(context.root, checksum=context.checksum)
     files = dict.fromkeys(sorted(source.path(context.root, "").glob("*/*.JPEG")), -1)
     cache = context.root / ".calibench" / "tiny-imagenet-32x32.npz"
     return cached_images(cache, files, side=32).inputs, caveats
 
 
-def _noise(context: EvaluationContext) -> Found:
+def _draw_noise_images(context: EvaluationContext) -> ImagesAndCaveats:
     """Pixels from N(0.5, 1), clipped to [0, 1] (Liang et al. 2018, ODIN)."""
     generator = torch.Generator().manual_seed(0)
     shape = (len(context.test.target), 3, context.side, context.side)
@@ -223,24 +232,26 @@ def _noise(context: EvaluationContext) -> Found:
     return values.mul(255).round().to(torch.uint8), []
 
 
-_OOD: dict[str, Callable[[EvaluationContext], Found]] = {
-    "svhn": _svhn,
-    "cifar10": partial(_cifar, name="cifar10", labels="labels", file="test_batch"),
-    "cifar100": partial(_cifar, name="cifar100", labels="fine_labels", file="test"),
-    "mnist": _mnist,
-    "tiny_imagenet": _tiny_imagenet,
-    "noise": _noise,
+_OOD: dict[str, Callable[[EvaluationContext], ImagesAndCaveats]] = {
+    "svhn": _read_svhn_images,
+    "cifar10": partial(_read_cifar_images, name="cifar10", labels="labels", file="test_batch"),
+    "cifar100": partial(_read_cifar_images, name="cifar100", labels="fine_labels", file="test"),
+    "mnist": _read_mnist_images,
+    "tiny_imagenet": _read_tiny_imagenet_images,
+    "noise": _draw_noise_images,
 }
 
 
-def load(name: str, context: EvaluationContext) -> EvaluationSet:
+def load_named_set(name: str, context: EvaluationContext) -> EvaluationSet:
     """Read or make a named set; raises a DataError if its files are missing or damaged."""
     if name in _OOD:
         pixels, caveats = _OOD[name](context)
         stored = _resize(pixels, context.side).contiguous(memory_format=torch.channels_last)
         examples = Examples(stored, torch.full((len(stored),), -1))
         return EvaluationSet(name, "ood", examples, tuple(caveats))
-    return _corrupted(name, context)  # `names.of_images` offers corruptions only with an archive
+    return _load_corruption(
+        name, context
+    )  # `names.of_images` offers corruptions only with an archive
 
 
 def _resize(pixels: Tensor, side: int) -> Tensor:

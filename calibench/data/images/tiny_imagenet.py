@@ -6,7 +6,7 @@ from typing import Any
 
 from calibench.data.batch import Examples, Splits
 from calibench.data.images.base import ImageDataModule
-from calibench.data.images.decode import cached_images, files_of_classes
+from calibench.data.images.decode import cached_images, find_class_images
 from calibench.data.source import DataError
 from calibench.data.splits import choose_per_class, complement
 
@@ -54,9 +54,9 @@ class TinyImageNetDataModule(ImageDataModule):
         if self.tune_on_test:
             self.caveats.append("tiny_imagenet: validated on the test set")
             return Splits(train, test, test)
-        held = choose_per_class(train.target, [self.val_per_class] * self.num_classes, seed)
-        rest = complement(held, len(train.target))
-        return Splits(train.take(rest), train.take(held), test)
+        val_rows = choose_per_class(train.target, [self.val_per_class] * self.num_classes, seed)
+        train_rows = complement(val_rows, len(train.target))
+        return Splits(train.take(train_rows), train.take(val_rows), test)
 
     def _read(self) -> tuple[list[str], Examples, Examples]:
         """Names of the classes, and the training and test images."""
@@ -65,7 +65,7 @@ class TinyImageNetDataModule(ImageDataModule):
         names = sorted((folder / "wnids.txt").read_text().split())
         if (n := len(set(names))) != self.num_classes:
             raise DataError(f"{folder / 'wnids.txt'} names {n} classes, not {self.num_classes}.")
-        train, val = files_of_classes(folder / "train", names), _validation_files(folder, names)
+        train, val = find_class_images(folder / "train", names), _validation_files(folder, names)
         cache = self.root / ".calibench"
         return (
             names,

@@ -15,8 +15,8 @@ from torch import Tensor
 from calibench.data import users_table
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
-from calibench.data.source import DataError, located
-from calibench.data.splits import given_or_held_out, shares
+from calibench.data.source import DataError, locate_file
+from calibench.data.splits import held_out_shares, make_splits
 from calibench.files.column_encoding import Feature, features_of, in_words
 from calibench.files.tables import NAMELESS
 from calibench.messages.checks import positive_integer
@@ -45,10 +45,10 @@ class Columns(NamedTuple):
     problems: Mapping[int, str]
     caveats: Sequence[str]
 
-    def take(self, kept: np.ndarray) -> Self:
+    def take(self, mask: np.ndarray) -> Self:
         """The rows of a mask (N,)."""
-        groups = None if self.groups is None else self.groups[kept]
-        numbers, labels, rows = (part[kept] for part in (self.numbers, self.labels, self.rows))
+        groups = None if self.groups is None else self.groups[mask]
+        numbers, labels, rows = (part[mask] for part in (self.numbers, self.labels, self.rows))
         return self._replace(numbers=numbers, labels=labels, groups=groups, rows=rows)
 
 
@@ -70,27 +70,31 @@ def read_columns(
             30 categories.
     """
     names = [label] if group is None else [label, group]
-    table = users_table.opened(path, "a table with a column of labels", separator=separator)
+    table = users_table.open_users_table(
+        path, "a table with a column of labels", separator=separator
+    )
     if len(table.names) == 1:
         raise DataError(
             f"{path} has one column, `{table.names[0]}`: commas, semicolons, tabs or bars are expected between cells."
         )
-    by_name = features if like is None else [escape(one.column) for one in like]
-    chosen = _chosen(path, table.names, by_name, names)
-    as_text = [one.column for one in like or () if one.kind != "number"]
-    frame = table.frame([*chosen, *names], [*names, *as_text])
+    by_name = features if like is None else [escape(feature.column) for feature in like]
+    feature_columns = _select_features(path, table.names, by_name, names)
+    as_text = [feature.column for feature in like or () if feature.kind != "number"]
+    frame = table.frame([*feature_columns, *names], [*names, *as_text])
     caveats = list(table.caveats)
     if like is None:
-        like, counters = features_of(frame, chosen, all_of_them=features is not None)
+        like, counters = features_of(frame, feature_columns, all_of_them=features is not None)
         if line := in_words(path, like, counters):
             say(line, to=sys.stderr)
     else:
         caveats += [
-            f"{path.name}: {line}" for one in like if (line := one.unknown(frame[one.column]))
+            f"{path.name}: {line}"
+            for feature in like
+            if (line := feature.unknown(frame[feature.column]))
         ]
     blocks, problems = [np.empty((len(frame), 0), np.float32)], dict(table.problems)
-    for one in like:
-        numbers, wrong = one.numbers(frame[one.column])
+    for feature in like:
+        numbers, wrong = feature.numbers(frame[feature.column])
         if wrong and np.isnan(numbers).all():
             first = min(wrong)
             raise DataError(
@@ -101,21 +105,21 @@ def read_columns(
         problems = {int(table.rows[at]): text for at, text in wrong.items()} | problems
     texts = [frame[name].to_numpy(object) for name in names]
     for name, cells in zip(names, texts, strict=True):
-        problems = users_table.empty_cells(table.rows, cells, f"column `{name}`") | problems
+        problems = users_table.find_empty_cells(table.rows, cells, f"column `{name}`") | problems
     labels, groups = texts if group else (*texts, None)
-    made = [name for one in like for name in one.names]
+    feature_names = [name for feature in like for name in feature.names]
     return Columns(
-        made, np.hstack(blocks), labels, groups, table.rows, tuple(like), problems, caveats
+        feature_names, np.hstack(blocks), labels, groups, table.rows, tuple(like), problems, caveats
     )
 
 
-def _chosen(
-    path: Path, there: list[str], features: Sequence[str] | None, names: Sequence[str]
+def _select_features(
+    path: Path, columns: list[str], features: Sequence[str] | None, names: Sequence[str]
 ) -> list[str]:
     """The columns of numbers, in the order of the file."""
     for name, option in zip(names, ("label_column", "group_column"), strict=False):
-        users_table.check_columns(path, there, [name], f"`--data.{option}` names it; ")
-    others = [name for name in there if name not in names]
+        users_table.require_columns(path, columns, [name], f"`--data.{option}` names it; ")
+    others = [name for name in columns if name not in names]
     for pattern in features or ():
         if not fnmatch.filter(others, pattern):
             raise DataError(f"{path} has no column `{pattern}`{near_matches(pattern, others)}.")
@@ -140,8 +144,10 @@ class Prepare:
         column without numbers all are NaN. Without `standardise`, the mean is 0 and the deviation 1.
         """
         # A single NaN stands for a column without numbers.
-        known = [column[~column.isnan()].double() for column in rows.T]
-        columns = [column if len(column) else column.new_full((1,), torch.nan) for column in known]
+        numbers = [column[~column.isnan()].double() for column in rows.T]
+        columns = [
+            column if len(column) else column.new_full((1,), torch.nan) for column in numbers
+        ]
         mean = torch.stack([column.mean() for column in columns]).float()
         std = torch.stack([column.std(correction=0) for column in columns]).float()
         if not standardise:
@@ -210,7 +216,7 @@ class TableDataModule(ClassificationDataModule):
         root: str | None = None,
         **common: Any,
     ) -> None:
-        self.held_out = shares(val_fraction, test_fraction)
+        self.held_out = held_out_shares(val_fraction, test_fraction)
         self.label_column, self.group_column, self.features = label_column, group_column, features
         self.missing, self.root, self.separator = missing, root, separator
         self.skip_bad = skip_bad
@@ -226,7 +232,7 @@ class TableDataModule(ClassificationDataModule):
                 f"{train_file}, row 1: the group `{train.groups[0]}` has this row only, and so has every other group; "
                 "leave `--data.group_column` out, or name the column that says which rows belong together."
             )
-        super().__init__(class_names=_sorted(train.labels), **common)
+        super().__init__(class_names=_sort_labels(train.labels), **common)
         self._train = train
 
     def read(
@@ -236,16 +242,16 @@ class TableDataModule(ClassificationDataModule):
         classes: Sequence[str] | None = None,
     ) -> Columns:
         """The rows of a file that can be used, with the columns and classes of the training file if these are known."""
-        path = located(file, self.root)
+        path = locate_file(file, self.root)
         names = self.label_column, self.group_column
         table = read_columns(path, self.features, *names, self.separator, like)
         problems = dict(table.problems)
         if classes is not None:
-            problems = users_table.unknown_labels(table.rows, table.labels, classes) | problems
-        empty = _without_number(table) if self.missing == "refuse" else {}
+            problems = users_table.find_unknown_labels(table.rows, table.labels, classes) | problems
+        empty = _find_missing_numbers(table) if self.missing == "refuse" else {}
         other = "`--data.missing mean` or `drop` allows empty cells" if empty else ""
         bad = empty | problems
-        good, caveats = users_table.usable_rows(
+        good, caveats = users_table.select_usable_rows(
             file, table.rows, bad, skip=self.skip_bad, other=other
         )
         return table.take(good)._replace(caveats=[*table.caveats, *caveats])
@@ -263,9 +269,9 @@ class TableDataModule(ClassificationDataModule):
         _check_groups(tables)
         groups = None
         if train.groups is not None:
-            groups = users_table.label_numbers(train.groups, [*dict.fromkeys(train.groups)])
-        whole = self._examples(train)
-        splits = given_or_held_out(whole, parts, seed=seed, what=self.train_file, groups=groups)
+            groups = users_table.class_numbers(train.groups, [*dict.fromkeys(train.groups)])
+        examples = self._examples(train)
+        splits = make_splits(examples, parts, seed=seed, what=self.train_file, groups=groups)
         self.transform = self._prepare(splits[0])
         return Splits(*splits)
 
@@ -276,14 +282,14 @@ class TableDataModule(ClassificationDataModule):
         if not empty.any():
             return table
         becomes = {"mean": "have the mean of the training rows there", "drop": "are left out"}
-        some = f"{empty.sum()} of {len(table.rows)} rows with an empty cell"
-        self.caveats.append(f"{Path(file).name}: {some} {becomes[self.missing]}")
+        incomplete = f"{empty.sum()} of {len(table.rows)} rows with an empty cell"
+        self.caveats.append(f"{Path(file).name}: {incomplete} {becomes[self.missing]}")
         return table if self.missing == "mean" else table.take(~empty)
 
     def _examples(self, table: Columns) -> Examples:
         return Examples(
             torch.from_numpy(table.numbers),
-            users_table.label_numbers(table.labels, self.class_names),
+            users_table.class_numbers(table.labels, self.class_names),
         )
 
     def _prepare(self, train: Examples) -> Prepare:
@@ -297,7 +303,7 @@ class TableDataModule(ClassificationDataModule):
         return prepare
 
 
-def _sorted(labels: np.ndarray) -> list[str]:
+def _sort_labels(labels: np.ndarray) -> list[str]:
     """The labels there are, sorted: as numbers where all are numbers."""
     names = sorted({*labels})
     try:
@@ -306,8 +312,8 @@ def _sorted(labels: np.ndarray) -> list[str]:
         return names
 
 
-def _without_number(table: Columns) -> dict[int, str]:
-    """What is wrong with rows that have a cell without a number."""
+def _find_missing_numbers(table: Columns) -> dict[int, str]:
+    """Problems of rows that have a cell without a number, by row."""
     empty = np.isnan(table.numbers)
     rows = np.flatnonzero(empty.any(1))
     names = (table.features[number] for number in empty[rows].argmax(1))
@@ -319,11 +325,11 @@ def _without_number(table: Columns) -> dict[int, str]:
 
 def _check_groups(tables: Sequence[tuple[str, Columns]]) -> None:
     """Refuse a group that two files have."""
-    known: dict[str, tuple[int, str]] = {}
+    first_places: dict[str, tuple[int, str]] = {}
     for number, (file, table) in enumerate(tables):
         groups: Sequence[str] | np.ndarray = [] if table.groups is None else table.groups
         for name, row in zip(groups, table.rows.tolist(), strict=False):
-            first, place = known.setdefault(name, (number, f"{file}, row {row}"))
+            first, place = first_places.setdefault(name, (number, f"{file}, row {row}"))
             if first != number:
                 raise DataError(
                     f"{file}, row {row}: the group `{name}` is also that of {place}; "
@@ -359,7 +365,7 @@ class BundledTableDataModule(ClassificationDataModule):
         standardise: bool = True,
         **common: Any,
     ) -> None:
-        self.held_out = shares(val_fraction, test_fraction)
+        self.held_out = held_out_shares(val_fraction, test_fraction)
         super().__init__(class_names=_CLASSES[table], **common)
         self.table, self.standardise = table, standardise
 
@@ -369,7 +375,7 @@ class BundledTableDataModule(ClassificationDataModule):
 
         loaders = {"breast_cancer": datasets.load_breast_cancer, "wine": datasets.load_wine}
         numbers, target = loaders[self.table](return_X_y=True)
-        whole = Examples(torch.from_numpy(numbers).float(), torch.from_numpy(target).long())
-        splits = given_or_held_out(whole, self.held_out, seed=seed, what=self.table)
+        examples = Examples(torch.from_numpy(numbers).float(), torch.from_numpy(target).long())
+        splits = make_splits(examples, self.held_out, seed=seed, what=self.table)
         self.transform = Prepare.fit(splits[0].inputs, standardise=self.standardise)
         return Splits(*splits)

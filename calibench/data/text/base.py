@@ -17,8 +17,8 @@ from torch import Tensor
 from calibench.configuration.merging import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Batch, EvaluationSet, Examples, Splits
-from calibench.data.cache import Arrays, cached_by_key
-from calibench.data.in_memory_loader import ResidentLoader, ShuffledLoader, mixed
+from calibench.data.cache import Arrays, load_or_make
+from calibench.data.in_memory_loader import ResidentLoader, ShuffledLoader, mix_seeds
 from calibench.data.text.corpus import TEST_TEXTS, CorpusSplits
 from calibench.data.text.tokens import (
     PADDING,
@@ -26,7 +26,7 @@ from calibench.data.text.tokens import (
     Tokenizer,
     Tokens,
     WordTokenizer,
-    content_key,
+    hash_texts,
 )
 from calibench.data.text.word_vectors import WordVectors
 from calibench.messages.checks import integer_from, positive_integer
@@ -48,13 +48,13 @@ class TextLoader(ResidentLoader):
     def __iter__(self) -> Iterator[Batch]:
         yield from self._batches(self.lengths.argsort(stable=True), range(len(self)))
 
-    def slice_of(self, rows: Tensor, mine: Tensor, read: Tensor | None = None) -> Batch:
+    def slice_of(self, rows: Tensor, positions: Tensor, read: Tensor | None = None) -> Batch:
         """The part at the positions `mine` of the global batch of `rows`, as wide as this one's texts."""
         # The order stays on the host: a batch's width is then known without waiting for a GPU.
-        mine = mine.to(self.device)
+        positions = positions.to(self.device)
         width = max(1, int(self.lengths[rows].max()) + self.margin)
-        inputs = self.transform(self.examples.inputs[:, -width:][mine])
-        return Batch(inputs, self.examples.target[mine], mine, len(rows))
+        inputs = self.transform(self.examples.inputs[:, -width:][positions])
+        return Batch(inputs, self.examples.target[positions], positions, len(rows))
 
 
 class ShuffledTextLoader(TextLoader, ShuffledLoader):
@@ -73,7 +73,7 @@ class ShuffledTextLoader(TextLoader, ShuffledLoader):
         self.pool = pool
 
     def _start_epoch(self) -> Tensor:
-        generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
+        generator = torch.Generator().manual_seed(mix_seeds(self.seed, self.epoch))
         shuffled = self._order(generator)
         full = len(shuffled) - len(shuffled) % self.batch_size
         cut = torch.split(shuffled[:full], self.pool * self.batch_size)
@@ -184,24 +184,27 @@ class TextDataModule(ClassificationDataModule, ABC):
 
         def arrays() -> Arrays:
             words = "\n".join(self.tokenizer.fit(fitted_on).words)  # no word has a newline
-            made = {"words": np.frombuffer(words.encode(), dtype=np.uint8)}
+            token_arrays = {"words": np.frombuffer(words.encode(), dtype=np.uint8)}
             for i, part in enumerate(corpus):
                 tokens = Tokens.of(self.tokenizer.encode(part.texts, self.max_length))
-                made |= {f"flat{i}": tokens.flat, f"lengths{i}": tokens.lengths}
-            return made
+                token_arrays |= {f"flat{i}": tokens.flat, f"lengths{i}": tokens.lengths}
+            return token_arrays
 
         sizes = [len(part.texts) for part in corpus]
-        key = content_key(texts, sizes, len(fitted_on), self.tokenizer.settings, self.max_length)
+        key = hash_texts(texts, sizes, len(fitted_on), self.tokenizer.settings, self.max_length)
         cache = self.root / ".calibench" / f"tokens-{key[:16]}.npz"
-        found = cached_by_key(cache, key, arrays)
-        self.tokenizer.use(filter(None, found["words"].tobytes().decode().split("\n")))
-        return [Tokens(found[f"flat{i}"], found[f"lengths{i}"]) for i in range(len(corpus))]
+        cached_arrays = load_or_make(cache, key, arrays)
+        self.tokenizer.use(filter(None, cached_arrays["words"].tobytes().decode().split("\n")))
+        return [
+            Tokens(cached_arrays[f"flat{i}"], cached_arrays[f"lengths{i}"])
+            for i in range(len(corpus))
+        ]
 
-    def _padded(self, tokens: Tokens, where: str) -> Tensor:
+    def _padded(self, tokens: Tokens, part_name: str) -> Tensor:
         """The matrix of a part's tokens; a caveat counts its texts without any."""
         if empty := int((tokens.lengths == 0).sum()):
             self.caveats.append(
-                f"{empty} {where} texts hold no word of the vocabulary: all padding"
+                f"{empty} {part_name} texts hold no word of the vocabulary: all padding"
             )
         return tokens.padded(self.max_length)
 

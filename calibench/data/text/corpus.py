@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from calibench.data import users_table
-from calibench.data.source import DataError, loaded_from_hub, sources
+from calibench.data.source import DataError, load_hub_dataset, official_sources
 
 
 class Corpus(NamedTuple):
@@ -37,24 +37,28 @@ class CorpusSplits(NamedTuple):
     test: Corpus
 
 
-def cut(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Corpus, ...]:
+def split_corpus(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Corpus, ...]:
     """Split a corpus into (train, val, test): the end of a seeded shuffle tests, the texts before it validate.
 
     Each part is in the corpus' order; not stratified. The rule of the public code of MMCE and MbLS,
     whose shuffle is `np.random.seed(seed); np.random.shuffle`.
     """
     n = len(corpus.texts)
-    rest = n - test_size - val_size
-    if not (val_size > 0 and test_size >= 0 and rest > 0):
+    train_size = n - test_size - val_size
+    if not (val_size > 0 and test_size >= 0 and train_size > 0):
         raise ValueError(f"`val_size` must leave some of {n} texts to train on, got {val_size}.")
     order = torch.from_numpy(np.random.RandomState(seed).permutation(n))
-    parts = order[:rest], order[rest : rest + val_size], order[rest + val_size :]
+    parts = (
+        order[:train_size],
+        order[train_size : train_size + val_size],
+        order[train_size + val_size :],
+    )
     return tuple(corpus.take(part.sort().values) for part in parts)
 
 
-def from_hub(name: str, split: str, *, num_classes: int) -> Corpus:
+def read_hub_corpus(name: str, split: str, *, num_classes: int) -> Corpus:
     """A corpus of the Hugging Face hub with columns `text` and `label`; null is an empty text. Raises a DataError."""
-    rows = loaded_from_hub(name, split=split)
+    rows = load_hub_dataset(name, split=split)
     labels = list(rows["label"])
     for row, label in enumerate(labels, start=1):
         if label not in range(num_classes):
@@ -73,7 +77,7 @@ class TextTable(NamedTuple):
     caveats: list[str]
 
 
-def read_table(
+def read_text_table(
     path: Path,
     text: Sequence[str],
     label: str | None,
@@ -90,24 +94,26 @@ def read_table(
     without a header. A missing column, or a row that cannot be used and may not be skipped, is a DataError.
     """
     what = "a table of texts and labels"
-    table = users_table.opened(path, what, separator=separator, encoding=encoding, names=columns)
+    table = users_table.open_users_table(
+        path, what, separator=separator, encoding=encoding, names=columns
+    )
     names = [*text, *([] if label is None else [label])]
-    users_table.check_columns(path, table.names, names)
+    users_table.require_columns(path, table.names, names)
     frame, problems = table.frame(list(dict.fromkeys(names)), names), dict(table.problems)
     labels = np.empty(0, object)
     if label is not None:
         labels = frame[label].to_numpy(object)
-        problems |= users_table.empty_cells(table.rows, labels, "the label")
+        problems |= users_table.find_empty_cells(table.rows, labels, "the label")
     if classes is not None:
-        problems = users_table.unknown_labels(table.rows, labels, classes) | problems
-    good, caveats = users_table.usable_rows(path, table.rows, problems, skip=skip)
+        problems = users_table.find_unknown_labels(table.rows, labels, classes) | problems
+    good, caveats = users_table.select_usable_rows(path, table.rows, problems, skip=skip)
     cells = zip(*(frame[name][good].tolist() for name in text), strict=True)
     texts = [" ".join(filter(None, row)) for row in cells]
     return TextTable(texts, labels if label is None else labels[good], table.caveats + caveats)
 
 
-TOPICS = ("World", "Sports", "Business", "Sci/Tech")
-GROUPS = (
+AG_NEWS_TOPICS = ("World", "Sports", "Business", "Sci/Tech")
+NEWSGROUPS = (
     "alt.atheism", "comp.graphics", "comp.os.ms-windows.misc", "comp.sys.ibm.pc.hardware",
     "comp.sys.mac.hardware", "comp.windows.x", "misc.forsale", "rec.autos", "rec.motorcycles",
     "rec.sport.baseball", "rec.sport.hockey", "sci.crypt", "sci.electronics", "sci.med",
@@ -129,18 +135,20 @@ def read_ag_news(
     """
     caveats: list[str] = []
     if corpus == "hub":
-        articles = from_hub("fancyzhx/ag_news", part, num_classes=len(TOPICS))
+        articles = read_hub_corpus("fancyzhx/ag_news", part, num_classes=len(AG_NEWS_TOPICS))
     else:
         official = corpus == "csv"
         path = root / ("ag_news_csv" if official else "ag_news") / f"{part}.{corpus}"
         if not path.is_file():
-            url = sources()["ag_news"].url
+            url = official_sources()["ag_news"].url
             raise DataError(f"{path} is missing: AG News is expected there; get it from {url}.")
         text = ("title", "description") if official else ("text",)
         columns = ("label", *text) if official else None
-        classes = [str(k + official) for k in range(len(TOPICS))]
-        table = read_table(path, text, "label", classes=classes, columns=columns, encoding="utf-8")
-        articles = Corpus(table.texts, users_table.label_numbers(table.labels, classes))
+        classes = [str(k + official) for k in range(len(AG_NEWS_TOPICS))]
+        table = read_text_table(
+            path, text, "label", classes=classes, columns=columns, encoding="utf-8"
+        )
+        articles = Corpus(table.texts, users_table.class_numbers(table.labels, classes))
         caveats = table.caveats
     if (n := len(articles.texts)) != _ARTICLES[part]:
         caveats.append(f"ag_news: {n} {part} texts, the official set has {_ARTICLES[part]}")
@@ -159,22 +167,28 @@ def read_newsgroups(
     headers, footers and quotes are removed already. Raises a DataError.
     """
     if corpus == "hub":
-        part_of = partial(from_hub, "SetFit/20_newsgroups", num_classes=len(GROUPS))
+        part_of = partial(read_hub_corpus, "SetFit/20_newsgroups", num_classes=len(NEWSGROUPS))
         return part_of("train"), part_of("test")
     if corpus == "raw":
         archives = ("news20.tar.gz", "20_newsgroups.tar.gz")
-        posts = _read(root, ("20_newsgroups", "20_newsgroup"), GROUPS[0], archives)
-        return _corpus(posts, root), Corpus([], torch.empty(0).long())
-    posts = _read(root, ("20news-bydate", "."), "20news-bydate-train", ("20news-bydate.tar.gz",))
-    return _corpus(posts, root, "20news-bydate-train"), _corpus(posts, root, "20news-bydate-test")
+        posts = _read_posts(root, ("20_newsgroups", "20_newsgroup"), NEWSGROUPS[0], archives)
+        return _make_corpus(posts, root), Corpus([], torch.empty(0).long())
+    posts = _read_posts(
+        root, ("20news-bydate", "."), "20news-bydate-train", ("20news-bydate.tar.gz",)
+    )
+    return _make_corpus(posts, root, "20news-bydate-train"), _make_corpus(
+        posts, root, "20news-bydate-test"
+    )
 
 
-def without_headers(post: str) -> str:
+def remove_headers(post: str) -> str:
     """A post from its first empty line on, as in the public code of MMCE; all where there is none."""
     return post[max(0, post.find("\n\n")) :]
 
 
-def _read(root: Path, folders: tuple[str, ...], inside: str, archives: tuple[str, ...]) -> Posts:
+def _read_posts(
+    root: Path, folders: tuple[str, ...], inside: str, archives: tuple[str, ...]
+) -> Posts:
     for folder in folders:
         if (root / folder / inside).is_dir():
             # Beside `inside` lie the other groups, or the test posts; in a data root much else besides.
@@ -182,35 +196,37 @@ def _read(root: Path, folders: tuple[str, ...], inside: str, archives: tuple[str
             return {
                 PurePosixPath(path.relative_to(root / folder).as_posix()): path.read_bytes()
                 for path in (root / folder).glob(pattern)
-                if path.parent.name in GROUPS
+                if path.parent.name in NEWSGROUPS
             }
     for archive in archives:
         if (root / archive).is_file():
-            return dict(_from_archive(root / archive))
+            return dict(_read_archive(root / archive))
     raise DataError(
         f"{root / folders[0] / inside} is missing: 20 Newsgroups is expected there, or in "
-        f"{root / archives[0]}; get it from {sources()['newsgroups'].url}."
+        f"{root / archives[0]}; get it from {official_sources()['newsgroups'].url}."
     )
 
 
-def _from_archive(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+def _read_archive(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     try:
         with tarfile.open(archive) as tar:
             for member in tar:
                 file = tar.extractfile(member) if member.isfile() else None
-                if file is not None and PurePosixPath(member.name).parent.name in GROUPS:
+                if file is not None and PurePosixPath(member.name).parent.name in NEWSGROUPS:
                     yield PurePosixPath(member.name), file.read()
     except (OSError, EOFError, tarfile.TarError) as error:
         raise DataError(f"{archive} cannot be unpacked ({error}).") from None
 
 
-def _corpus(posts: Posts, root: Path, folder: str | None = None) -> Corpus:
+def _make_corpus(posts: Posts, root: Path, folder: str | None = None) -> Corpus:
     """The posts in a folder, or all of them."""
-    own = [path for path in posts if folder is None or folder in path.parts]
-    ordered = sorted(own, key=lambda path: path.parts[-2:])
-    target = torch.tensor([GROUPS.index(path.parent.name) for path in ordered], dtype=torch.long)
+    paths = [path for path in posts if folder is None or folder in path.parts]
+    ordered = sorted(paths, key=lambda path: path.parts[-2:])
+    target = torch.tensor(
+        [NEWSGROUPS.index(path.parent.name) for path in ordered], dtype=torch.long
+    )
     groups = len(set(target.tolist()))
-    if groups < len(GROUPS):
+    if groups < len(NEWSGROUPS):
         raise DataError(
             f"{root} has posts of {groups} of the 20 newsgroups only: unpack the archive again."
         )
@@ -219,7 +235,7 @@ def _corpus(posts: Posts, root: Path, folder: str | None = None) -> Corpus:
 
 
 TEST_TEXTS: dict[str, Callable[[Path], list[str]]] = {
-    "newsgroups": lambda root: [*map(without_headers, read_newsgroups(root)[1].texts)],
+    "newsgroups": lambda root: [*map(remove_headers, read_newsgroups(root)[1].texts)],
     "ag_news": lambda root: read_ag_news(root, "test")[0].texts,
 }
 """From the data root to the texts of a set that any text data module can be evaluated on."""

@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.source import located
-from calibench.data.splits import given_or_held_out, shares
+from calibench.data.source import locate_file
+from calibench.data.splits import held_out_shares, make_splits
 from calibench.data.text.base import TextDataModule
-from calibench.data.text.corpus import Corpus, CorpusSplits, TextTable, read_table
-from calibench.data.text.near_duplicates import describe
-from calibench.data.users_table import check_labels, label_numbers
+from calibench.data.text.corpus import Corpus, CorpusSplits, TextTable, read_text_table
+from calibench.data.text.near_duplicates import describe_near_duplicates
+from calibench.data.users_table import check_labels, class_numbers
 from calibench.files.set_names import sets_named
 
 
@@ -65,7 +65,7 @@ class TextFileDataModule(TextDataModule):
         max_length: int = 1000,
         **common: Any,
     ) -> None:
-        self.held_out = shares(val_fraction, test_fraction)
+        self.held_out = held_out_shares(val_fraction, test_fraction)
         try:
             codecs.lookup(encoding or "utf-8")
         except LookupError:
@@ -75,7 +75,7 @@ class TextFileDataModule(TextDataModule):
         sets_named(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
         self.label_column, self._given_root = label_column, common.get("root")
         self._read = partial(
-            read_table, text=tuple(text_columns), skip=skip_bad, columns=column_names, encoding=encoding,
+            read_text_table, text=tuple(text_columns), skip=skip_bad, columns=column_names, encoding=encoding,
             separator=separator,
         )  # fmt: skip
         self._train = self._table(train_file)
@@ -87,13 +87,13 @@ class TextFileDataModule(TextDataModule):
 
     def load_corpus(self, seed: int) -> CorpusSplits:
         """Read the given files; splits without one are held out of the training texts."""
-        whole, parts = self._corpus(self._train), dict[str, Corpus | float](self.held_out)
+        corpus, parts = self._corpus(self._train), dict[str, Corpus | float](self.held_out)
         for name, file in (("test", self.test_file), ("val", self.val_file)):
             if file is not None:
                 parts[name] = self._corpus(self._table(file, classes=self.class_names))
-        splits = CorpusSplits(*given_or_held_out(whole, parts, seed=seed, what=self.train_file))
+        splits = CorpusSplits(*make_splits(corpus, parts, seed=seed, what=self.train_file))
         if self.near_duplicates:
-            self.caveats += describe(splits, self.root / ".calibench")
+            self.caveats += describe_near_duplicates(splits, self.root / ".calibench")
         return splits
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
@@ -106,8 +106,8 @@ class TextFileDataModule(TextDataModule):
         self, file: str, *, labelled: bool = True, classes: Sequence[str] | None = None
     ) -> TextTable:
         label = self.label_column if labelled else None
-        return self._read(located(file, self._given_root), label=label, classes=classes)
+        return self._read(locate_file(file, self._given_root), label=label, classes=classes)
 
     def _corpus(self, table: TextTable) -> Corpus:
         self.caveats += table.caveats
-        return Corpus(table.texts, label_numbers(table.labels, self.class_names))
+        return Corpus(table.texts, class_numbers(table.labels, self.class_names))

@@ -8,22 +8,22 @@ import torch
 
 from calibench.configuration.merging import Seed, data_root
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.source import made_up, sources
+from calibench.data.source import made_up_caveats, official_sources
 from calibench.data.splits import hold_out
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import (
-    GROUPS,
-    TOPICS,
+    AG_NEWS_TOPICS,
+    NEWSGROUPS,
     Corpus,
     CorpusSplits,
-    cut,
     read_ag_news,
     read_newsgroups,
-    read_table,
-    without_headers,
+    read_text_table,
+    remove_headers,
+    split_corpus,
 )
-from calibench.data.text.near_duplicates import describe
-from calibench.data.users_table import label_numbers
+from calibench.data.text.near_duplicates import describe_near_duplicates
+from calibench.data.users_table import class_numbers
 from calibench.files.set_names import sets_named
 from calibench.messages.errors import near_matches
 
@@ -59,7 +59,7 @@ class AGNewsDataModule(TextDataModule):
     ) -> None:
         if not 0 < val_fraction < 1:
             raise ValueError(f"`val_fraction` must be in (0, 1), got {val_fraction}.")
-        super().__init__(class_names=TOPICS, ood=ood, max_length=max_length, **common)
+        super().__init__(class_names=AG_NEWS_TOPICS, ood=ood, max_length=max_length, **common)
         self.corpus, self.val_fraction = corpus, val_fraction
 
     def load_corpus(self, seed: int) -> CorpusSplits:
@@ -111,11 +111,11 @@ class NewsgroupsDataModule(TextDataModule):
         **common: Any,
     ) -> None:
         sets_named(ood, ("ag_news", *(["held_out"] if held_out else [])))
-        for group in set(held_out) - set(GROUPS):
-            raise ValueError(f"there is no newsgroup `{group}`{near_matches(group, GROUPS)}.")
+        for group in set(held_out) - set(NEWSGROUPS):
+            raise ValueError(f"there is no newsgroup `{group}`{near_matches(group, NEWSGROUPS)}.")
         if corpus == "raw" and split == "bydate":
             raise ValueError("`split: bydate` needs `corpus: bydate` or `hub`, got `raw`.")
-        names = [group for group in GROUPS if group not in held_out]
+        names = [group for group in NEWSGROUPS if group not in held_out]
         super().__init__(class_names=names, ood=ood, max_length=max_length, **common)
         self.corpus, self.split, self.val_size = corpus, split, val_size
         self.headers = headers
@@ -125,16 +125,18 @@ class NewsgroupsDataModule(TextDataModule):
         """Read the posts and cut them as the split says."""
         train, test = map(self._numbered, read_newsgroups(self.root, self.corpus))
         self.caveats.append(f"20 newsgroups: {self.corpus} posts, {self.split} split")
-        self.caveats += made_up(self.root / "20news-bydate")
+        self.caveats += made_up_caveats(self.root / "20news-bydate")
         whole = train + test
         self._held_out_texts = whole.take((whole.target < 0).nonzero().squeeze(1)).texts
         train, test = (part.take((part.target >= 0).nonzero().squeeze(1)) for part in (train, test))
         if self.split == "bydate":
-            train, val, _ = cut(train, test_size=0, val_size=self.val_size, seed=seed)
+            train, val, _ = split_corpus(train, test_size=0, val_size=self.val_size, seed=seed)
             return CorpusSplits(train, val, test)
         whole = train + test
         fifth = int(0.2 * len(whole.texts))
-        return CorpusSplits(*cut(whole, test_size=fifth, val_size=self.val_size, seed=seed))
+        return CorpusSplits(
+            *split_corpus(whole, test_size=fifth, val_size=self.val_size, seed=seed)
+        )
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """`held_out` or `ag_news`."""
@@ -146,8 +148,8 @@ class NewsgroupsDataModule(TextDataModule):
         """The posts as texts with the classes of this module, -1 for the newsgroups held out."""
         names, texts = self.class_names, corpus.texts
         if not self.headers:
-            texts = [without_headers(post) for post in texts]
-        classes = torch.tensor([names.index(g) if g in names else -1 for g in GROUPS])
+            texts = [remove_headers(post) for post in texts]
+        classes = torch.tensor([names.index(g) if g in names else -1 for g in NEWSGROUPS])
         return Corpus(texts, classes[corpus.target])
 
 
@@ -182,10 +184,10 @@ class FinSenDataModule(TextDataModule):
         max_length: int = 256,
         **common: Any,
     ) -> None:
-        folder, source = data_root(common.get("root")), sources()["finsen"]
+        folder, source = data_root(common.get("root")), official_sources()["finsen"]
         source.require(folder, checksum="off")
         path = source.path(folder, FINSEN)
-        self._table = read_table(path, ["Content"], "Category", encoding="utf-8")
+        self._table = read_text_table(path, ["Content"], "Category", encoding="utf-8")
         names = sorted(set(self._table.labels))
         super().__init__(
             class_names=names, split_seed=split_seed, ood=ood, max_length=max_length, **common
@@ -197,10 +199,15 @@ class FinSenDataModule(TextDataModule):
         """Cut the file as the public loader does."""
         from sklearn.model_selection import train_test_split
 
-        target = label_numbers(self._table.labels, self.class_names)
+        target = class_numbers(self._table.labels, self.class_names)
         corpus = Corpus(self._table.texts, target)
-        train, rest = train_test_split(torch.arange(len(target)), test_size=0.3, random_state=seed)
-        val, test = train_test_split(rest, test_size=0.5, random_state=seed)
+        train, train_corpus = train_test_split(
+            torch.arange(len(target)), test_size=0.3, random_state=seed
+        )
+        val, test = train_test_split(train_corpus, test_size=0.5, random_state=seed)
         splits = CorpusSplits(*(corpus.take(part) for part in (train, val, test)))
-        self.caveats += [*self._table.caveats, *describe(splits, self.root / ".calibench")]
+        self.caveats += [
+            *self._table.caveats,
+            *describe_near_duplicates(splits, self.root / ".calibench"),
+        ]
         return splits

@@ -41,7 +41,7 @@ class Tokens(NamedTuple):
         return torch.from_numpy(matrix)
 
 
-def content_key(texts: Sequence[str], *settings: object) -> str:
+def hash_texts(texts: Sequence[str], *settings: object) -> str:
     """A SHA-256 over the texts and what is done with them."""
     digest = hashlib.sha256(repr(settings).encode())
     for text in texts:
@@ -64,7 +64,7 @@ class Tokenizer(ABC):
 
     @property
     def numbers(self) -> int:
-        """How many numbers there are, padding's included, once the vocabulary is fitted."""
+        """Number of token numbers, padding's included, once the vocabulary is fitted."""
         return len(self.words) + 1
 
     def fit(self, texts: Iterable[str]) -> Self:

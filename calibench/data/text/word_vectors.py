@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.cache import cached_by_key
+from calibench.data.cache import load_or_make
 from calibench.data.source import DataError
 from calibench.data.text.tokens import PADDING, Tokens
 
-DIMENSIONS = 100  # of GloVe 6B 100d, so that the network is the same
-WINDOW = 10
+COOCCURRENCE_DIMENSIONS = 100  # of GloVe 6B 100d, so that the network is the same
+COOCCURRENCE_WINDOW = 10
 _SMOOTHING = 0.75  # exponent of the context distribution
 _POWER_ITERATIONS = 2
 
@@ -34,12 +34,14 @@ class WordVectors:
     @classmethod
     def fit(cls, texts: Tokens, words: int, folder: Path) -> Self:
         """Vectors of so many words from their neighbours in `texts`, see `cooccurrence_vectors`; cached in `folder`."""
-        digest = hashlib.sha256(repr((words + 1, DIMENSIONS, WINDOW)).encode())
+        digest = hashlib.sha256(
+            repr((words + 1, COOCCURRENCE_DIMENSIONS, COOCCURRENCE_WINDOW)).encode()
+        )
         for part in texts:
             digest.update(np.ascontiguousarray(part).tobytes())
         key = digest.hexdigest()
         cache = folder / f"vectors-{key[:16]}.npz"
-        made = cached_by_key(cache, key, lambda: {"table": cooccurrence_vectors(texts, words + 1)})
+        made = load_or_make(cache, key, lambda: {"table": cooccurrence_vectors(texts, words + 1)})
         table = torch.from_numpy(made["table"])
         return cls(table, int(table.any(1).sum()))
 
@@ -48,10 +50,10 @@ class WordVectors:
         """Read the vectors of words, of the token numbers from 1 on, from a file in GloVe's format: a word a line."""
         rows = {word.encode(): number for number, word in enumerate(words, start=PADDING + 1)}
         vectors: dict[int, np.ndarray] = {}
-        for place, line in enumerate(_lines(path), start=1):
+        for place, line in enumerate(_read_vector_lines(path), start=1):
             word, _, numbers = line.partition(b" ")
             if place == 1 or word in rows:
-                vectors[rows.get(word, PADDING)] = _numbers(numbers, f"{path}, line {place}")
+                vectors[rows.get(word, PADDING)] = _parse_vector(numbers, f"{path}, line {place}")
         vectors[PADDING] = np.zeros_like(next(iter(vectors.values())))
         table = np.zeros((len(words) + 1, len(vectors[PADDING])), dtype=np.float32)
         for number, vector in vectors.items():
@@ -64,7 +66,7 @@ class WordVectors:
         return cls(torch.from_numpy(table), len(vectors) - 1)
 
 
-def _lines(path: Path) -> list[bytes]:
+def _read_vector_lines(path: Path) -> list[bytes]:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -77,7 +79,7 @@ def _lines(path: Path) -> list[bytes]:
     return lines
 
 
-def _numbers(text: bytes, place: str) -> np.ndarray:
+def _parse_vector(text: bytes, place: str) -> np.ndarray:
     with suppress(ValueError):
         if len(vector := np.array(text.split(), dtype=np.float32)):
             return vector
@@ -85,7 +87,11 @@ def _numbers(text: bytes, place: str) -> np.ndarray:
 
 
 def cooccurrence_vectors(
-    tokens: Tokens, vocab_size: int, *, dimensions: int = DIMENSIONS, window: int = WINDOW
+    tokens: Tokens,
+    vocab_size: int,
+    *,
+    dimensions: int = COOCCURRENCE_DIMENSIONS,
+    window: int = COOCCURRENCE_WINDOW,
 ) -> np.ndarray:
     """Truncated SVD of the positive pointwise mutual information of words and their neighbours.
 
@@ -102,17 +108,17 @@ def cooccurrence_vectors(
     """
     from sklearn.utils.extmath import randomized_svd
 
-    information = _positive_information(_counts(tokens, vocab_size, window))
+    information = _positive_information(_count_cooccurrences(tokens, vocab_size, window))
     rank = min(dimensions, vocab_size)
     left, values, _ = randomized_svd(information, rank, n_iter=_POWER_ITERATIONS, random_state=0)
     vectors = np.zeros((vocab_size, dimensions), dtype=np.float32)
     vectors[:, :rank] = left * np.sqrt(values)
-    known = np.diff(information.indptr) > 0
-    vectors[~known] = 0.0
-    return vectors / (vectors[known].std() or 1.0) if known.any() else vectors
+    is_counted = np.diff(information.indptr) > 0
+    vectors[~is_counted] = 0.0
+    return vectors / (vectors[is_counted].std() or 1.0) if is_counted.any() else vectors
 
 
-def _counts(tokens: Tokens, vocab_size: int, window: int) -> Any:
+def _count_cooccurrences(tokens: Tokens, vocab_size: int, window: int) -> Any:
     """Symmetric weighted numbers of neighbours (vocab_size, vocab_size), sparse."""
     from scipy.sparse import coo_array, csr_array
 

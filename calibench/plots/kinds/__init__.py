@@ -6,19 +6,19 @@ from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds import aggregates, calibrators, examples, losses
 from calibench.plots.selection import Request
 
-KINDS: dict[str, Callable[[Request], Picture]] = {
+PICTURE_KINDS: dict[str, Callable[[Request], Picture]] = {
     "overview": calibrators.overview,
     "heat-map": calibrators.heat_map,
     "bars": calibrators.bars,
-    "reliability": examples.reliability,
-    "class-reliability": examples.class_reliability,
+    "reliability": examples.reliability_picture,
+    "class-reliability": examples.class_reliability_picture,
     "ece-bins": examples.error_by_bins,
-    "roc": examples.roc,
+    "roc": examples.roc_picture,
     "risk-coverage": examples.risk_coverage,
     "confusion": examples.confusion_matrices,
-    "curves": losses.curves,
+    "curves": losses.curves_picture,
     "tradeoff": losses.tradeoff,
-    "over-under": losses.over_under,
+    "over-under": losses.over_under_picture,
     "shift": losses.shift,
     "iqm": aggregates.interquartile_means,
     "improvement": aggregates.improvement,
@@ -33,8 +33,8 @@ def _line(kind: Callable[[Request], Picture]) -> str:
 
 
 # What each shows; after those of `calibench plot`, the pictures that are verbs of their own.
-LINES = {
-    **{name: _line(kind) for name, kind in KINDS.items()},
+KIND_LINES = {
+    **{name: _line(kind) for name, kind in PICTURE_KINDS.items()},
     "sweep": "metrics over a key that runs differ in; its options: calibench plot sweep --help",
     "loss-surface": "what losses do with cross-entropy; its options: calibench plot loss-surface --help",
     "all": "all of these that the results can feed, with a page; calibench plot all --help",

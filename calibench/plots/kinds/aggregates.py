@@ -27,7 +27,7 @@ from calibench.tensors.arrays import Floats
 ScoresOfRuns = Mapping[str, Sequence[Floats]]
 """The values of each loss's runs on each table, (S,) each."""
 
-ROW = 0.22  # inches of a loss
+ROW_HEIGHT = 0.22  # inches of a loss
 _BOOTSTRAP = "95 % stratified bootstrap over seeds"
 
 
@@ -43,7 +43,7 @@ def interquartile_means(request: Request) -> Picture:
     found = {loss: interquartile_mean(of) for loss, of in runs.items()}
     fewest = min(len(of) for values in runs.values() for of in values)
     few = f"no intervals: fewer than {FEWEST_RUNS} seeds ({fewest})"
-    return _drawn(
+    return _draw_intervals(
         request, found, unit, title="interquartile mean", scale=scale, direction=column.info.direction,
         about={"metric": str(column)}, interval=_BOOTSTRAP if fewest >= FEWEST_RUNS else few,
     )  # fmt: skip
@@ -66,7 +66,7 @@ def improvement(request: Request) -> Picture:
     unit = f"probability that a run is better than {baseline}'s by {_title(request, column)}"
     about = {"baseline": baseline, "metric": str(column)}
     interval = "95 % interval (Newcombe) of runs on these data sets, not of the next one"
-    picture = _drawn(
+    picture = _draw_intervals(
         request, found, unit, title="probability of improvement", about=about, interval=interval
     )
     axes = picture.figure.axes[0]
@@ -120,13 +120,13 @@ def _relative(runs: ScoresOfRuns) -> ScoresOfRuns:
     return {loss: list(map(np.divide, values, means)) for loss, values in runs.items()}
 
 
-def _drawn(
+def _draw_intervals(
     request: Request, found: Mapping[str, Interval], unit: str, *, title: str,
     about: Mapping[str, str], interval: str, scale: float = 1.0, direction: int = 1,
 ) -> Picture:  # fmt: skip
     """A point with its interval for each loss, best on top; `about` is in each row of the numbers."""
     order = sorted(found, key=lambda loss: -direction * found[loss].value)
-    figure, axes = panel(5, 1.0 + ROW * len(order))
+    figure, axes = panel(5, 1.0 + ROW_HEIGHT * len(order))
     for place, loss in enumerate(order):
         low, high, of = scale * found[loss].low, scale * found[loss].high, scale * found[loss].value
         axes.hlines(place, low, high, color=PALETTE[0], linewidth=3, alpha=0.4)

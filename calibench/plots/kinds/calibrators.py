@@ -8,10 +8,14 @@ import numpy as np
 from calibench.messages.printable_text import FileRow
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds.examples import draw_reliability_of
-from calibench.plots.selection import Request, after, finished, place_of, with_bins
+from calibench.plots.selection import Request, after, finished, row_place, with_bins
 from calibench.plots.style import PALETTE, Axes, color, hatch, legend_below, panels, tidied
-from calibench.ranking.best_on_validation import answer_of
-from calibench.ranking.best_pair import REFERENCE, UNKNOWN, LossAndCalibrator
+from calibench.ranking.best_pair import (
+    NO_BEST_PAIR,
+    REFERENCE_PAIR,
+    LossAndCalibrator,
+    choose_best_pair,
+)
 from calibench.ranking.table import Row
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST, Key
@@ -120,7 +124,7 @@ def bars(request: Request) -> Picture:
 def _numbers(request: Request) -> list[FileRow]:
     metric = str(request.metric.after(RAW))
     return [
-        {**place_of(table, row), "calibrator": column.calibrator, "metric": metric, "mean": value.mean,
+        {**row_place(table, row), "calibrator": column.calibrator, "metric": metric, "mean": value.mean,
          "std": value.std, "seeds": len(value.seeds), **(value.verdict.floor_and_p() if value.verdict else {})}
         for table in request.tables
         for row in finished(table)
@@ -134,9 +138,9 @@ BEST = "the calibrator that is best on validation"
 
 def overview(request: Request) -> Picture:
     """Reliability before and after the best calibrator, and the NLL of every loss raw and calibrated."""
-    answer = answer_of(request.table)
+    answer = choose_best_pair(request.table.rows)
     if answer.best is None:
-        raise ValueError(f"{request.table.title}: {UNKNOWN}.")
+        raise ValueError(f"{request.table.title}: {NO_BEST_PAIR}.")
     figure, grid = panels(4, columns=2)  # two beside each other, and one as wide as both below
     place = grid[2].get_subplotspec()
     assert place is not None
@@ -167,7 +171,9 @@ def overview(request: Request) -> Picture:
 def _temperature(row: Row) -> str:
     """The name of temperature scaling among a row's calibrators; `raw` where it has none."""
     keys = (key for record in row.records.values() for key in record.values)
-    return next((k.calibrator for k in keys if k.calibrator.partition("(")[0] == REFERENCE[1]), RAW)
+    return next(
+        (k.calibrator for k in keys if k.calibrator.partition("(")[0] == REFERENCE_PAIR[1]), RAW
+    )
 
 
 def _shown_after(row: Row, best: LossAndCalibrator) -> dict[str, str]:

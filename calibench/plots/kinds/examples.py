@@ -7,8 +7,13 @@ from typing import Any
 import numpy as np
 
 from calibench.messages.printable_text import FileRow
-from calibench.plots.curves import Curve, draw_risk_coverage, draw_roc, risk_coverage_curve
-from calibench.plots.curves import roc as roc_curve
+from calibench.plots.curves import (
+    Curve,
+    draw_risk_coverage,
+    draw_roc,
+    risk_coverage_curve,
+    roc,
+)
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.selection import Request, after, row_title
 from calibench.plots.style import Axes, label_outer, legend_below, panel, panels, tidied
@@ -16,7 +21,7 @@ from calibench.ranking.table import Row
 from calibench.statistics.number import RAW, TEST
 from calibench.tensors.arrays import Floats, Integers
 
-NAMED = 30  # with more classes, their names are not written
+NAMED_CLASSES = 30  # with more classes, their names are not written
 
 
 def confusion(predicted: Integers, target: Integers, *, num_classes: int) -> Floats:
@@ -35,10 +40,10 @@ def draw_confusion(axes: Axes, matrix: Floats, names: Sequence[str], *, title: s
     """Draw a confusion matrix; with few classes, shares of half a percent or more are written into it."""
     k = len(matrix)
     axes.imshow(matrix, cmap="cividis", vmin=0, vmax=1)
-    if k <= NAMED:
+    if k <= NAMED_CLASSES:
         axes.set_xticks(range(k), names, rotation=90)
         axes.set_yticks(range(k), names)
-    if k <= NAMED // 2:
+    if k <= NAMED_CLASSES // 2:
         for row, column in np.argwhere(matrix >= 0.005):
             text = f"{100 * matrix[row, column]:.0f}"
             shade = "black" if matrix[row, column] > 0.6 else "white"
@@ -61,10 +66,10 @@ def shot_groups(errors: Floats, class_counts: Sequence[int]) -> dict[str, float]
     }
 
 
-POINTS = 500  # of a curve
+CURVE_POINTS = 500  # of a curve
 
 
-def reliability(request: Request) -> Picture:
+def reliability_picture(request: Request) -> Picture:
     """Accuracy against confidence: smooth curve, bins, density, band of calibrated models."""
     drawn = list(product(request.rows, dict.fromkeys([RAW, request.shown.calibrator])))
     figure, grid = panels(len(drawn))
@@ -90,7 +95,7 @@ def draw_reliability_of(
     return [{**named, "shows": what, **of} for what, rows in shown.items() for of in rows]
 
 
-def class_reliability(request: Request) -> Picture:
+def class_reliability_picture(request: Request) -> Picture:
     """Reliability of each class against the rest."""
     from calibench.evaluation.calibrator_fits import predicted_log_probabilities
     from calibench.evaluation.serialization import load_fitted_calibrator
@@ -152,7 +157,7 @@ def error_by_bins(request: Request) -> Picture:
     return Picture(figure, numbers)
 
 
-def roc(request: Request) -> Picture:
+def roc_picture(request: Request) -> Picture:
     """Detection of an out-of-distribution set by entropy."""
     record = next(iter(request.rows[0].records.values()))
     sets = (key.split for key in record.values if key.metric == "ood_auroc")
@@ -162,7 +167,7 @@ def roc(request: Request) -> Picture:
     curves = {}
     for row in request.rows:
         inside, outside = (request.scores(row, split).entropy for split in (TEST, name))
-        curves[row_title(row)] = roc_curve(inside, outside, points=POINTS)
+        curves[row_title(row)] = roc(inside, outside, points=CURVE_POINTS)
     figure, axes = panel(5, 4.2)
     title = f"{request.table.title}: {name}, by entropy{after(request.shown.calibrator)}"
     draw_roc(axes, curves, title=title)
@@ -175,7 +180,7 @@ def risk_coverage(request: Request) -> Picture:
     curves = {}
     for row in request.rows:
         of = request.scores(row)
-        curves[row_title(row)] = risk_coverage_curve(of.confidence, of.correct, points=POINTS)
+        curves[row_title(row)] = risk_coverage_curve(of.confidence, of.correct, points=CURVE_POINTS)
     figure, axes = panel(5, 3.8)
     draw_risk_coverage(
         axes, curves, title=f"{request.table.title}{after(request.shown.calibrator)}"

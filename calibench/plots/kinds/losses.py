@@ -16,7 +16,7 @@ from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import FileRow
 from calibench.plots.curves import Series, draw_curves, training_curves
 from calibench.plots.figure_with_numbers import Picture
-from calibench.plots.selection import Request, after, place_of, with_bins
+from calibench.plots.selection import Request, after, row_place, with_bins
 from calibench.plots.style import (
     GREY,
     Axes,
@@ -32,13 +32,13 @@ from calibench.plots.style import (
 )
 from calibench.ranking.columns import Column
 from calibench.ranking.records import Record
-from calibench.ranking.table import keys_of, value_at
+from calibench.ranking.table import column_keys, value_at
 from calibench.statistics import mean_std
 from calibench.statistics.number import TEST, VAL
 from calibench.tensors.arrays import Floats
 
 
-def curves(request: Request) -> Picture:
+def curves_picture(request: Request) -> Picture:
     """Training curves."""
     how = request.over_epochs
     runs = [
@@ -95,7 +95,7 @@ def tradeoff(request: Request) -> Picture:
                 x, y = ours[seed], others[seed]
                 groups[row.label].append((error.info.scale * x, metric.info.scale * y))
                 seen = {"seed": seed, "error": x, str(metric): y}
-                numbers.append({**place_of(table, row), **seen})
+                numbers.append({**row_place(table, row), **seen})
         title = with_bins(metric, request.tables)
         draw_tradeoff(axes, groups, x=error.title, y=title, title=table.title)
     return Picture(figure, numbers)
@@ -109,7 +109,7 @@ def shift(request: Request) -> Picture:
     shifted = [name for name in sets if name not in (TEST, VAL)]
     if not shifted:
         raise ValueError(f"{table.title} has no shifted set with {column}.")
-    shown = {s: keys_of(column._replace(split=s), table.implied) for s in (TEST, *shifted)}
+    shown = {s: column_keys(column._replace(split=s), table.implied) for s in (TEST, *shifted)}
     series: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     numbers: list[FileRow] = []
     for row, (name, of) in product(request.rows, shown.items()):
@@ -166,7 +166,7 @@ def draw_shift(
     return tidied(axes, ylabel=y, title=title)
 
 
-BINS = 41
+GAP_BINS = 41
 ESTIMATES = {
     True: "against the true posterior: mean of (max p - max eta) where it is above or below 0",
     False: "variational estimate: mean of (max p - P(hit)) where it is above or below 0",
@@ -208,7 +208,7 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     return Sides(over, under, (probs.amax(1) - eta.amax(1)).numpy())
 
 
-def over_under(request: Request) -> Picture:
+def over_under_picture(request: Request) -> Picture:
     """Over- and underconfidence, where the true posterior is known or as a variational estimate."""
     found = {
         row.label: {seed: sides_of(r, request.shown.calibrator) for seed, r in row.records.items()}
@@ -261,7 +261,7 @@ def _draw_sides(axes: Axes, found: Mapping[str, Mapping[int, Sides]], *, title: 
 def _draw_gaps(axes: Axes, gaps: Mapping[str, Floats]) -> None:
     """Shares of examples by how far the confidence is from the true one; most lie near 0, so on a logarithmic scale."""
     top = max(float(np.abs(gap).max()) for gap in gaps.values()) or 1.0
-    edges = np.linspace(-top, top, BINS + 1)
+    edges = np.linspace(-top, top, GAP_BINS + 1)
     for index, (label, gap) in enumerate(gaps.items()):
         percent = 100 * np.histogram(gap, edges)[0] / len(gap)
         axes.stairs(percent, 100 * edges, **look(index), label=label)

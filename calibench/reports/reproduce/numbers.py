@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calibench.configuration.merging import available, short_name
+from calibench.configuration.merging import list_configuration_files, short_name
 from calibench.ranking.columns import COSTS
-from calibench.ranking.records import counted
+from calibench.ranking.records import version_counts
 from calibench.runs import (
     Run,
     evaluated_calibrators,
@@ -25,17 +25,23 @@ from calibench.store import results_folder
 from calibench.sweeps.plan import runs_of
 from calibench.sweeps.suites import Setting, Suite, load_suite
 from calibench.tables.metric_titles import METRICS, Title, metric_info
-from calibench.tables.published import PAPERS, STAGES, Published, load, model_names
+from calibench.tables.published import (
+    PAPERS,
+    PUBLISHED_STAGES,
+    Published,
+    load_published,
+    model_names,
+)
 
 SCORE = "entropy"  # of the out-of-distribution tables
 _AGAIN = "sweep the suite again, nothing is trained anew"
 Contents = Sequence[Mapping[str, Any]]
 """What metrics.json says of runs, each with its costs."""
-_BY_STAGE = {stage: calibrator for calibrator, stage in STAGES.items()}
+_BY_STAGE = {stage: calibrator for calibrator, stage in PUBLISHED_STAGES.items()}
 
 
 @dataclass
-class Ours:
+class Measurement:
     """Our runs for a published number.
 
     Attributes:
@@ -72,7 +78,7 @@ class Line:
     """One published number and ours."""
 
     number: Published
-    ours: Ours
+    ours: Measurement
     reading: str = ""  # what the metric is taken for, where the paper does not say what it means
 
     @property
@@ -151,7 +157,7 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
         ValueError: If there is no such paper or table.
     """
     folder = folder_of(results)
-    numbers = load(paper, table=table)
+    numbers = load_published(paper, table=table)
     table = numbers[0].table
     name = suite_of(paper, table)
     suite = load_suite(name) if name else Suite([])
@@ -159,7 +165,7 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     # Results of the settings of which the table has numbers, and why another run does not count.
     found: dict[int, tuple[Contents, str]] = {}
 
-    def ours(number: Published, metric: str) -> Ours:
+    def ours(number: Published, metric: str) -> Measurement:
         dataset, _, outside = number.dataset.partition("->")
         for place, setting in enumerate(settings):
             models = (setting.model, *model_names(setting.backbone))
@@ -175,7 +181,9 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
                 if not contents:
                     measured.missing = suite.absent(dataset) or why_none
                 return measured
-        return Ours(missing=suite.absent(number.loss) or suite.absent(dataset) or "in no suite")
+        return Measurement(
+            missing=suite.absent(number.loss) or suite.absent(dataset) or "in no suite"
+        )
 
     lines = [
         Line(n, ours(n, metric), metric if len(n.readings) > 1 else "")
@@ -183,7 +191,7 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
         for metric in n.readings
     ]
     environments = [one["environment"] for contents, _ in found.values() for one in contents]
-    remarks = [*filter(None, [suite.note]), *counted(environments)]
+    remarks = [*filter(None, [suite.note]), *version_counts(environments)]
     if any(number.measure in COSTS for number in numbers):
         remarks += [*timed_on(environments), *in_multiples(lines)]
     return Reproduction(paper, table, name, lines, remarks)
@@ -201,7 +209,7 @@ def suite_of(paper: str, table: str) -> str | None:
     """The suite of a table, if there is one: `suites/gce_table3`, `suites/fcl_ood`."""
     table = PAPERS[paper].table(table)
     names = (f"suites/{paper}_table{table}", f"suites/{paper}_{table}")
-    return next((name for name in names if name in available()), None)
+    return next((name for name in names if name in list_configuration_files()), None)
 
 
 def _usable(setting: Setting, results: Path) -> tuple[Contents, str]:
@@ -242,8 +250,10 @@ def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
     return same_class and of_today and all(arguments.get(key) == asked[key] for key in asked)
 
 
-def _measured(number: Published, of: str, setting: Setting, contents: Contents, split: str) -> Ours:
-    ours, metric = Ours(len(setting.seeds)), as_coded(of)
+def _measured(
+    number: Published, of: str, setting: Setting, contents: Contents, split: str
+) -> Measurement:
+    ours, metric = Measurement(len(setting.seeds)), as_coded(of)
     for content in contents:
         calibrator = _calibrator(number, setting, content)
         value = _value(number, content, metric, split, calibrator)

@@ -112,7 +112,7 @@ class Published:
         return int(found[1]) if found else None
 
 
-def load(paper: str | None = None, *, table: str | None = None) -> list[Published]:
+def load_published(paper: str | None = None, *, table: str | None = None) -> list[Published]:
     """The published numbers, in the order of the tables.
 
     Raises:
@@ -170,7 +170,7 @@ def _of_row(row: dict[str, str]) -> Published:
 
 
 # FCL's tables call cross-entropy with the protocol's weight decay "Weight Decay".
-LOSSES = {
+PUBLISHED_LOSSES = {
     "CrossEntropyLoss": ("cross_entropy", "weight_decay"),
     "BrierLoss": ("brier",),
     "WeightedMMCELoss": ("mmce",),  # what the papers' code trains in their MMCE rows
@@ -202,12 +202,16 @@ MODELS = {
 
 DATASETS = {"newsgroups": "20newsgroups"}
 
-STAGES = {"raw": "pre", "TemperatureScaling": "post_ts", "AdaptiveTemperatureScaling": "post_ats"}
+PUBLISHED_STAGES = {
+    "raw": "pre",
+    "TemperatureScaling": "post_ts",
+    "AdaptiveTemperatureScaling": "post_ats",
+}
 
 
 def loss_names(loss: str) -> tuple[str, ...]:
     """The names that the papers use for a loss class; its own name if no paper has it."""
-    return LOSSES.get(loss, (loss,))
+    return PUBLISHED_LOSSES.get(loss, (loss,))
 
 
 def model_names(backbone: str) -> tuple[str, ...]:

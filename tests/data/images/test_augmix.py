@@ -15,7 +15,7 @@ from calibench.data import ImageFolderDataModule
 from calibench.data.batch import Examples
 from calibench.data.images import augmix as image_changes
 from calibench.data.images.augment import RandomCropFlip, RandomResizedCrop
-from calibench.data.images.augmix import AugMix, ThreeViews, jensen_shannon, mixture
+from calibench.data.images.augmix import AugMix, ThreeViews, jensen_shannon, mix_chains
 from calibench.data.images.decode import StreamedImages
 from calibench.data.in_memory_loader import ShuffledLoader
 
@@ -50,7 +50,7 @@ def pillows(name: str, image: Image.Image, level: float, sign: int) -> Image.Ima
     }[name]()
 
 
-@pytest.mark.parametrize("change", image_changes.CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("change", image_changes.OPERATIONS, ids=lambda change: change.__name__)
 def test_changes_are_pillows(change: image_changes.Change) -> None:
     images, levels, signs = smooth_images(6), [0.1, 1.4, 3.0, 7.5, 9.9, 2.2], [1, -1, 1, -1, 1, -1]
     ours = change(
@@ -80,13 +80,13 @@ def test_a_mixture_is_its_formula() -> None:
     share = numbers[:, 0, None, None, None]
     bands = image_changes.posterize(images, torch.full((5,), 2.0), torch.ones(5))
     torch.testing.assert_close(
-        mixture(images, numbers, 2.0), (1 - share) * images + share * bands, rtol=1e-5, atol=1e-3
+        mix_chains(images, numbers, 2.0), (1 - share) * images + share * bands, rtol=1e-5, atol=1e-3
     )
     other = chains.clone()
     other[:, :, 1] = 0.9  # three steps
     other[:, :, 5::3] = 0.5 / 9
     longer = torch.cat([numbers[:, :1], other.flatten(1)], dim=1)
-    assert not torch.equal(mixture(images, longer, 2.0), mixture(images, numbers, 2.0))
+    assert not torch.equal(mix_chains(images, longer, 2.0), mix_chains(images, numbers, 2.0))
 
 
 def test_the_term_is_the_divergence_of_three_distributions() -> None:

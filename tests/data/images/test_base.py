@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser
 
 from calibench.data import ClassificationDataModule, DataError, Examples
 from calibench.data.images.base import OfficialImageDataModule
-from calibench.data.source import Source, sources
+from calibench.data.source import Source, official_sources
 from tests.data import fakes
 
 
@@ -31,7 +31,9 @@ class BlocksDataModule(OfficialImageDataModule):
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {"images.npy": "0" * 32}
-    monkeypatch.setitem(sources(), "blocks", Source("blocks", "Blocks", "blocks", files, "nowhere"))
+    monkeypatch.setitem(
+        official_sources(), "blocks", Source("blocks", "Blocks", "blocks", files, "nowhere")
+    )
     (tmp_path / "blocks").mkdir()
     np.save(tmp_path / "blocks" / "images.npy", fakes.pixels(30))
     return tmp_path

@@ -13,9 +13,15 @@ from torchvision.transforms import TenCrop
 
 from calibench.cli import main
 from calibench.data import ChestXray14DataModule, DataError
-from calibench.data.fakes import SQUARE, Fake, corner, write_chest_xrays
+from calibench.data.fakes import SQUARE, FakeXrays, finding_corner, write_chest_xrays
 from calibench.data.images.augment import ten_crops
-from calibench.data.images.chest_xray14 import COLUMNS, FINDINGS, FOLDER, NONE, read_entries
+from calibench.data.images.chest_xray14 import (
+    FINDINGS,
+    NO_FINDING,
+    XRAY_COLUMNS,
+    XRAY_FOLDER,
+    read_entries,
+)
 from calibench.data.splits import hold_out_share_of_groups
 from tests.data.fakes import incomplete_chest_xrays
 
@@ -28,7 +34,7 @@ EXAMPLES = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fake]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FakeXrays]:
     root = tmp_path_factory.mktemp("x-rays")
     return root, incomplete_chest_xrays(root)
 
@@ -60,7 +66,7 @@ def test_what_is_made_up_lacks_no_image(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("memory_limit", [8.0, 0.0])
 @pytest.mark.parametrize("split", ["official", "chexnet"])
 def test_labels_and_pixels_are_the_generators(
-    made: tuple[Path, Fake], split: str, memory_limit: float
+    made: tuple[Path, FakeXrays], split: str, memory_limit: float
 ) -> None:
     root, fake = made
     data = images(root, split=split, memory_limit=memory_limit)
@@ -83,12 +89,12 @@ def test_labels_and_pixels_are_the_generators(
 
 
 def _bright(image: Tensor, finding: int) -> bool:
-    top, left = corner(finding)
+    top, left = finding_corner(finding)
     square = image[0, top : top + SQUARE, left : left + SQUARE]
     return bool(square.mean() > image[0, :, 40:].mean() + 1)
 
 
-def test_no_patient_is_in_two_splits_and_the_seed_chooses(made: tuple[Path, Fake]) -> None:
+def test_no_patient_is_in_two_splits_and_the_seed_chooses(made: tuple[Path, FakeXrays]) -> None:
     root, _ = made
     chosen = []
     for seed in (1, 2):
@@ -120,7 +126,9 @@ def test_ten_crops_are_torchvisions(height: int, width: int) -> None:
     assert torch.equal(ten_crops(batch, side).view(2, 10, 3, side, side), expected)
 
 
-def test_evaluation_has_ten_rows_for_an_image_and_training_one(made: tuple[Path, Fake]) -> None:
+def test_evaluation_has_ten_rows_for_an_image_and_training_one(
+    made: tuple[Path, FakeXrays],
+) -> None:
     data = images(made[0], side=48, ten_crops=64, batch_size=4)
     (batch, *_) = data.val_dataloader()
     assert (batch.inputs.shape, batch.target.shape) == ((40, 3, 48, 48), (4, 14))
@@ -129,7 +137,7 @@ def test_evaluation_has_ten_rows_for_an_image_and_training_one(made: tuple[Path,
 
 
 def _changed(root: Path, file: str, old: str, new: str) -> None:
-    path = root / FOLDER / file
+    path = root / XRAY_FOLDER / file
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
@@ -158,14 +166,14 @@ def test_what_is_refused_names_its_place(
 
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     fake = incomplete_chest_xrays(tmp_path)
-    (tmp_path / FOLDER / "images" / fake.names[0]).write_bytes(b"no image")
+    (tmp_path / XRAY_FOLDER / "images" / fake.names[0]).write_bytes(b"no image")
     with pytest.raises(DataError, match=r"00000001_000\.png \(.*, line 1\): not a readable image"):
         images(tmp_path)
 
 
-def test_a_colour_image_is_read_as_grey(made: tuple[Path, Fake]) -> None:
+def test_a_colour_image_is_read_as_grey(made: tuple[Path, FakeXrays]) -> None:
     root, fake = made
-    with Image.open(root / FOLDER / "images" / fake.names[2]) as image:
+    with Image.open(root / XRAY_FOLDER / "images" / fake.names[2]) as image:
         assert image.mode == "RGBA"
     assert images(root).splits.train.inputs.shape[1] == 1
 
@@ -173,10 +181,8 @@ def test_a_colour_image_is_read_as_grey(made: tuple[Path, Fake]) -> None:
 @pytest.mark.parametrize("comma", ["", ","])
 def test_the_table_is_read_with_or_without_a_last_comma(tmp_path: Path, comma: str) -> None:
     rows = 1_000
-    header = (
-        f"{','.join(COLUMNS)},OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]{comma}"
-    )
-    texts = [NONE, "Mass|Nodule", "Hernia", "Edema|Effusion|Pleural_Thickening"]
+    header = f"{','.join(XRAY_COLUMNS)},OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]{comma}"
+    texts = [NO_FINDING, "Mass|Nodule", "Hernia", "Edema|Effusion|Pleural_Thickening"]
     lines = [
         f"{i // 4:08d}_{i % 4:03d}.png,{texts[i % 4]},{i % 4},{i // 4},58,M,PA,2682,2749,0.143,0.143{comma}"
         for i in range(rows)

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from calibench.data.images.generated_corruptions import (
     GAUSSIAN_NOISE_STD,
+    add_noise,
     defocus_blur,
-    disk,
+    disk_kernel,
+    draw_plasma,
     fog,
     gaussian_noise,
     jpeg_compression,
-    noisy,
-    plasma,
 )
 
 SEVERITIES = [1, 2, 3, 4, 5]
@@ -49,7 +49,7 @@ def test_gaussian_noise_is_clipped_and_seeded() -> None:
     assert not torch.equal(noisy, gaussian_noise(black, severity=5, seed=2))
 
 
-@pytest.mark.parametrize("corrupt", [noisy, defocus_blur, fog, jpeg_compression])
+@pytest.mark.parametrize("corrupt", [add_noise, defocus_blur, fog, jpeg_compression])
 def test_a_corruption_keeps_the_type_repeats_itself_and_worsens(
     corrupt: Callable[[Tensor, int], Tensor], images: Tensor
 ) -> None:
@@ -83,9 +83,9 @@ def test_defocus_blur_is_scipys_correlation_with_a_mirrored_border(
 
 
 def test_the_disks_of_the_lower_severities_are_one_pixel_softened() -> None:
-    assert disk(0.5, 0.6).count_nonzero() == 9
-    assert float(disk(1.5, 0.1)[2, 2]) == pytest.approx(1 / 9)
-    assert all(float(disk(r, 0.3).sum()) == pytest.approx(1) for r in (0.3, 1, 1.5))
+    assert disk_kernel(0.5, 0.6).count_nonzero() == 9
+    assert float(disk_kernel(1.5, 0.1)[2, 2]) == pytest.approx(1 / 9)
+    assert all(float(disk_kernel(r, 0.3).sum()) == pytest.approx(1) for r in (0.3, 1, 1.5))
 
 
 def cloud_by_loops(decay: float, generator: torch.Generator) -> np.ndarray:
@@ -114,7 +114,7 @@ def cloud_by_loops(decay: float, generator: torch.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("decay", [3.0, 1.75])
 def test_clouds_are_those_of_the_diamond_square_algorithm(decay: float) -> None:
-    cloud = plasma(1, decay, torch.Generator().manual_seed(3))[0]
+    cloud = draw_plasma(1, decay, torch.Generator().manual_seed(3))[0]
     expected = cloud_by_loops(decay, torch.Generator().manual_seed(3))
     np.testing.assert_allclose(cloud.numpy(), expected, atol=1e-12)
 

@@ -11,7 +11,7 @@ from lightning.pytorch import Trainer
 
 from calibench.backbones import GlobalPoolingCNN
 from calibench.data import NewsgroupsDataModule
-from calibench.data.text.corpus import Corpus, cut
+from calibench.data.text.corpus import Corpus, split_corpus
 from calibench.losses import CrossEntropyLoss
 from calibench.training.module import ClassificationModule
 from tests.data import fake_texts
@@ -243,11 +243,11 @@ def test_cut_is_the_reference_codes() -> None:
     np_seeded = np.random.RandomState(3)
     order = np.arange(100)
     np_seeded.shuffle(order)
-    train, val, test = cut(corpus, test_size=20, val_size=9, seed=3)
+    train, val, test = split_corpus(corpus, test_size=20, val_size=9, seed=3)
     assert test.target.tolist() == sorted(order[-20:].tolist())
     assert val.target.tolist() == sorted(order[-29:-20].tolist())
     assert train.target.tolist() == sorted(order[:-29].tolist())
     assert test.texts == [str(i) for i in test.target.tolist()]
     for val_size in (0, 80, 100):
         with pytest.raises(ValueError, match="`val_size` must leave some of 100 texts"):
-            cut(corpus, test_size=20, val_size=val_size, seed=3)
+            split_corpus(corpus, test_size=20, val_size=val_size, seed=3)

@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelEncoder
 
 from calibench.data import DataError, FinSenDataModule
-from calibench.data.fakes import TOPICS, write_finsen
+from calibench.data.fakes import FINSEN_TOPICS, write_finsen
 
 # By data module: what makes its files, and the arguments that fit so few of them.
 EXAMPLES = {"FinSenDataModule": (write_finsen, {})}
@@ -35,7 +35,7 @@ def test_the_split_is_the_public_loaders(root: Path, tmp_path: Path) -> None:
     data = module(root)
     rows = write_finsen(tmp_path)  # the same rows
     labels = LabelEncoder().fit([category.strip() for category, _ in rows])
-    assert data.class_names == list(labels.classes_) == list(TOPICS)
+    assert data.class_names == list(labels.classes_) == list(FINSEN_TOPICS)
     train, rest = train_test_split(rows, test_size=0.3, random_state=42)
     val, test = train_test_split(rest, test_size=0.5, random_state=42)
     corpus = data.load_corpus(42)

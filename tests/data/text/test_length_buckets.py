@@ -80,7 +80,7 @@ def test_sorting_saves_columns_and_a_pool_of_one_does_not_sort_across_batches() 
     cells = {pool: sum(batch.inputs.numel() for batch in shuffled(pool=pool)) for pool in (1, 6)}
     assert cells[6] < cells[1]
     plain = [set(batch.index.tolist()) for batch in shuffled(pool=1)]
-    generator = torch.Generator().manual_seed(buckets.mixed(1, 0))
+    generator = torch.Generator().manual_seed(buckets.mix_seeds(1, 0))
     expected = [set(rows.tolist()) for rows in torch.randperm(53, generator=generator).split(8)]
     assert sorted(map(sorted, plain)) == sorted(map(sorted, expected))
 

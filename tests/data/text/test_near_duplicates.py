@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from calibench.data.text.corpus import Corpus, CorpusSplits
-from calibench.data.text.near_duplicates import describe, near_duplicates
+from calibench.data.text.near_duplicates import describe_near_duplicates, find_near_duplicates
 
 
 def triples(text: str) -> set[tuple[str, ...]]:
@@ -32,7 +32,7 @@ def test_as_by_comparing_all_pairs(threshold: float) -> None:
         for _ in range(draws.integers(3)):
             changed.insert(draws.integers(len(changed) + 1), "k")
         texts.append(" ".join(changed))
-    words_of_one_letter = near_duplicates(texts, others, threshold=threshold)
+    words_of_one_letter = find_near_duplicates(texts, others, threshold=threshold)
     found = 0
     for text, nearest in zip(texts, words_of_one_letter, strict=True):
         best = max(jaccard(text, other) for other in others)
@@ -45,9 +45,11 @@ def test_as_by_comparing_all_pairs(threshold: float) -> None:
 
 
 def test_case_and_punctuation_are_no_difference() -> None:
-    assert near_duplicates(["Sales rose , again !"], ["x y", "sales rose again"]).tolist() == [1]
-    assert near_duplicates(["..."], ["..."]).tolist() == [-1]
-    assert near_duplicates(["one"], ["One."]).tolist() == [0]
+    assert find_near_duplicates(["Sales rose , again !"], ["x y", "sales rose again"]).tolist() == [
+        1
+    ]
+    assert find_near_duplicates(["..."], ["..."]).tolist() == [-1]
+    assert find_near_duplicates(["one"], ["One."]).tolist() == [0]
 
 
 def test_they_are_counted_and_named(tmp_path: Path) -> None:
@@ -56,10 +58,10 @@ def test_they_are_counted_and_named(tmp_path: Path) -> None:
 
     long = "a word after another " * 5
     splits = CorpusSplits(corpus(long, "b c d"), corpus("e f g"), corpus("B c d .", "h", long))
-    (line,) = describe(splits, tmp_path)
+    (line,) = describe_near_duplicates(splits, tmp_path)
     assert line == (
         "2 of 3 test texts nearly repeat a training text (similarity of their word triples at least 0.8), "
         "such as `B c d .`, `a word after another a word after another a word a ...`"
     )
-    assert describe(splits, tmp_path) == [line]  # from the cache
+    assert describe_near_duplicates(splits, tmp_path) == [line]  # from the cache
     assert len(list(tmp_path.iterdir())) == 1

@@ -10,7 +10,7 @@ import torch
 
 from calibench.data import DataError, NewsgroupsDataModule
 from calibench.data.text import corpus
-from calibench.data.text.corpus import GROUPS, Corpus, cut, without_headers
+from calibench.data.text.corpus import NEWSGROUPS, Corpus, remove_headers, split_corpus
 from tests.data import fake_texts
 
 # By data module: what makes its files, and the arguments that fit so few of them.
@@ -53,7 +53,7 @@ def test_the_by_date_split_keeps_its_test_posts(root: Path) -> None:
 def test_sizes_of_the_reference_split_of_the_original_posts() -> None:
     """15,098, 900 and 3,999 of 19,997 (MMCE's and MbLS' code)."""
     whole = Corpus([""] * 19_997, torch.zeros(19_997))
-    parts = cut(whole, test_size=int(0.2 * 19_997), val_size=900, seed=1)
+    parts = split_corpus(whole, test_size=int(0.2 * 19_997), val_size=900, seed=1)
     assert [len(part.texts) for part in parts] == [15_098, 900, 3_999]
 
 
@@ -82,8 +82,8 @@ def test_the_original_posts(tmp_path: Path) -> None:
 
 
 def test_headers_are_left_out_unless_asked_for(root: Path) -> None:
-    assert without_headers("From: a\nTo: b\n\nbody\n\nmore") == "\n\nbody\n\nmore"
-    assert without_headers("no empty line") == "no empty line"
+    assert remove_headers("From: a\nTo: b\n\nbody\n\nmore") == "\n\nbody\n\nmore"
+    assert remove_headers("no empty line") == "no empty line"
     assert "newsgroups" not in module(root).tokenizer.words
     assert "newsgroups" in module(root, headers=True).tokenizer.words
 
@@ -130,7 +130,7 @@ def test_a_missing_corpus_says_what_is_expected_where(tmp_path: Path, kind) -> N
 def test_a_corpus_with_groups_missing_is_refused(tmp_path: Path) -> None:
     fake_texts.newsgroups(tmp_path)
     for part in ("train", "test"):
-        folder = tmp_path / "20news-bydate" / f"20news-bydate-{part}" / GROUPS[3]
+        folder = tmp_path / "20news-bydate" / f"20news-bydate-{part}" / NEWSGROUPS[3]
         for post in folder.iterdir():
             post.unlink()
     with pytest.raises(DataError, match="posts of 19 of the 20 newsgroups only"):
@@ -169,7 +169,7 @@ def test_a_label_outside_the_classes_is_refused(monkeypatch) -> None:
         rows = {"text": ["alpha", None] * 60, "label": [0, 1] * 59 + [label, 3]}
         hub(monkeypatch, lambda name, split, rows=rows: rows)
         with pytest.raises(DataError, match=f"train row 119: the label is {label}, 0 to 19 were"):
-            corpus.from_hub("a/b", "train", num_classes=20)
+            corpus.read_hub_corpus("a/b", "train", num_classes=20)
 
 
 def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch) -> None:
@@ -178,7 +178,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch) -> None:
 
     hub(monkeypatch, load)
     with pytest.raises(DataError, match=r"`a/b` cannot be had .*: offline$"):
-        corpus.from_hub("a/b", "train", num_classes=2)
+        corpus.read_hub_corpus("a/b", "train", num_classes=2)
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match="needs the `datasets` library"):
-        corpus.from_hub("a/b", "train", num_classes=2)
+        corpus.read_hub_corpus("a/b", "train", num_classes=2)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from calibench.data.source import DataError
-from calibench.data.text.corpus import read_table
-from calibench.data.users_table import label_numbers
+from calibench.data.text.corpus import read_text_table
+from calibench.data.users_table import class_numbers
 
 ROWS = [('first, "quoted"', "b"), ("second\nline", "a"), ("", "b"), ("na\xefve", "a")]
 
@@ -32,16 +32,16 @@ def write(path: Path) -> Path:
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "jsonl", "ndjson"])
 def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"table.{suffix}")
-    table = read_table(path, ("text",), "label")
+    table = read_text_table(path, ("text",), "label")
     assert table.texts == [text for text, _ in ROWS]
     assert (table.labels.tolist(), table.caveats) == ([label for _, label in ROWS], [])
-    assert label_numbers(table.labels, ["a", "b"]).tolist() == [1, 0, 1, 0]
+    assert class_numbers(table.labels, ["a", "b"]).tolist() == [1, 0, 1, 0]
 
 
 def test_columns_are_joined_and_labels_may_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("title,body,n\nA,b,1\n,c,2\n")
-    table = read_table(path, ("title", "body"), None)
+    table = read_text_table(path, ("title", "body"), None)
     assert (table.texts, len(table.labels)) == (["A b", "c"], 0)
 
 
@@ -65,7 +65,7 @@ def test_a_broken_table_is_refused_with_its_place(tmp_path: Path, content, messa
     path = tmp_path / "table.csv"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as refused:
-        read_table(path, ("text",), "label")
+        read_text_table(path, ("text",), "label")
     assert "\n" not in str(refused.value)
 
 
@@ -81,18 +81,18 @@ def test_a_broken_table_is_refused_with_its_place(tmp_path: Path, content, messa
 def test_broken_files_of_other_formats(tmp_path: Path, name, content, message) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
-        read_table(tmp_path / name, ("text",), "label")
+        read_text_table(tmp_path / name, ("text",), "label")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.csv is missing"):
-        read_table(tmp_path / "nowhere.csv", ("text",), "label")
+        read_text_table(tmp_path / "nowhere.csv", ("text",), "label")
 
 
 def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("\ufefftext,label\n\ufffd kept,1\n".encode() + b"caf\xe9 \xff,1\n")
-    table = read_table(path, ("text",), "label")
+    table = read_text_table(path, ("text",), "label")
     assert table.texts == ["\ufffd kept", "caf\ufffd \ufffd"]
     assert table.caveats == ["t.csv: 2 bytes are not UTF-8 and were replaced"]
 
@@ -100,11 +100,11 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path: Path) -> Non
 def test_a_text_longer_than_the_csv_modules_limit(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"text,label\n{'word ' * 40_000},1\n")
-    assert len(read_table(path, ("text",), "label").texts[0]) == 199_999
+    assert len(read_text_table(path, ("text",), "label").texts[0]) == 199_999
 
 
 def test_an_unknown_label_is_refused_with_near_matches(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text,label\na,sport\nb,sprot\n")
     with pytest.raises(DataError, match=r"row 2: the label `sprot` is none .* did you mean sport"):
-        read_table(path, ("text",), "label", classes=["sport", "world"])
+        read_text_table(path, ("text",), "label", classes=["sport", "world"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibench.data import TextFileDataModule
-from calibench.data.text.tokens import Tokens, content_key
+from calibench.data.text.tokens import Tokens, hash_texts
 
 ROWS = [np.array(row, dtype=np.int32) for row in ([3, 1], [], [5, 6, 7])]
 
@@ -30,5 +30,5 @@ def test_a_vocabulary_without_words_is_kept_as_such(tmp_path: Path) -> None:
 )
 def test_the_key_is_of_texts_and_settings(other) -> None:
     texts, setting = other
-    assert content_key(texts, setting) != content_key(["a", "bc"], 1)
-    assert content_key(["a", "bc"], 1) == content_key(["a", "bc"], 1)
+    assert hash_texts(texts, setting) != hash_texts(["a", "bc"], 1)
+    assert hash_texts(["a", "bc"], 1) == hash_texts(["a", "bc"], 1)

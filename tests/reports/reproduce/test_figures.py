@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import VERBS, main
-from calibench.runs import Cell, write_json
+from calibench.runs import RunId, write_json
 from calibench.sweeps.suites import load_suite
 from calibench.tables.published import PAPERS
 from calibench.training.experiment import Experiment
@@ -33,8 +33,8 @@ KINDS = ("curves", "bars")
 
 def test_the_command_is_of_the_suites_finished_runs(tmp_path: Path) -> None:
     jobs = load_suite("suites/fcl_figure6_digits").jobs()[:2]  # two weights of seed 1
-    cells = [Experiment(job.config).cell for job in jobs]
-    assert all(isinstance(cell, Cell) for cell in cells)
+    cells = [Experiment(job.config).run_id for job in jobs]
+    assert all(isinstance(cell, RunId) for cell in cells)
     for cell in cells:
         write_json(cell.folder(tmp_path) / "status.json", {"status": "done"})
     words = drawing_command("fcl", "6_digits", tmp_path)

@@ -14,7 +14,7 @@ from scipy import stats
 from calibench.cli import main
 from calibench.reports.reproduce.numbers import (
     Line,
-    Ours,
+    Measurement,
     machine,
     reproduction,
     suite_of,
@@ -201,11 +201,11 @@ def test_a_narrow_terminal_gets_every_number_in_parts() -> None:
 
 def test_inside_and_outside_are_said() -> None:
     number = Published("gce", "1", "d", "m", "l", "error", "pre", 0.10, 0.01, None, None, "")
-    near = Line(number, Ours(3, [0.09, 0.10, 0.12]))
+    near = Line(number, Measurement(3, [0.09, 0.10, 0.12]))
     assert entry(near) == "10.00±1.00\n10.33±1.53\n+0.33 in"
-    far = Line(number, Ours(3, [0.20, 0.20, 0.21]))
+    far = Line(number, Measurement(3, [0.20, 0.20, 0.21]))
     assert entry(far).endswith("+10.33 out")
-    nothing = Line(number, Ours(3, missing="no run"))
+    nothing = Line(number, Measurement(3, missing="no run"))
     assert entry(nothing) == "10.00±1.00\n-"
     assert math.isnan(nothing.difference)
 
