@@ -13,6 +13,7 @@ from calibench.command_line.verb_parser import VerbParser
 from calibench.configuration.merging import Config, build_configuration, read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
 from calibench.messages.printable_text import loading, say, signs_of_life, wrap_text
+from calibench.messages.spelling import command_line_spelling
 from calibench.messages.version import __version__
 from calibench.run_configuration.keys import FAMILIES, KEYS_HELP
 
@@ -23,9 +24,9 @@ VERBS = {
     "fit": "",
     "sweep": "verbs.sweep:sweep",
     "data": "verbs.data:data",
-    "doctor": "verbs.doctor:doctor",
-    "evaluate": "verbs.evaluate:evaluate",
-    "calibrate": "verbs.calibrate:calibrate",
+    "doctor": "verbs.doctor:doctor_command",
+    "evaluate": "verbs.evaluate:evaluate_command",
+    "calibrate": "verbs.calibrate:calibrate_command",
     "export": "verbs.export:export",
     "leaderboard": "verbs.leaderboard:leaderboard",
     "plot": "verbs.plot:plot",
@@ -277,7 +278,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not debug:
         warnings.showwarning = _warner()  # type: ignore[assignment]
     try:
-        return _dispatch([argument for argument in given if argument != "--debug"])
+        with command_line_spelling():
+            return _dispatch([argument for argument in given if argument != "--debug"])
     except BaseException as error:
         code, line = _verdict(error)
         if debug or line is None:

@@ -12,6 +12,7 @@ from calibench.calibrators import Calibrator, LabelShiftCorrection
 from calibench.calibrators.base import LabelProbabilities
 from calibench.calibrators.label_shift import check_distribution
 from calibench.messages.errors import UsageError
+from calibench.messages.spelling import spell_argument
 from calibench.metrics.probability_batches import log_softmax
 from calibench.runs import Predictions
 from calibench.tensors.scores import blocks_of_rows
@@ -24,8 +25,8 @@ def check_fittable(val: Predictions) -> None:
     """Raise a ValueError unless calibrators can be fitted on these predictions; it names the option that helps."""
     if not np.isfinite(val.logits).all():
         raise ValueError(
-            "calibrators need finite logits, and `--val` holds a probability of exactly 0: "
-            "say with `--clip`, 1e-12 say, what it counts as."
+            f"calibrators need finite logits, and {spell_argument('val')} holds a probability of exactly 0: "
+            f"say with {spell_argument('clip')}, 1e-12 say, what it counts as."
         )
 
 

@@ -21,6 +21,7 @@ from calibench.files.tables import EXPECTED, KINDS, kind_of, open_table
 from calibench.messages.checks import unit_interval
 from calibench.messages.errors import UsageError, near_matches, no_file
 from calibench.messages.printable_text import say
+from calibench.messages.spelling import spell_argument
 from calibench.predictions import hdf5
 from calibench.predictions.arrays import (
     LOGITS,
@@ -265,7 +266,7 @@ def imported(path: Path, reader: Reader, name: str | None = None) -> Iterator[Im
         return
     dataset, _, model = (name or f"{path.absolute().parent.name}/{path.stem}").partition("/")
     if not (dataset and model):
-        raise UsageError(f"`--name` takes DATASET/MODEL, got `{name}`.")
+        raise UsageError(f"{spell_argument('name')} takes DATASET/MODEL, got `{name}`.")
     yield Imported(dataset, model, partial(_of_file, path, reader))
 
 

@@ -257,7 +257,7 @@ def test_own_logits_probabilities_and_tables_are_the_same(tmp_path: Path) -> Non
         (np.full((3, 2), 2), r"got 2 in row 0, label 0"),
         (
             np.eye(2)[[0, 1, 0]],
-            r"`labels.argmax\(1\)` if these are classes, or say `--task multilabel`",
+            r"`labels.argmax\(1\)` if these are classes, or say `task=.multilabel.`",
         ),
         (np.ones((3, 3)), r"labels must be \(N,\) class indices"),
     ],
@@ -311,7 +311,7 @@ def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "AdaECE" not in below.splitlines()[0]
     val = drawn(400, 1)
     found = calibench.evaluate(
-        *val, LOGITS, TARGET, calibrators=["TemperatureScaling"], n_bins=[10]
+        LOGITS, TARGET, val=val, calibrators=["TemperatureScaling"], n_bins=[10]
     )
     name = "TemperatureScaling(per label)"
     assert found.value("ece", calibrator=name) == pytest.approx(

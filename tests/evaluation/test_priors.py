@@ -103,7 +103,7 @@ def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "takes numbers with commas between them" in capsys.readouterr().err
     val, test = sets["val"], sets["test"]
     report = calibench.evaluate(
-        val.logits, val.target, test.logits, test.target,
+        test.logits, test.target, val=(val.logits, val.target),
         calibrators=["TemperatureScaling"], priors=[0.25] * 4,
     )  # fmt: skip
     assert report.value("nll", calibrator="TemperatureScaling(priors=given)") > 0

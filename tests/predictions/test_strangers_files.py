@@ -36,7 +36,7 @@ def same(read: Predictions, tolerance: float = 1e-5) -> None:
         (("logits", "label_ids"), ""),
         (
             ("predictions", "label_ids"),
-            "`predictions` is taken for logits (`--keys logits=predictions` says so)",
+            '`predictions` is taken for logits (`keys="logits=predictions"` says so)',
         ),
         (("arr_0", "arr_1"), "`arr_0` is taken for logits and `arr_1` is taken for target"),
         (("y_score", "y_true"), "`y_score` is taken for logits"),
