@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from calibench.analyses.arguments import finished_runs
 from calibench.runs import Run, read_json, with_present_calibrators
+from calibench.runs.finished import find_finished_runs
 from calibench.statistics.pairs import Runs, estimate_beats
 
 SETTINGS = ["lr", "weight_decay"]
@@ -61,7 +61,7 @@ def write(
     scores: Mapping[str, Place] = SCORES,
 ) -> None:
     """Print the rows of all finished runs below the folders as CSV."""
-    rows = [row(run, part, settings, scores) for run in finished_runs([*map(Path, folders)])]
+    rows = [row(run, part, settings, scores) for run in find_finished_runs([*map(Path, folders)])]
     writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

@@ -59,7 +59,7 @@ def metrics(k: int, names: Sequence[str] = CALIBRATION_ERRORS) -> dict[str, Cali
     made = (
         CalibrationError(),
         AdaptiveCalibrationError(),
-        ClasswiseCalibrationError(k),
+        ClasswiseCalibrationError(num_classes=k),
         SmoothCalibrationError(),
         KuiperCalibrationError(),
     )

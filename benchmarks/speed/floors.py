@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     for metric in (
         M.CalibrationError(),
         M.AdaptiveCalibrationError(),
-        M.ClasswiseCalibrationError(k),
+        M.ClasswiseCalibrationError(num_classes=k),
         M.SmoothCalibrationError(),
     ):
 

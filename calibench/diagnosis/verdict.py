@@ -14,7 +14,7 @@ from torch import Tensor
 from calibench.diagnosis.examples import LabelledExamples
 from calibench.evaluation.floors import Floors
 from calibench.metrics.bins import TopLabelError
-from calibench.metrics.calibration_errors import EqualWidthError, KuiperCalibrationError
+from calibench.metrics.calibration_errors import EqualWidthError, KuiperError
 from calibench.statistics import LEVEL
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
@@ -67,7 +67,7 @@ class CalibratedResult(NamedTuple):
 
 def measure_kuiper_error(examples: LabelledExamples) -> Number:
     """The Kuiper calibration error with its verdict: it sees a gap with fewer examples than ECE does."""
-    return _measure_error(examples, KuiperCalibrationError(), Key("kuiper"))
+    return _measure_error(examples, KuiperError(), Key("kuiper"))
 
 
 def measure_ece(examples: LabelledExamples) -> Number:

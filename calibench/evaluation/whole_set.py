@@ -5,6 +5,7 @@ No stream of batches can compute them, so they come from saved logits only, by t
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from calibench.evaluation.cross_fitting import compute_refinement, compute_variational_terms
 from calibench.messages.checks import integer_from, option_named, unit_interval
 from calibench.metrics.conformal import conformal_of_examples
-from calibench.metrics.titles import MetricTitles
+from calibench.metrics.titles import NEITHER, MetricTitles, Titles, signed, signed_rate
 from calibench.statistics import verdict_of_mean
 from calibench.statistics.number import Key, Number
 
@@ -72,6 +73,14 @@ class Refinement(WholeSetMetric):
         ValueError: If `scores` or `folds` is none.
     """
 
+    titles: ClassVar[Titles] = {
+        "nll_refinement": signed("NLL refinement"),
+        "nll_calibration": signed("NLL calibration"),
+        "brier_refinement_crossfit": signed("Brier refinement, cross-fitted"),
+        "brier_calibration_crossfit": signed("Brier calibration, cross-fitted"),
+    }
+    group_name = "refinement"
+
     calibration_errors = ("nll_calibration", "brier_calibration_crossfit")
 
     def __init__(self, scores: list[Literal["nll", "brier"]] | None = None, folds: int = 5) -> None:
@@ -103,6 +112,15 @@ class VariationalCalibrationError(WholeSetMetric):
         ValueError: If `p` or `folds` is none.
     """
 
+    titles: ClassVar[Titles] = {
+        "variational_error": signed_rate("variational L1"),
+        "variational_overconfidence": signed_rate("variational over"),
+        "variational_underconfidence": signed_rate("variational under"),
+    }
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "2": {"variational_error_l2": signed_rate("variational L2")}
+    }
+
     plot_upper_bound = 2.0
     calibration_errors = (
         "variational_error", "variational_overconfidence", "variational_underconfidence", "variational_error_l2",
@@ -132,6 +150,13 @@ class ConformalSets(WholeSetMetric):
     Raises:
         ValueError: If `alpha` is outside [0, 1].
     """
+
+    titles: ClassVar[Titles] = {
+        f"{kind}_{what}": signed(f"{kind.upper()} {what.replace('_', ' ')}", NEITHER)
+        for kind in ("lac", "aps", "raps")
+        for what in ("coverage", "size", "worst_class")
+    }
+    group_name = "conformal"
 
     needs_val = True
 

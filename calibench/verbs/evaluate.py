@@ -374,7 +374,7 @@ def _of_models(
     reports = {}
     for model, sets in models.items():
         label = model if len(models) > 1 else ""
-        names = {name: f"{label} {name}".strip() for name in (*evaluation.fittings(sets), RAW)}
+        names = {name: f"{label} {name}".strip() for name in (*evaluation.list_fits(sets), RAW)}
         with stage_bars(names, EVALUATION_STAGES) as watch:
             reports[model] = evaluation(
                 sets, bootstrap=options.bootstrap, jobs=options.jobs, extent=extent, watch=watch,

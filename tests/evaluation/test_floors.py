@@ -26,15 +26,15 @@ pytestmark = pytest.mark.usefixtures("all_draws")
 K = 4
 METRICS: dict[str, Callable[[], CalibrationMetric]] = {
     "ece": M.CalibrationError,
-    "ece_20": lambda: M.CalibrationError(20),
+    "ece_20": lambda: M.CalibrationError(n_bins=20),
     "mce": lambda: M.CalibrationError(norm="max"),
     "overconfidence": M.OverconfidenceError,
     "adaptive": M.AdaptiveCalibrationError,
     "adaptive_reference": lambda: M.AdaptiveCalibrationError(variant="reference"),
-    "classwise": lambda: M.ClasswiseCalibrationError(K),
-    "classwise_reference": lambda: M.ClasswiseCalibrationError(K, variant="reference"),
-    "ace": lambda: M.AdaptiveClasswiseCalibrationError(K),
-    "tace": lambda: M.ThresholdedAdaptiveCalibrationError(K),
+    "classwise": lambda: M.ClasswiseCalibrationError(num_classes=K),
+    "classwise_reference": lambda: M.ClasswiseCalibrationError(num_classes=K, variant="reference"),
+    "ace": lambda: M.AdaptiveClasswiseCalibrationError(num_classes=K),
+    "tace": lambda: M.ThresholdedAdaptiveCalibrationError(num_classes=K),
     "debiased": M.DebiasedCalibrationError,
     "debiased_marginal": lambda: M.DebiasedCalibrationError(kind="marginal"),
     "ks": M.KolmogorovSmirnovCalibrationError,
@@ -78,7 +78,7 @@ def test_a_floor_is_what_models_with_drawn_labels_get(name: str) -> None:
 def test_labels_of_two_classes_are_drawn_together() -> None:
     """With K = 2 both classes have the same gaps: classwise ECE varies as one class does, not as two apart."""
     probs, target = calibrated(400, 2)
-    found = Floors(probs, target).draw_errors(M.ClasswiseCalibrationError(2))
+    found = Floors(probs, target).draw_errors(M.ClasswiseCalibrationError(num_classes=2))
     labels = drawn_labels(probs, 400)
     of_metric = [float(M.classwise_calibration_error(probs, one)) for one in labels]
     assert found.std() == pytest.approx(np.std(of_metric), rel=0.15)
@@ -168,7 +168,7 @@ def lacking(name: str, models: int, n: int) -> float:
     for seed in range(models):
         probs, target = calibrated(n, seed=seed)
         number = Number(Key(name), value_of(METRICS[name](), probs, target))
-        verdict = Floors(probs, target, seed=seed).add_verdict(METRICS[name](), number).verdict
+        verdict = Floors(probs, target, seed=seed).judged(METRICS[name](), number).verdict
         unmarked += verdict is not None and not verdict.marked
     return unmarked / models
 
