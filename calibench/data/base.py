@@ -58,6 +58,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         unavailable: The other requested sets, with the reason in one line, after `setup`.
         test_posterior: Class distributions of the test examples where they are known, after `setup`; else None.
         caveats: Lines about the data that every result repeats ("approximate images").
+        inventory: Lines about a user's own data, its parts first and what of it is not used; printed before training.
         fingerprint: Short SHA-256 of the three splits as used, after `setup`.
         transform: Stored inputs to network inputs.
         evaluation_transform: Another transform for all but training, which may give several views of an example, one
@@ -126,6 +127,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self.unavailable: dict[str, str] = {}
         self.test_posterior: Posterior | None = None
         self.caveats: list[str] = []
+        self.inventory: list[str] = []
         self._splits: Splits | None = None
 
     @abstractmethod

@@ -11,10 +11,11 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +42,10 @@ _REPLACED = "\ufffd"
 _INDEX = "__index_level_"  # how pandas calls the names of its rows
 NAMELESS = "Unnamed: "
 """How a column without a name is called, with its place behind."""
+
+
+class QuotingError(ValueError):
+    """A file whose quotes can be read in two ways, as enclosing cells and as characters like others."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ def open_table(
     separator: str | None = None,
     encoding: str | None = None,
     names: Sequence[str] | None = None,
+    quotes: bool | None = None,
 ) -> TableFile:
     """Open a table; what is guessed beyond UTF-8 and commas is said in one line.
 
@@ -97,8 +103,11 @@ def open_table(
         separator: Between the cells; by default the most frequent in the header of comma, semicolon, tab and bar.
         encoding: Of the text; by default what its mark says, or else the first that fits of UTF-8, UTF-16 and Latin-1.
         names: Of the columns of a file without a header; None where its first row is one.
+        quotes: Whether quotes enclose cells of CSV and TSV files, or are characters like others; None for the former,
+            unless the file looks as if it was written without quoting.
 
     Raises:
+        QuotingError: Its quotes can be read in two ways.
         ValueError: If it is no table; the message does not name the file.
     """
     kind = kind_of(path)
@@ -108,7 +117,7 @@ def open_table(
         return _parquet(path)
     text = _decoded(_unpacked(path), encoding)
     if kind in SEPARATED:
-        table = _separated(text, separator, "," if kind == ".csv" else "\t", names)
+        table = _separated(text, separator, "," if kind == ".csv" else "\t", names, quotes)
     else:
         table = _records(text, whole=kind == ".json")
     if text.said:
@@ -177,7 +186,11 @@ def separator_of(header: str, usual: str = ",") -> str:
 
 
 def _separated(
-    text: _Text, separator: str | None, usual: str, given: Sequence[str] | None
+    text: _Text,
+    separator: str | None,
+    usual: str,
+    given: Sequence[str] | None,
+    quotes: bool | None = None,
 ) -> TableFile:
     import pandas
 
@@ -188,11 +201,13 @@ def _separated(
     if separator is None and sign != usual:
         said = f"with {_SEPARATORS[sign]} between cells"
         text.said.append(f"{said} and decimal commas" if comma else said)
-    written = [name.strip() for name in given or next(_rows(content, sign), (0, []))[1]]
+    header_quoting = _UNQUOTED if quotes is False else _QUOTED
+    first_row = next(_rows(content, sign, header_quoting), _Row(0, [], 0, 0))
+    written = [name.strip() for name in given or first_row.cells]
     if not written:
-        raise ValueError("it is empty")
+        raise ValueError(first_row.problem or "it is empty")
     names = _each_once(written)
-    rows, problems, content = _checked(content, sign, len(names), header)
+    rows, problems, content = _checked(text, content, sign, len(names), header, quotes)
 
     def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
         chosen = names if columns is None else list(columns)
@@ -225,50 +240,139 @@ def _each_once(written: Sequence[str]) -> list[str]:
     return names
 
 
+_QUOTED: Mapping[str, Any] = {"strict": True, "skipinitialspace": True}
+_ESCAPED = {**_QUOTED, "escapechar": "\\"}
+_UNQUOTED = {**_QUOTED, "quoting": csv.QUOTE_NONE}
+
+
+class _Row(NamedTuple):
+    """A row with its number, its cells, its first and its last line, or what is wrong with its quotes."""
+
+    number: int
+    cells: list[str]
+    first_line: int
+    last_line: int
+    problem: str = ""
+
+
 def _checked(
-    content: bytes, sign: str, cells: int, header: bool
+    text: _Text, content: bytes, sign: str, cells: int, header: bool, quotes: bool | None
 ) -> tuple[np.ndarray, dict[int, str], bytes]:
-    """The rows with so many cells (more only if they are empty), what is wrong with others, and a text without them.
+    """The rows with so many cells (more only if they are empty), problems of others, and a text without them.
 
     Readers leave out what is too much, or take the first column for names of rows, and fill what is too little.
     """
     count = _even_lines(content, sign, cells)
     if count is not None:
         return np.arange(1, count + 1 - header), {}, content
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, delimiter=sign)
-    rows, problems = list[int](), dict[int, str]()
-    for row, found in _rows(content, sign, first=0 if header else 1):
-        if isinstance(found, str):
-            problems[row] = found
-        elif len(found) < cells or any(cell.strip() for cell in found[cells:]):
-            if found != [""]:  # a line of blanks
-                problems[row] = (
-                    f"{len(found)} cells, {cells} were expected (one that holds a separator needs quotes)"
-                )
-        else:
-            writer.writerow(found[:cells])
-            rows += [row] if row else []
-    return np.array(rows, np.int64), problems, text.getvalue().encode()
+    table = _read_rows(content, sign, cells, header, quotes)
+    plain = io.StringIO(newline="")
+    writer = csv.writer(plain, delimiter=sign)
+    rows, problems, breaks = list[int](), dict[int, str](), 0
+    for row in table.rows:
+        if problem := _row_problem(row, cells):
+            problems[row.number] = problem
+        elif row.cells != [""]:  # a line of blanks
+            writer.writerow(row.cells[:cells])
+            rows += [row.number] if row.number else []
+            breaks += row.last_line - row.first_line
+    if table.is_escaped:
+        text.said.append("with quotes that a backslash escapes")
+    if breaks:
+        text.said.append(f"as {len(rows)} rows, with {breaks} line breaks within quotes")
+    return np.array(rows, np.int64), problems, plain.getvalue().encode()
 
 
-def _rows(content: bytes, sign: str, first: int = 0) -> Iterator[tuple[int, list[str] | str]]:
-    """The cells of each row with its number, or what is wrong with its quotes; empty lines are no rows."""
+def _row_problem(row: _Row, cells: int) -> str:
+    if row.problem or row.cells == [""]:
+        return row.problem
+    if len(row.cells) >= cells and not any(cell.strip() for cell in row.cells[cells:]):
+        return ""
+    return (
+        f"{len(row.cells)} cells, {cells} were expected (one that holds a separator needs quotes)"
+    )
+
+
+class _ParsedRows(NamedTuple):
+    """The rows of a text, and whether a backslash escapes its quotes."""
+
+    rows: list[_Row]
+    is_escaped: bool = False
+
+
+def _read_rows(
+    content: bytes, sign: str, cells: int, header: bool, quotes: bool | None
+) -> _ParsedRows:
+    """Parse a text by what `quotes` says; raises a QuotingError where that is open and both readings are possible."""
+    first = 0 if header else 1
+    if quotes is False:
+        return _ParsedRows([*_rows(content, sign, _UNQUOTED, first)])
+    rows = [*_rows(content, sign, _QUOTED, first)]
+    doubtful = [row for row in rows if row.problem or row.last_line > row.first_line]
+    if not doubtful:
+        return _ParsedRows(rows)
+    has_problems = any(_row_problem(row, cells) for row in doubtful)
+    if b'\\"' in content and has_problems:
+        escaped = [*_rows(content, sign, _ESCAPED, first)]
+        if not any(_row_problem(row, cells) for row in escaped):
+            return _ParsedRows(escaped, is_escaped=True)
+    if quotes is None:
+        _refuse_without_quoting(content, sign, cells, doubtful, first)
+    for row in rows:
+        if row.problem == _UNCLOSED:
+            raise ValueError(f"row {row.number}: {row.problem}")
+    return _ParsedRows(rows)
+
+
+def _refuse_without_quoting(
+    content: bytes, sign: str, cells: int, doubtful: Sequence[_Row], first: int
+) -> None:
+    """Raise a QuotingError if a doubtful row looks as if the file was written without quoting.
+
+    Signs are quotes that no quoting explains in a file whose lines all have the expected cells without it, and a row
+    over several lines, each of which has the expected cells, and in a column cells that other lines have too (labels).
+    """
+    lines = {row.first_line: row.cells for row in _rows(content, sign, _UNQUOTED, first)}
+    is_even = all(len(line) == cells for line in lines.values())
+    counts = [
+        Counter(line[column] for line in lines.values() if len(line) == cells)
+        for column in range(cells)
+    ]
+    for row in doubtful:
+        swallowed = [lines.get(number, []) for number in range(row.first_line, row.last_line + 1)]
+        repeats = len(swallowed) > 1 and all(len(line) == cells for line in swallowed) and any(
+            all(line[column].strip() and counts[column][line[column]] > 1 for line in swallowed)
+            for column in range(cells)
+        )  # fmt: skip
+        if repeats or (row.problem and is_even):
+            number_of_rows = len(lines) - (1 - first)
+            without = f"or the file was written without quoting ({number_of_rows:,} rows then)"
+            if row.problem:
+                raise QuotingError(f"row {row.number}: {row.problem}, {without}")
+            raise QuotingError(
+                f"lines {row.first_line} to {row.last_line} are one row, as its quotes enclose a cell, {without}"
+            )
+
+
+_UNCLOSED = "a quote opens and never closes"
+
+
+def _rows(content: bytes, sign: str, quoting: Mapping[str, Any], first: int = 0) -> Iterator[_Row]:
+    """The rows, by number; empty lines are none."""
     csv.field_size_limit(max(csv.field_size_limit(), len(content)))  # a long text is no broken row
     with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="") as file:
-        reader, row = csv.reader(file, delimiter=sign, strict=True, skipinitialspace=True), first
+        reader, number = csv.reader(file, delimiter=sign, **quoting), first
         while True:
+            line, problem, cells = reader.line_num + 1, "", list[str]()
             try:
-                cells: list[str] | str = next(reader)
+                cells = next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                if "end of data" in str(error):
-                    raise ValueError(f"row {row}: a quote opens and never closes") from None
-                cells = f"{error}"
-            if cells:
-                yield row, cells
-                row += 1
+                problem = _UNCLOSED if "end of data" in str(error) else str(error)
+            if cells or problem:
+                yield _Row(number, cells, line, reader.line_num, problem)
+                number += 1
 
 
 def _even_lines(content: bytes, sign: str, cells: int) -> int | None:

@@ -33,6 +33,7 @@ from calibench.tables.evaluation import metrics_table
 from calibench.tables.metric_titles import add_described
 from calibench.tables.terminal import PIPE_WIDTH, show
 from calibench.training.callbacks import (
+    DataInventory,
     EpochProgress,
     NaNGuard,
     Timing,
@@ -222,7 +223,8 @@ def _progress(experiment: Experiment, report: Callable[[int, int], None] | None)
     """Callback that reports epochs: to the caller's function, or on a progress bar."""
     if report is not None:
         return [epoch_report(report)]
-    return [] if experiment.config.trainer.enable_progress_bar is False else [EpochProgress()]
+    shows_progress = experiment.config.trainer.enable_progress_bar is not False
+    return [DataInventory(), *([EpochProgress()] if shows_progress else [])]
 
 
 def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:
