@@ -193,7 +193,7 @@ def print_additions(added: Added, store: object) -> int:
     return int(bool(added.problems))
 
 
-def verify_entry(
+def verify(
     store: Annotated[str, "DIR|URL"], entries: Annotated[tuple[str, ...], "ENTRY"] = ()
 ) -> int:
     """Compute every number of a store again from its logits, and say how many hold.
@@ -231,7 +231,7 @@ def verify_entry(
 
 def _verify(words: Sequence[str], adding: Adding) -> int:
     text, *names = words or ["store"]
-    return verify_entry(text, tuple(names))
+    return verify(text, tuple(names))
 
 
 def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str]) -> int:
