@@ -21,7 +21,7 @@ import numpy as np
 
 from calibench import store
 from calibench.evaluation import Evaluation
-from calibench.evaluation.verify import tolerance
+from calibench.evaluation.verify import tolerated_difference
 from calibench.runs import Predictions
 from calibench.store.packing import round_predictions
 from calibench.tables.text import rows_csv
@@ -60,7 +60,9 @@ def row(entry: store.Entry) -> dict[str, object]:
     found = numbers(as_bytes)
     change = {key: abs(found[key] - value) for key, value in told.items()}
     wrong = [
-        k for k, v in told.items() if not change[k] <= tolerance(k, v, sets[k.split], exact=False)
+        k
+        for k, v in told.items()
+        if not change[k] <= tolerated_difference(k, v, sets[k.split], exact=False)
     ]
     largest = {name: max(change[k] for k in change if k.metric == name) for name in ("nll", "ece")}
     return {

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from calibench import store
-from calibench.evaluation.serialization import built, spelled_out
+from calibench.evaluation.serialization import build_evaluation, fill_defaults
 from calibench.messages.progress import with_progress
 from calibench.runs import (
     Predictions,
@@ -46,7 +46,7 @@ def round_and_score(source: Path, folder: Path) -> None:
     for name in ("val", "test"):
         sets[name].save(folder / "predictions" / f"{name}.npz")
     metrics = read_json(folder / "metrics.json")
-    report = built(metrics["evaluation"])(sets)
+    report = build_evaluation(metrics["evaluation"])(sets)
     write_json(
         folder / "metrics.json",
         {**metrics, "rows": report.rows, "calibrators": report.calibrators},
@@ -59,8 +59,8 @@ def score_again(entry: Entry) -> None:
     entry.check()
     sets, content = entry.predictions(), entry.metrics()
     classes = [block["class_path"] for block in content["evaluation"]["calibrators"]]
-    evaluation = spelled_out({**content["evaluation"], "calibrators": classes})
-    report = built(evaluation)(sets)
+    evaluation = fill_defaults({**content["evaluation"], "calibrators": classes})
+    report = build_evaluation(evaluation)(sets)
     claimed = [r for r in content["rows"] if r["split"] not in sets and r["calibrator"] == RAW]
     changed = {"calibrators": report.calibrators, "rows": [*report.rows, *claimed]}
     text = json_bytes({**content, "evaluation": evaluation, **changed}, compact=True)

@@ -237,11 +237,9 @@ def _make_unique(written: Sequence[str]) -> list[str]:
     names = list[str]()
     for place, name in enumerate(written):
         name = name or f"{NAMELESS}{place}"
-        candidates = (f"{name}.{number}" for number in range(1, len(written)))
+        numbered = (f"{name}.{number}" for number in range(1, len(written)))
         names.append(
-            name
-            if name not in names
-            else next(candidate for candidate in candidates if candidate not in names)
+            name if name not in names else next(new for new in numbered if new not in names)
         )
     return names
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibench.evaluation.extra_metrics import described
-from calibench.evaluation.serialization import built, spelled_out
+from calibench.evaluation.extra_metrics import describe_metrics
+from calibench.evaluation.serialization import build_evaluation, fill_defaults
 from calibench.files.atomic_files import read_text
 from calibench.runs import (
     FORMAT,
@@ -52,7 +52,7 @@ def write_metrics(
         "unavailable": report.unavailable,
         "sets": {name: part.metadata.get("distance") or part.kind for name, part in sets.items()},
         "calibrators": report.calibrators,
-        "metrics": described(evaluation.get("metrics") or ()),
+        "metrics": describe_metrics(evaluation.get("metrics") or ()),
         "files": describe_files(run.folder),
         "rows": report.rows,
     }
@@ -78,8 +78,8 @@ def write_derived(
         for name, part in sets.items():
             part.save(run.predictions(name))
         write_json(run.folder / "environment.json", _pool_environments(runs), sealed=True)
-        evaluation = spelled_out(content["evaluation"])
-        report = built(evaluation)(sets, content["unavailable"])
+        evaluation = fill_defaults(content["evaluation"])
+        report = build_evaluation(evaluation)(sets, content["unavailable"])
         write_metrics(run, run_id, of_all, sets, report, evaluation)
         run.write_status("done")
     return run.folder

@@ -142,8 +142,8 @@ def _add(words: Sequence[str], adding: Adding) -> int:
 def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> Sequence[object]:
     """`verify.wrong_numbers`; torch is imported by the first run that there is."""
     with loading():
-        from calibench.evaluation.verify import wrong_numbers
-    return wrong_numbers(metrics, sets)
+        from calibench.evaluation.verify import find_wrong_numbers
+    return find_wrong_numbers(metrics, sets)
 
 
 def _added(text: str, adding: Adding, settings: Kept) -> Added:
@@ -274,13 +274,13 @@ def _verified(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
 
 
 def _verdict_of(folder: Path, name: str) -> _Verdict:
-    from calibench.evaluation.verify import verify
+    from calibench.evaluation.verify import verify_entry
 
     digest = ""
     try:
         entry = Entry.read(folder / name)
         digest = entry.digest
-        result = verify(entry)
+        result = verify_entry(entry)
     except (ExpectedFailure, ValueError, OSError) as error:
         line: list[str | PrintedNumber] = [name, "NO", *[""] * (2 + len(HEADLINE))]
         return _Verdict(line, [f"{name}: {error}"], digest)
