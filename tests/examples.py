@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from calibench.configuration.merging import available, merge_files
+from calibench.configuration.merging import list_configuration_files, merge_files
 from tests.seeds import seed_torch
 
 TESTS = Path(__file__).parent
@@ -34,7 +34,9 @@ def examples(family: str) -> dict[str, Any]:
 def benchmarks_of(family: str) -> dict[str, Any]:
     """The benchmarks whose data module is among the examples of a folder, each with its example."""
     of_class = examples(family)
-    data = {name: merge_files([name])["data"] for name in available() if "/" not in name}
+    data = {
+        name: merge_files([name])["data"] for name in list_configuration_files() if "/" not in name
+    }
     return {
         name: of_class[block["class_path"]]
         for name, block in data.items()

@@ -8,18 +8,24 @@ import pytest
 from jsonargparse import ArgumentParser
 
 from calibench.cli import configuration_of
-from calibench.configuration.merging import available, load, read_yaml
+from calibench.configuration.merging import (
+    list_configuration_files,
+    load_configuration_file,
+    read_yaml,
+)
 from calibench.losses import CalibrationLoss
 from calibench.training import fit as training
 from calibench.training.callbacks import NaNGuard
 from calibench.training.experiment import Experiment
 from tests.examples import sampled
 
-BENCHMARKS = sorted(name for name in available() if "/" not in name)
-LOSSES = sorted(name for name in available() if name.startswith("losses/"))
+BENCHMARKS = sorted(name for name in list_configuration_files() if "/" not in name)
+LOSSES = sorted(name for name in list_configuration_files() if name.startswith("losses/"))
 # The others need files: tests/data runs them on fakes.
 FREE = {"BundledTableDataModule", "DigitsDataModule", "SyntheticGaussiansDataModule"}
-RUN_HERE = [name for name in BENCHMARKS if load(name)["data"]["class_path"] in FREE]
+RUN_HERE = [
+    name for name in BENCHMARKS if load_configuration_file(name)["data"]["class_path"] in FREE
+]
 WHOLE = ["digits_lt", "wine"]  # evaluated by default; every one trains
 
 
@@ -66,10 +72,10 @@ def test_every_published_setting_builds() -> None:
     parser.add_subclass_arguments(CalibrationLoss, "loss")
     built = 0
     for name in LOSSES:
-        published = read_yaml(available()[name].read_text()).get("published", {})
+        published = read_yaml(list_configuration_files()[name].read_text()).get("published", {})
         for entry, arguments in published.items():
             if isinstance(arguments, dict):
-                loss = load(f"{name}@{entry}")["model"]["loss"]
+                loss = load_configuration_file(f"{name}@{entry}")["model"]["loss"]
                 assert {key: loss["init_args"][key] for key in arguments} == arguments
                 parser.instantiate_classes(parser.parse_object({"loss": loss}))
                 built += 1
@@ -78,6 +84,12 @@ def test_every_published_setting_builds() -> None:
 
 def test_every_benchmark_names_its_command_in_the_header() -> None:
     for name in BENCHMARKS:
-        header = [row for row in available()[name].read_text().splitlines() if row.startswith("#")]
+        header = [
+            row
+            for row in list_configuration_files()[name].read_text().splitlines()
+            if row.startswith("#")
+        ]
         assert any("calibench fit" in row or "calibench sweep" in row for row in header), name
-        assert "num_classes" not in load(name).get("data", {}).get("init_args", {}), name
+        assert "num_classes" not in load_configuration_file(name).get("data", {}).get(
+            "init_args", {}
+        ), name

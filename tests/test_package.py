@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from calibench import __version__
-from calibench.configuration.merging import available
+from calibench.configuration.merging import list_configuration_files
 from calibench.messages.errors import DISTRIBUTION, pip_install
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +53,7 @@ for name, path in merging.available().items():
 def test_the_wheel_has_every_yaml_outside_the_checkout(built: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-c", OUTSIDE, str(built / "site")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.splitlines() == [f"{name} True True" for name in available()]
+    assert done.stdout.splitlines() == [f"{name} True True" for name in list_configuration_files()]
     inside = built / "site/calibench/_benchmarks"
     assert {path.name for path in inside.iterdir() if path.suffix != ".yaml"} == {
         "losses", "protocols", "store", "suites",

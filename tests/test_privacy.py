@@ -13,7 +13,7 @@ import yaml
 
 from calibench.cli import configuration_of, main
 from calibench.runs import read_json, write_json
-from calibench.training.environment import command_line
+from calibench.training.environment import repeatable_command
 from calibench.training.experiment import Experiment
 from tests.run_folders import settings_of, write_predictions, write_run
 
@@ -123,4 +123,4 @@ def test_a_run_names_its_folder_of_results_relative_to_where_it_was_started(
     ):
         monkeypatch.setattr("sys.argv", [f"{tmp_path}/env/{program}", *command, "/elsewhere/x"])
         options = "--config digits --trainer.default_root_dir=below/results /elsewhere/x"
-        assert command_line() == f"{called} fit {options}"
+        assert repeatable_command() == f"{called} fit {options}"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from textwrap import fill
 
 import claims
 import label_shift
@@ -23,6 +24,7 @@ import training_methods
 import tuned
 import validated
 import yaml
+from scipy.stats import binom, binomtest, norm
 
 from calibench.calibrator_comparison.summary import (
     TS,
@@ -36,15 +38,16 @@ from calibench.plots.kinds.aggregates import draw_critical_difference
 from calibench.plots.style import panel
 from calibench.ranking.comparison import EFFECTS
 from calibench.statistics.data_sets import (
-    UNKNOWN,
     RankComparison,
     SetComparison,
+    SetMean,
+    compare_log_ratios,
     compare_ranks,
-    compared_over_sets,
-    power,
+    mean_over_sets,
 )
 from calibench.statistics.number import RAW
-from calibench.statistics.pairs import Runs, beats
+from calibench.statistics.pairs import Runs, estimate_beats
+from calibench.statistics.seeds import LEVEL, holm
 from calibench.sweeps.suites import load_suite
 from calibench.tables.text import markdown
 
@@ -54,6 +57,7 @@ PAGES = (
     "README.md",
     "docs/index.md",
     "docs/concepts/do-losses-matter.md",
+    "benchmarks/results/losses_after_calibration.md",
     "benchmarks/results/evidence.md",
     "benchmarks/results/label_shift.md",
     "benchmarks/results/methods.md",
@@ -81,6 +85,10 @@ SPEEDRUNS = ("cifar10", "cifar100", "cifar10_lt", "cifar100_lt", "cifar10_overco
 FIGURE = BENCHMARKS / "figures" / "evidence_ranks.svg"
 SITE = "https://calibench.github.io/calibench"
 ON_GITHUB = "https://github.com/calibench/calibench/blob/main/benchmarks"
+
+LONGER = "30 epochs"  # a control of methods, none itself
+FEWEST_PRIMARY, FEWEST_OF_FAMILY = 6, 9
+"""Data sets that a sign test needs to reject at 5 %: of one comparison, and of eight or nine by Holm."""
 
 Table = Sequence[Sequence[str]]
 
@@ -117,7 +125,7 @@ def values(data: str, loss: str, metric: str, calibrator: str) -> np.ndarray:
 def against_base(loss: str, calibrator: str, data: Sequence[str], metric: str = "nll") -> str:
     """How likely a run of a loss has a lower NLL, or another score, than one of cross-entropy, on these sets."""
     sides = [[Runs(values(one, name, metric, calibrator)) for one in data] for name in (loss, BASE)]
-    found = beats(*sides)
+    found = estimate_beats(*sides)
     return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
@@ -151,21 +159,55 @@ def compared(calibrator: str = CVC) -> dict[str, tuple[str, SetComparison]]:
     rest = [loss for loss in losses()[1:] if loss not in primary]
     found = {}
     for kind, names in (("primary", primary), ("exploratory", rest)):
-        of = compared_over_sets([log_ratios(loss, calibrator) for loss in names])
+        of = compare_log_ratios([log_ratios(loss, calibrator) for loss in names])
         order = sorted(zip(names, of, strict=True), key=lambda pair: pair[1].effect.value)
         found |= {loss: (kind, comparison) for loss, comparison in order}
     return found
 
 
 def over_sets() -> Iterator[list[str]]:
-    """Each loss against cross-entropy with data sets as the sample, after CVC, and its difference raw."""
-    raw = {loss: _difference(of) for loss, (_, of) in compared("raw").items()}
+    """Each loss against cross-entropy on each data set, after CVC: the mean and the median difference, two tests."""
     yield [
-        "loss", "comparison", "data sets", "lower on", "difference after CVC, %", "p", "verdict", "difference raw, %",
+        "loss", "comparison", "data sets", "lower on", "median difference, %", "p of signs",
+        "mean difference, %", "p of flipped signs", "mean raw, %", "beyond these sets",
     ]  # fmt: skip
+    raw = {loss: _difference(of) for loss, (_, of) in compared("raw").items()}
     for loss, (kind, of) in compared().items():
-        places = [loss, kind, f"{of.effect.sets}", f"{of.lower}"]
-        yield [*places, _difference(of), f"{of.p:.2g}", of.verdict, raw[loss]]
+        median = 100 * float(np.expm1(np.median(log_ratios(loss, CVC))))
+        yield [
+            loss, kind, f"{of.effect.sets}", f"{of.lower}", f"{median:.1f}", f"{signs()[loss]:.2g}",
+            _difference(of), f"{of.p:.2g}", raw[loss], beyond(loss),
+        ]  # fmt: skip
+
+
+@cache
+def signs() -> dict[str, float]:
+    """The p-value of each loss's sign test over data sets, which holds whatever the shape of effects.
+
+    Holm's correction over the exploratory losses.
+    """
+    alone = {
+        loss: float(binomtest(of.lower, of.effect.sets).pvalue)
+        for loss, (_, of) in compared().items()
+    }
+    family = [loss for loss, (kind, _) in compared().items() if kind != "primary"]
+    return alone | dict(zip(family, holm([alone[loss] for loss in family]), strict=True))
+
+
+def decidable(loss: str) -> bool:
+    """Whether a loss ran on enough data sets for the corrected sign test: equal signs on all would be significant."""
+    kind, of = compared()[loss]
+    return of.effect.sets >= (FEWEST_PRIMARY if kind == "primary" else FEWEST_OF_FAMILY)
+
+
+def beyond(loss: str) -> str:
+    """Verdict on data sets beyond these, by the sign test about the median."""
+    of = compared()[loss][1]
+    if not decidable(loss):
+        return f"{of.effect.sets} sets cannot decide"
+    if signs()[loss] > LEVEL:
+        return "not significant"
+    return "lower" if 2 * of.lower > of.effect.sets else "higher"
 
 
 def _difference(of: SetComparison) -> str:
@@ -174,13 +216,26 @@ def _difference(of: SetComparison) -> str:
 
 
 def powers() -> Iterator[list[str]]:
-    """How often the primary comparison finds an effect, by how much it differs from set to set."""
+    """How often a sign test over ten sets finds an effect, by its deviation over sets: alone, after Holm."""
     (of,) = (of for kind, of in compared().values() if kind == "primary")
     yield ["deviation over data sets", *(f"{100 * effect:.0f} %" for effect in EFFECTS)]
     for name, deviation in (("here", of.deviation), ("", 0.055), ("", 0.10), ("", 0.15)):
-        found = (power(of.effect.sets, deviation, -effect) for effect in EFFECTS)
-        title = f"{deviation:.3f} ({name})" if name else f"{deviation:.3f}"
-        yield [title, *(f"{100 * share:.0f} %" for share in found)]
+        shares = [
+            " / ".join(
+                f"{100 * share:.0f} %" for share in sign_power(of.effect.sets, deviation, effect)
+            )
+            for effect in EFFECTS
+        ]
+        yield [f"{deviation:.3f} ({name})" if name else f"{deviation:.3f}", *shares]
+
+
+def sign_power(sets: int, deviation: float, effect: float, family: int = 8) -> tuple[float, float]:
+    """Power of the two-sided sign test for normal logarithms of ratios: of one comparison, and after Bonferroni."""
+    lower = norm.cdf(np.log1p(effect) / deviation)  # the chance that a data set shows the sign
+    counts = np.arange(sets + 1)
+    chances = binom.pmf(counts, sets, lower)
+    p_values = np.array([binomtest(int(count), sets).pvalue for count in counts])
+    return tuple(float(chances[p_values <= level].sum()) for level in (LEVEL, LEVEL / family))
 
 
 def ranks(data: str) -> tuple[list[str], list[str], RankComparison]:
@@ -296,22 +351,24 @@ def full_runs(data: str = "cifar10") -> pd.DataFrame:
 
 
 def over_regimes() -> Iterator[list[str]]:
-    """Losses of four regimes of the full width or more against cross-entropy, on the runs that both have, after CVC."""
-    ratios: dict[str, list[float]] = {}
+    """Losses of four regimes of the full width or more against cross-entropy, on the runs that both have, after CVC.
+
+    No test: regimes of one data set are no sample of data sets.
+    """
+    logs: dict[str, list[float]] = {}
     for data in SPEEDRUNS:
         nll = speedrun.by_run(full_runs(data), "nll", speedrun.CVC)
         for loss in nll.index.drop(BASE):
             ours, theirs = nll.loc[[loss, BASE]].dropna(axis=1).mean(axis=1)
-            ratios.setdefault(loss, []).append(float(np.log(ours / theirs)))
+            logs.setdefault(loss, []).append(float(np.log(ours / theirs)))
     primary = load_suite("suites/evidence_speedrun").primary.losses
-    rest = [loss for loss, of in ratios.items() if len(of) > 3 and loss not in primary]
-    rest = sorted(rest, key=lambda loss: float(np.mean(ratios[loss])))
-    yield ["loss", "comparison", "regimes", "lower on", "difference after CVC, %", "p", "verdict"]
-    for kind, names in (("primary", primary), ("exploratory", rest)):
-        found = compared_over_sets([ratios[loss] for loss in names])
-        for loss, of in zip(names, found, strict=True):
-            places = [loss, kind, f"{of.effect.sets}", f"{of.lower}"]
-            yield [*places, _difference(of), f"{of.p:.2g}", of.verdict]
+    exploratory = [loss for loss, values in logs.items() if len(values) > 3 and loss not in primary]
+    yield ["loss", "comparison", "regimes", "lower on", "mean difference after CVC, %"]
+    for loss in [*primary, *sorted(exploratory, key=lambda loss: float(np.mean(logs[loss])))]:
+        of_loss = np.array(logs[loss])
+        kind = "primary" if loss in primary else "exploratory"
+        mean = f"{100 * np.expm1(of_loss.mean()):.1f}"
+        yield [loss, kind, f"{len(of_loss)}", f"{(of_loss < 0).sum()}", mean]
 
 
 def with_methods(benchmark: str) -> pd.DataFrame:
@@ -335,28 +392,84 @@ def posthoc(file: str) -> tuple[pd.DataFrame, BenchmarkSummary | None]:
 
 
 def sentences() -> str:
-    """README's four sentences, with their numbers."""
-    models, found = posthoc("posthoc_real.csv")
-    before, after = (100 * found.means["ece"][name] for name in (RAW, TS))
+    """README's four findings, with their numbers."""
+    findings = (_temperature_finding(), _choice_finding(), _loss_finding(), _method_finding())
+    return "\n".join(
+        fill(
+            text,
+            150,
+            initial_indent="- ",
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for text in findings
+    )
+
+
+def _temperature_finding() -> str:
+    models, summary = posthoc("posthoc_real.csv")
+    before, after = (100 * summary.means["ece"][name] for name in (RAW, TS))
+    fall, networks = ece_fall(), len(models.groupby(["dataset", "model"]))
+    return (
+        f"**One fitted temperature lowers the ECE** of {networks} public networks from {before:.1f} % to {after:.1f} %,"
+        f" over {fall.sets} data sets by {fall.value:.1f} percentage points [{fall.low:.1f}, {fall.high:.1f}]"
+        f" ([all calibrators]({ON_GITHUB}/results/posthoc_real.md))."
+    )
+
+
+def _choice_finding() -> str:
+    models, _ = posthoc("posthoc_real.csv")
     nll = models.groupby(["dataset", "calibrator"])["nll"].mean().unstack()
     lower = int((nll["CrossValidatedCalibration"] < nll[TS]).sum())
-    told = sum(of.verdict != UNKNOWN for _, of in compared().values())
-    real, answer = f"{ON_GITHUB}/results/posthoc_real.md", f"{SITE}/concepts/do-losses-matter.html"
-    count = len(models.groupby(["dataset", "model"]))
-    return "\n".join(
-        (
-            f"- One fitted temperature takes the ECE of {count} public networks from {before:.1f} % to {after:.1f} %,",
-            f"  the mean over {len(nll)} data sets ([all calibrators]({real})).",
-            "- The calibrator that cross-validation chooses has a lower NLL than temperature scaling on",
-            f"  {lower} of these {len(nll)} ([by how much]({real}#five-random-halves)).",
-            f"- After it, {told} of {len(compared())} losses can be told from cross-entropy, with {len(sets())} data",
-            f"  sets as the sample ([the tables, and their limits]({answer})).",
-            "- On long-tailed digits and CIFAR-10 neither three other losses nor, over four losses, mixup, RegMixup,",
-            "  SAM or EMA can be told to lower the NLL then; an ensemble of three can, on CIFAR-10 as much as a",
-            "  training three times as long",
-            f"  ([all methods]({ON_GITHUB}/results/methods.md)).",
-        )
+    return (
+        f"**A calibrator chosen by cross-validation** has a lower NLL than temperature scaling on {lower} of these"
+        f" {len(nll)} sets; {len(nll)} sets cannot decide for others"
+        f" ([by how much]({ON_GITHUB}/results/posthoc_real.md#five-random-halves))."
     )
+
+
+def _loss_finding() -> str:
+    significant = sum(beyond(loss) in ("lower", "higher") for loss in compared())
+    counted = sum(map(decidable, compared()))
+    alone, corrected = (100 * share for share in sign_power(len(sets()), 0.06, 0.05))
+    return (
+        f"**After that calibrator** (published form), {_count(significant)} of the {counted} losses that ran on all"
+        f" {len(sets())} data sets differs significantly from cross-entropy. That is no equality:"
+        f" {len(sets())} sets detect a difference of 5 % with a power of {corrected:.0f} %, or"
+        f" {alone:.0f} % for a single comparison ([table and limits]({SITE}/concepts/do-losses-matter.html))."
+    )
+
+
+def _method_finding() -> str:
+    of_cifar, of_digits = (method_effects(name) for name in ("cifar10_methods", "digits_lt"))
+    mean, low, high = of_cifar[training_methods.ENSEMBLE]
+    lower = sum(high < 0 for _, _, high in of_cifar.values())
+    significant = sum(not low <= 0 <= high for _, low, high in of_digits.values())
+    return (
+        f"**An ensemble of three networks** lowers the NLL after it (default form) by {-mean:.3f}"
+        f" [{-high:.3f}, {-low:.3f}] on CIFAR-10; {_count(lower - 1)} of eight other losses and methods"
+        f" lowers it, and on long-tailed digits {_count(significant)} of the nine changes it significantly"
+        f" ([all methods]({ON_GITHUB}/results/methods.md))."
+    )
+
+
+def _count(number: int) -> str:
+    return str(number) if number else "none"
+
+
+def ece_fall() -> SetMean:
+    """Fall of the mean ECE by temperature scaling, in percentage points, with its t interval over data sets."""
+    models, _ = posthoc("posthoc_real.csv")
+    ece = models.groupby(["dataset", "calibrator"])["ece"].mean().unstack()
+    return mean_over_sets(100 * (ece[RAW] - ece[TS]).to_numpy())
+
+
+def method_effects(benchmark: str) -> dict[str, tuple[float, float, float]]:
+    """Change of NLL after CVC by each loss and method: mean, low and high, corrected for all nine."""
+    _, *rows = training_methods.changes(with_methods(benchmark))
+    cells = {row[1]: re.findall(r"[-+][.\d]+", row[-1]) for row in rows if row[1] != LONGER}
+    return {name: tuple(map(float, numbers)) for name, numbers in cells.items()}
 
 
 def calibrators() -> str:

@@ -18,13 +18,16 @@ from typing import Any
 import pandas as pd
 from scipy.stats import t as student
 
-from calibench.analyses.arguments import finished_runs
 from calibench.runs import Run, read_json
+from calibench.runs.finished import find_finished_runs
 
 BASE, PLAIN, ENSEMBLE = "CrossEntropyLoss", "plain", "ensemble of 3"
 CALIBRATED = {"": "raw", "_ts": "TemperatureScaling", "_cvc": "CrossValidatedCalibration"}
 COLUMNS = ["benchmark", "loss", "method", "seed", "error", *(f"nll{end}" for end in CALIBRATED)]
 MEMBERS = 3
+COMPARISONS = (
+    9  # three losses, five methods, the ensemble: Bonferroni's correction of their intervals
+)
 
 
 def parts(settings: dict[str, Any]) -> list[str]:
@@ -77,7 +80,10 @@ def scores(found: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def changes(found: pd.DataFrame) -> Iterator[list[str]]:
-    """What another loss, or a method, changes of NLL: the mean over paired runs, with Student's interval over them."""
+    """Change of NLL by another loss or a method: the mean over paired runs, with Student's interval over them.
+
+    Intervals hold for all nine comparisons together with 95 % confidence (Bonferroni).
+    """
     columns = [f"nll{end}" for end in CALIBRATED]
     yield ["in place of", "", "pairs", "NLL", "NLL +TS", "NLL +CVC"]
     runs = found.set_index(["method", "loss", "seed"])[columns].sort_index()
@@ -98,7 +104,7 @@ def _worth(differences: pd.DataFrame) -> list[str]:
     """The number of pairs, and the mean and the interval of each column."""
     differences = differences.dropna()
     count = len(differences)
-    half = student.ppf(0.975, count - 1) * differences.std() / sqrt(count)
+    half = student.ppf(1 - 0.025 / COMPARISONS, count - 1) * differences.std() / sqrt(count)
     mean = differences.mean()
     return [
         str(count),
@@ -113,7 +119,7 @@ def main(folders: Sequence[str]) -> None:
     """Print the lines of all finished runs below the folders as CSV."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(sorted(rows(finished_runs([*map(Path, folders)]))))
+    writer.writerows(sorted(rows(find_finished_runs([*map(Path, folders)]))))
 
 
 if __name__ == "__main__":

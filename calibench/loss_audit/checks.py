@@ -15,11 +15,11 @@ from torch.nn import functional as F
 from calibench import losses
 from calibench.configuration.merging import Config
 from calibench.losses import CalibrationLoss
-from calibench.parallel.processes import spread
+from calibench.parallel.processes import map_in_processes
 from calibench.parallel.threads import use_threads
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import reach_own_classes
-from calibench.run_configuration.adapters import wrapped
+from calibench.run_configuration.adapters import wrap_foreign_classes
 from calibench.run_configuration.checks import check_class
 from calibench.run_configuration.parser_messages import Parser
 from calibench.tensors.distributed import gather_batch
@@ -42,7 +42,7 @@ class Subject:
         """The loss as constructed."""
         _reach_own_classes(Path.cwd())
         check_class("model.loss", self.block)
-        block = wrapped({"model": {"loss": self.block}})["model"]["loss"]
+        block = wrap_foreign_classes({"model": {"loss": self.block}})["model"]["loss"]
         parser = Parser(parser_mode="yaml")
         parser.add_subclass_arguments(CalibrationLoss, "loss", required=True)
         found = parser.instantiate_classes(parser.parse_object({"loss": block}))
@@ -283,7 +283,9 @@ def in_processes(subject: Subject, *, processes: int) -> CheckAnswer:
     expected = value.item(), gradient.tolist()
     with TemporaryDirectory() as folder:
         of_rank = partial(_one_rank, subject, expected, processes, f"{folder}/meeting")
-        answers = spread(of_rank, range(processes), processes=processes, imports=(__name__,))
+        answers = map_in_processes(
+            of_rank, range(processes), processes=processes, imports=(__name__,)
+        )
         return next((answer for answer in list(answers) if not answer[0]), (True, ""))
 
 

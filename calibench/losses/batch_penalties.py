@@ -12,13 +12,15 @@ from calibench.losses.cross_entropy import (
     CrossEntropyLoss,
     confidence_and_correctness,
     cross_entropy_loss,
-    log_probabilities,
+    log_softmax,
     residual,
     root,
 )
 from calibench.messages.checks import non_negative, number_from, option_named
 
-NARROWEST = 0.01  # exp(0.5 / width), the largest factor below, must stay far from float32's limit
+NARROWEST_KERNEL = (
+    0.01  # exp(0.5 / width), the largest factor below, must stay far from float32's limit
+)
 
 
 def laplacian_sums(position: Tensor, values: Tensor, *, width: float) -> Tensor:
@@ -42,7 +44,7 @@ def laplacian_sums(position: Tensor, values: Tensor, *, width: float) -> Tensor:
 
 def mmce_penalty(logits: Tensor, target: Tensor, *, kernel_width: float = 0.4) -> Tensor:
     """Batch-coupled: squared MMCE, mean_ij (c_i - r_i)(c_j - r_j) k(r_i, r_j), a scalar >= 0."""
-    confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
+    confidence, correct = confidence_and_correctness(log_softmax(logits), target)
     gap = correct.to(confidence.dtype) - confidence
     sums = laplacian_sums(confidence, gap.unsqueeze(0), width=kernel_width)
     return (gap * sums).sum() / len(gap) ** 2
@@ -60,12 +62,16 @@ def divided_twice(pairs: Tensor) -> Tensor:
     return 1 / (pairs.float() + 1e-5) / pairs
 
 
-PUBLISHED = WeightedNorm(torch.reciprocal, floor=0.0)
-REFERENCE = WeightedNorm(divided_twice, floor=1e-10)
+PUBLISHED_NORM = WeightedNorm(torch.reciprocal, floor=0.0)
+REFERENCE_NORM = WeightedNorm(divided_twice, floor=1e-10)
 
 
 def weighted_mmce_penalty(
-    logits: Tensor, target: Tensor, *, kernel_width: float = 0.4, norm: WeightedNorm = PUBLISHED
+    logits: Tensor,
+    target: Tensor,
+    *,
+    kernel_width: float = 0.4,
+    norm: WeightedNorm = PUBLISHED_NORM,
 ) -> Tensor:
     """Batch-coupled: weighted MMCE, a scalar >= 0; 0 if all predictions are right, or wrong.
 
@@ -73,7 +79,7 @@ def weighted_mmce_penalty(
     sum_AA (1 - r_i) (1 - r_j) k_ij / m^2 + sum_BB r_i r_j k_ij / n^2
     - 2 sum_AB (1 - r_i) r_j k_ij / (m n).
     """
-    confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
+    confidence, correct = confidence_and_correctness(log_softmax(logits), target)
     right = correct.to(confidence.dtype)
     wrong = 1 - right
     terms = torch.stack([right * (1 - confidence), -wrong * confidence])
@@ -101,7 +107,7 @@ class MMCELoss(CalibrationLoss):
     def __init__(self, *, weight: float = 2.0, kernel_width: float = 0.4) -> None:
         super().__init__()
         self.weight = non_negative("weight", weight)
-        self.kernel_width = number_from("kernel_width", kernel_width, NARROWEST)
+        self.kernel_width = number_from("kernel_width", kernel_width, NARROWEST_KERNEL)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * MMCE^2."""
@@ -136,9 +142,9 @@ class WeightedMMCELoss(CalibrationLoss):
         super().__init__()
         self.weight = non_negative("weight", weight)
         self.norm = option_named(
-            "variant", variant, {"published": PUBLISHED, "reference": REFERENCE}
+            "variant", variant, {"published": PUBLISHED_NORM, "reference": REFERENCE_NORM}
         )
-        self.kernel_width = number_from("kernel_width", kernel_width, NARROWEST)
+        self.kernel_width = number_from("kernel_width", kernel_width, NARROWEST_KERNEL)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * weighted MMCE."""
@@ -150,12 +156,12 @@ class WeightedMMCELoss(CalibrationLoss):
 
 def mdca_penalty(logits: Tensor, target: Tensor) -> Tensor:
     """Batch-coupled: mean_k |mean_i p_ik - share of class k|, a scalar in [0, 1]."""
-    return residual(log_probabilities(logits), target).mean(dim=0).abs().mean()
+    return residual(log_softmax(logits), target).mean(dim=0).abs().mean()
 
 
 def dca_penalty(logits: Tensor, target: Tensor) -> Tensor:
     """Batch-coupled: |mean confidence - accuracy|, a scalar in [0, 1]."""
-    confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
+    confidence, correct = confidence_and_correctness(log_softmax(logits), target)
     return (confidence - correct.to(confidence.dtype)).mean().abs()
 
 

@@ -21,7 +21,7 @@ from calibench.tensors.scores import at_least_float32
 NO_CLASS = torch.iinfo(torch.int64).min
 
 
-def log_probabilities(logits: Tensor) -> Tensor:
+def log_softmax(logits: Tensor) -> Tensor:
     """Log-softmax of (N, K) logits."""
     return at_least_float32(logits).log_softmax(1)
 
@@ -34,7 +34,7 @@ def confidence_and_correctness(log_probs: Tensor, target: Tensor) -> tuple[Tenso
 
 def entropy(logits: Tensor) -> Tensor:
     """Entropy of each prediction in nats: (N, K) -> (N,)."""
-    log_probs = log_probabilities(logits)
+    log_probs = log_softmax(logits)
     # a masked class adds 0, not 0 * inf
     return -(log_probs.exp() * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(1)
 
@@ -114,7 +114,7 @@ class LabelSmoothingLoss(PerExampleLoss):
 
 def brier_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Squared distance of softmax to the one-hot target: (N, K) and (N,) -> (N,) in [0, 2]."""
-    return residual(log_probabilities(logits), target).square().sum(dim=1)
+    return residual(log_softmax(logits), target).square().sum(dim=1)
 
 
 class BrierLoss(PerExampleLoss):
@@ -175,8 +175,8 @@ def acls_loss(
     is_top = logits.detach() == top.detach()
     height = (is_top * (top - margin).relu().square()).sum(dim=1)
     distance = (top.detach() - logits - margin).relu().square()
-    apart = distance.masked_fill(is_top, 0).sum(dim=1) / (logits.shape[1] - 1)
-    return cross_entropy_loss(logits, target) + weight * (largest * height + others * apart)
+    spread = distance.masked_fill(is_top, 0).sum(dim=1) / (logits.shape[1] - 1)
+    return cross_entropy_loss(logits, target) + weight * (largest * height + others * spread)
 
 
 class ACLSLoss(PerExampleLoss):
@@ -237,9 +237,11 @@ def logit_norm_loss(logits: Tensor, target: Tensor, *, temperature: float = 0.04
     """Cross-entropy of z / (temperature ||z||): (N, K) and (N,) -> (N,)."""
     logits = at_least_float32(logits)
     masked = logits == -torch.inf
-    shown = logits.masked_fill(masked, 0)  # a masked class has no length
-    length = torch.linalg.vector_norm(shown, dim=1, keepdim=True) + 1e-7  # as the authors' code
-    direction = (shown / (temperature * length)).masked_fill(masked, -torch.inf)
+    finite_logits = logits.masked_fill(masked, 0)  # a masked class has no length
+    length = (
+        torch.linalg.vector_norm(finite_logits, dim=1, keepdim=True) + 1e-7
+    )  # as the authors' code
+    direction = (finite_logits / (temperature * length)).masked_fill(masked, -torch.inf)
     return cross_entropy_loss(direction, target)
 
 

@@ -9,14 +9,14 @@ from torch import Tensor
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.cross_entropy import (
     cross_entropy_loss,
-    log_probabilities,
+    log_softmax,
     residual,
     surprisal,
 )
 from calibench.messages.checks import non_negative, option_named
 
 
-def power(base: Tensor, gamma: float | Tensor) -> Tensor:
+def safe_power(base: Tensor, gamma: float | Tensor) -> Tensor:
     """base^gamma of a base >= 0, with a finite slope at 0 for every gamma >= 0; same shape.
 
     For 0 < gamma < 1 the slope diverges at 0. In these losses the base is 0 only where the
@@ -27,7 +27,7 @@ def power(base: Tensor, gamma: float | Tensor) -> Tensor:
 
 def focal_factor(ce: Tensor, gamma: float | Tensor) -> Tensor:
     """The focal factor (1 - p_y)^gamma from ce = -log p_y, (N,)."""
-    return power(-torch.expm1(-ce), gamma)
+    return safe_power(-torch.expm1(-ce), gamma)
 
 
 def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
@@ -73,9 +73,9 @@ class FocalLoss(PerExampleLoss):
 
 def flsd_gamma(ce: Tensor, gamma: float) -> Tensor:
     """Gamma of each example from ce = -log p_y, (N,): 5 below p_y = 0.2, 3 below 0.5, else `gamma`."""
-    own = torch.exp(-ce)
-    above = torch.full_like(own, gamma)
-    return torch.where(own < 0.2, 5.0, torch.where(own < 0.5, 3.0, above))
+    probability = torch.exp(-ce)
+    above = torch.full_like(probability, gamma)
+    return torch.where(probability < 0.2, 5.0, torch.where(probability < 0.5, 3.0, above))
 
 
 def flsd_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
@@ -136,8 +136,8 @@ RunnerUp = Callable[[Tensor, Tensor], Tensor]
 
 def below_target(log_probs: Tensor, target: Tensor) -> Tensor:
     """The largest probability strictly below p_y, 0 where there is none: (N, K) and (N,) -> (N,)."""
-    own = log_probs.gather(1, target.unsqueeze(1))
-    below = torch.where(log_probs < own, log_probs, -torch.inf)
+    target_log_prob = log_probs.gather(1, target.unsqueeze(1))
+    below = torch.where(log_probs < target_log_prob, log_probs, -torch.inf)
     return below.max(dim=1).values.exp()
 
 
@@ -160,14 +160,14 @@ RUNNERS_UP: dict[str, RunnerUp] = {
 
 def dual_focal_factor(ce: Tensor, runner_up: Tensor, gamma: float) -> Tensor:
     """(1 - p_y + p_j)^gamma from ce = -log p_y and p_j, (N,)."""
-    return power(runner_up - torch.expm1(-ce), gamma)
+    return safe_power(runner_up - torch.expm1(-ce), gamma)
 
 
 def dual_focal_loss(
     logits: Tensor, target: Tensor, *, gamma: float, runner_up: RunnerUp = below_target
 ) -> Tensor:
     """-(1 - p_y + p_j)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    log_probs = log_probabilities(logits)
+    log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
     return dual_focal_factor(ce, runner_up(log_probs, target), gamma) * ce
 
@@ -205,7 +205,7 @@ def focal_calibration_loss(
     logits: Tensor, target: Tensor, *, gamma: float, weight: float, order: float = 2.0
 ) -> Tensor:
     """Focal loss + weight * sum_k |p_k - Y_k|^order of each example: (N, K) and (N,) -> (N,)."""
-    log_probs = log_probabilities(logits)
+    log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
     distance = residual(log_probs, target).abs().pow(order).sum(dim=1)
     return focal_factor(ce, gamma) * ce + weight * distance
@@ -245,5 +245,5 @@ class FocalCalibrationLoss(PerExampleLoss):
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
         weight = self.weight / logits.shape[1] if self.mean else self.weight
-        of = {"gamma": self.gamma, "weight": weight, "order": self.order}
-        return focal_calibration_loss(logits, target, **of)
+        parameters = {"gamma": self.gamma, "weight": weight, "order": self.order}
+        return focal_calibration_loss(logits, target, **parameters)

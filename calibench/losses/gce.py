@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.cross_entropy import log_probabilities, surprisal
+from calibench.losses.cross_entropy import log_softmax, surprisal
 from calibench.losses.validation_steered import AdaFocalLoss, signed_focal_factor
 from calibench.messages.checks import finite, option_named, unit_interval
 
@@ -30,7 +30,7 @@ def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float
 
     Of targets that are distributions over the classes, (N, K), the mean of sum_k q_ik times class k's term.
     """
-    relative, totals, masked = within_classes(log_probabilities(logits))
+    relative, totals, masked = within_classes(log_softmax(logits))
     if target.is_floating_point():
         loss = torch.where(target > 0, target * (totals - relative), 0.0).sum(1).mean()
     else:
@@ -133,7 +133,7 @@ def generative_focal_loss(
 
     `focus` gives the exponents, () or (N,), for the true class's probabilities, (N,).
     """
-    log_probs = log_probabilities(logits)
+    log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
     relative, totals, _ = within_classes(log_probs)
     generative = surprisal(relative, target) + totals[target]

@@ -9,7 +9,7 @@ from torch import Tensor
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.cross_entropy import (
     cross_entropy_loss,
-    log_probabilities,
+    log_softmax,
     residual,
     surprisal,
 )
@@ -19,7 +19,7 @@ from calibench.losses.focal import (
     dual_focal_factor,
     flsd_gamma,
     focal_factor,
-    power,
+    safe_power,
 )
 from calibench.messages.checks import non_negative, number_from, option_named
 
@@ -29,12 +29,12 @@ Form = Callable[[Tensor, float, float], Tensor]
 
 def vector_form(difference: Tensor, gamma: float, beta: float) -> Tensor:
     """||p - Y||_beta^gamma of each row: (N, K) -> (N,)."""
-    return power(torch.linalg.vector_norm(difference, beta, dim=1), gamma)
+    return safe_power(torch.linalg.vector_norm(difference, beta, dim=1), gamma)
 
 
 def elementwise_form(difference: Tensor, gamma: float, beta: float) -> Tensor:
     """sum_k |p_k - Y_k|^gamma of each row, (N, K) -> (N,); the norm of a number has no order beta."""
-    return power(difference.abs(), gamma).sum(dim=1)
+    return safe_power(difference.abs(), gamma).sum(dim=1)
 
 
 FORMS: dict[str, Form] = {"vector": vector_form, "elementwise": elementwise_form}
@@ -50,7 +50,7 @@ def brier_weighted_loss(
     form: Form = vector_form,
 ) -> Tensor:
     """-||p - Y||_beta^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    log_probs = log_probabilities(logits)
+    log_probs = log_softmax(logits)
     weight = form(residual(log_probs, target), gamma, beta)
     return (weight.detach() if detach else weight) * surprisal(log_probs, target)
 
@@ -128,7 +128,7 @@ def dual_focal_gra_loss(
     logits: Tensor, target: Tensor, *, gamma: float, detach_own: bool = True
 ) -> Tensor:
     """Cross-entropy times a constant (1 - p_y + p_j)^gamma, or one in which only p_j is: (N, K) and (N,) -> (N,)."""
-    log_probs = log_probabilities(logits)
+    log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
     runner_up = below_target(log_probs, target).detach()
     return dual_focal_factor(ce.detach() if detach_own else ce, runner_up, gamma) * ce

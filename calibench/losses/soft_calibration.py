@@ -13,7 +13,7 @@ from calibench.losses.cross_entropy import (
     confidence_and_correctness,
     cross_entropy_loss,
     entropy,
-    log_probabilities,
+    log_softmax,
     root,
 )
 from calibench.messages.checks import (
@@ -58,7 +58,7 @@ class SoftBinnedECELoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * SB-ECE."""
-        confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
+        confidence, correct = confidence_and_correctness(log_softmax(logits), target)
         numbers = torch.arange(self.n_bins, dtype=confidence.dtype, device=logits.device)
         distance = confidence.unsqueeze(1) - (numbers + 0.5) / self.n_bins
         membership = (-distance.square() / self.temperature).softmax(1)
@@ -92,11 +92,11 @@ class UncertaintyAgreementLoss(CalibrationLoss):
 
     @abstractmethod
     def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        """What each example adds where it is certain, and where it is not, by its entropy as a share of log K."""
+        """Amounts by which each example counts as certain and as uncertain, from its entropy as a share of log K."""
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * the logarithm."""
-        confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
+        confidence, correct = confidence_and_correctness(log_softmax(logits), target)
         nats = entropy(logits)
         share = (nats / math.log(logits.shape[1])).clamp(_LEAST, 1 - _LEAST)
         sure, unsure = self.amounts(confidence, correct, share)
@@ -160,9 +160,9 @@ class AURCLoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return mean_i -log(1 - r_i / (N + 1)) * -log p_iy."""
-        confidence, _ = confidence_and_correctness(log_probabilities(logits.detach()), target)
-        mine, others = confidence.unsqueeze(1), confidence.unsqueeze(0)
-        below, equal = (others < mine).sum(1), (others == mine).sum(1)
+        confidence, _ = confidence_and_correctness(log_softmax(logits.detach()), target)
+        column, row = confidence.unsqueeze(1), confidence.unsqueeze(0)
+        below, equal = (row < column).sum(1), (row == column).sum(1)
         rank = below + (equal + 1).to(confidence.dtype) / 2
         weight = -(-rank / (len(target) + 1)).log1p()
         return (weight * cross_entropy_loss(logits, target)).mean()
@@ -170,7 +170,7 @@ class AURCLoss(CalibrationLoss):
 
 def highest_probability(logits: Tensor) -> Tensor:
     """The largest probability, in [0, 1]: (N, K) -> (N,)."""
-    return log_probabilities(logits).amax(1).exp()
+    return log_softmax(logits).amax(1).exp()
 
 
 def negative_entropy(logits: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def negative_entropy(logits: Tensor) -> Tensor:
 
 def probability_margin(logits: Tensor) -> Tensor:
     """The largest probability less the second largest, in [0, 1]: (N, K) -> (N,)."""
-    first, second = log_probabilities(logits).topk(2, dim=1).values.exp().unbind(1)
+    first, second = log_softmax(logits).topk(2, dim=1).values.exp().unbind(1)
     return first - second
 
 
@@ -238,8 +238,8 @@ class CorrectnessRankingLoss(CalibrationLoss):
     def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
         """Look up how often the batch's examples were right, and then count whether they are now."""
         fewest = self.hits.min()
-        most = (self.epochs - fewest).clamp(min=1).double()
-        self.correctness = (self.hits[index] - fewest) / most
+        past_epochs = (self.epochs - fewest).clamp(min=1).double()
+        self.correctness = (self.hits[index] - fewest) / past_epochs
         self.hits.index_add_(0, index, (logits.argmax(1) == target).long())
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ from calibench.losses.base import CalibrationLoss, PerExampleLoss
 from calibench.losses.cross_entropy import (
     confidence_and_correctness,
     cross_entropy_loss,
-    log_probabilities,
+    log_softmax,
 )
-from calibench.losses.focal import power
+from calibench.losses.focal import safe_power
 from calibench.messages.checks import non_negative, positive, positive_integer
 from calibench.tensors.binning import equal_width_edges, reference_mass_edges
 
@@ -45,7 +45,7 @@ def _bin_sums(confidence: Tensor, correct: Tensor, edges: Tensor) -> tuple[Tenso
 def signed_focal_factor(ce: Tensor, gamma: Tensor) -> Tensor:
     """(1 - p_y)^gamma, or (1 + p_y)^|gamma| where gamma, () or (N,), is negative; from ce = -log p_y, (N,)."""
     base = torch.where(gamma < 0, 1 + torch.exp(-ce), -torch.expm1(-ce))
-    return power(base, gamma.abs())
+    return safe_power(base, gamma.abs())
 
 
 def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor | float) -> Tensor:
@@ -91,7 +91,7 @@ class AdaptiveGamma(nn.Module):
         """Take new bins and new gammas from the validation set's logits (N, K) and targets (N,)."""
         device = self.edges.device  # a module may collect a large validation set on the CPU
         confidence, correct = confidence_and_correctness(
-            log_probabilities(logits.to(device, torch.float64)), target.to(device)
+            log_softmax(logits.to(device, torch.float64)), target.to(device)
         )
         # Rounded from float64, confidences tie where float32 ones do, and are the same on every processor.
         self.rebin(confidence.float(), correct)
@@ -192,7 +192,7 @@ class ECEWeightedLoss(CalibrationLoss):
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Measure the three calibration errors."""
         device = self.edges.device  # a module may collect a large validation set on the CPU
-        log_probs, target = log_probabilities(logits.to(device)), target.to(device)
+        log_probs, target = log_softmax(logits.to(device)), target.to(device)
         confidence, correct = confidence_and_correctness(log_probs, target)
         self.width_gaps = bin_gaps(confidence, correct, self.edges)
         edges = reference_mass_edges(confidence.sort().values, self.n_bins)
@@ -208,16 +208,16 @@ class ECEWeightedLoss(CalibrationLoss):
 
     def weight(self, ce: Tensor, target: Tensor) -> Tensor:
         """The weight of each example from ce = -log p_y: (N,) and (N,) -> (N,)."""
-        own = torch.exp(-ce)
-        width_bin = torch.bucketize(own, self.edges[1:-1].to(own.dtype), right=True)
+        probability = torch.exp(-ce)
+        width_bin = torch.bucketize(probability, self.edges[1:-1].to(probability.dtype), right=True)
         by_width = self.width_gaps.float()[width_bin]
-        by_mass = self.mass_gaps.float()[self._bin_of_rank(own)]
+        by_mass = self.mass_gaps.float()[self._bin_of_rank(probability)]
         error = by_width.abs() + by_mass.abs() + 2 * self.class_errors.float()[target]
         error = error / 3  # in float32, as in the authors' code
         return (self.plain_share + (1 - self.plain_share) * error).to(ce.dtype)
 
-    def _bin_of_rank(self, own: Tensor) -> Tensor:
-        per_bin = len(own) // self.n_bins
-        rank = own.argsort(stable=True).argsort()
+    def _bin_of_rank(self, probability: Tensor) -> Tensor:
+        per_bin = len(probability) // self.n_bins
+        rank = probability.argsort(stable=True).argsort()
         last = self.n_bins - 1
         return (rank // per_bin).clamp_max(last) if per_bin else torch.full_like(rank, last)

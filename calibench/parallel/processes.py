@@ -36,7 +36,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def spread(
+def map_in_processes(
     function: Callable[[T], R],
     items: Sequence[T],
     *,
@@ -65,12 +65,14 @@ def workers(
         return
     from concurrent.futures import ProcessPoolExecutor
 
-    context = prepared(imports)
-    with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(start,)) as pool:
+    context = start_importing(imports)
+    with ProcessPoolExecutor(
+        processes, context, initializer=_start_worker, initargs=(start,)
+    ) as pool:
         yield pool.map
 
 
-def prepared(imports: Sequence[str]) -> Any:
+def start_importing(imports: Sequence[str]) -> Any:
     """Start importing, in the background, the modules that processes of the returned context will need.
 
     Those asked for until the first process starts count.
@@ -105,7 +107,7 @@ def keep_imports() -> None:
     gc.freeze()
 
 
-def _begin(start: Callable[[], None] | None) -> None:
+def _start_worker(start: Callable[[], None] | None) -> None:
     keep_imports()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     end_with_parent()
@@ -124,13 +126,13 @@ def unwinding() -> Iterator[None]:
         yield
         return
     earlier = {number: signal.getsignal(number) for number in TERMINATIONS}
-    ours = [number for number in earlier if earlier[number] not in (signal.SIG_IGN, _unwind)]
-    for number in ours:
+    numbers = [number for number in earlier if earlier[number] not in (signal.SIG_IGN, _unwind)]
+    for number in numbers:
         signal.signal(number, _unwind)
     try:
         yield
     finally:
-        for number in ours:
+        for number in numbers:
             signal.signal(number, earlier[number] or signal.SIG_DFL)
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from calibench.files.set_names import MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.confidence_pairs import PAIR_NAMES, ConfidencePairs
 from calibench.runs import Predictions
-from calibench.runs.predictions import metadata_of
+from calibench.runs.predictions import read_metadata
 from calibench.tensors.arrays import Array, Floats, as_array, indices_of_names, names_of_columns
 
 LOGITS, PROBS, TARGET, CLASS_NAMES = "logits", "probs", "target", "class_names"
@@ -62,7 +63,8 @@ def predictions_of(
     if name is None:
         held = ", ".join(f"`{name}`" for name in arrays) or "nothing"
         raise ValueError(
-            f"`logits` or `probs` (N, K) are expected, and it holds {held} (`--keys logits=NAME` says which they are)."
+            f"`logits` or `probs` (N, K) are expected, and it holds {held} "
+            f"({spell_argument('keys', 'logits=NAME')} says which they are)."
         )
     values = as_array(found.pop(name))
     told = as_array(found.get(TARGET, ()))
@@ -70,7 +72,9 @@ def predictions_of(
         raise ValueError(
             f"`{name}` {values.shape} and the labels {told.shape} look swapped: scores are (N, K), labels (N,)."
         )
-    one_column = values.shape[1:] == (1,) and (task or metadata_of(found).get("task")) != MULTILABEL
+    one_column = (
+        values.shape[1:] == (1,) and (task or read_metadata(found).get("task")) != MULTILABEL
+    )
     fit = len(told) == len(values) or (scores or name) == PROBS
     if one_column or (values.ndim == 1 and fit):
         values = two_columns(values, scores or name)
@@ -85,12 +89,12 @@ def predictions_of(
         )
     names = as_array(found.pop(CLASS_NAMES)) if CLASS_NAMES in found else None
     labels = as_array(found.get(TARGET, np.full(len(values), UNKNOWN)))
-    if are_labels(values, labels, metadata_of(found), task):
+    if are_labels(values, labels, read_metadata(found), task):
         labels = labels if TARGET in found else np.full(values.shape, UNKNOWN)
         logits = LABEL_SCORES[scores or name](values, clip)
         said = {} if names is None else {"label_names": [str(name) for name in names]}
-        return Predictions.of_labels(
-            logits, labels, {**metadata_of(found), **said}, found.get("ids")
+        return Predictions.from_labels(
+            logits, labels, {**read_metadata(found), **said}, found.get("ids")
         )
     logits = SCORES[scores or name](values, clip)
     known = np.full(len(logits), -1)
@@ -100,7 +104,7 @@ def predictions_of(
         known = class_indices(found[TARGET], logits.shape[1], names)
     if names is not None:
         found["metadata"] = np.array(json.dumps({CLASS_NAMES: [str(name) for name in names]}))
-    return Predictions.of({**found, LOGITS: logits, TARGET: known})
+    return Predictions.from_arrays({**found, LOGITS: logits, TARGET: known})
 
 
 def from_python(
@@ -157,13 +161,13 @@ def roles_told(keys: Sequence[str], there: Collection[str]) -> dict[str, list[st
     for role, _, names in (text.partition("=") for text in keys):
         if role not in (LOGITS, PROBS, TARGET, CLASS_NAMES):
             raise ValueError(
-                f"`--keys` takes logits=, probs=, target= or class_names=, got {role}=."
+                f"{spell_argument('keys')} takes logits=, probs=, target= or class_names=, got {role}=."
             )
         told[role] = [names] if names in there else names.split(",")
         for name in told[role]:
             if name not in there:
                 raise ValueError(
-                    f"there is no `{name}`{near_matches(name, there)}, `--keys` names it."
+                    f"there is no `{name}`{near_matches(name, there)}, {spell_argument('keys')} names it."
                 )
     return told
 
@@ -177,7 +181,8 @@ def with_roles(
     """
     for role, several in (told or {}).items():
         if len(several) > 1:
-            raise ValueError(f"`--keys {role}={','.join(several)}`: one array is expected.")
+            argument = spell_argument("keys", f"{role}={','.join(several)}")
+            raise ValueError(f"{argument}: one array is expected.")
     roles_of = {names[0]: role for role, names in (told or {}).items()}
     named = {roles_of.get(name, name): values for name, values in arrays.items()}
     known = {ROLES.get(name.strip().lower(), name) for name in named}
@@ -191,7 +196,7 @@ def with_roles(
     again = " ".join(f"{role}={name}" for name, role in guessed.items())
     return (
         {guessed.get(name, name): values for name, values in named.items()},
-        f"{said} (`--keys {again}` says so)" if said else "",
+        f"{said} ({spell_argument('keys', again)} says so)" if said else "",
     )
 
 
@@ -238,7 +243,7 @@ def are_labels(
     if (labels >= 0).all() and (labels.sum(axis=1) == 1).all():
         raise ValueError(
             f"every row of the labels {labels.shape} has one 1: use `labels.argmax(1)` if these are classes, or say "
-            '`--task multilabel` (`task="multilabel"` in Python) if they are several labels an example.'
+            f"{spell_argument('task', 'multilabel')} if they are several labels an example."
         )
     return True
 
@@ -303,7 +308,7 @@ def _given_of_labels(values: Floats, clip: float) -> Floats:
 
 
 def _warn_of_probabilities(why: str) -> None:
-    say = 'Say `--scores probs` (`scores="probs"` in Python) if they are.'
+    say = f"Say {spell_argument('scores', 'probs')} if they are."
     warnings.warn(f"the `logits` look like probabilities: {why}. {say}", stacklevel=3)
 
 
@@ -316,13 +321,15 @@ def _log(values: Floats, clip: float) -> Floats:
     """Logarithms of probabilities (N, K); ValueError if they are none."""
     if not (values >= 0).all():
         raise ValueError(
-            "probabilities must be a table of numbers >= 0 without NaN (say `--scores logits` if these are logits)."
+            "probabilities must be a table of numbers >= 0 without NaN "
+            f"(say {spell_argument('scores', 'logits')} if these are logits)."
         )
     sums = values.sum(axis=1, dtype=np.float64)
     worst = np.abs(sums - 1).max(initial=0.0)
     if worst > SUM_TOLERANCE:
         percent = bool((np.abs(sums - 100) < 1).all())
-        hint = "divide percent by 100" if percent else "say `--scores logits` if these are logits"
+        otherwise = f"say {spell_argument('scores', 'logits')} if these are logits"
+        hint = "divide percent by 100" if percent else otherwise
         raise ValueError(
             f"rows of probabilities must sum to 1, one is off by {worst:.3g} ({hint})."
         )

@@ -114,11 +114,12 @@ def _resample(job: tuple[str, Key, Predictions]) -> Floats:
     with loading():
         import torch
 
-        from calibench.evaluation.bootstrap import replicates
+        from calibench.evaluation.bootstrap import resample_metrics
         from calibench.evaluation.calibrator_fits import predicted_log_probabilities
         from calibench.evaluation.serialization import fitted_calibrator
 
     fitted = fitted_calibrator(folder, key.calibrator)
     log_probs, target = predicted_log_probabilities(test, fitted), torch.from_numpy(test.target)
     raw_key = key._replace(calibrator=RAW)
-    return replicates(log_probs, target, [raw_key], Resamples.of(test, _RESAMPLES))[raw_key]
+    drawn = Resamples.from_predictions(test, _RESAMPLES)
+    return resample_metrics(log_probs, target, [raw_key], drawn)[raw_key]

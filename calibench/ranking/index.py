@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibench.files.atomic_files import opened
+from calibench.files.atomic_files import open_regular
 from calibench.messages.version import __version__
 from calibench.ranking.column_store import (
     ALL_NUMBERS,
@@ -33,7 +33,7 @@ from calibench.ranking.column_store import (
     narrow_layout,
 )
 from calibench.ranking.records import Record
-from calibench.runs import Cell, CorruptRun, atomic_file, corrupt_if_it_fails
+from calibench.runs import CorruptRun, RunId, atomic_file, corrupt_if_it_fails
 from calibench.statistics.number import Key
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _read(path: Path, wanted: NumberFilter, most: int) -> tuple[pa.Table, list[_
     """The columns of what is wanted, and the shapes of runs; raises a CorruptRun if they are of other runs."""
     import pyarrow.parquet as pq
 
-    with opened(path, limit=_LARGEST) as source:
+    with open_regular(path, limit=_LARGEST) as source:
         file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         meta = json.loads(file.schema_arrow.metadata[_META])
         if meta["format"] != _FORMAT or file.metadata.num_rows > most:
@@ -124,7 +124,7 @@ def _records(
         values, verdicts = (_rows(table, names, runs) for names in shape.columns)
         for run, value, verdict in zip(runs.tolist(), values, verdicts, strict=True):
             yield Record(
-                Cell.at(folders[run]),
+                RunId.from_folder(folders[run]),
                 folders[run],
                 fingerprint=fingerprints[run],
                 values=Numbers(shape.numbers, value),

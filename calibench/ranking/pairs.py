@@ -15,7 +15,7 @@ from calibench.ranking.columns import Column
 from calibench.ranking.example_comparison import TestExamples
 from calibench.ranking.table import Row, Table
 from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
-from calibench.statistics.pairs import Beats, Runs, beats
+from calibench.statistics.pairs import Beats, Runs, estimate_beats
 from calibench.tables.grid import MISSING_NUMBER, Grid, PrintedNumber, TableEntry, headings
 from calibench.tensors.arrays import Floats
 
@@ -112,7 +112,7 @@ def compare_pairs(
         both = [runs for runs in known.values() if first in runs and second in runs]
         if both:
             sides = ([runs[label] for runs in both] for label in (first, second))
-            pairs.append(Pair(first, second, beats(*sides, margin=margin), len(both)))
+            pairs.append(Pair(first, second, estimate_beats(*sides, margin=margin), len(both)))
     if not pairs:
         raise ValueError(f"`--pairs` needs two methods with {column} in one table.")
     all_runs = (one for runs in known.values() for one in runs.values())

@@ -14,7 +14,7 @@ from typing import Any
 
 from calibench.messages.printable_text import without_folders
 from calibench.messages.progress import with_progress
-from calibench.parallel.processes import spread
+from calibench.parallel.processes import map_in_processes
 from calibench.ranking.column_store import ALL_NUMBERS, Layout, NumberFilter, Numbers, Verdicts
 from calibench.ranking.columns import COSTS
 from calibench.ranking.index import file_stamp, read_run_index, write_run_index
@@ -27,8 +27,8 @@ from calibench.ranking.records import (
     package_versions,
 )
 from calibench.runs import (
-    Cell,
     CorruptRun,
+    RunId,
     check_format,
     read_json,
     run_folders,
@@ -100,7 +100,7 @@ def joined_results(parts: Sequence[Results]) -> Results:
 def _read_folders(folders: Sequence[str], wanted: NumberFilter, processes: int) -> Results:
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
     processes = min(processes, len(folders) // RUNS_A_READER)
-    done = spread(
+    done = map_in_processes(
         partial(_read_part, wanted=wanted), parts, processes=processes, imports=[__name__]
     )
     read = Results()
@@ -153,7 +153,7 @@ class _RunReader:
     def read(self, folder: str) -> None:
         """Add the run of one folder."""
         try:
-            cell = Cell.at(folder)
+            cell = RunId.from_folder(folder)
         except ValueError:
             return  # its path is not that of a run folder
         try:
@@ -165,7 +165,7 @@ class _RunReader:
         elif found is not None:
             self.results.problems.append(found)
 
-    def _read_run(self, cell: Cell, folder: str) -> Record | Problem | None:
+    def _read_run(self, cell: RunId, folder: str) -> Record | Problem | None:
         try:
             status = _read_file(folder, "status.json")
         except CorruptRun:
@@ -192,7 +192,7 @@ class _RunReader:
             raise CorruptRun(text) from error
 
     def _record(
-        self, cell: Cell, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
+        self, cell: RunId, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
     ) -> Record:
         values, verdicts = self._values(content["rows"])
         environment = self._environment(folder)
@@ -245,18 +245,18 @@ class _RunReader:
                 row["metric"], row["split"], row["calibrator"], get("score"), get("n_bins"), get("label")
             )  # fmt: skip
             if place not in keys:
-                key = Key.of(row)
+                key = Key.from_row(row)
                 keys[place] = key if self._wanted(key) else None
             wanted = keys[place]
             if wanted is not None:
                 value = row["value"]
                 values[wanted] = math.nan if value is None else float(value)
-                verdict = Verdict.of(row)
+                verdict = Verdict.from_row(row)
                 if verdict is not None:
                     verdicts[wanted] = verdict
         return values, verdicts
 
-    def _shared_settings(self, cell: Cell, content: Mapping[str, Any]) -> Settings:
+    def _shared_settings(self, cell: RunId, content: Mapping[str, Any]) -> Settings:
         """The settings, one object for all runs of a key; raises CorruptRun if they do not give that key."""
         settings = dict(content["settings"])
         present, shared = with_present_names(settings), self._settings.get(cell.key)
@@ -274,7 +274,7 @@ def _read_file(folder: str, name: str) -> Mapping[str, Any]:
     return read_json(f"{folder}/{name}", called=name)
 
 
-def _check_cell(cell: Cell, content: Mapping[str, Any]) -> None:
+def _check_cell(cell: RunId, content: Mapping[str, Any]) -> None:
     for name, expected in cell._asdict().items():
         said = content.get(name)
         if str(said).replace("/", "_") != str(expected):

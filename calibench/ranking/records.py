@@ -11,7 +11,7 @@ from typing import Any
 
 from calibench.ranking.column_store import NumberFilter, Numbers, Verdicts
 from calibench.ranking.columns import FAR, NEAR, SHIFT
-from calibench.runs import Cell
+from calibench.runs import RunId
 from calibench.statistics.number import Key
 
 Settings = Mapping[str, Any]
@@ -39,7 +39,7 @@ class Record:
         described: Metrics of a user's own: title, percent, higher_is_better.
     """
 
-    cell: Cell
+    cell: RunId
     folder: str
     settings: Settings
     fingerprint: str
@@ -72,7 +72,7 @@ class Problem:
         expected: Whether a table names it as missing; a trial (fast_dev_run, or no training step) is not.
     """
 
-    cell: Cell
+    cell: RunId
     folder: str
     reason: str
     warn: bool = True

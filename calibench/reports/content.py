@@ -11,7 +11,7 @@ from typing import Any
 from calibench.messages.printable_text import without_machine
 from calibench.messages.progress import with_progress
 from calibench.messages.version import __version__
-from calibench.parallel.processes import Mapped, prepared, workers
+from calibench.parallel.processes import Mapped, start_importing, workers
 from calibench.plots.curves import training_curves
 from calibench.ranking.best_pair import choose_best_pair
 from calibench.ranking.bold import mark_best
@@ -45,7 +45,7 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
     """
     processes = min(processes, sum(map(_has_logits, read.records)) // ROWS_A_PROCESS)
     if processes > 1:
-        prepared(IMPORTS)
+        start_importing(IMPORTS)
     tables = build_tables(read, _columns(read), Column("nll"))
     numbered = [(table, row) for table in tables for row in table.rows]
     with workers(processes, imports=IMPORTS, start=_use_one_core) as mapped:

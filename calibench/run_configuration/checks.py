@@ -10,54 +10,56 @@ from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
-from calibench.configuration.merging import Config, as_block, short_name
+from calibench.configuration.merging import Config, short_name, to_class_block
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.metrics import METRIC_CLASSES
 from calibench.run_configuration.keys import (
-    GROUPS,
-    KEYS,
+    KEY_GROUPS,
+    KEY_TYPES,
     LINKED,
-    SEED,
+    SEED_KEY,
     ClassPlace,
-    place_of,
-    spelled_out,
+    expand_short_name,
+    find_class_place,
 )
 from calibench.run_configuration.signatures import Absent, Arguments, arguments
 
 _NULL = "null"  # YAML's nothing, as a command line gives it
 
 
-def unknown_option(name: str, options: Iterable[str], where: str = "") -> str:
+def describe_unknown_option(name: str, options: Iterable[str], group: str = "") -> str:
     """One line about an option, with or without dashes, that is not among others, or not in the group `where`."""
     dashes = "--" if name.startswith("--") else ""
-    full = f"{where}.{name}" if where else name
-    known = [dashes + option.lstrip("-") for option in options]
+    full = f"{group}.{name}" if group else name
+    dashed = [dashes + option.lstrip("-") for option in options]
     last = name.rpartition(".")[2]
-    same = did_you_mean(option for option in known if option.rpartition(".")[2] == last)
-    return f"unknown option `{full}`{same or near_matches(full, known) or ' (see `calibench fit --help`)'}"
+    same = did_you_mean(option for option in dashed if option.rpartition(".")[2] == last)
+    return f"unknown option `{full}`{same or near_matches(full, dashed) or ' (see `calibench fit --help`)'}"
 
 
-def check(config: Config, others: Sequence[str] = ()) -> None:
+def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
     """Check names of keys, classes and arguments, and what must be given; raises a UsageError for the first mistake.
 
     Nothing is imported, and what the source does not tell is left to the parser of configurations. A wrong key may have
     stood for one of the `others`, options of the verb beside the configuration.
     """
     for key in config:
-        if key not in (*KEYS, SEED, "data", *GROUPS):
-            raise UsageError(unknown_option(key, [*options(config), *others]))
-    if not str(seed := config.get(SEED, 0)).isdecimal():
-        raise UsageError(f"`{SEED}` must be an integer >= 0, by which a run is known, got {seed}.")
+        if key not in (*KEY_TYPES, SEED_KEY, "data", *KEY_GROUPS):
+            raise UsageError(describe_unknown_option(key, [*list_options(config), *others]))
+    if not str(seed := config.get(SEED_KEY, 0)).isdecimal():
+        raise UsageError(
+            f"`{SEED_KEY}` must be an integer >= 0, by which a run is known, got {seed}."
+        )
     _check_blocks(config)
     _check_required(config)
     check_class("data", config["data"])
-    for group in [name for name in GROUPS if isinstance(config.get(name), Mapping)]:
-        known = _arguments_of(group)
+    for group in [name for name in KEY_GROUPS if isinstance(config.get(name), Mapping)]:
+        arguments_of_group = _arguments_of(group)
         for name, value in config[group].items():
             if name in LINKED:
                 raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
-            if known and name.rstrip("+") not in known:
-                raise UsageError(unknown_option(name, options(config), group))
+            if arguments_of_group and name.rstrip("+") not in arguments_of_group:
+                raise UsageError(describe_unknown_option(name, list_options(config), group))
             check_class(f"{group}.{name}", value)
     evaluation = config.get("evaluation")
     for metric in (isinstance(evaluation, Mapping) and evaluation.get("metrics")) or ():
@@ -67,21 +69,21 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
         _check_checkpoint(str(checkpoint))
 
 
-def check_name(key: str, name: str) -> None:
+def check_class_name(key: str, name: str) -> None:
     """Check the name of a class that may stand at a dotted key; raises a UsageError."""
-    place = place_of(key)
+    place = find_class_place(key)
     if place is None:
         return
-    path = _class_path(spelled_out(key, name))
+    path = _class_path(expand_short_name(key, name))
     if path not in ("", name):
         raise UsageError(f"`{name}` is short for a class: `--{key}.help {path}`.")
     _arguments(key, name, place)
 
 
-def options(config: Config | None = None) -> list[str]:
+def list_options(config: Config | None = None) -> list[str]:
     """The dotted keys of every configuration, and those of the classes that this one names."""
-    grouped = [f"{group}.{name}" for group in GROUPS for name in _arguments_of(group)]
-    return [*KEYS, SEED, "data", *GROUPS, *grouped, *_options_of_classes(config or {})]
+    grouped = [f"{group}.{name}" for group in KEY_GROUPS for name in _arguments_of(group)]
+    return [*KEY_TYPES, SEED_KEY, "data", *KEY_GROUPS, *grouped, *_options_of_classes(config or {})]
 
 
 def _options_of_classes(config: Config) -> Iterator[str]:
@@ -89,7 +91,7 @@ def _options_of_classes(config: Config) -> Iterator[str]:
     if isinstance(model := config.get("model"), Mapping):
         values |= {f"model.{name}": value for name, value in model.items()}
     for key, value in values.items():
-        place, path = place_of(key), _class_path(spelled_out(key, value))
+        place, path = find_class_place(key), _class_path(expand_short_name(key, value))
         if place is not None and path:
             with suppress(Absent):
                 yield from (f"{key}.{name}" for name in place.arguments(path) or ())
@@ -105,13 +107,13 @@ def _check_checkpoint(path: str) -> None:
 
 
 def _arguments_of(group: str) -> Arguments:
-    known = arguments(GROUPS[group]) or {}
+    known = arguments(KEY_GROUPS[group]) or {}
     return {name: known[name] for name in known if name not in LINKED}
 
 
 def _check_blocks(config: Config) -> None:
     """Each part that has keys is a block of them, or text: a class, or a file for the parser to read."""
-    for group in ("data", *GROUPS):
+    for group in ("data", *KEY_GROUPS):
         if not isinstance(block := config.get(group) or {}, str | Mapping):
             raise UsageError(f"`{group}`: a block of keys is expected, got {block}.")
 
@@ -141,14 +143,14 @@ def _class_path(value: Any) -> str:
 def check_class(key: str, value: Any) -> None:
     """Check the names of the classes at a key, and of their arguments."""
     if isinstance(value, list):
-        for one in value:
-            check_class(key, one)
+        for item in value:
+            check_class(key, item)
         return
     is_block = isinstance(value, Mapping) and "class_path" in value
-    place = place_of(key) if is_block else place_of(key.rpartition(".")[2])
+    place = find_class_place(key) if is_block else find_class_place(key.rpartition(".")[2])
     if place is None:
         return
-    block = as_block(spelled_out(key, value))
+    block = to_class_block(expand_short_name(key, value))
     path = _class_path(block)
     known = _arguments(key, path, place) if path else None
     given = (block.get("init_args") or {}) if path else {}

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, get_type_hints
 
 from calibench.backbones import BACKBONES
-from calibench.backbones.spellings import names_elsewhere, spelled_out_network
+from calibench.backbones.spellings import expand_network_name, list_library_networks
 from calibench.calibrators import CALIBRATORS
 from calibench.configuration.merging import short_name
 from calibench.data import DATA_MODULES
@@ -42,11 +42,11 @@ class RunKeys:
     ckpt_path: str | None = None
 
 
-KEYS = get_type_hints(RunKeys)
-SEED = "seed_everything"
+KEY_TYPES = get_type_hints(RunKeys)
+SEED_KEY = "seed_everything"
 
 # The groups, by the class whose arguments they hold.
-GROUPS = {
+KEY_GROUPS = {
     "trainer": "lightning.pytorch.trainer.trainer.Trainer",
     "model": "calibench.training.module.ClassificationModule",
     "evaluation": "calibench.evaluation.evaluation.Evaluation",
@@ -168,8 +168,8 @@ _PLACES = {
         BACKBONES.package,
         BACKBONES,
         "ImportedBackbone",
-        short=spelled_out_network,
-        elsewhere=names_elsewhere,
+        short=expand_network_name,
+        elsewhere=list_library_networks,
     ),
     "calibrator": _CALIBRATORS,
     "calibrators": _CALIBRATORS,
@@ -182,15 +182,15 @@ _PLACES = {
 }
 
 
-def place_of(key: str) -> ClassPlace | None:
+def find_class_place(key: str) -> ClassPlace | None:
     """The family of the classes that stand at a dotted key, by the last part of the key that names one."""
     parts = (part.partition("[")[0] for part in reversed(key.split(".")))
     return next((_PLACES[part] for part in parts if part in _PLACES), None)
 
 
-def spelled_out(key: str, given: Any) -> Any:
-    """What a value at a dotted key names, in its full spelling; raises a UsageError for a mistaken one."""
-    place = place_of(key)
+def expand_short_name(key: str, given: Any) -> Any:
+    """Expand a short spelling at a dotted key into the block it stands for; raises a UsageError for a wrong one."""
+    place = find_class_place(key)
     try:
         return place.short(given) if place is not None else given
     except UsageError as error:

@@ -30,7 +30,7 @@ _TYPE = re.compile(
 _VALUE = re.compile(r"Given value: (.*?)(?:\. Got value: .*)?")
 
 
-def one_line(message: str) -> str:
+def shorten_parser_message(message: str) -> str:
     """A message of jsonargparse in one line; its own text if not understood."""
     # a whole configuration is one argument, whose key tells nobody anything
     message = re.sub(r'^Parser key "config":\s*', "", message)
@@ -74,11 +74,11 @@ def _lines(message: str) -> Iterator[tuple[int, str]]:
     """Indentation and text of each line; what a callable class is told begins one."""
     for line in message.splitlines():
         indent = len(line) - len(line.lstrip(" -|\t"))
-        head, callable_class, rest = line.strip(" -|\t").partition("callable class: ")
+        head, callable_class, callable_message = line.strip(" -|\t").partition("callable class: ")
         if head:
             yield indent, (head + callable_class).strip()
-        if rest:
-            yield indent + 1, rest
+        if callable_message:
+            yield indent + 1, callable_message
 
 
 def _integers_first(kind: Any) -> Any:
@@ -108,4 +108,4 @@ class Parser(LightningArgumentParser):
         """Raise a UsageError that names the cause."""
         if not self.exit_on_error:  # a nested parser, whose caller handles the exception
             super().error(message, ex)
-        raise UsageError(one_line(message)) from ex
+        raise UsageError(shorten_parser_message(message)) from ex

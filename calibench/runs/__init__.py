@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from calibench.runs.files import read_json as read_json
     from calibench.runs.files import write_json as write_json
     from calibench.runs.files import write_output as write_output
-    from calibench.runs.folder import Cell as Cell
     from calibench.runs.folder import Run as Run
-    from calibench.runs.folder import cell_key as cell_key
+    from calibench.runs.folder import RunId as RunId
+    from calibench.runs.folder import effective_settings as effective_settings
     from calibench.runs.folder import evaluated_calibrators as evaluated_calibrators
     from calibench.runs.folder import former_defaults as former_defaults
     from calibench.runs.folder import run_folders as run_folders
-    from calibench.runs.folder import settings as settings
+    from calibench.runs.folder import run_key as run_key
     from calibench.runs.folder import with_present_calibrators as with_present_calibrators
     from calibench.runs.folder import with_present_names as with_present_names
     from calibench.runs.lock import Busy as Busy
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMAT",
     "Busy",
-    "Cell",
     "Claim",
     "CorruptRun",
     "LostClaim",
     "Predictions",
     "Run",
+    "RunId",
     "atomic_file",
-    "cell_key",
     "check_archive",
     "check_format",
     "corrupt_if_it_fails",
+    "effective_settings",
     "evaluated_calibrators",
     "former_defaults",
     "json_bytes",
     "json_or_nothing",
     "read_json",
     "run_folders",
-    "settings",
+    "run_key",
     "with_present_calibrators",
     "with_present_names",
     "write_atomically",
@@ -62,7 +62,7 @@ __all__ = [
 
 _MODULES = {
     "Busy": "calibench.runs.lock",
-    "Cell": "calibench.runs.folder",
+    "RunId": "calibench.runs.folder",
     "Claim": "calibench.runs.lock",
     "CorruptRun": "calibench.runs.files",
     "FORMAT": "calibench.runs.files",
@@ -70,7 +70,7 @@ _MODULES = {
     "Predictions": "calibench.runs.predictions",
     "Run": "calibench.runs.folder",
     "atomic_file": "calibench.files.atomic_files",
-    "cell_key": "calibench.runs.folder",
+    "run_key": "calibench.runs.folder",
     "check_archive": "calibench.runs.files",
     "check_format": "calibench.runs.files",
     "corrupt_if_it_fails": "calibench.runs.files",
@@ -80,7 +80,7 @@ _MODULES = {
     "json_or_nothing": "calibench.runs.files",
     "read_json": "calibench.runs.files",
     "run_folders": "calibench.runs.folder",
-    "settings": "calibench.runs.folder",
+    "effective_settings": "calibench.runs.folder",
     "with_present_calibrators": "calibench.runs.folder",
     "with_present_names": "calibench.runs.folder",
     "write_atomically": "calibench.files.atomic_files",

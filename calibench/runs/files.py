@@ -11,9 +11,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from calibench.files.atomic_files import content_of, opened, write_atomically
+from calibench.files.atomic_files import open_regular, read_content, write_atomically
 from calibench.messages.errors import ExpectedFailure, one_line
-from calibench.runs.schemas import SCHEMAS, Described, check_schema
+from calibench.runs.schemas import SCHEMAS, FileDigest, check_schema
 
 Json = dict[str, Any]
 """A JSON object, as it is read or written."""
@@ -46,8 +46,8 @@ def corrupt_if_it_fails(text: str) -> Iterator[None]:
         raise
     except Exception as error:
         cause = one_line(error, 300)
-        plain = next((_IN_WORDS[said] for said in _IN_WORDS if said in cause), cause)
-        raise CorruptRun(f"{text}: {plain}") from error
+        explanation = next((_IN_WORDS[said] for said in _IN_WORDS if said in cause), cause)
+        raise CorruptRun(f"{text}: {explanation}") from error
 
 
 # What other libraries say of files, and what a reader can do about it.
@@ -86,21 +86,21 @@ def write_output(path: Path, content: bytes) -> None:
         write_atomically(path.resolve() if path.is_symlink() else path, content)
 
 
-def plain(value: Any) -> Any:
+def to_plain_data(value: Any) -> Any:
     """Plain data with null for NaN and "inf" for infinity, which JSON lacks."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_plain_data(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [to_plain_data(item) for item in value]
     return value
 
 
 def json_bytes(content: Any, *, compact: bool = False) -> bytes:
     """JSON with NaN as null and infinities as strings, a line for each value unless compact."""
     form: Any = {"separators": (",", ":")} if compact else {"indent": 1}
-    return json.dumps(plain(content), allow_nan=False, **form).encode() + b"\n"
+    return json.dumps(to_plain_data(content), allow_nan=False, **form).encode() + b"\n"
 
 
 _CHECKSUM = b',\n "sha256": "'
@@ -143,7 +143,7 @@ def read_json(path: Path | str, *, called: str = "") -> Json:
     called = called or str(path)
     schema = SCHEMAS.get(os.path.basename(path))
     try:
-        content = parse_json(content_of(path))
+        content = parse_json(read_content(path))
         if not isinstance(content, dict):
             raise CorruptRun(f"{called} is not a JSON object")
         if schema is not None:
@@ -160,12 +160,12 @@ def read_json(path: Path | str, *, called: str = "") -> Json:
 # --- digests: what a run, or an entry of a store, wrote is compared with what is there now ---
 
 
-def described(content: bytes) -> Described:
+def describe_content(content: bytes) -> FileDigest:
     """Size and digest of a file's content."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def described_file(file: BufferedReader) -> Described:
+def describe_file(file: BufferedReader) -> FileDigest:
     """Size and digest of an open file, which is at its beginning afterwards."""
     digest = hashlib.file_digest(file, "sha256").hexdigest()
     size = file.tell()
@@ -173,20 +173,20 @@ def described_file(file: BufferedReader) -> Described:
     return {"bytes": size, "sha256": digest}
 
 
-def files_of(folder: Path) -> dict[str, Described]:
+def describe_files(folder: Path) -> dict[str, FileDigest]:
     """Size and digest of each file in `predictions/`, and of metrics.csv, where they are there."""
-    found: dict[str, Described] = {}
+    digests: dict[str, FileDigest] = {}
     for path in [*sorted((folder / "predictions").glob("*.npz")), folder / "metrics.csv"]:
-        with suppress(FileNotFoundError), opened(path) as file:
-            found[path.relative_to(folder).as_posix()] = described_file(file)
-    return found
+        with suppress(FileNotFoundError), open_regular(path) as file:
+            digests[path.relative_to(folder).as_posix()] = describe_file(file)
+    return digests
 
 
-def check_content(there: Described, known: Described, called: str) -> None:
+def check_content(present: FileDigest, recorded: FileDigest, called: str) -> None:
     """Raise a CorruptRun unless the size and digest of a file are those that were written down."""
-    if there != known:
-        cut = ", shorter than it was" if there["bytes"] < known["bytes"] else ""
-        digests = f"{str(there['sha256'])[:12]} and not {str(known['sha256'])[:12]}"
+    if present != recorded:
+        cut = ", shorter than it was" if present["bytes"] < recorded["bytes"] else ""
+        digests = f"{str(present['sha256'])[:12]} and not {str(recorded['sha256'])[:12]}"
         raise CorruptRun(f"{called} is damaged or altered: its digest differs ({digests}){cut}")
 
 
@@ -198,12 +198,12 @@ def check_is_of_run(path: Path, file: BufferedReader) -> None:
     """
     folder = path.absolute().parent
     folder = folder.parent if folder.name == "predictions" else folder
-    known = _written_down(folder).get(path.absolute().relative_to(folder).as_posix())
-    if known is not None:
-        check_content(described_file(file), known, str(path))
+    recorded = _recorded_digests(folder).get(path.absolute().relative_to(folder).as_posix())
+    if recorded is not None:
+        check_content(describe_file(file), recorded, str(path))
 
 
-def _written_down(folder: Path) -> Mapping[str, Described]:
+def _recorded_digests(folder: Path) -> Mapping[str, FileDigest]:
     for name in ("status.json", "metrics.json"):
         files = json_or_nothing(folder / name).get("files")
         if isinstance(files, Mapping):

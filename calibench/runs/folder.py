@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
-from calibench.configuration.merging import Config, flatten, long_tail_seed, title
-from calibench.files.atomic_files import text_of, write_atomically
+from calibench.configuration.merging import Config, class_title, flatten, long_tail_seed
+from calibench.files.atomic_files import read_text, write_atomically
 from calibench.messages.errors import UsageError
 from calibench.runs.files import json_or_nothing, write_json
-from calibench.runs.lock import Claim, held
+from calibench.runs.lock import Claim, hold_lock
 from calibench.runs.schemas import Status
 
 # Settings that cannot change a number, and so are no part of a key. `evaluation` changes metrics.json but not the
@@ -52,7 +52,7 @@ _FORMER_DEFAULTS: dict[str, Config] = {
 _WITH_MIXTURE = "calibench.calibrators.temperature.TemperatureWithMixture"
 
 
-def settings(config: Mapping[str, Any]) -> Config:
+def effective_settings(config: Mapping[str, Any]) -> Config:
     """The settings that decide the numbers of a run: its resolved configuration, flat, without those of no effect.
 
     Unset options (None) are left out, so that a new option of a library does not rename old cells.
@@ -160,13 +160,13 @@ def _without_idle_tail_seed(flat: Config) -> Config:
     return rest if idle else rest | {tail: seed}
 
 
-def cell_key(config: Mapping[str, Any]) -> str:
+def run_key(config: Mapping[str, Any]) -> str:
     """The key of a configuration, a hash of `settings(config)`: runs with the same key have the same numbers."""
-    text = json.dumps(settings(config), sort_keys=True, default=str)
+    text = json.dumps(effective_settings(config), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-class Cell(NamedTuple):
+class RunId(NamedTuple):
     """The identity of a run: the names, the key and the seed that make its folder."""
 
     benchmark: str
@@ -176,19 +176,19 @@ class Cell(NamedTuple):
     seed: int
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Self:
-        """The cell of a resolved configuration; raises a UsageError if its benchmark's name can be no folder's."""
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The identity of a resolved configuration; raises a UsageError if its benchmark's name can be no folder's."""
         check_benchmark(config["benchmark"])
-        backbone, loss = (title(config["model"][part]) for part in ("backbone", "loss"))
+        backbone, loss = (class_title(config["model"][part]) for part in ("backbone", "loss"))
         seed = int(config["seed_everything"])
-        return cls(config["benchmark"], backbone, loss, cell_key(config), seed)
+        return cls(config["benchmark"], backbone, loss, run_key(config), seed)
 
     @classmethod
-    def at(cls, folder: str) -> Self:
-        """The cell of which a path is the folder; raises a ValueError if it is none's."""
+    def from_folder(cls, folder: str) -> Self:
+        """The identity of the run whose folder a path is; raises a ValueError if it is none's."""
         *names, last = folder.split(os.sep)[-5:]
         benchmark, backbone, loss, key = names
-        return cls(benchmark, backbone, loss, key, int(last.removeprefix(SEED)))
+        return cls(benchmark, backbone, loss, key, int(last.removeprefix(SEED_PREFIX)))
 
     def folder(self, root: Path) -> Path:
         """`root/<benchmark>/<backbone>/<loss>/<key>/seed=<k>`."""
@@ -196,26 +196,28 @@ class Cell(NamedTuple):
         return root.joinpath(*parts, f"seed={self.seed}")
 
 
-SEED = "seed="
+SEED_PREFIX = "seed="
 
 
 def run_folders(results: Path) -> Iterator[str]:
     """Paths of all folders named `seed=<k>` below a folder (or the folder itself), in order."""
-    if results.name.startswith(SEED):
+    if results.name.startswith(SEED_PREFIX):
         yield str(results)
         return
     pending = [str(results)]
     while pending:
         with os.scandir(pending.pop()) as entries:
             folders = sorted((e.path for e in entries if e.is_dir()), reverse=True)
-        runs = [path for path in folders if os.path.basename(path).startswith(SEED)]
+        runs = [path for path in folders if os.path.basename(path).startswith(SEED_PREFIX)]
         yield from sorted(runs, key=lambda path: (len(path), path))
-        pending += [path for path in folders if not os.path.basename(path).startswith((SEED, "."))]
+        pending += [
+            path for path in folders if not os.path.basename(path).startswith((SEED_PREFIX, "."))
+        ]
 
 
 def check_benchmark(name: str) -> None:
     """Raise a UsageError unless the name of a benchmark can be that of a folder in which runs are looked for."""
-    if not name.strip() or name.startswith((".", SEED)) or not name.isprintable():
+    if not name.strip() or name.startswith((".", SEED_PREFIX)) or not name.isprintable():
         raise UsageError(
             f"`benchmark` must be the name of a folder below that of results, got {name!r}: not empty, hidden or `..`, "
             "without control characters, and not `seed=...`, which a run's is called."
@@ -227,7 +229,7 @@ def holds_run(folder: Path | str) -> bool:
     return any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json"))
 
 
-def _now() -> str:
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -248,9 +250,9 @@ class Run:
 
     def sets(self) -> dict[str, Path]:
         """The files of the logits of every split and set, by name: val and test first."""
-        found = {path.stem: path for path in sorted((self.folder / "predictions").glob("*.npz"))}
-        first = {name: found[name] for name in ("val", "test") if name in found}
-        return first | found
+        paths = {path.stem: path for path in sorted((self.folder / "predictions").glob("*.npz"))}
+        first = {name: paths[name] for name in ("val", "test") if name in paths}
+        return first | paths
 
     @property
     def status(self) -> Status:
@@ -271,7 +273,7 @@ class Run:
         """
         new = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
         try:
-            with held(self.folder / "run.lock") as claim:
+            with hold_lock(self.folder / "run.lock") as claim:
                 for temporary in self.folder.rglob(".*.tmp"):
                     temporary.unlink(missing_ok=True)
                 yield claim
@@ -284,14 +286,14 @@ class Run:
         self, status: Literal["running", "done", "trial", "failed"], reason: str | None = None
     ) -> None:
         """Write status.json; on a full disk over the old one, which needs no new space."""
-        started = self.status.get("started") if status != "running" else _now()
+        started = self.status.get("started") if status != "running" else _timestamp()
         content = {
             "status": status,
             "reason": reason,
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "started": started,
-            "finished": None if status == "running" else _now(),
+            "finished": None if status == "running" else _timestamp(),
         }
         path = self.folder / "status.json"
         try:
@@ -309,5 +311,5 @@ class Run:
             if not path.exists():
                 write_atomically(path, text.encode())
                 return
-            if text_of(path) == text:
+            if read_text(path) == text:
                 return

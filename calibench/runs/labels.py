@@ -11,7 +11,7 @@ from typing import BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.files.atomic_files import content_of, opened
+from calibench.files.atomic_files import open_regular, read_content
 from calibench.files.set_names import UNKNOWN
 from calibench.runs.files import CorruptRun, check_archive, check_is_of_run, corrupt_if_it_fails
 from calibench.tensors.arrays import Array, Integers
@@ -33,7 +33,7 @@ class LabelTable:
     unscored: Array
 
     @classmethod
-    def of(cls, logits: Array, target: Array) -> tuple[Self, Array, Array]:
+    def from_logits(cls, logits: Array, target: Array) -> tuple[Self, Array, Array]:
         """The table of logits (N, L) and targets (N, L): 1 present, 0 absent, -1 unknown, nothing else.
 
         With it come the rows: logits (M, 2) of absent and present, and targets (M,), 1 where present.
@@ -50,9 +50,9 @@ class LabelTable:
                 f"labels must be 1 (present), 0 (absent) or -1 (unknown), got {target[row, column]} in row {row}, "
                 f"label {column}."
             )
-        known = target != UNKNOWN
-        rows = two_class(logits[known]), target[known].astype(np.int64)
-        return cls(known, logits[~known]), *rows
+        is_known = target != UNKNOWN
+        rows = to_two_class(logits[is_known]), target[is_known].astype(np.int64)
+        return cls(is_known, logits[~is_known]), *rows
 
     @property
     def example(self) -> Integers:
@@ -70,14 +70,14 @@ class LabelTable:
         label = self.label
         return [np.flatnonzero(label == number) for number in range(self.known.shape[1])]
 
-    def table(self, known: Array, unknown: Array | int) -> Array:
+    def table(self, scored: Array, unscored: Array | int) -> Array:
         """Values of the rows (M,) and of the unknown labels as one table (N, L)."""
-        table = np.empty(self.known.shape, known.dtype)
-        table[self.known], table[~self.known] = known, unknown
+        table = np.empty(self.known.shape, scored.dtype)
+        table[self.known], table[~self.known] = scored, unscored
         return table
 
 
-def two_class(logits: Array) -> Array:
+def to_two_class(logits: Array) -> Array:
     """Logits of labels (M,) as two-class logits (0, z), (M, 2); an infinite z as (-inf, 0)."""
     certain = np.isposinf(logits)
     return np.stack([np.where(certain, -np.inf, 0), np.where(certain, 0, logits)], axis=1)
@@ -94,11 +94,11 @@ LABELS_LIMIT = 2**31
 _DIGEST = re.compile("[0-9a-f]{20}")
 
 
-def arrays_of(file: Path | bytes) -> Arrays:
+def read_npz(file: Path | bytes) -> Arrays:
     """The arrays in an .npz file, or in its content, by name; no code in it is run."""
     if isinstance(file, bytes):
         return _arrays(io.BytesIO(file))
-    with opened(file) as archive:
+    with open_regular(file) as archive:
         check_is_of_run(file, archive)
         return _arrays(archive)
 
@@ -110,7 +110,7 @@ def _arrays(archive: BinaryIO) -> Arrays:
         return dict(arrays)
 
 
-def store_of(predictions: Path) -> Path:
+def find_store(predictions: Path) -> Path:
     """The store that a file `<benchmark>/<backbone>/<loss>/<key>/seed=<k>/predictions/<name>.npz` lies in."""
     folders = predictions.absolute().parents
     if len(folders) < 7 or not folders[1].name.startswith("seed="):
@@ -118,7 +118,7 @@ def store_of(predictions: Path) -> Path:
     return folders[6]
 
 
-def labels_name(digest: str) -> str:
+def labels_path(digest: str) -> str:
     """Where a store has the labels of a digest; raises a ValueError if it cannot be one."""
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         raise ValueError(f"{digest!r} is no digest of labels")
@@ -127,27 +127,27 @@ def labels_name(digest: str) -> str:
 
 def read_labels(store: Path, digest: str) -> Arrays:
     """`target` and, where they are known, `ids` and `posterior` of a data set; raises a CorruptRun."""
-    path = store / labels_name(digest)
+    path = store / labels_path(digest)
     if not path.is_file():
         raise CorruptRun(f"the labels {path} are missing")
-    return checked_labels(content_of(path, limit=LABELS_LIMIT), digest, str(path))
+    return parse_labels(read_content(path, limit=LABELS_LIMIT), digest, str(path))
 
 
-def checked_labels(content: bytes, digest: str, called: str) -> Arrays:
+def parse_labels(content: bytes, digest: str, called: str) -> Arrays:
     """The arrays in the content of a labels file; raises CorruptRun if they have another digest."""
     with corrupt_if_it_fails(f"the labels {called} cannot be read"):
-        arrays = arrays_of(content)
-        if labels_digest(arrays) != digest:
+        arrays = read_npz(content)
+        if digest_labels(arrays) != digest:
             raise ValueError("they do not match their digest: damaged, or edited")
     return arrays
 
 
-def labels_digest(arrays: Mapping[str, Array]) -> str:
+def digest_labels(arrays: Mapping[str, Array]) -> str:
     """The digest of labels by content, whatever integers they are stored as."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, dtype in OF_EXAMPLES.items():
         if name in arrays:
             array = np.ascontiguousarray(arrays[name], dtype)
-            found.update(f"{name} {array.dtype.str} {array.shape}".encode())
-            found.update(array.tobytes())
-    return found.hexdigest()[:20]
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            digest.update(array.tobytes())
+    return digest.hexdigest()[:20]

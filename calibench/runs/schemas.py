@@ -11,7 +11,7 @@ import msgspec
 WholeNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class Described(TypedDict):
+class FileDigest(TypedDict):
     """Size and digest of a file."""
 
     bytes: WholeNumber
@@ -26,7 +26,7 @@ class Status(TypedDict, total=False):
     reason: str | None
     imported: bool
     claimed: list[str]
-    files: dict[str, Described]
+    files: dict[str, FileDigest]
     host: str | None
     pid: int | None
     started: str | None
@@ -45,7 +45,7 @@ class EntryStatus(TypedDict):
     claimed: list[str]
     labels: list[str]
     content: str
-    files: dict[str, Described]
+    files: dict[str, FileDigest]
     digest: str
 
 
@@ -93,7 +93,7 @@ class Metrics(TypedDict, total=False):
     sets: dict[str, str]
     calibrators: dict[str, dict[str, Any]]
     metrics: dict[str, dict[str, Any]] | None
-    files: dict[str, Described]
+    files: dict[str, FileDigest]
     rows: list[NumberRow]
 
 
@@ -135,5 +135,5 @@ def check_schema(content: Any, schema: type) -> None:
     try:
         msgspec.convert(content, schema)
     except (msgspec.ValidationError, RecursionError) as error:
-        found = str(error).replace("`", "").replace("at $", "at ").replace("at .", "at ")
-        raise ValueError(f"it is not what such a file holds: {found}") from error
+        reason = str(error).replace("`", "").replace("at $", "at ").replace("at .", "at ")
+        raise ValueError(f"it is not what such a file holds: {reason}") from error

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
-from calibench.files.atomic_files import opened
+from calibench.files.atomic_files import open_regular
 from calibench.messages.errors import errors_as
-from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
-from calibench.runs.files import Json, check_content, described_file, parse_json
-from calibench.runs.folder import SEED
-from calibench.runs.labels import labels_name
+from calibench.runs import CorruptRun, Predictions, Run, RunId, check_format, read_json
+from calibench.runs.files import Json, check_content, describe_file, parse_json
+from calibench.runs.folder import SEED_PREFIX
+from calibench.runs.labels import labels_path
 from calibench.runs.schemas import EntryStatus, Status, check_schema
 
 STATUS = "status.json"
@@ -35,7 +35,7 @@ class Entry:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read what an entry says of itself.
+        """Read the status of an entry.
 
         Raises:
             CorruptRun: If there is no status.json, or it is not what was written.
@@ -43,12 +43,12 @@ class Entry:
         name = "/".join(folder.absolute().parts[-5:])
         status = read_json(folder / STATUS)
         with_digest = "digest" in status
-        return cls(name, folder, checked_status(status, str(folder)) if with_digest else status)
+        return cls(name, folder, check_status(status, str(folder)) if with_digest else status)
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> RunId:
         """The identity of the run."""
-        return Cell.at(self.name)
+        return RunId.from_folder(self.name)
 
     @property
     def digest(self) -> str:
@@ -72,10 +72,10 @@ class Entry:
             CorruptRun: If a file is missing, damaged or altered, or its labels do not fit.
         """
         self.check("predictions/")
-        found = {name: Predictions.load(path) for name, path in Run(self.folder).sets().items()}
-        if not found:
+        sets = {name: Predictions.load(path) for name, path in Run(self.folder).sets().items()}
+        if not sets:
             raise CorruptRun(f"{self.folder} has no predictions")
-        return found
+        return sets
 
     def metrics(self) -> Json:
         """The content of metrics.json; raises CorruptRun if it cannot be read."""
@@ -84,15 +84,15 @@ class Entry:
     def check(self, prefix: str = "") -> None:
         """Raise a CorruptRun unless all files, or those that begin with a prefix, are what the entry says."""
         files = {f: v for f, v in (self.status.get("files") or {}).items() if f.startswith(prefix)}
-        for file, known in files.items():
+        for file, recorded in files.items():
             path = self.folder / file
             if not path.is_file():
                 raise CorruptRun(f"{path} is missing")
-            with opened(path) as content:
-                check_content(described_file(content), known, str(path))
+            with open_regular(path) as content:
+                check_content(describe_file(content), recorded, str(path))
         if files:
-            found = {f"predictions/{path.name}" for path in Run(self.folder).sets().values()}
-            for name in sorted(found - set(self.status["files"])):
+            sets = {f"predictions/{path.name}" for path in Run(self.folder).sets().values()}
+            for name in sorted(sets - set(self.status["files"])):
                 raise CorruptRun(f"{self.folder / name} does not belong to the entry")
 
 
@@ -108,10 +108,10 @@ def parse_status(content: bytes, called: str) -> EntryStatus:
         status = parse_json(content)
     if not isinstance(status, dict) or "digest" not in status:
         raise CorruptRun(f"{called}/{STATUS} is not that of an entry")
-    return checked_status(status, called)
+    return check_status(status, called)
 
 
-def checked_status(status: Mapping[str, Any], called: str) -> EntryStatus:
+def check_status(status: Mapping[str, Any], called: str) -> EntryStatus:
     """Check the content of an entry's status.json, which may be a stranger's; raises CorruptRun."""
     with errors_as(f"{called}/{STATUS}", ValueError, kind=CorruptRun):
         check_schema(status, Status)
@@ -124,7 +124,7 @@ def checked_status(status: Mapping[str, Any], called: str) -> EntryStatus:
             if not _FILES.fullmatch(file):
                 raise ValueError(f"{file!r} is no file of an entry")
         for digest in status["labels"]:
-            labels_name(digest)
+            labels_path(digest)
     return cast(EntryStatus, status)
 
 
@@ -133,6 +133,6 @@ def check_name(name: str) -> str:
     *parts, seed = name.split("/")
     if len(parts) != 4 or not all(map(_PART.fullmatch, parts)):
         raise CorruptRun(f"`{name}` is no <benchmark>/<backbone>/<loss>/<key>/seed=<k>")
-    if not re.fullmatch(rf"{SEED}\d+", seed):
+    if not re.fullmatch(rf"{SEED_PREFIX}\d+", seed):
         raise CorruptRun(f"`{name}` does not end in seed=<k>")
     return name

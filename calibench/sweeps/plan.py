@@ -9,8 +9,8 @@ from glob import escape
 from pathlib import Path
 from statistics import fmean
 
-from calibench.configuration.merging import as_block, short_name
-from calibench.runs import Cell, CorruptRun, Run, read_json
+from calibench.configuration.merging import short_name, to_class_block
+from calibench.runs import CorruptRun, Run, RunId, read_json
 from calibench.sweeps.pool import Job
 
 
@@ -20,7 +20,7 @@ def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
     A key needs the resolved configuration and so torch, which is imported only if there is something to find.
     Jobs that differ in nothing but the seed are resolved once.
     """
-    cells: dict[str, Cell | None] = {}
+    cells: dict[str, RunId | None] = {}
     runs: dict[int, Run] = {}
     for position, job in enumerate(jobs):
         same = json.dumps({**job.config, "seed_everything": None}, sort_keys=True, default=str)
@@ -31,15 +31,15 @@ def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
     return runs
 
 
-def _resolved(job: Job) -> Cell:
+def _resolved(job: Job) -> RunId:
     from calibench.training.experiment import Experiment
 
-    return Experiment(job.config).cell
+    return Experiment(job.config).run_id
 
 
 def _may_have_results(job: Job, root: Path) -> bool:
     """Whether there is a folder of the job's benchmark and of its loss."""
-    loss = (as_block((job.config.get("model") or {}).get("loss")) or {}).get("class_path")
+    loss = (to_class_block((job.config.get("model") or {}).get("loss")) or {}).get("class_path")
     # one that fulfils no contract of ours goes by its whole path
     patterns = (escape(short_name(str(loss))), escape(str(loss))) if loss else ("*",)
     return any(any((root / job.benchmark).glob(f"*/{pattern}")) for pattern in patterns)

@@ -21,18 +21,18 @@ from calibench.configuration.merging import (
     SUITE_KEYS,
     Config,
     Options,
-    as_block,
-    available,
-    find,
-    load,
+    find_configuration_file,
+    list_configuration_files,
+    load_configuration_file,
     merge_files,
+    set_options,
     short_name,
-    with_options,
+    to_class_block,
 )
 from calibench.data.source import has_dataset
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.ranking.comparison import Primary
-from calibench.run_configuration.keys import spelled_out
+from calibench.run_configuration.keys import expand_short_name
 from calibench.sweeps.pool import Job
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
@@ -58,12 +58,16 @@ def parse_seeds(text: str) -> list[int]:
 
 def parse_losses(names: Sequence[str]) -> list[str]:
     """Names of loss files, of which `core` and `all` stand for several; each is checked to exist."""
-    every = [name.removeprefix("losses/") for name in available() if name.startswith("losses/")]
+    every = [
+        name.removeprefix("losses/")
+        for name in list_configuration_files()
+        if name.startswith("losses/")
+    ]
     groups = {"core": list(CORE_LOSSES), "all": every}
     chosen = [loss for name in names for loss in groups.get(name, [name])]
     for name in chosen:
         try:
-            find(name.partition("@")[0], folders=("losses",))
+            find_configuration_file(name.partition("@")[0], folders=("losses",))
         except UsageError:
             raise UsageError(f"no loss `{name}`{near_matches(name, [*every, *groups])}") from None
     return list(dict.fromkeys(chosen))
@@ -107,8 +111,8 @@ class Setting:
     def job(self, seed: int, overrides: Options = ()) -> Job:
         """The job of one seed, with options on top of the suite's own."""
         own = {"seed_everything": seed, "ckpt_path": "last", "trainer.devices": 1}
-        config = with_options(self._merged, {**own, **self.options})
-        config = with_options(config, overrides)
+        config = set_options(self._merged, {**own, **self.options})
+        config = set_options(config, overrides)
         return Job(config["benchmark"], self.loss, seed, config, variant=self.variant)
 
 
@@ -145,17 +149,17 @@ class SuitePart:
     @property
     def named_dataset(self) -> str:
         """The paper's name of the benchmark."""
-        return self.dataset or find(self.benchmark).stem
+        return self.dataset or find_configuration_file(self.benchmark).stem
 
     def settings(self) -> Iterator[Setting]:
         """The settings of the part, each a row of the comparison."""
-        path = find(self.benchmark)
+        path = find_configuration_file(self.benchmark)
         keys = [key for key in self.grid if not key.startswith(_CALIBRATOR)]
         calibrators = self._calibrators()
         evaluation = {"evaluation.calibrators": calibrators} if calibrators else {}
         for name, backbone in (self.backbones or {"": ""}).items():
             chosen = {"model.backbone": backbone} if backbone else {}
-            block = as_block(spelled_out("model.backbone", backbone))
+            block = to_class_block(expand_short_name("model.backbone", backbone))
             # its class, or the name of a timm model, as in a run folder
             network = str(block.get("init_args", {}).get("name", block["class_path"]))
             for label, loss in self.losses.items():
@@ -190,9 +194,11 @@ def _loss(given: Any, **names: str) -> tuple[list[str], Config]:
             options.update(step)
             continue
         name = str(step).format(**names)
-        load(name, folders=("losses", ""))  # an unknown file or published entry is an error now
+        load_configuration_file(
+            name, folders=("losses", "")
+        )  # an unknown file or published entry is an error now
         stem, at, entry = name.partition("@")
-        files.append(str(find(stem, folders=("losses", ""))) + at + entry)
+        files.append(str(find_configuration_file(stem, folders=("losses", ""))) + at + entry)
     return files, options
 
 
@@ -337,12 +343,12 @@ def suite_of(
 
 def is_suite(path: Path) -> bool:
     """Whether a file is a suite and not a benchmark."""
-    return not SUITE_KEYS.isdisjoint(load(str(path)))
+    return not SUITE_KEYS.isdisjoint(load_configuration_file(str(path)))
 
 
 def load_suite(name: str) -> Suite:
     """Read a suite, by path or short name; a UsageError if it is none, or names something that does not exist."""
-    content = load(name, folders=("suites", ""))
+    content = load_configuration_file(name, folders=("suites", ""))
     known = [*(one.name for one in fields(Suite)), "same_cells_as", "only", *_PART_KEYS]
     for key in (key for block in (content, *content.get("parts", [])) for key in block):
         if key not in known:

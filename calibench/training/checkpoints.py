@@ -28,7 +28,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def of_this_network(otherwise: str) -> Iterator[None]:
+def refuse_other_network(otherwise: str) -> Iterator[None]:
     """Raise a UsageError of these words where a checkpoint holds the weights of another network."""
     try:
         yield

@@ -22,7 +22,7 @@ from calibench.backbones import Backbone
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.parallel.processes import cause_of_death, cores, unwinding
 
-WHAT_THERE_IS = " (`--trainer.accelerator auto --trainer.devices auto` take what there is)"
+DEVICES_HINT = " (`--trainer.accelerator auto --trainer.devices auto` take what there is)"
 
 PROCESSES_A_CORE = 4  # to try how a run of many processes behaves
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -52,25 +52,25 @@ _STARTED_BY = os.getppid()
 _DEATH_IS_NOTICED = 3.0  # seconds to wait for an exit code after a connection broke
 
 
-def process_grid() -> tuple[int, int]:
+def read_process_grid() -> tuple[int, int]:
     """(nodes, processes on each) that torchrun or srun started; (1, 1) if there is this process only."""
-    given = os.environ
-    if "LOCAL_WORLD_SIZE" in given:
-        local = int(given["LOCAL_WORLD_SIZE"])
-        return int(given.get("WORLD_SIZE", local)) // local, local
+    environ = os.environ
+    if "LOCAL_WORLD_SIZE" in environ:
+        local = int(environ["LOCAL_WORLD_SIZE"])
+        return int(environ.get("WORLD_SIZE", local)) // local, local
     # Only srun sets this; a batch script without srun starts one process.
-    if "SLURM_STEP_ID" in given:
-        nodes = int(given["SLURM_STEP_NUM_NODES"])
-        return nodes, int(given["SLURM_STEP_NUM_TASKS"]) // nodes
+    if "SLURM_STEP_ID" in environ:
+        nodes = int(environ["SLURM_STEP_NUM_NODES"])
+        return nodes, int(environ["SLURM_STEP_NUM_TASKS"]) // nodes
     return 1, 1
 
 
-def follow(trainer: Any) -> None:
+def follow_launcher(trainer: Any) -> None:
     """Set a trainer's devices and nodes to those that torchrun or srun started, unless the configuration names others.
 
     Otherwise `auto`, one device on a CPU, would make each process a run of its own.
     """
-    nodes, processes = process_grid()
+    nodes, processes = read_process_grid()
     if nodes * processes == 1:
         return
     if trainer.devices in ("auto", 1, "1"):
@@ -81,8 +81,8 @@ def follow(trainer: Any) -> None:
         trainer.num_nodes = nodes
 
 
-def cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
-    """What Lightning must be told of SLURM, besides the plugins that are given.
+def build_cluster_plugins(plugins: Sequence[Any]) -> list[ClusterEnvironment]:
+    """Plugins that Lightning needs under SLURM, besides those of the configuration.
 
     Two of its guesses are wrong for us. Its own requeue saves a checkpoint that any later run in the results folder
     would load; a run of ours goes on by itself when SLURM or submitit puts its job back into the queue. And a
@@ -90,15 +90,15 @@ def cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
     """
     if "SLURM_JOB_ID" not in os.environ or "LOCAL_WORLD_SIZE" in os.environ:
         return []
-    if any(isinstance(plugin, ClusterEnvironment) for plugin in given):
+    if any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):
         return []
-    nodes, processes = process_grid()
-    alone = nodes * processes == 1
-    return [LightningEnvironment() if alone else SLURMEnvironment(auto_requeue=False)]
+    nodes, processes = read_process_grid()
+    is_single = nodes * processes == 1
+    return [LightningEnvironment() if is_single else SLURMEnvironment(auto_requeue=False)]
 
 
 @contextmanager
-def deaths_reported(trainer: Callable[[], Any]) -> Iterator[None]:
+def report_deaths(trainer: Callable[[], Any]) -> Iterator[None]:
     """Report in one line that another process of the run died, in place of the error of the broken connection.
 
     The first process reports it by an ExpectedFailure, and so does one whose parent died; others just exit.
@@ -151,7 +151,7 @@ class Replicas:
 _BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-def replicas_of(trainer: Any) -> Replicas:
+def plan_replicas(trainer: Any) -> Replicas:
     """The processes that a trainer's configuration starts; a UsageError if they are more than a CPU can run."""
     if trainer.devices in (1, "1") and trainer.num_nodes == 1:
         return Replicas(1, False)
@@ -160,18 +160,18 @@ def replicas_of(trainer: Any) -> Replicas:
         accelerator=trainer.accelerator if isinstance(trainer.accelerator, str) else "auto",
         devices=trainer.devices,
         num_nodes=trainer.num_nodes,
-        plugins=[*cluster_plugins(())],
+        plugins=[*build_cluster_plugins(())],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    kind, here = planned.strategy.root_device.type, planned.num_devices
-    if kind == "cpu" and here > PROCESSES_A_CORE * cores():
+    kind, devices = planned.strategy.root_device.type, planned.num_devices
+    if kind == "cpu" and devices > PROCESSES_A_CORE * cores():
         raise UsageError(
-            f"`trainer.devices` {here}: on a CPU these are processes, and there are {cores()} cores."
+            f"`trainer.devices` {devices}: on a CPU these are processes, and there are {cores()} cores."
         )
-    count = here * planned.num_nodes
+    count = devices * planned.num_nodes
     return Replicas(count, count > 1 and kind == "cuda")
 
 

@@ -21,7 +21,7 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-def environment(
+def describe_environment(
     trainer: L.Trainer, *, wall_seconds: float, epoch_seconds: Sequence[float]
 ) -> dict[str, object]:
     """The content of environment.json of a finished run, which holds the median of the seconds of its epochs.
@@ -40,7 +40,7 @@ def environment(
         "processor": _processor(),
         "processes": trainer.world_size,
         "threads": torch.get_num_threads(),
-        "command": command_line(),
+        "command": repeatable_command(),
         "commit": _commit(),
         "wall_seconds": round(wall_seconds, 3),
         "seconds_per_epoch": round(median(epoch_seconds), 4) if epoch_seconds else None,
@@ -48,7 +48,7 @@ def environment(
     }
 
 
-def command_line() -> str:
+def repeatable_command() -> str:
     """The command line, to be given again in the same folder: paths inside it are relative."""
     program = Path(sys.argv[0])
     called = ["python", "-m", program.parent.name] if program.stem == "__main__" else [program.name]
@@ -75,7 +75,7 @@ def _peak_memory(device: torch.device) -> float:
 def _commit() -> str | None:
     """The commit of the working folder's repository, `-dirty` if it has changes; None without git."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", "-c", "core.fsmonitor=false", "describe", "--always", "--dirty", "--abbrev=12"],
             capture_output=True,
             text=True,
@@ -83,4 +83,4 @@ def _commit() -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None
+    return result.stdout.strip() or None

@@ -20,25 +20,25 @@ from calibench.configuration.merging import Config
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import import_metrics
-from calibench.evaluation.serialization import spelled_out
+from calibench.evaluation.serialization import fill_defaults
 from calibench.messages.errors import UsageError, pip_install
 from calibench.messages.printable_text import relative_word
 from calibench.parallel.threads import use_threads
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import load_plugins, reach_own_classes
-from calibench.run_configuration.adapters import wrapped
-from calibench.run_configuration.checks import check
+from calibench.run_configuration.adapters import wrap_foreign_classes
+from calibench.run_configuration.checks import check_configuration
 from calibench.run_configuration.keys import RunKeys
-from calibench.run_configuration.parser_messages import Parser, one_line
-from calibench.runs import Cell, Run, settings
+from calibench.run_configuration.parser_messages import Parser, shorten_parser_message
+from calibench.runs import Run, RunId, effective_settings
 from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.distributed import (
-    WHAT_THERE_IS,
+    DEVICES_HINT,
     Replicas,
-    cluster_plugins,
-    follow,
+    build_cluster_plugins,
+    follow_launcher,
     lacks_bfloat16,
-    replicas_of,
+    plan_replicas,
 )
 from calibench.training.module import ClassificationModule
 from calibench.training.per_epoch_test import Trace
@@ -76,7 +76,7 @@ def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
     except UsageError:
         raise
     except _REFUSALS as error:
-        text = one_line(str(error))
+        text = shorten_parser_message(str(error))
         raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
 
 
@@ -90,20 +90,20 @@ def _tensorboard(folder: Path, name: str) -> loggers.Logger:
 
 
 def _mlflow(folder: Path, name: str) -> loggers.Logger:
-    benchmark, _, rest = name.partition("/")
+    benchmark, _, run_name = name.partition("/")
     place = os.environ.get("MLFLOW_TRACKING_URI")
     if not place:
         # a folder needs no database; 3.x asks
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         place = (folder / "mlruns").absolute().as_uri()
-    return loggers.MLFlowLogger(benchmark, run_name=rest, tracking_uri=place)
+    return loggers.MLFlowLogger(benchmark, run_name=run_name, tracking_uri=place)
 
 
 def _wandb(folder: Path, name: str) -> loggers.Logger:
-    benchmark, _, rest = name.partition("/")
+    benchmark, _, run_name = name.partition("/")
     place = folder / "wandb"
     place.mkdir(parents=True, exist_ok=True)
-    return loggers.WandbLogger(rest, place, project=benchmark)
+    return loggers.WandbLogger(run_name, place, project=benchmark)
 
 
 LOGGERS: dict[str, Callable[[Path, str], loggers.Logger]] = {
@@ -114,7 +114,7 @@ LOGGERS: dict[str, Callable[[Path, str], loggers.Logger]] = {
 }
 
 
-def logger_of(kind: str, cell: Cell, root: Path) -> loggers.Logger:
+def build_logger(kind: str, run_id: RunId, root: Path) -> loggers.Logger:
     """The logger of a run, which keeps its files below the folder of results unless it sends them elsewhere.
 
     TensorBoard, CSV: `root/<kind>/<benchmark>/...`, named as the run folder. MLflow: the server of MLFLOW_TRACKING_URI,
@@ -122,7 +122,7 @@ def logger_of(kind: str, cell: Cell, root: Path) -> loggers.Logger:
     WANDB_MODE says. Raises a UsageError if its library is not installed.
     """
     try:
-        return LOGGERS[kind](root, cell.folder(Path()).as_posix())
+        return LOGGERS[kind](root, run_id.folder(Path()).as_posix())
     except ModuleNotFoundError as error:
         raise UsageError(f"`--logger {kind}` needs a library: {pip_install(kind)}") from error
 
@@ -156,13 +156,13 @@ class Experiment(LightningCLI):
                 f"`config` must be a dict, as `merging.configuration` gives it, got {type(config).__name__}."
             )
         if not questions:
-            check(config)
+            check_configuration(config)
         self._asked = bool(questions)
         for family in (losses, backbones, calibrators, data):
             import_exports(family)  # a class is found by its name once it is imported
         (reach_own_classes if trusted else load_plugins)()
         _quiet()
-        self.merged = config = wrapped(config)
+        self.merged = config = wrap_foreign_classes(config)
         super().__init__(
             ClassificationModule,
             ClassificationDataModule,
@@ -199,7 +199,7 @@ class Experiment(LightningCLI):
         """Parse the given arguments; the stock method warns if they are not the process's own."""
         self.config = parser.parse_args(args)
         import_metrics(self.config.evaluation.metrics or ())
-        follow(self.config.trainer)
+        follow_launcher(self.config.trainer)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add calibench's own keys."""
@@ -245,8 +245,8 @@ class Experiment(LightningCLI):
     @cached_property
     def replicas(self) -> Replicas:
         """The processes that train the run; raises a UsageError if the devices do not exist."""
-        with _refusals("trainer.accelerator", WHAT_THERE_IS):
-            return replicas_of(self.config.trainer)
+        with _refusals("trainer.accelerator", DEVICES_HINT):
+            return plan_replicas(self.config.trainer)
 
     @cached_property
     def caveats(self) -> list[str]:
@@ -268,19 +268,19 @@ class Experiment(LightningCLI):
             return self.parser.instantiate_classes(self.config)
 
     @property
-    def cell(self) -> Cell:
+    def run_id(self) -> RunId:
         """The identity of the run."""
-        return Cell.of(self.resolved)
+        return RunId.from_config(self.resolved)
 
     @property
     def run(self) -> Run:
         """The run folder, below `trainer.default_root_dir`."""
-        return Run(self.cell.folder(self.root))
+        return Run(self.run_id.folder(self.root))
 
     @property
     def run_of_one_process(self) -> Run:
         """The run folder for one process; up to version 0.1.0 it was that for any number of processes."""
-        return Run(Cell.of({**self.resolved, "processes": None}).folder(self.root))
+        return Run(RunId.from_config({**self.resolved, "processes": None}).folder(self.root))
 
     @property
     def root(self) -> Path:
@@ -299,21 +299,23 @@ class Experiment(LightningCLI):
                 raise UsageError(
                     "`logger` and `trainer.logger` exclude each other: give one of them."
                 )
-            logger = logger_of(self.config.logger, self.cell, self.root)
-            logger.log_hyperparams(settings(self.resolved))
+            logger = build_logger(self.config.logger, self.run_id, self.root)
+            logger.log_hyperparams(effective_settings(self.resolved))
             trainer_options["logger"] = logger
         # One process has nothing to synchronise, and its key keeps the configuration's value.
         if self.replicas.count > 1:
             trainer_options.setdefault("sync_batchnorm", self.replicas.synchronised)
         if self.goes_on_in_float32:
             trainer_options.setdefault("precision", "32-true")
-        given = self.config_init["trainer"].get("plugins") or []
-        plugins = [*given] if isinstance(given, list) else [given]
-        plugins += [AtomicCheckpointIO(), *cluster_plugins(plugins)]
-        with _refusals("trainer", WHAT_THERE_IS):
+        configured_plugins = self.config_init["trainer"].get("plugins") or []
+        plugins = (
+            [*configured_plugins] if isinstance(configured_plugins, list) else [configured_plugins]
+        )
+        plugins += [AtomicCheckpointIO(), *build_cluster_plugins(plugins)]
+        with _refusals("trainer", DEVICES_HINT):
             self.trainer = self.instantiate_trainer(plugins=plugins, **trainer_options)
 
     @property
     def evaluation_settings(self) -> Config:
         """The settings of the evaluation, with every default."""
-        return spelled_out(self.resolved["evaluation"])
+        return fill_defaults(self.resolved["evaluation"])

@@ -12,15 +12,15 @@ from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
 from calibench.calibrators.names import build_calibrator
-from calibench.configuration.merging import configuration
+from calibench.configuration.merging import build_configuration
 from calibench.data import ClassificationDataModule
 from calibench.data.in_memory_loader import keep_inputs
-from calibench.evaluation.calibrator_fits import PER_LABEL, PerLabel, Shared
+from calibench.evaluation.calibrator_fits import PER_LABEL, PerLabelFit, SharedFit
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
 from calibench.messages.printable_text import say
-from calibench.run_configuration.trusted_names import check_known
+from calibench.run_configuration.trusted_names import check_is_trusted
 from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment
@@ -44,7 +44,7 @@ class Trained:
             self.epoch = int(content["epoch"]) + 1
 
 
-def trained_network(source: Run, *, trusted: bool = False) -> Trained:
+def load_trained_network(source: Run, *, trusted: bool = False) -> Trained:
     """The network of a run with the evaluated weights, on the CPU, its loss, and its data.
 
     Unless it is `trusted`, classes of packages other than calibench, torch and Lightning that its configuration names
@@ -53,10 +53,10 @@ def trained_network(source: Run, *, trusted: bool = False) -> Trained:
     """
     file = source.folder / "config.yaml"
     if not trusted:
-        check_known(file)
-    experiment = Experiment(configuration([str(file)]), trusted=trusted)
-    which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
-    path = source.checkpoints / f"{which}.ckpt"
+        check_is_trusted(file)
+    experiment = Experiment(build_configuration([str(file)]), trusted=trusted)
+    checkpoint = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
+    path = source.checkpoints / f"{checkpoint}.ckpt"
     if not path.is_file():
         raise UsageError(
             f"{path} is missing: the weights are needed (`calibench fit` with --overwrite true trains the run again)."
@@ -66,9 +66,9 @@ def trained_network(source: Run, *, trusted: bool = False) -> Trained:
     data.prepare_data()
     data.setup("validate")
     experiment.model.loss.on_fit_start(data.class_counts)
-    found = Trained(experiment.model.backbone.cpu(), experiment.model.loss.cpu(), data)
-    found.load(path)
-    return found
+    trained = Trained(experiment.model.backbone.cpu(), experiment.model.loss.cpu(), data)
+    trained.load(path)
+    return trained
 
 
 def _below(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -78,8 +78,8 @@ def _below(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
 
 # Largest mean difference of probabilities between the program and its modules. A largest difference would tell less:
 # at a step of an isotonic map or a histogram, the rounding of a logit gives another probability.
-TOLERANCE = 1e-5
-NOTES = "calibench.json"
+EXPORT_TOLERANCE = 1e-5
+NOTES_FILE = "calibench.json"
 
 
 class CalibratedModel(nn.Module):
@@ -120,18 +120,18 @@ def export_run(
 ) -> None:
     """Export a run with a calibrator that is fitted on its validation logits, and say how the program is used.
 
-    Raises as `trained_network` and `exported` do, and a UsageError if there is no calibrator of the name.
+    Raises as `load_trained_network` and `export_program` do, and a UsageError if there is no calibrator of the name.
     """
     calibrator = build_calibrator(name)
     val = Predictions.load(source.predictions("val"))
     if per_label and val.labels is None:
         raise UsageError("`--per-label` is for networks with several labels an example.")
-    fitted = (PerLabel if per_label else Shared)(calibrator).fit(val)
+    fitted = (PerLabelFit if per_label else SharedFit)(calibrator).fit(val)
     calibrated = fitted.module(val.label_names)
     for part in calibrated.modules():
         if isinstance(part, Calibrator):  # torch.export warns of buffers that share a storage
             part.load_state_dict(part.state_dict())
-    trained = trained_network(source, trusted=trusted)
+    trained = load_trained_network(source, trusted=trusted)
     backbone, data = trained.backbone, trained.data
     stored, transform = data.first_stored(data.batch_size).cpu(), data.evaluated_transform
     of_views = data.task.mean_of_views if data.evaluation_transform else None
@@ -148,7 +148,7 @@ def export_run(
         "preprocessing": {"inside": True, **getattr(transform, "described", dict)()},
         "run": "/".join(source.folder.resolve().parts[-5:]),  # benchmark, network, loss, key, seed
     }
-    write_output(output, exported(model, stored, notes))
+    write_output(output, export_program(model, stored, notes))
     say(
         f"{output}  {type(backbone).__name__} with {name}, and with its preprocessing:",
         "  import torch",
@@ -157,20 +157,20 @@ def export_run(
     )
 
 
-def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:
+def export_program(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:
     """The program of a model for any number of rows, with JSON notes, checked against the model on inputs (N, ...).
 
     Raises an ExpectedFailure if the model cannot be exported, or the program gives other probabilities.
     """
     two = inputs[[0, 0]].contiguous()  # torch takes a dimension of size 1 for a constant
     rows = torch.export.Dim("rows")
-    what = f"{type(model).__name__} cannot be exported"
-    with errors_as(what, RuntimeError, kind=ExpectedFailure), torch.no_grad():
+    failure = f"{type(model).__name__} cannot be exported"
+    with errors_as(failure, RuntimeError, kind=ExpectedFailure), torch.no_grad():
         program = torch.export.export(model, (two,), dynamic_shapes=({0: rows},))
         for batch in (inputs, inputs[:1]):
             difference = float((program.module()(batch) - model(batch)).abs().mean())
-            if not difference <= TOLERANCE:
+            if not difference <= EXPORT_TOLERANCE:
                 raise RuntimeError(f"its probabilities differ by {difference:.1e} in the mean.")
     buffer = io.BytesIO()
-    torch.export.save(program, buffer, extra_files={NOTES: json.dumps(notes)})
+    torch.export.save(program, buffer, extra_files={NOTES_FILE: json.dumps(notes)})
     return buffer.getvalue()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from calibench.messages.checks import non_negative, positive_integer, unit_interval
 from calibench.messages.errors import UsageError
 from calibench.training.module import ClassificationModule
-from calibench.training.schedules import steps_of_training
+from calibench.training.schedules import count_training_steps
 
 
 class Lookahead(Callback):
@@ -45,7 +45,7 @@ class Lookahead(Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Start from the network's weights, or from a checkpoint's slow ones."""
-        fast = dict(_averaged(pl_module))
+        fast = dict(_averaged_state(pl_module))
         slow = self.slow or fast
         self.slow = {name: slow[name].detach().clone().to(fast[name].device) for name in fast}
 
@@ -53,7 +53,7 @@ class Lookahead(Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, *args: Any
     ) -> None:
         """Update the slow weights, if it is time, and put the network back to them."""
-        step, steps = trainer.global_step, steps_of_training(trainer)
+        step, steps = trainer.global_step, count_training_steps(trainer)
         if step == self._step:  # gradients are accumulated
             return
         self._step = step
@@ -65,12 +65,12 @@ class Lookahead(Callback):
 
     @torch.no_grad()
     def _update(self, module: L.LightningModule, decay: float) -> None:
-        for name, fast in _averaged(module):
+        for name, fast in _averaged_state(module):
             self.slow[name].lerp_(fast, 1 - decay)
             fast.copy_(self.slow[name])
 
 
-def _averaged(module: L.LightningModule) -> Iterator[tuple[str, Tensor]]:
+def _averaged_state(module: L.LightningModule) -> Iterator[tuple[str, Tensor]]:
     """The network's numbers, not those of the loss, and no counters."""
     network = cast(ClassificationModule, module).backbone
     return (

@@ -1,4 +1,4 @@
-"""Trace of a run: test metrics, the loss on the test set, checkpoints over epochs; without effect on any number."""
+"""Per-epoch test metrics and checkpoints of a run, never used for selection."""
 
 import copy
 import math
@@ -14,7 +14,7 @@ from calibench.data import ClassificationDataModule, ResidentLoader
 from calibench.evaluation import log_probabilities
 from calibench.messages.errors import UsageError
 from calibench.training.module import ClassificationModule
-from calibench.training.shape_check import evaluating
+from calibench.training.shape_check import evaluation_mode
 
 PREFIX = "test_not_for_selection"
 
@@ -44,8 +44,8 @@ class Trace:
     def callbacks(self, folder: Path) -> list[Callback]:
         """The callbacks that record the trace; checkpoints are written into `folder`."""
         scores = [TestMetrics(self.values)] if self.test_metrics else []
-        kept = [NamedCheckpoints(folder, self.checkpoints)] if self.checkpoints else []
-        return [*scores, *kept]
+        checkpoints = [NamedCheckpoints(folder, self.checkpoints)] if self.checkpoints else []
+        return [*scores, *checkpoints]
 
 
 class TestMetrics(Callback):
@@ -66,7 +66,7 @@ class TestMetrics(Callback):
         metrics = pl_module.metrics_of_test(PREFIX).to(pl_module.device)
         # a copy, as what a loss remembers of a batch must not be of the test set
         loss, sums = copy.deepcopy(pl_module.loss), torch.zeros(2, device=pl_module.device)
-        with evaluating(pl_module), torch.no_grad():
+        with evaluation_mode(pl_module), torch.no_grad():
             limit = trainer.limit_test_batches  # a number, or a share
             batches = limit if isinstance(limit, int) else int(limit * len(self._loader))
             for batch in islice(self._loader, batches):

@@ -4,28 +4,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibench.evaluation.extra_metrics import described
-from calibench.evaluation.serialization import built, spelled_out
-from calibench.files.atomic_files import text_of
+from calibench.evaluation.extra_metrics import describe_metrics
+from calibench.evaluation.serialization import build_evaluation, fill_defaults
+from calibench.files.atomic_files import read_text
 from calibench.runs import (
     FORMAT,
-    Cell,
     Predictions,
     Run,
-    cell_key,
+    RunId,
+    effective_settings,
     read_json,
-    settings,
+    run_key,
     with_present_calibrators,
     write_json,
 )
-from calibench.runs.files import files_of
+from calibench.runs.files import describe_files
 from calibench.tables.evaluation_report import Report
-from calibench.training.environment import command_line
+from calibench.training.environment import repeatable_command
 
 
 def write_metrics(
     run: Run,
-    cell: Cell,
+    run_id: RunId,
     settings: Mapping[str, Any],
     sets: Mapping[str, Predictions],
     report: Report,
@@ -41,7 +41,7 @@ def write_metrics(
     test = sets["test"].metadata
     content = {
         "format": FORMAT,
-        **cell._asdict(),
+        **run_id._asdict(),
         "settings": settings,
         "evaluation": evaluation,
         "fingerprint": test["fingerprint"],
@@ -52,8 +52,8 @@ def write_metrics(
         "unavailable": report.unavailable,
         "sets": {name: part.metadata.get("distance") or part.kind for name, part in sets.items()},
         "calibrators": report.calibrators,
-        "metrics": described(evaluation.get("metrics") or ()),
-        "files": files_of(run.folder),
+        "metrics": describe_metrics(evaluation.get("metrics") or ()),
+        "files": describe_files(run.folder),
         "rows": report.rows,
     }
     write_json(run.folder / "metrics.json", content, sealed=True)
@@ -69,29 +69,33 @@ def write_derived(
     """
     first = runs[0].folder
     content = with_present_calibrators(read_json(first / "metrics.json"))
-    of_all = settings({**content["settings"], **added})
-    cell = Cell.at(str(first))._replace(key=cell_key(of_all))
-    run = Run(cell.folder(first.parents[4]))
+    of_all = effective_settings({**content["settings"], **added})
+    run_id = RunId.from_folder(str(first))._replace(key=run_key(of_all))
+    run = Run(run_id.folder(first.parents[4]))
     with run.claimed():
         run.write_status("running")
-        run.write_config(text_of(first / "config.yaml"))
+        run.write_config(read_text(first / "config.yaml"))
         for name, part in sets.items():
             part.save(run.predictions(name))
-        write_json(run.folder / "environment.json", _environment(runs), sealed=True)
-        evaluation = spelled_out(content["evaluation"])
-        report = built(evaluation)(sets, content["unavailable"])
-        write_metrics(run, cell, of_all, sets, report, evaluation)
+        write_json(run.folder / "environment.json", _pool_environments(runs), sealed=True)
+        evaluation = fill_defaults(content["evaluation"])
+        report = build_evaluation(evaluation)(sets, content["unavailable"])
+        write_metrics(run, run_id, of_all, sets, report, evaluation)
         run.write_status("done")
     return run.folder
 
 
-def _environment(runs: Sequence[Run]) -> dict[str, Any]:
-    """That of the first member; the seconds are those of all, the memory that of the largest."""
-    all_of = [read_json(run.folder / "environment.json") for run in runs]
-    memory = [of["peak_memory_mb"] for of in all_of if of.get("peak_memory_mb")]
+def _pool_environments(runs: Sequence[Run]) -> dict[str, Any]:
+    """Environment of the first member, with the seconds of all members and the memory of the largest."""
+    environments = [read_json(run.folder / "environment.json") for run in runs]
+    memory = [
+        environment["peak_memory_mb"]
+        for environment in environments
+        if environment.get("peak_memory_mb")
+    ]
     return {
-        **all_of[0],
-        "command": command_line(),
-        "wall_seconds": sum(of.get("wall_seconds") or 0 for of in all_of),
+        **environments[0],
+        "command": repeatable_command(),
+        "wall_seconds": sum(environment.get("wall_seconds") or 0 for environment in environments),
         "peak_memory_mb": max(memory, default=None),
     }

@@ -6,7 +6,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
-from calibench.configuration.merging import available, benchmarks_folder, data_root, load
+from calibench.configuration.merging import (
+    benchmarks_folder,
+    data_root,
+    list_configuration_files,
+    load_configuration_file,
+)
 from calibench.data.source import (
     MADE_UP,
     DataError,
@@ -59,7 +64,11 @@ def data(
 
 def _make_fake(names: Sequence[str]) -> int:
     """Make up the files of a benchmark's data, and of its further test sets, in a folder that has none of them."""
-    free = [name for name, path in available().items() if path.parent == benchmarks_folder()]
+    free = [
+        name
+        for name, path in list_configuration_files().items()
+        if path.parent == benchmarks_folder()
+    ]
     fakeable = {
         name: source for name in free if (source := _benchmark_source(name)) and source.fake
     }
@@ -75,7 +84,7 @@ def _make_fake(names: Sequence[str]) -> int:
     source = fakeable[name]
     if not made_up_caveats(source.path(root, "")) and source.path(root, "").exists():
         raise UsageError(f"{source.path(root, '')} is there already: name a new folder.")
-    further = load(name)["data"].get("init_args", {}).get("ood", [])
+    further = load_configuration_file(name)["data"].get("init_args", {}).get("ood", [])
     of_set = {"tiny_imagenet": "tiny_imagenet_32"}  # as a further test set
     others = (official_sources().get(of_set.get(dataset, dataset)) for dataset in further)
     further_sources = [dataset for dataset in others if dataset is not None and dataset.fake]
@@ -98,7 +107,7 @@ def _make_fake(names: Sequence[str]) -> int:
 
 def _benchmark_source(benchmark: str) -> Source | None:
     """The official files that a benchmark reads; None where it needs none."""
-    data = load(benchmark).get("data", {})
+    data = load_configuration_file(benchmark).get("data", {})
     file = Path(data.get("init_args", {}).get("train_file") or "")
     of_file = (
         source for source in official_sources().values() if file.parts[:1] == (source.folder,)

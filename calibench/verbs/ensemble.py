@@ -7,12 +7,12 @@ from typing import Annotated
 
 from calibench.calibrators.names import build_calibrator
 from calibench.command_line.verb_parser import Option
-from calibench.evaluation.ensemble import pooled_sets
+from calibench.evaluation.ensemble import pool_members
 from calibench.messages.errors import UsageError, errors_as
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.progress import with_progress
 from calibench.parallel.threads import one_thread
-from calibench.runs import Cell, Predictions, Run, read_json, run_folders
+from calibench.runs import Predictions, Run, RunId, read_json, run_folders
 from calibench.training.run_metrics import write_derived
 
 ENSEMBLE = "ensemble"
@@ -67,7 +67,9 @@ def _groups(results: Path, size: int | None) -> Iterator[list[Run]]:
         raise UsageError(f"there is no folder {results}.")
     folders = (Path(path).resolve() for path in run_folders(results))
     for _, paths in groupby(folders, key=lambda folder: folder.parent):
-        runs = sorted((Run(path) for path in paths), key=lambda run: Cell.at(str(run.folder)).seed)
+        runs = sorted(
+            (Run(path) for path in paths), key=lambda run: RunId.from_folder(str(run.folder)).seed
+        )
         finished_runs = [run for run in runs if run.done]
         if (
             len(finished_runs) < 2
@@ -90,7 +92,7 @@ def write_ensemble(runs: Sequence[Run], calibrate_members: str | None = None) ->
     first = runs[0].folder
     members = [{n: Predictions.load(path) for n, path in run.sets().items()} for run in runs]
     with errors_as(str(first.parent), ValueError):
-        sets = pooled_sets(members, calibrate_members)
+        sets = pool_members(members, calibrate_members)
     members_setting = (
         f"{len(runs)} after {calibrate_members}" if calibrate_members else str(len(runs))
     )

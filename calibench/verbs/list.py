@@ -14,7 +14,7 @@ from textwrap import wrap
 from typing import Annotated, Any
 
 from calibench.command_line.docstrings import fill_docstring
-from calibench.configuration.merging import available, read_yaml
+from calibench.configuration.merging import list_configuration_files, read_yaml
 from calibench.data.source import official_sources
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.terminal import Terminal
@@ -69,7 +69,11 @@ def list_entries(kind: str | None) -> Mapping[str, str]:
         }
     if kind in ("benchmarks", *SHELVES):
         shelf = "" if kind == "benchmarks" else f"{kind}/"
-        return {n: _header(path) for n, path in available().items() if n.startswith(shelf)}
+        return {
+            n: _header(path)
+            for n, path in list_configuration_files().items()
+            if n.startswith(shelf)
+        }
     if kind == "datasets":
         return {name: source.about for name, source in official_sources().items()}
     if kind == "plots":

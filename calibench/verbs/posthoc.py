@@ -16,10 +16,10 @@ from calibench.messages.printable_text import loading
 from calibench.messages.progress import with_progress
 from calibench.messages.terminal import Terminal
 from calibench.metrics import METRIC_CLASSES, PANEL, TABLE
-from calibench.parallel.processes import spread
+from calibench.parallel.processes import map_in_processes
 from calibench.plugins.registries import load_plugins
 from calibench.runs import write_output
-from calibench.runs.lock import held
+from calibench.runs.lock import hold_lock
 from calibench.statistics.number import RAW, TS
 from calibench.tables.metric_titles import TEST_METRICS, direction, metric_named
 from calibench.tables.terminal import show
@@ -92,7 +92,7 @@ def posthoc(
         largest = max(source.fitted_on for source in sources_read)
         reason = f"no source has so many validation examples; the largest has {largest}."
         raise ValueError(f"`--sizes`: {reason}")
-    with held(output / ".posthoc.lock"):
+    with hold_lock(output / ".posthoc.lock"):
         results = cells.ResultsFile(output / "results.csv", metrics)
         _compute(results, planned, asked.jobs)
         rows = results.of(planned)
@@ -113,10 +113,13 @@ def _metrics(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
         further += [cls] * (cls not in PANEL)
     blocks: Sequence[Block] = ()
     if further:
-        from calibench.evaluation.extra_metrics import blocks_named, described  # torchmetrics
+        from calibench.evaluation.extra_metrics import (  # torchmetrics
+            describe_metrics,
+            parse_metric_names,
+        )
 
-        blocks = blocks_named(further)
-        columns += described(blocks)
+        blocks = parse_metric_names(further)
+        columns += describe_metrics(blocks)
     if direction(columns[0]) >= 0:
         raise UsageError(f"`--metrics {names[0]}`: the first ranks, so less of it must be better.")
     return tuple(dict.fromkeys(columns)), tuple(blocks)
@@ -131,7 +134,9 @@ def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) 
         return
     imports = [cells.__name__, "scipy.optimize", "scipy.special"]
     with one_thread(), results.open() as add:
-        rows = spread(cells.row, missing, processes=jobs, imports=imports, start=cells.alone)
+        rows = map_in_processes(
+            cells.row, missing, processes=jobs, imports=imports, start=cells.alone
+        )
         try:
             numbers = with_progress(rows, len(missing), "calibrating")
             for cell, row in zip(missing, numbers, strict=True):

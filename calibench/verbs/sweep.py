@@ -11,14 +11,14 @@ from rich.live import Live
 
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option, VerbParser
-from calibench.configuration.merging import Options, find, read_arguments
+from calibench.configuration.merging import Options, find_configuration_file, read_arguments
 from calibench.messages.errors import UsageError, pip_install
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.terminal import Terminal
 from calibench.parallel.processes import cores, unwinding
 from calibench.ranking import rank_results
-from calibench.run_configuration.checks import check
-from calibench.run_configuration.keys import KEYS, KEYS_HELP
+from calibench.run_configuration.checks import check_configuration
+from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP
 from calibench.sweeps.launchers.sbatch import slurm_options
 from calibench.sweeps.launchers.slurm import Slurm
 from calibench.sweeps.plan import listing
@@ -28,7 +28,7 @@ from calibench.sweeps.suites import Suite, is_suite, load_suite, parse_seeds, su
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
 
-_PLAIN_KEYS = ["data", *(key for key in KEYS if key not in ("overwrite", "ckpt_path"))]
+_PLAIN_KEYS = ["data", *(key for key in KEY_TYPES if key not in ("overwrite", "ckpt_path"))]
 
 
 # --- what the terminal shows ---
@@ -192,7 +192,7 @@ def sweep(
     remarks = [remark for suite in suites.values() for remark in suite.remarks]
     # before any job starts
     for config in {(job.benchmark, job.loss, job.variant): job.config for job in jobs}.values():
-        check(config)
+        check_configuration(config)
     for suite in suites.values():
         if suite.primary is not None:
             check_primary(suite.primary, suite.jobs(keys))
@@ -263,7 +263,7 @@ def _suites(compared: Compared) -> dict[str, Suite]:
         parse_seeds(compared.seeds)
     suites, benchmarks = {}, []
     for name in compared.benchmarks:
-        path = find(name, folders=("", "suites", "losses", "protocols"))
+        path = find_configuration_file(name, folders=("", "suites", "losses", "protocols"))
         if is_suite(path):
             suites[path.stem] = load_suite(str(path)).restricted(
                 losses=compared.losses,

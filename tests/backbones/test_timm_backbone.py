@@ -7,11 +7,11 @@ import torch
 import yaml
 
 from calibench.backbones import TimmBackbone
-from calibench.configuration.merging import find
+from calibench.configuration.merging import find_configuration_file
 from calibench.files import hub
 from tests.examples import sampled
 
-BENCHMARKS = find("fcl_table10", folders=("suites",)).parent.parent
+BENCHMARKS = find_configuration_file("fcl_table10", folders=("suites",)).parent.parent
 
 
 def test_classes_and_channels_reach_timm() -> None:
@@ -51,7 +51,7 @@ def test_unreachable_weights_are_one_line(
         return create(name, **options)
 
     monkeypatch.setattr(timm, "create_model", offline)
-    monkeypatch.setattr(hub, "offline", lambda: "")
+    monkeypatch.setattr(hub, "reason_offline", lambda: "")
     with pytest.raises(
         ValueError, match=r"weights of `resnet18` cannot be loaded: cannot reach the hub$"
     ):

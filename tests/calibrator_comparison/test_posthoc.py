@@ -19,7 +19,7 @@ from calibench.calibrator_comparison.summary import TS, curve_grid, curves, fram
 from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import Evaluation, evaluate
-from calibench.parallel.processes import spread
+from calibench.parallel.processes import map_in_processes
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions
 from calibench.statistics.number import RAW
@@ -378,7 +378,11 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
     found = sources([str(tmp_path / "alone")], Reader())
     planned = [cell(one, calibrator=name) for one in found for name in (RAW, TS, "VectorScaling")]
     one = [cells.row(each) for each in planned]
-    two = list(spread(cells.row, planned, processes=2, imports=[cells.__name__], start=cells.alone))
+    two = list(
+        map_in_processes(
+            cells.row, planned, processes=2, imports=[cells.__name__], start=cells.alone
+        )
+    )
     for left, right in zip(one, two, strict=True):
         assert {name: left[name] for name in METRICS} == pytest.approx(
             {name: right[name] for name in METRICS}

@@ -8,7 +8,7 @@ import pytest
 
 from calibench.cli import configuration_of, read_arguments
 from calibench.configuration import merging
-from calibench.configuration.merging import merge, merge_files, with_options
+from calibench.configuration.merging import merge, merge_files, set_options
 from calibench.messages.errors import UsageError
 
 
@@ -105,7 +105,7 @@ def test_other_data_on_the_command_line_name_the_benchmark(
     (tmp_path / "v1.2").mkdir()
     files = {"data": {"class_path": "DigitsDataModule"}, "benchmark": "digits"}
     here = {key: str(value).format(here=tmp_path) for key, value in options.items()}
-    assert with_options(files, here)["benchmark"] == title
+    assert set_options(files, here)["benchmark"] == title
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_numbers_are_read_as_json_readers_expect(text: str, value: object) -> No
 
 
 def test_a_file_of_comments_is_an_empty_configuration(tmp_path: Path) -> None:
-    assert merging.load(write(tmp_path, "c.yaml", "# nothing\n")) == {}
+    assert merging.load_configuration_file(write(tmp_path, "c.yaml", "# nothing\n")) == {}
 
 
 FOCAL = {"class_path": "FocalLoss", "init_args": {"gamma": 3}}
@@ -155,22 +155,22 @@ def test_a_class_that_is_named_replaces_another_with_its_arguments(
     options: dict[str, object], loss: object
 ) -> None:
     merged = {"model": {"loss": FOCAL, "loss_scale": "sum"}}
-    assert with_options(merged, options) == {"model": {"loss": loss, "loss_scale": "sum"}}
+    assert set_options(merged, options) == {"model": {"loss": loss, "loss_scale": "sum"}}
     assert merged["model"]["loss"] is FOCAL
 
 
 def test_a_nested_class_is_found_through_init_args() -> None:
     block = {"class_path": "MDCALoss", "init_args": {"base": FOCAL, "weight": 1}}
-    left = with_options({"loss": block}, {"loss.base": "BrierLoss"})["loss"]
+    left = set_options({"loss": block}, {"loss.base": "BrierLoss"})["loss"]
     assert left == {"class_path": "MDCALoss", "init_args": {"base": "BrierLoss", "weight": 1}}
-    inner = with_options({"loss": block}, {"loss.base.gamma": 1})["loss"]["init_args"]["base"]
+    inner = set_options({"loss": block}, {"loss.base.gamma": 1})["loss"]["init_args"]["base"]
     assert inner == {"class_path": "FocalLoss", "init_args": {"gamma": 1}}
 
 
 def test_lists_grow_and_what_was_added_last_takes_arguments() -> None:
     merged = {"evaluation": {"calibrators": [{"class_path": "A"}]}}
     options = [("evaluation.calibrators+", "B"), ("evaluation.calibrators.x", "1"), ("new+", ["C"])]
-    assert with_options(merged, options) == {
+    assert set_options(merged, options) == {
         "evaluation": {"calibrators": [{"class_path": "A"}, {"class_path": "B", "init_args": {"x": "1"}}]},
         "new": ["C"],
     }  # fmt: skip
@@ -178,43 +178,47 @@ def test_lists_grow_and_what_was_added_last_takes_arguments() -> None:
 
 def test_a_group_is_merged_from_a_mapping_or_a_file(tmp_path: Path) -> None:
     merged = {"trainer": {"max_epochs": 1, "devices": 1}}
-    assert with_options(merged, {"trainer": {"max_epochs": 2}})["trainer"] == {
+    assert set_options(merged, {"trainer": {"max_epochs": 2}})["trainer"] == {
         "max_epochs": 2,
         "devices": 1,
     }
     file = write(tmp_path, "trainer.yaml", "max_epochs: 3")
-    assert with_options(merged, {"trainer": file})["trainer"] == {"max_epochs": 3, "devices": 1}
+    assert set_options(merged, {"trainer": file})["trainer"] == {"max_epochs": 3, "devices": 1}
 
 
 def test_an_argument_before_its_class_is_refused() -> None:
     options = [("model.loss.gamma", 5), ("model.loss", "DualFocalLoss")]
     with pytest.raises(UsageError, match=r"`model\.loss` must come before `model\.loss\.gamma`"):
-        with_options({"model": {"loss": FOCAL}}, options)
+        set_options({"model": {"loss": FOCAL}}, options)
 
 
 def test_short_names_and_near_matches() -> None:
-    assert merging.find("digits_lt").name == "digits_lt.yaml"
+    assert merging.find_configuration_file("digits_lt").name == "digits_lt.yaml"
     found = {
-        merging.find(name).resolve()
+        merging.find_configuration_file(name).resolve()
         for name in ("focal", "losses/focal", "benchmarks/losses/focal.yaml")
     }
     assert len(found) == 1
     with pytest.raises(UsageError, match=r"`digits_l`; did you mean digits_lt"):
-        merging.find("digits_l")
+        merging.find_configuration_file("digits_l")
     with pytest.raises(UsageError) as error:
-        merging.find("losses/focal", folders=("losses",))
+        merging.find_configuration_file("losses/focal", folders=("losses",))
     suggested = str(error.value).partition("did you mean ")[2].rstrip("?").split(", ")
     assert suggested[0] == "focal"
-    assert all(merging.find(name, folders=("losses",)) for name in suggested)
+    assert all(merging.find_configuration_file(name, folders=("losses",)) for name in suggested)
 
 
 def test_published_settings_are_stripped_and_applied_by_name(tmp_path: Path) -> None:
     text = "model: {loss: {class_path: F, init_args: {gamma: 1}}}\npublished: {source: x, cifar10/resnet50: {gamma: 5}}\n"
     path = write(tmp_path, "f.yaml", text)
-    assert merging.load(path) == {"model": {"loss": {"class_path": "F", "init_args": {"gamma": 1}}}}
-    assert merging.load(f"{path}@cifar10/resnet50")["model"]["loss"]["init_args"] == {"gamma": 5}
+    assert merging.load_configuration_file(path) == {
+        "model": {"loss": {"class_path": "F", "init_args": {"gamma": 1}}}
+    }
+    assert merging.load_configuration_file(f"{path}@cifar10/resnet50")["model"]["loss"][
+        "init_args"
+    ] == {"gamma": 5}
     with pytest.raises(UsageError, match="cifar10/resnet5`; did you mean cifar10/resnet50"):
-        merging.load(f"{path}@cifar10/resnet5")
+        merging.load_configuration_file(f"{path}@cifar10/resnet5")
 
 
 @pytest.mark.parametrize(
@@ -228,7 +232,7 @@ def test_published_settings_are_stripped_and_applied_by_name(tmp_path: Path) -> 
 def test_a_broken_file_is_named_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, "broken.yaml", text)
     with pytest.raises(UsageError, match=message) as error:
-        merging.load(path)
+        merging.load_configuration_file(path)
     assert path in str(error.value)
     assert "\n" not in str(error.value)
 

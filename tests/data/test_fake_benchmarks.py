@@ -9,19 +9,23 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import available, find, load
+from calibench.configuration.merging import (
+    find_configuration_file,
+    list_configuration_files,
+    load_configuration_file,
+)
 from calibench.runs import read_json
 
 
 def needs_files(name: str) -> bool:
     """Whether a benchmark's data must be fetched: the others are made, come with scikit-learn, or are a user's own."""
-    data = load(name).get("data", {})
+    data = load_configuration_file(name).get("data", {})
     made = ("Bundled", "Digits", "Synthetic")
     own = not Path(str(data.get("init_args", {}).get("train_file", "x/y"))).parts[1:]
     return bool(data) and not data["class_path"].startswith(made) and not own
 
 
-BENCHMARKS = [name for name in available() if "/" not in name and needs_files(name)]
+BENCHMARKS = [name for name in list_configuration_files() if "/" not in name and needs_files(name)]
 
 
 def test_every_benchmark_of_files_can_be_made_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +67,7 @@ def test_its_real_command_runs_on_what_is_made_up(
 
 def first_command(name: str) -> list[str]:
     """The options of the command that the benchmark's header gives for a first run; none for the benchmark as it is."""
-    header = find(name).read_text().partition("seed_everything")[0]
+    header = find_configuration_file(name).read_text().partition("seed_everything")[0]
     found = re.search(
         r"calibench fit --config \w+ (--data.root fake .*?)\s{2,}\(",
         header.replace("\\\n#", " "),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from calibench.cli import configuration_of
-from calibench.configuration.merging import load
+from calibench.configuration.merging import load_configuration_file
 from calibench.data import TableDataModule
 from calibench.data.fakes import REGION_COLUMNS, make_scans, write_scans
 from calibench.training import fit as training
@@ -23,7 +23,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def benchmark(root: Path, **options: object) -> TableDataModule:
-    arguments = load("av1451")["data"]["init_args"] | {"split_seed": 1, "root": str(root)} | options
+    arguments = (
+        load_configuration_file("av1451")["data"]["init_args"]
+        | {"split_seed": 1, "root": str(root)}
+        | options
+    )
     data = TableDataModule(**arguments)
     data.setup()
     return data
@@ -56,10 +60,12 @@ def test_subjects_have_1_to_6_scans_and_one_diagnosis() -> None:
 
 
 def test_every_region_has_its_pattern_in_the_benchmark() -> None:
-    patterns = load("av1451")["data"]["init_args"]["features"]
+    patterns = load_configuration_file("av1451")["data"]["init_args"]["features"]
     assert len(patterns) == 34
     assert (
-        len(REGION_COLUMNS) == 68 == load("av1451")["model"]["backbone"]["init_args"]["in_features"]
+        len(REGION_COLUMNS)
+        == 68
+        == load_configuration_file("av1451")["model"]["backbone"]["init_args"]["in_features"]
     )
 
 

@@ -12,7 +12,7 @@ from jsonargparse import ArgumentParser
 
 from calibench.data import ClassificationDataModule
 from calibench.ranking import read_results
-from calibench.runs import cell_key, settings
+from calibench.runs import effective_settings, run_key
 from tests.run_folders import write_run
 
 BEFORE = Path(__file__).parent.parent / "reference" / "data_keys.json"
@@ -37,14 +37,14 @@ def test_keys_are_those_of_earlier_results() -> None:
     """An option that came later, a class that moved: neither renames a cell."""
     before = json.loads(BEFORE.read_text())["keys"]
     assert [
-        [name, options, cell_key(resolved(name, **options))] for name, options, _ in before
+        [name, options, run_key(resolved(name, **options))] for name, options, _ in before
     ] == before
 
 
 @pytest.mark.parametrize("name", ["CIFAR10DataModule", "DigitsDataModule"])
 def test_the_seed_of_the_tail_enters_the_key_where_it_is_not_the_splits(name: str) -> None:
     def tail(**options: Any) -> Any:
-        return settings(resolved(name, **options)).get(TAIL)
+        return effective_settings(resolved(name, **options)).get(TAIL)
 
     rho = {"imbalance_factor": 10.0}
     assert (
@@ -59,9 +59,9 @@ def test_the_seed_of_the_tail_enters_the_key_where_it_is_not_the_splits(name: st
 def test_a_renamed_recipe_has_one_key_and_is_shown_by_its_name(tmp_path: Path) -> None:
     new = resolved("CIFAR10DataModule", recipe="tail_val", imbalance_factor=10.0)
     old = resolved("CIFAR10DataModule", recipe="published", imbalance_factor=10.0)
-    assert cell_key(new) == cell_key(old) != cell_key(resolved("CIFAR10DataModule", recipe="full"))
-    write_run(tmp_path, settings=settings(old))
-    write_run(tmp_path, settings=settings(new), seed=2)
+    assert run_key(new) == run_key(old) != run_key(resolved("CIFAR10DataModule", recipe="full"))
+    write_run(tmp_path, settings=effective_settings(old))
+    write_run(tmp_path, settings=effective_settings(new), seed=2)
     first, second = read_results(tmp_path).records
     assert first.settings is second.settings
     assert first.settings["data.init_args.recipe"] == "tail_val"

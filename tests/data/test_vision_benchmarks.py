@@ -9,7 +9,7 @@ import pytest
 
 from calibench import data
 from calibench.cli import configuration_of
-from calibench.configuration.merging import Config, available, merge_files
+from calibench.configuration.merging import Config, list_configuration_files, merge_files
 from calibench.data.images.base import OfficialImageDataModule
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
@@ -28,7 +28,7 @@ OF_OTHER_LABELS = {
     "protocols/cifar100n",
 }  # tests/data/images/test_cifar.py
 PROTOCOLS = sorted(
-    {name for name in available() if name.startswith("protocols/")}
+    {name for name in list_configuration_files() if name.startswith("protocols/")}
     - OF_OTHER_DATA
     - OF_OTHER_NETWORKS
     - OF_OTHER_LABELS

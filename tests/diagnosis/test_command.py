@@ -119,7 +119,7 @@ def test_several_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     random = np.random.default_rng(0)
     logits = 2 * random.normal(size=(300, 3))
     target = (random.random((300, 3)) < 1 / (1 + np.exp(-logits))).astype(int)
-    Predictions.of_labels(3 * logits, target, {}).save(tmp_path / "xray.npz")
+    Predictions.from_labels(3 * logits, target, {}).save(tmp_path / "xray.npz")
     lines = said([f"{tmp_path}/xray.npz", *QUICK], capsys)
     assert lines[0].startswith("overconfident by ")
     assert lines[1].startswith("numbers: 900 labels of 3 kinds; ")

@@ -11,7 +11,7 @@ from string import Template
 import pytest
 
 from calibench import cli
-from calibench.configuration.merging import available
+from calibench.configuration.merging import list_configuration_files
 from tests.docs.pages import ROOT, WRITTEN, blocks, name
 
 PHOTOS = ("my_photos.yaml", "pets.yaml")
@@ -33,7 +33,9 @@ def stand_in(word: str) -> str:
         text = (ROOT / "calibench/templates/images/benchmark.yaml").read_text()
         Path(word).write_text(Template(text).substitute(name=Path(word).stem, data="photos"))
         return word
-    return "digits_lt" if word.endswith(".yaml") and word not in available() else word
+    return (
+        "digits_lt" if word.endswith(".yaml") and word not in list_configuration_files() else word
+    )
 
 
 def check(arguments: list[str]) -> None:

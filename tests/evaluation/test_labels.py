@@ -14,9 +14,9 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 import calibench
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
-from calibench.evaluation.calibrator_fits import PerLabel, Shared
+from calibench.evaluation.calibrator_fits import PerLabelFit, SharedFit
 from calibench.evaluation.evaluation import Evaluation
-from calibench.evaluation.multilabel import SortedRows, label_numbers, label_replicates
+from calibench.evaluation.multilabel import SortedRows, resample_labels, score_labels
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.number import Key
@@ -37,7 +37,7 @@ def drawn(n: int, seed: int, sharp: float = 2.0) -> tuple[np.ndarray, np.ndarray
 
 def predictions(n: int = 400, *, split: str = "test", seed: int = 0) -> Predictions:
     said = {"split": split, "kind": split, "label_names": NAMES}
-    return Predictions.of_labels(*drawn(n, seed), said)
+    return Predictions.from_labels(*drawn(n, seed), said)
 
 
 SETS = {"val": predictions(split="val", seed=1), "test": predictions()}
@@ -97,7 +97,7 @@ def test_labels_rank_by_log_odds_where_probabilities_round_to_one() -> None:
     logits = np.array([20.0, 30, 40, 21, 31, 41], dtype=np.float32)[:, None]
     target = np.array([0, 0, 0, 1, 1, 1])[:, None]
     found = Evaluation([], [10])(
-        {"test": Predictions.of_labels(logits, target, {"label_names": ["a"]})}
+        {"test": Predictions.from_labels(logits, target, {"label_names": ["a"]})}
     )
     assert found.value("auroc", label="a") == pytest.approx(6 / 9)
     assert found.value("average_precision", label="a") == pytest.approx((1 + 2 / 3 + 3 / 5) / 3)
@@ -109,7 +109,7 @@ def test_labels_rank_by_log_odds_where_probabilities_round_to_one() -> None:
 def test_a_label_without_positives_is_left_out_of_the_mean_and_named() -> None:
     logits, target = drawn(100, 3)
     target[:, 1] = np.where(target[:, 1] == 1, 0, target[:, 1])
-    test = Predictions.of_labels(
+    test = Predictions.from_labels(
         logits, target, {"split": "test", "kind": "test", "label_names": NAMES}
     )
     report = Evaluation([], [10])({"test": test})
@@ -141,8 +141,8 @@ def test_calibrators_are_fitted_on_all_labels_and_on_each_alone() -> None:
     assert after < raw
 
 
-@pytest.mark.parametrize("way", [Shared, PerLabel])
-def test_what_was_fitted_maps_outputs_to_probabilities(way: type[Shared | PerLabel]) -> None:
+@pytest.mark.parametrize("way", [SharedFit, PerLabelFit])
+def test_what_was_fitted_maps_outputs_to_probabilities(way: type[SharedFit | PerLabelFit]) -> None:
     test = SETS["test"]
     assert test.labels is not None
     fitted = way(TemperatureScaling()).fit(SETS["val"])
@@ -154,7 +154,7 @@ def test_what_was_fitted_maps_outputs_to_probabilities(way: type[Shared | PerLab
 def test_a_label_that_is_absent_in_validation_keeps_its_probabilities() -> None:
     logits, target = drawn(100, 5)
     target[:, 0] = 0
-    val = Predictions.of_labels(
+    val = Predictions.from_labels(
         logits, target, {"split": "val", "kind": "val", "label_names": NAMES}
     )
     report = Evaluation([TemperatureScaling()], [10])({"val": val, "test": SETS["test"]})
@@ -180,7 +180,7 @@ def test_a_file_holds_tables_and_reads_back(tmp_path: Path) -> None:
 def test_resamples_draw_all_labels_of_an_example_together() -> None:
     test = SETS["test"]
     assert test.labels is not None
-    (chunk,) = Resamples.of(test, 5).chunks(5)
+    (chunk,) = Resamples.from_predictions(test, 5).chunks(5)
     counts = Resamples(400, 5).counts
     expected = counts[:, test.labels.example]
     np.testing.assert_allclose(
@@ -194,16 +194,16 @@ def test_replicates_are_the_numbers_of_the_resampled_examples() -> None:
     logits, target = np.round(LOGITS[:40], 1), TARGET[:40].copy()  # with ties
     target[:, 0] = np.where(np.arange(40) < 2, 1, np.minimum(target[:, 0], 0))
     said = {"split": "test", "kind": "test", "label_names": NAMES}
-    part = Predictions.of_labels(logits, target, said)
+    part = Predictions.from_labels(logits, target, said)
     log_probs = torch.from_numpy(part.logits).log_softmax(1)
-    resamples = Resamples.of(part, 12)
-    found = label_replicates(log_probs, part, resamples, n_bins=[5, 10])
+    resamples = Resamples.from_predictions(part, 12)
+    found = resample_labels(log_probs, part, resamples, n_bins=[5, 10])
     lacking = 0
     for number, counts in enumerate(Resamples(40, 12).counts):
         again = np.repeat(np.arange(40), counts.astype(int))
-        own = Predictions.of_labels(logits[again], target[again], said)
+        own = Predictions.from_labels(logits[again], target[again], said)
         of_own = torch.from_numpy(own.logits).log_softmax(1)
-        rows = label_numbers(of_own, own, n_bins=[5, 10])
+        rows = score_labels(of_own, own, n_bins=[5, 10])
         assert {one.key for one in rows} == set(found)
         for one in rows:
             lacking += np.isnan(one.value)
@@ -219,9 +219,9 @@ def test_floors_of_labels_and_of_their_mean() -> None:
     for seed in range(40):
         honest, target = drawn(150, 100 + seed, sharp=1.0)
         said = {"split": "test", "kind": "test", "label_names": NAMES}
-        part = Predictions.of_labels(honest, target, said)
+        part = Predictions.from_labels(honest, target, said)
         log_probs = torch.from_numpy(part.logits).double().log_softmax(1)
-        numbers = label_numbers(log_probs, part, n_bins=[10])
+        numbers = score_labels(log_probs, part, n_bins=[10])
         verdicts = [n.verdict for n in numbers if n.key.metric.endswith("ece") and n.verdict]
         alone.append([verdict.p <= 0.05 for verdict in verdicts])
     pooled, *each, macro = np.mean(alone, axis=0)
@@ -257,7 +257,7 @@ def test_own_logits_probabilities_and_tables_are_the_same(tmp_path: Path) -> Non
         (np.full((3, 2), 2), r"got 2 in row 0, label 0"),
         (
             np.eye(2)[[0, 1, 0]],
-            r"`labels.argmax\(1\)` if these are classes, or say `--task multilabel`",
+            r"`labels.argmax\(1\)` if these are classes, or say `task=.multilabel.`",
         ),
         (np.ones((3, 3)), r"labels must be \(N,\) class indices"),
     ],
@@ -276,7 +276,7 @@ def test_one_label_in_every_row_can_be_several_labels(tmp_path: Path) -> None:
 
 def test_a_single_label_comes_back_from_its_file(tmp_path: Path) -> None:
     logits, target = drawn(50, 0)
-    one = Predictions.of_labels(logits[:, :1], target[:, :1], {"label_names": ["Edema"]})
+    one = Predictions.from_labels(logits[:, :1], target[:, :1], {"label_names": ["Edema"]})
     one.save(tmp_path / "one.npz")
     read = Reader()(str(tmp_path / "one.npz"))
     assert read.label_names == ["Edema"]
@@ -311,7 +311,7 @@ def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "AdaECE" not in below.splitlines()[0]
     val = drawn(400, 1)
     found = calibench.evaluate(
-        *val, LOGITS, TARGET, calibrators=["TemperatureScaling"], n_bins=[10]
+        LOGITS, TARGET, val=val, calibrators=["TemperatureScaling"], n_bins=[10]
     )
     name = "TemperatureScaling(per label)"
     assert found.value("ece", calibrator=name) == pytest.approx(

@@ -31,12 +31,12 @@ import torch
 import yaml
 
 from calibench.cli import main
-from calibench.configuration.merging import benchmarks_folder, load
+from calibench.configuration.merging import benchmarks_folder, load_configuration_file
 from calibench.plots.curves import training_curves
 from calibench.predictions import Reader
-from calibench.run_configuration.trusted_names import check_known
+from calibench.run_configuration.trusted_names import check_is_trusted
 from calibench.runs import Predictions, read_json, write_json
-from calibench.runs.files import files_of
+from calibench.runs.files import describe_files
 from calibench.store import Folder as StoreFolder
 from calibench.store.entry import entry_digest
 from calibench.store.index import INDEX, rebuild_index
@@ -91,10 +91,12 @@ class Ground:
             run = write_run(ground.results, seed=seed)
             write_predictions(run, n=30)
             (run / "metrics.csv").write_text(CURVE)
-            (run / "config.yaml").write_text(yaml.safe_dump(load("breast_cancer")))
+            (run / "config.yaml").write_text(
+                yaml.safe_dump(load_configuration_file("breast_cancer"))
+            )
             content = read_json(run / "metrics.json")
             its = {"class_counts": [9] * 5, "evaluation": {"calibrators": [], "n_bins": [15, 20]}}
-            its["files"] = files_of(run)
+            its["files"] = describe_files(run)
             write_json(run / "metrics.json", {**content, **its}, sealed=True)
         shutil.copytree(SHIPPED / "labels", ground.store / "labels")
         for seed in (1, 2):
@@ -382,7 +384,7 @@ def kinds(ground: Ground, *, quick: bool = False) -> dict[str, Callable[[random.
     curve = Reading(lambda: str(training_curves(run, points=9)))
     curves = [["plot", "curves", results, "-o", str(folder / "a.svg")], of_results[3]]
     config = [["export", str(run)], of_run[1]]
-    known = Reading(lambda: str(check_known(run / "config.yaml")))
+    known = Reading(lambda: str(check_is_trusted(run / "config.yaml")))
 
     def read(path: Path) -> Reading:
         return Reading(lambda: _printed(Reader()(str(path))))

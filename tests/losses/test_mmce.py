@@ -13,7 +13,7 @@ from calibench.losses import (
     mmce_penalty,
     weighted_mmce_penalty,
 )
-from calibench.losses.batch_penalties import REFERENCE
+from calibench.losses.batch_penalties import REFERENCE_NORM
 from tests.losses.examples import batch, value_and_grad
 
 # By name: what builds an example for the contract tests.
@@ -70,7 +70,7 @@ def test_weighted_mmce_is_the_distance_of_two_mean_embeddings() -> None:
 def test_the_reference_divides_by_the_pairs_twice() -> None:
     logits, target = batch(128)
     published = weighted_mmce_penalty(logits, target)
-    assert published / weighted_mmce_penalty(logits, target, norm=REFERENCE) > 10
+    assert published / weighted_mmce_penalty(logits, target, norm=REFERENCE_NORM) > 10
 
 
 @pytest.mark.parametrize("loss", WEIGHTED, ids=["published", "reference"])

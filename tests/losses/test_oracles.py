@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from calibench import losses as L
-from calibench.losses.batch_penalties import REFERENCE as REFERENCE_NORM
+from calibench.losses.batch_penalties import REFERENCE_NORM as REFERENCE_NORM
 from calibench.losses.validation_steered import signed_focal_loss
 from tests.examples import for_each
 

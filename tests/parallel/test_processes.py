@@ -14,7 +14,7 @@ from calibench.parallel.processes import (
     Terminated,
     cause_of_death,
     cores,
-    spread,
+    map_in_processes,
     unwinding,
 )
 from tests.waiting import started, wait_for
@@ -33,7 +33,7 @@ def refuse() -> None:
 
 
 def test_results_come_in_order_from_other_processes() -> None:
-    results = list(spread(half, range(5), processes=2))
+    results = list(map_in_processes(half, range(5), processes=2))
     assert [value for value, _ in results] == [0, 0.5, 1, 1.5, 2]
     assert os.getpid() not in {pid for _, pid in results}
 
@@ -44,20 +44,20 @@ def left_alone(_: int) -> int:
 
 def test_the_collector_leaves_what_was_imported_before_a_process_alone() -> None:
     """Or each of its passes looks through a million objects, and copies the memory that processes share."""
-    imported = spread(left_alone, range(2), processes=2, imports=["torch"])
+    imported = map_in_processes(left_alone, range(2), processes=2, imports=["torch"])
     assert min(imported) > 100_000
 
 
 @pytest.mark.parametrize(("items", "processes"), [(range(5), 1), (range(1), 8), (range(5), 0)])
 def test_one_process_or_one_item_stays_here(items: range, processes: int) -> None:
-    results = list(spread(half, items, processes=processes, start=refuse))
+    results = list(map_in_processes(half, items, processes=processes, start=refuse))
     assert [value for value, _ in results] == [item / 2 for item in items]
     assert {pid for _, pid in results} == {os.getpid()}
 
 
 def test_an_error_in_another_process_is_raised_here() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(spread(inverse, [1, 0, 2], processes=2))
+        list(map_in_processes(inverse, [1, 0, 2], processes=2))
 
 
 def test_cores_are_those_of_this_process() -> None:

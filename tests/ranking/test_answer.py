@@ -17,7 +17,7 @@ from calibench.ranking.best_pair import NO_BEST_PAIR, Answer, choose_best_pair
 from calibench.ranking.column_store import Layout, Numbers, Verdicts
 from calibench.ranking.row_labels import display_name
 from calibench.ranking.table import Row
-from calibench.runs import Cell
+from calibench.runs import RunId
 from calibench.statistics import comparison_with_best
 from calibench.statistics.number import CROSS_FITTED, VAL, Key
 from tests.run_folders import write_run
@@ -41,7 +41,7 @@ def row(loss: str, scores: Scores, *, seeds: Sequence[int] = (1, 2, 3)) -> Row:
                 (Key("nll", calibrator=name), test),
             )
         }
-        cell = Cell("data", "MLP", loss, "k", seed)
+        cell = RunId("data", "MLP", loss, "k", seed)
         numbers = Numbers(Layout.from_keys(values), array("d", values.values()))
         verdicts = Verdicts(Layout.from_keys([]), array("d"))
         records[seed] = Record(cell, "", {}, "", numbers, verdicts, {}, {}, (), (), {})

@@ -60,9 +60,9 @@ def test_seeds_are_in_the_order_of_numbers(tmp_path: Path) -> None:
 def test_the_key_is_the_one_of_the_run_folder(tmp_path: Path) -> None:
     """A folder made by the package's own key is accepted, the key of other settings is not."""
     config = {"model": {"loss": {"class_path": "FocalLoss", "init_args": {"gamma": 3.0}}}}
-    settings = runs.settings(config)
+    settings = runs.effective_settings(config)
     folder = write_run(tmp_path, settings=settings)
-    assert folder.parent.name == runs.cell_key(config)
+    assert folder.parent.name == runs.run_key(config)
     assert len(read_results(tmp_path).records) == 1
     other = settings | {"model.loss.init_args.gamma": 5.0}
     write_run(tmp_path, settings=settings, changes={"settings": other})

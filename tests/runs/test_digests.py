@@ -10,7 +10,7 @@ import pytest
 
 from calibench.cli import main
 from calibench.runs import CorruptRun, Predictions, read_json, write_json
-from calibench.runs.files import files_of
+from calibench.runs.files import describe_files
 from calibench.store import Kept, add
 from tests.run_folders import write_predictions, write_run
 
@@ -22,7 +22,7 @@ def sealed(folder: Path) -> Path:
     write_predictions(folder, n=40)
     (folder / "metrics.csv").write_text(CURVE)
     content = read_json(folder / "metrics.json")
-    write_json(folder / "metrics.json", {**content, "files": files_of(folder)}, sealed=True)
+    write_json(folder / "metrics.json", {**content, "files": describe_files(folder)}, sealed=True)
     return folder
 
 

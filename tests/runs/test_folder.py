@@ -15,7 +15,7 @@ import yaml
 from calibench.cli import main
 from calibench.configuration.merging import flatten, merge
 from calibench.messages.errors import UsageError
-from calibench.runs import Cell, CorruptRun, Predictions, Run, cell_key, read_json, write_json
+from calibench.runs import CorruptRun, Predictions, Run, RunId, read_json, run_key, write_json
 from calibench.runs.folder import WITHOUT_EFFECT
 from calibench.store import add
 from tests.run_folders import write_predictions, write_run
@@ -50,7 +50,7 @@ CONFIG: dict[str, Any] = {
     ],
 )
 def test_whatever_changes_a_number_changes_the_key(change: dict[str, Any]) -> None:
-    assert cell_key(merge(CONFIG, change)) != cell_key(CONFIG)
+    assert run_key(merge(CONFIG, change)) != run_key(CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_whatever_changes_a_number_changes_the_key(change: dict[str, Any]) -> No
     ],
 )
 def test_what_cannot_change_a_number_does_not_change_the_key(change: dict[str, Any]) -> None:
-    assert cell_key(merge(CONFIG, change)) == cell_key(CONFIG)
+    assert run_key(merge(CONFIG, change)) == run_key(CONFIG)
 
 
 # Frozen on purpose: a name that enters here makes runs that differ share a folder, one that leaves orphans old runs.
@@ -89,9 +89,9 @@ def test_every_setting_of_a_run_is_part_of_its_key_but_for_a_frozen_list() -> No
     """Of a real configuration: the batch size, the threads, the width of the network, ..."""
     (file,) = (Path(__file__).parents[1] / "reference" / "run_of_0.1.0").rglob("config.yaml")
     flat = flatten(yaml.safe_load(file.read_text()))
-    key = cell_key(flat)
+    key = run_key(flat)
     assert key == file.parent.parent.name
-    without_effect = {name for name in flat if cell_key(flat | {name: "another"}) == key}
+    without_effect = {name for name in flat if run_key(flat | {name: "another"}) == key}
     assert without_effect == NO_PART_OF_THE_KEY
     for_data = {
         "root", "checksum", "download", "memory_limit", "num_workers", "pin_memory", "near_duplicates",
@@ -105,7 +105,7 @@ def test_every_setting_of_a_run_is_part_of_its_key_but_for_a_frozen_list() -> No
 
 
 def test_folder_of_a_cell() -> None:
-    cell = Cell.of(CONFIG)
+    cell = RunId.from_config(CONFIG)
     assert (
         cell.folder(Path("results"))
         == Path("results/digits_lt/SmallCNN/FocalLoss") / cell.key / "seed=1"
@@ -118,7 +118,7 @@ def test_folder_of_a_cell() -> None:
             }
         },
     )
-    assert Cell.of(timm).folder(Path("r")).parts[2] == "hf_hub:a_b"
+    assert RunId.from_config(timm).folder(Path("r")).parts[2] == "hf_hub:a_b"
 
 
 @pytest.mark.parametrize("name", ["", " ", ".", "..", ".hidden", "seed=1", "a\nb", "a\x00b"])
@@ -131,7 +131,7 @@ def test_a_benchmark_whose_folder_nobody_would_find_is_refused(
     assert "`benchmark` must be the name of a folder" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="`benchmark` must be"):
-        Cell.of({**CONFIG, "benchmark": name})
+        RunId.from_config({**CONFIG, "benchmark": name})
 
 
 def test_a_loggers_folders_are_no_runs(tmp_path: Path) -> None:

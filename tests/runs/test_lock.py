@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from calibench.runs import Busy, Claim, LostClaim, lock
-from calibench.runs.lock import KernelLock, Lease, _flock_is_local, held, signature
+from calibench.runs.lock import KernelLock, Lease, _flock_is_local, hold_lock, read_signature
 from tests import warm
 from tests.waiting import started, wait_for
 
@@ -197,8 +197,8 @@ def test_a_process_of_another_container_has_it(kind: type[Claim], path: Path) ->
 
 
 def test_the_lock_is_gone_when_it_is_over(path: Path) -> None:
-    with held(path):
-        assert signature(path) == (os.getpid(), HERE)
+    with hold_lock(path):
+        assert read_signature(path) == (os.getpid(), HERE)
     assert list(path.parent.iterdir()) == []
 
 
@@ -267,17 +267,17 @@ def test_without_flock_there_are_claims(
     error: int, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", without_flock(error))
-    with held(path) as claim:
+    with hold_lock(path) as claim:
         assert isinstance(claim, Lease)
-        with pytest.raises(Busy), held(path):
+        with pytest.raises(Busy), hold_lock(path):
             pass
-    with held(path):
+    with hold_lock(path):
         pass
 
 
 def test_another_error_is_no_reason_for_claims(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "flock", without_flock(errno.EIO))
-    with pytest.raises(OSError, match="Input/output error"), held(path):
+    with pytest.raises(OSError, match="Input/output error"), hold_lock(path):
         pass
 
 
@@ -317,7 +317,7 @@ def test_file_systems_that_lock_for_one_machine_only(
 
 def test_there_they_are_claims(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "_flock_is_local", lambda folder: True)
-    with held(path) as claim:
+    with hold_lock(path) as claim:
         assert isinstance(claim, Lease)
 
 
@@ -325,6 +325,6 @@ def test_the_lock_file_is_never_one_behind_a_symbolic_link(path: Path, tmp_path:
     precious = tmp_path / "precious"
     precious.write_text("content")
     path.symlink_to(precious)
-    with pytest.raises(OSError, match="symbolic links"), held(path):
+    with pytest.raises(OSError, match="symbolic links"), hold_lock(path):
         pass
     assert precious.read_text() == "content"

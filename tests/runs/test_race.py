@@ -19,7 +19,7 @@ import pytest
 from calibench.cli import configuration_of
 from calibench.parallel.processes import Terminated
 from calibench.runs import Busy, Claim, LostClaim, Run
-from calibench.runs.lock import held
+from calibench.runs.lock import hold_lock
 from calibench.training import fit as training
 from calibench.training.callbacks import claim_guard
 from tests.waiting import patience, started
@@ -181,7 +181,7 @@ def test_what_is_done_stays_done_though_the_process_is_ended_just_then(
 
 
 def test_training_ends_with_the_epoch_in_which_it_loses_the_run(tmp_path: Path) -> None:
-    with held(tmp_path / "run.lock") as claim:
+    with hold_lock(tmp_path / "run.lock") as claim:
         guard = claim_guard(claim)
         guard.on_train_epoch_end(None, None)  # type: ignore[arg-type]
         (tmp_path / "run.lock").unlink()

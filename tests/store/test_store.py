@@ -18,7 +18,7 @@ import calibench
 from calibench import store
 from calibench.ranking import rank_results, read_results
 from calibench.runs import Predictions, read_json, write_json
-from calibench.runs.lock import held
+from calibench.runs.lock import hold_lock
 from calibench.store import index as store_index
 from calibench.store.packing import ROUNDING
 from tests import warm
@@ -224,7 +224,7 @@ def test_several_labels_an_example_come_back_as_they_were(tmp_path: Path) -> Non
     noise = np.random.default_rng(0)
     logits = noise.normal(size=(40, 6)).astype("f4") * 5
     target = noise.integers(-1, 2, size=(40, 6))
-    given = Predictions.of_labels(logits, target, {"label_names": list("abcdef")})
+    given = Predictions.from_labels(logits, target, {"label_names": list("abcdef")})
     (name,) = store.add_imported(tmp_path, [imported("xray", "densenet", {"test": given})]).new
     found = store.load(name, tmp_path)["test"]
     arrays = found.arrays("logits", found.logits, found.unknown_logits)
@@ -235,7 +235,10 @@ def test_several_labels_an_example_come_back_as_they_were(tmp_path: Path) -> Non
 
 
 def test_two_writers_at_once_are_one_line(results: Path, kept: Path) -> None:
-    with held(kept / "store.lock"), pytest.raises(store.StoreError, match="is being written by"):
+    with (
+        hold_lock(kept / "store.lock"),
+        pytest.raises(store.StoreError, match="is being written by"),
+    ):
         store.add(kept, results)
 
 

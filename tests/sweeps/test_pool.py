@@ -20,7 +20,7 @@ import pytest
 from rich.console import Console
 
 from calibench.cli import main
-from calibench.configuration.merging import configuration
+from calibench.configuration.merging import build_configuration
 from calibench.runs import Busy
 from calibench.sweeps import pool
 from calibench.sweeps.launchers.slurm import Slurm
@@ -261,7 +261,7 @@ def test_the_limit_is_a_positive_number(text: str, capsys: pytest.CaptureFixture
 
 
 def test_the_limit_reaches_cells_here_and_in_slurm_jobs(tmp_path: Path) -> None:
-    cells = [Job("b", "loss", 1, configuration(["digits_lt"]))]
+    cells = [Job("b", "loss", 1, build_configuration(["digits_lt"]))]
     where = Where(minutes_per_cell=1.5)
     assert pool_of(cells, tmp_path, where).minutes_per_cell == 1.5
     assert Slurm(tmp_path, {}, where).where.minutes_per_cell == 1.5

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import available, load
+from calibench.configuration.merging import list_configuration_files, load_configuration_file
 from calibench.messages.errors import UsageError
-from calibench.runs import settings as key_settings
+from calibench.runs import effective_settings as key_settings
 from calibench.sweeps.plan import runs_of
 from calibench.sweeps.selection import selections
 from calibench.sweeps.suites import Setting, Suite, is_suite, load_suite
@@ -23,7 +23,7 @@ from calibench.tables.published import MODELS, model_names
 from calibench.tables.published import load_published as published
 from tests.run_folders import write_run
 
-SUITES = [name for name in available() if name.startswith("suites/")]
+SUITES = [name for name in list_configuration_files() if name.startswith("suites/")]
 
 
 def write(folder: Path, text: str) -> str:
@@ -35,11 +35,11 @@ def write_cell(root: Path, setting: Setting, seed: int, **given: Any) -> Path:
     """A run folder of a suite's cell, under the key that training would give it."""
     from calibench.calibrators.names import unique_names
     from calibench.evaluation.evaluation import default_calibrators
-    from calibench.evaluation.serialization import built
+    from calibench.evaluation.serialization import build_evaluation
 
     experiment = resolved(setting)
-    cell, evaluation = experiment.cell, experiment.evaluation_settings
-    chosen = built(evaluation).calibrators or default_calibrators()
+    cell, evaluation = experiment.run_id, experiment.evaluation_settings
+    chosen = build_evaluation(evaluation).calibrators or default_calibrators()
     calibrators = {name: {"temperature": 1.3} for name in unique_names(chosen)}
     changes = {"evaluation": evaluation, "calibrators": calibrators, **given.pop("changes", {})}
     return write_run(
@@ -150,7 +150,7 @@ def test_dual_focal_has_each_networks_own_gamma() -> None:
     for name in ("gce_table1", "gce_table3", "gce_table5", "gce_table6", "gce_table10"):
         for setting in load_suite(f"suites/{name}").settings():
             if setting.loss == "dual_focal":
-                arguments = load(setting.files[-1])["model"]["loss"]["init_args"]
+                arguments = load_configuration_file(setting.files[-1])["model"]["loss"]["init_args"]
                 place = f"{setting.dataset}/{setting.model}"
                 gammas.setdefault(place, set()).add(arguments["gamma"])
     cifar10 = {"resnet50": 5.0, "resnet110": 4.5, "wide_resnet26x10": 2.6, "densenet121": 5.0}
@@ -166,7 +166,9 @@ def test_dual_focal_has_each_networks_own_gamma() -> None:
     assert gammas == expected
     for loss in ("bsce", "bsce_gra"):
         for entry in ("tiny_imagenet/resnet50", "cifar100/resnet110"):
-            arguments = load(f"losses/{loss}@{entry}")["model"]["loss"]["init_args"]
+            arguments = load_configuration_file(f"losses/{loss}@{entry}")["model"]["loss"][
+                "init_args"
+            ]
             assert (arguments["gamma"], arguments["beta"]) == (4.0, 2.0)
 
 
@@ -199,8 +201,8 @@ def test_a_network_with_arguments_is_known_by_its_own_name() -> None:
 
 
 def test_a_suite_is_told_from_a_benchmark() -> None:
-    assert is_suite(available()["suites/digits_focal"])
-    assert not is_suite(available()["digits_lt"])
+    assert is_suite(list_configuration_files()["suites/digits_focal"])
+    assert not is_suite(list_configuration_files()["digits_lt"])
 
 
 def test_a_grid_multiplies_and_the_last_file_is_the_loss(tmp_path: Path) -> None:
@@ -359,7 +361,9 @@ def test_a_suite_runs_in_part_resumes_selects_and_is_evaluated_again_without_tra
     root = tmp_path / "results"
     assert sweep(root, "suites/digits_focal", "--losses", "focal", "--seeds", "1").count("✓") == 2
     trained = {path: path.stat().st_mtime_ns for path in root.rglob("*.ckpt")}
-    text = available()["suites/digits_focal"].read_text().replace("[5, 15]", "[5, 10]")
+    text = (
+        list_configuration_files()["suites/digits_focal"].read_text().replace("[5, 15]", "[5, 10]")
+    )
     name = write(tmp_path, text)
     out = sweep(root, name, "--seeds", "1")
     assert (out.count("✓ before"), out.count("✓")) == (2, 3)
@@ -404,7 +408,7 @@ def test_every_setting_is_a_configuration_with_a_key_of_its_own(name: str) -> No
     from calibench.training.experiment import Experiment
 
     settings = load_suite(name).settings()
-    cells = [Experiment(setting.job(1).config).cell for setting in settings]
+    cells = [Experiment(setting.job(1).config).run_id for setting in settings]
     assert len(set(cells)) == len(settings)
     assert all(
         setting.backbone in ("", cell.backbone)

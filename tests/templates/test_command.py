@@ -55,7 +55,7 @@ def test_what_a_start_names_is_there(
     monkeypatch.chdir(tmp_path / "own")
     files = ["own.yaml"] if kind in OF_DATA else ["digits_lt", f"{OVERLAYS[kind]}.yaml"]
     config = configuration_of([part for file in files for part in ("--config", file)])
-    checks.check(config)
+    checks.check_configuration(config)
     assert config["benchmark"] == ("own" if kind in OF_DATA else "digits_lt")
 
 

@@ -13,7 +13,7 @@ from calibench.training import distributed
 def test_many_more_processes_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed, "cores", lambda: 2)
     asked = SimpleNamespace(accelerator="cpu", devices=8, num_nodes=1)
-    assert distributed.replicas_of(asked).count == 8
+    assert distributed.plan_replicas(asked).count == 8
     asked.devices = 9
     with pytest.raises(UsageError, match=r"`trainer.devices` 9: on a CPU .* there are 2 cores"):
-        distributed.replicas_of(asked)
+        distributed.plan_replicas(asked)

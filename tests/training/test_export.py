@@ -24,7 +24,7 @@ from calibench.evaluation.calibrate import load_calibrator
 from calibench.messages.errors import ExpectedFailure
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
-from calibench.training.export import CalibratedModel, exported, trained_network
+from calibench.training.export import CalibratedModel, export_program, load_trained_network
 from tests.processes import run_processes
 
 
@@ -113,7 +113,7 @@ def test_a_process_without_calibench_gets_the_calibrated_probabilities(
 ) -> None:
     output, expected = tmp_path / "model.pt2", tmp_path / "expected.npz"
     assert main(["export", str(run.folder), "--calibrator", name, "-o", str(output)]) == 0
-    data = trained_network(run).data
+    data = load_trained_network(run).data
     inputs = data.first_stored(data.batch_size)
     predict(run, tmp_path, name)
     with np.load(tmp_path / name / "val.npz") as arrays:
@@ -168,7 +168,7 @@ def test_a_program_that_differs_from_its_network_is_not_written() -> None:
     logits, target = torch.randn(50, 3), torch.randint(3, (50,))
     model = CalibratedModel(RowDependent(), TemperatureScaling().fit(logits, target)).eval()
     with pytest.raises(ExpectedFailure, match="cannot be exported"):
-        exported(model, logits, {})
+        export_program(model, logits, {})
 
 
 def test_a_damaged_checkpoint_is_named(

@@ -17,8 +17,8 @@ from torch import Tensor
 from calibench.cli import configuration_of
 from calibench.losses import CalibrationLoss
 from calibench.messages.errors import UsageError
-from calibench.parallel.processes import spread
-from calibench.runs import cell_key
+from calibench.parallel.processes import map_in_processes
+from calibench.runs import run_key
 from calibench.training.experiment import Experiment
 from tests import warm
 from tests.waiting import patience
@@ -78,7 +78,7 @@ def test_experiments_of_one_process_know_nothing_of_each_other(
 
 
 def key_of(config: dict[str, Any]) -> str:
-    return Experiment(config).cell.key
+    return Experiment(config).run_id.key
 
 
 def warm_ones(commands: list[list[str]]) -> list[str]:
@@ -111,7 +111,9 @@ def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(
     run.write_status("done")
     commands = [["fit", *files, *loss, *options, "--print_config"], [*dry_run, *options]]
     printed, listed = printed_by(commands)
-    worker, _ = spread(key_of, [config, config], processes=2, imports=["calibench.training.fit"])
+    worker, _ = map_in_processes(
+        key_of, [config, config], processes=2, imports=["calibench.training.fit"]
+    )
     assert worker == run.folder.parent.name
-    assert cell_key(yaml.safe_load(printed)) == worker
+    assert run_key(yaml.safe_load(printed)) == worker
     assert listed.splitlines() == ["digits_lt cross_entropy seed=1 (done)", "1 cells, all done"]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 from calibench.data.fakes import write_chest_xrays
-from calibench.runs.lock import signature
+from calibench.runs.lock import read_signature
 from tests import warm
 from tests.waiting import patience, started, wait_for
 
@@ -54,7 +54,7 @@ def finish(root: Path, command: Command = arguments) -> None:
 
 
 def has_the_run(root: Path, pid: int) -> bool:
-    return any(signature(lock)[0] == pid for lock in root.rglob("run.lock"))
+    return any(read_signature(lock)[0] == pid for lock in root.rglob("run.lock"))
 
 
 def kill_after(root: Path, seconds: float, command: Command = arguments) -> bool:

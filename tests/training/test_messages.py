@@ -10,8 +10,8 @@ import pytest
 import calibench
 from calibench.cli import configuration_of
 from calibench.messages.errors import UsageError
-from calibench.run_configuration.checks import unknown_option
-from calibench.run_configuration.parser_messages import one_line
+from calibench.run_configuration.checks import describe_unknown_option
+from calibench.run_configuration.parser_messages import shorten_parser_message
 from calibench.training.experiment import Experiment
 
 DIGITS = ["--config", "digits_lt"]
@@ -59,7 +59,9 @@ def said() -> dict[str, str]:
                 heard.append(message)
                 return message
 
-            patch.setattr("calibench.run_configuration.parser_messages.one_line", listen)
+            patch.setattr(
+                "calibench.run_configuration.parser_messages.shorten_parser_message", listen
+            )
             with pytest.raises(UsageError):
                 Experiment(configuration_of([*DIGITS, *line.split()]))
             messages[line] = heard[0]
@@ -68,7 +70,7 @@ def said() -> dict[str, str]:
 
 @pytest.mark.parametrize("line", MISTAKES)
 def test_a_mistake_is_said_in_one_line(line: str, said: dict[str, str]) -> None:
-    text = one_line(said[line])
+    text = shorten_parser_message(said[line])
     assert MISTAKES[line] in text
     assert "\n" not in text
 
@@ -84,7 +86,7 @@ def test_text_that_is_worded_otherwise_is_given_whole(line: str, said: dict[str,
         if word in line or word in ("value", "type", "abc"):
             continue
         changed = re.sub(rf"\b{word}\b", "Foo", message)
-        text = one_line(changed)
+        text = shorten_parser_message(changed)
         own = " ".join(changed.split())
         kept = [part for part in _facts(line) if part in own]
         assert text == own or all(part in text for part in kept), (word, text)
@@ -109,12 +111,12 @@ def _facts(line: str) -> list[str]:
     ],
 )
 def test_what_is_not_understood_is_the_parsers_own_text(message: str) -> None:
-    assert one_line(message) == " ".join(message.split())
+    assert shorten_parser_message(message) == " ".join(message.split())
 
 
 def test_the_configuration_as_a_whole_is_not_named() -> None:
     text = "`data`: DigitsDataModule has no argument `embedding`"
-    assert one_line(f'Parser key "config":\n  {text}') == text
+    assert shorten_parser_message(f'Parser key "config":\n  {text}') == text
 
 
 def test_that_nothing_could_be_given_is_not_said() -> None:
@@ -124,16 +126,18 @@ def test_that_nothing_could_be_given_is_not_said() -> None:
       Errors:
         - Expected a <class 'NoneType'>. Got value: X
         - Expected a <class 'int'>. Got value: X"""
-    assert one_line(message) == "`a.b`: int expected, got X"
+    assert shorten_parser_message(message) == "`a.b`: int expected, got X"
 
 
 def test_one_unknown_cause_keeps_its_key() -> None:
-    assert one_line('Parser key "a.b":\n  Too blue') == "`a.b`: Too blue"
-    assert one_line('Parser key "a.b":\n  a.b is too blue') == "a.b is too blue"
+    assert shorten_parser_message('Parser key "a.b":\n  Too blue') == "`a.b`: Too blue"
+    assert shorten_parser_message('Parser key "a.b":\n  a.b is too blue') == "a.b is too blue"
 
 
 def test_an_option_in_a_group_is_named_whole() -> None:
-    assert unknown_option("losss", ["--model.loss"], "model").endswith("did you mean model.loss?")
+    assert describe_unknown_option("losss", ["--model.loss"], "model").endswith(
+        "did you mean model.loss?"
+    )
 
 
 def test_regular_expressions_over_its_messages_stand_in_one_file() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of, main
-from calibench.configuration.merging import available
+from calibench.configuration.merging import list_configuration_files
 from calibench.losses import ImportedLoss
 from calibench.messages.errors import UsageError
-from calibench.run_configuration.checks import check, options
-from calibench.run_configuration.keys import FAMILIES, place_of
+from calibench.run_configuration.checks import check_configuration, list_options
+from calibench.run_configuration.keys import FAMILIES, find_class_place
 from calibench.run_configuration.signatures import Absent, arguments
 from calibench.sweeps.suites import is_suite, load_suite
 from calibench.training.experiment import Experiment
@@ -23,7 +23,7 @@ from tests.examples import for_each
 def test_the_options_are_the_parsers() -> None:
     parser = Experiment(configuration_of(["--config", "digits_lt"])).parser
     known = set(parser.get_defaults().keys()) - {"config"}
-    ours = set(options())
+    ours = set(list_options())
     assert {option for option in known if option.count(".") < 2} <= ours
     assert ours - known <= {"trainer", "evaluation", "trace", "model"}
 
@@ -44,7 +44,7 @@ def test_the_arguments_are_the_signatures(kind_and_name: tuple[str, str]) -> Non
 
 @pytest.mark.parametrize("key", ["optimizer", "lr_scheduler", "callbacks", "logger"])
 def test_every_short_name_is_a_class_that_can_be_made(key: str) -> None:
-    place = place_of(key)
+    place = find_class_place(key)
     assert place is not None
     assert place.names
     for name in place.names:
@@ -53,13 +53,13 @@ def test_every_short_name_is_a_class_that_can_be_made(key: str) -> None:
         assert not inspect.isabstract(cls)
 
 
-@pytest.mark.parametrize("name", [name for name in available() if "/" not in name])
+@pytest.mark.parametrize("name", [name for name in list_configuration_files() if "/" not in name])
 def test_every_benchmark_passes(name: str) -> None:
-    check(configuration_of(["--config", name]))
+    check_configuration(configuration_of(["--config", name]))
 
 
 def test_every_overlay_passes() -> None:
-    for name in available():
+    for name in list_configuration_files():
         if name.startswith(("losses/", "protocols/")):
             below = {
                 "protocols/fcl_text": "ag_news",
@@ -69,14 +69,16 @@ def test_every_overlay_passes() -> None:
                 "protocols/cifar100n": "cifar100",
                 "protocols/imagenet": "imagenet",
             }
-            check(configuration_of(["--config", below.get(name, "digits_lt"), "--config", name]))
+            check_configuration(
+                configuration_of(["--config", below.get(name, "digits_lt"), "--config", name])
+            )
 
 
 def test_cells_of_every_suite_pass() -> None:
-    for name, path in available().items():
+    for name, path in list_configuration_files().items():
         if name.startswith("suites/") and is_suite(path):
             for setting in load_suite(name).settings()[::50]:
-                check(setting.job(1).config)
+                check_configuration(setting.job(1).config)
 
 
 def test_a_configuration_that_says_nothing_wrong_is_left_to_the_parser(
@@ -96,11 +98,13 @@ def test_a_configuration_that_says_nothing_wrong_is_left_to_the_parser(
         "--model.lr_scheduler torch.optim.lr_scheduler.StepLR --model.lr_scheduler.step_size 3",
         "--seed_everything 7",
     ):
-        check(configuration_of([*digits, *line.split()]))
+        check_configuration(configuration_of([*digits, *line.split()]))
     with pytest.raises(UsageError, match="Own has no argument `pwoer`; did you mean power"):
-        check(configuration_of([*digits, "--model.loss", "mine.Own", "--model.loss.pwoer", "2"]))
+        check_configuration(
+            configuration_of([*digits, "--model.loss", "mine.Own", "--model.loss.pwoer", "2"])
+        )
     with pytest.raises(UsageError, match="no class `mine"):
-        check(configuration_of([*digits, "--model.loss", "mine.Onw"]))
+        check_configuration(configuration_of([*digits, "--model.loss", "mine.Onw"]))
 
 
 @pytest.mark.parametrize("value", ["[1, 2]", "3"])
@@ -214,4 +218,4 @@ def test_a_loss_that_changes_its_arguments_is_built_as_python_builds_it(
 
 def test_a_configuration_of_a_run_passes_again() -> None:
     made = Experiment(configuration_of(["--config", "digits_lt", "--config", "losses/focal"]))
-    check(made.resolved)
+    check_configuration(made.resolved)

@@ -21,7 +21,12 @@ from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnv
 
 from calibench.messages.errors import ExpectedFailure
 from calibench.training import distributed
-from calibench.training.distributed import cluster_plugins, deaths_reported, follow, process_grid
+from calibench.training.distributed import (
+    build_cluster_plugins,
+    follow_launcher,
+    read_process_grid,
+    report_deaths,
+)
 from tests.waiting import patience, started, wait_for
 
 TORCHRUN = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
@@ -58,24 +63,24 @@ def test_who_started_the_processes(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], grid: Any, plugin: Any
 ) -> None:
     pretend(monkeypatch, environment)
-    assert process_grid() == grid
-    found = cluster_plugins([])
+    assert read_process_grid() == grid
+    found = build_cluster_plugins([])
     assert [type(one) for one in found] == ([plugin] if plugin else [])
     assert not any(getattr(one, "auto_requeue", False) for one in found)
-    assert cluster_plugins([LightningEnvironment()]) == []
+    assert build_cluster_plugins([LightningEnvironment()]) == []
 
 
 def test_a_trainer_follows_unless_it_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, SRUN)
     trainer = SimpleNamespace(devices="auto", strategy="auto", num_nodes=1)
-    follow(trainer)
+    follow_launcher(trainer)
     assert vars(trainer) == {"devices": 2, "strategy": "ddp", "num_nodes": 2}
     told = SimpleNamespace(devices=4, strategy="fsdp", num_nodes=3)
-    follow(told)
+    follow_launcher(told)
     assert vars(told) == {"devices": 4, "strategy": "fsdp", "num_nodes": 3}
     pretend(monkeypatch, BATCH)
     alone = SimpleNamespace(devices="auto", strategy="auto", num_nodes=1)
-    follow(alone)
+    follow_launcher(alone)
     assert alone.devices == "auto"
 
 
@@ -90,7 +95,7 @@ def told(error: Exception, *, rank: int = 0, processes: Sequence[Any] = ()) -> N
     """Raise an error in a process of a run that started the others, if any."""
     launcher = SimpleNamespace(procs=processes)
     trainer = SimpleNamespace(global_rank=rank, strategy=SimpleNamespace(launcher=launcher))
-    with deaths_reported(lambda: trainer):
+    with report_deaths(lambda: trainer):
         raise error
 
 

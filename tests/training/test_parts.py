@@ -16,7 +16,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from calibench.cli import configuration_of
-from calibench.configuration.merging import available
+from calibench.configuration.merging import list_configuration_files
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.verbs.list import list_entries
@@ -151,7 +151,7 @@ def test_the_page_has_each_part() -> None:
     listed_names = list_entries("protocols")
     parts = [
         name
-        for name, path in available().items()
+        for name, path in list_configuration_files().items()
         if name in listed_names and "On top of" in path.read_text()
     ]
     assert len(parts) > 15

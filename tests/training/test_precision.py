@@ -203,7 +203,7 @@ def test_channels_last_is_how_weights_and_images_lie() -> None:
 
 def test_switches_that_are_off_do_not_rename_what_there_is(tmp_path: Path) -> None:
     keys = {
-        name: Experiment(configuration_of(arguments(tmp_path, *switches))).cell.key
+        name: Experiment(configuration_of(arguments(tmp_path, *switches))).run_id.key
         for name, switches in {
             "plain": [],
             "off": ["--model.channels_last", "false", "--model.compile", "false"],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of, main
-from calibench.configuration.merging import configuration
+from calibench.configuration.merging import build_configuration
 from calibench.messages.errors import UsageError
 from calibench.ranking import read_results
 from calibench.runs import write_json
@@ -44,7 +44,7 @@ def test_a_refused_argument_is_one_line_and_leaves_no_folder(
 
 
 def test_a_checkpoint_may_be_a_path_and_must_be_there() -> None:
-    config = configuration(["digits_lt"], {"ckpt_path": Path("nowhere.ckpt")})
+    config = build_configuration(["digits_lt"], {"ckpt_path": Path("nowhere.ckpt")})
     with pytest.raises(UsageError, match=r"`--ckpt_path nowhere\.ckpt`: no such file"):
         Experiment(config)
 

@@ -16,7 +16,7 @@ from torch import nn
 from calibench.backbones import MLP, Backbone, CIFARResNet8, GlobalPoolingCNN, SmallCNN
 from calibench.cli import configuration_of
 from calibench.runs import Predictions
-from calibench.training.distributed import Replicas, replicas_of
+from calibench.training.distributed import Replicas, plan_replicas
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
 from calibench.training.infer import predict
@@ -79,7 +79,7 @@ def test_networks_that_draw_in_other_ways_than_by_a_layer_of_torch() -> None:
 )
 def test_how_many_processes(devices: int | str, num_nodes: int, count: int) -> None:
     trainer = SimpleNamespace(accelerator="cpu", devices=devices, num_nodes=num_nodes)
-    assert replicas_of(trainer) == Replicas(count, synchronised=False)
+    assert plan_replicas(trainer) == Replicas(count, synchronised=False)
 
 
 def settings(root: Path, *more: str) -> list[str]:
@@ -98,13 +98,13 @@ def test_the_number_of_processes_is_in_the_key_where_it_matters_only(tmp_path: P
     one, two = (Experiment(configuration_of(settings(tmp_path, *more))) for more in ((), TWO))
     assert "processes" not in one.resolved
     assert two.resolved["processes"] == 2
-    assert two.cell.key != one.cell.key
+    assert two.run_id.key != one.run_id.key
     assert two.run_of_one_process.folder == one.run.folder
     plain, split = (
         Experiment(configuration_of(settings(tmp_path, *WITHOUT_BATCH_NORM, *more)))
         for more in ((), TWO)
     )
-    assert split.cell == plain.cell
+    assert split.run_id == plain.run_id
 
 
 def test_one_warning_and_a_caveat_where_processes_matter(
@@ -112,7 +112,7 @@ def test_one_warning_and_a_caveat_where_processes_matter(
 ) -> None:
     """One process that takes itself for one of two."""
     monkeypatch.setattr(
-        "calibench.training.experiment.replicas_of", lambda _: Replicas(2, synchronised=False)
+        "calibench.training.experiment.plan_replicas", lambda _: Replicas(2, synchronised=False)
     )
     with pytest.warns(
         UserWarning, match=f"^{BATCH_NORM}. Their number is in the run's key.$"
@@ -141,7 +141,7 @@ def test_gpus_synchronise_batch_normalisation(
     synchronised: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "calibench.training.experiment.replicas_of", lambda _: Replicas(2, synchronised)
+        "calibench.training.experiment.plan_replicas", lambda _: Replicas(2, synchronised)
     )
     experiment = Experiment(configuration_of(settings(tmp_path)))
     experiment.trainer_class = dict  # what a trainer would be built of

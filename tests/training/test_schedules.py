@@ -22,7 +22,7 @@ from calibench.training.schedules import (
     TimmLR,
     TriangularLR,
     WarmupCosineLR,
-    steps_of_training,
+    count_training_steps,
 )
 
 
@@ -173,7 +173,7 @@ def test_the_steps_of_training_are_those_that_are_taken(options: dict[str, Any])
     trainer = L.Trainer(
         max_epochs=2, accelerator="cpu", logger=False, enable_model_summary=False, enable_progress_bar=False,
         enable_checkpointing=False, num_sanity_val_steps=0, limit_val_batches=1,
-        callbacks=[LambdaCallback(on_fit_start=lambda trainer, _: said.append(steps_of_training(trainer)))],
+        callbacks=[LambdaCallback(on_fit_start=lambda trainer, _: said.append(count_training_steps(trainer)))],
         **options,
     )  # fmt: skip
     module = ClassificationModule(

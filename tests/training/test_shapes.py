@@ -15,8 +15,8 @@ from calibench.messages.errors import UsageError
 from calibench.runs import Predictions
 from calibench.training import fit as training
 from calibench.training import shape_check
-from calibench.training.checkpoints import of_this_network
-from calibench.training.shape_check import evaluating
+from calibench.training.checkpoints import refuse_other_network
+from calibench.training.shape_check import evaluation_mode
 
 QUICK = [
     "--config",
@@ -142,7 +142,7 @@ def test_the_check_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_parts_of_a_network_get_their_own_mode_back() -> None:
     network = nn.Sequential(nn.Linear(1, 1), nn.Dropout())
     network[1].eval()
-    with evaluating(network):
+    with evaluation_mode(network):
         assert not any(part.training for part in network.modules())
     assert [part.training for part in network.modules()] == [True, True, False]
 
@@ -151,8 +151,11 @@ def test_a_checkpoint_of_a_wider_network_is_one_line() -> None:
     wide, narrow = nn.Linear(4, 3), nn.Linear(3, 3)
     with (
         pytest.raises(UsageError, match="another network"),
-        of_this_network("another network"),
+        refuse_other_network("another network"),
     ):
         narrow.load_state_dict(wide.state_dict())
-    with pytest.raises(RuntimeError, match="of something else"), of_this_network("another network"):
+    with (
+        pytest.raises(RuntimeError, match="of something else"),
+        refuse_other_network("another network"),
+    ):
         raise RuntimeError("of something else")

@@ -11,7 +11,7 @@ from torch import nn
 
 from calibench.backbones import SpeedNet
 from calibench.cli import configuration_of
-from calibench.configuration.merging import available
+from calibench.configuration.merging import list_configuration_files
 from calibench.data import CIFAR10DataModule
 from calibench.messages.errors import UsageError
 from calibench.runs import Run, read_json
@@ -24,7 +24,7 @@ from tests.processes import run_processes
 from tests.training.test_fit import Crash, CrashAt, metrics
 from tests.training.test_module import alone, as_torchrun_starts_them
 
-LOSSES = sorted(name for name in available() if name.startswith("losses/"))
+LOSSES = sorted(name for name in list_configuration_files() if name.startswith("losses/"))
 USUAL = {f"losses/{name}" for name in ("gce", "adafocal")}
 
 

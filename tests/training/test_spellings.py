@@ -9,10 +9,10 @@ import timm
 import torchvision
 
 from calibench.backbones import HuggingFaceBackbone, ImportedBackbone, TimmBackbone
-from calibench.backbones.spellings import networks_of, spelled_out_network
+from calibench.backbones.spellings import expand_network_name, list_networks
 from calibench.cli import configuration_of, main
 from calibench.configuration.merging import read_yaml
-from calibench.run_configuration.adapters import wrapped
+from calibench.run_configuration.adapters import wrap_foreign_classes
 from calibench.training.experiment import Experiment
 
 
@@ -40,13 +40,13 @@ def test_torchvision() -> None:
 
 def test_pretrained_stands_beside_each_spelling() -> None:
     beside = {"init_args": {"pretrained": "true"}}
-    timms = spelled_out_network({"class_path": "resnet18", **beside})
+    timms = expand_network_name({"class_path": "resnet18", **beside})
     assert timms == {
         "class_path": "TimmBackbone",
         "init_args": {"name": "resnet18", "pretrained": "true"},
     }
     init = {"weights": "DEFAULT", "replace_head": True}
-    other = spelled_out_network({"class_path": "torchvision:resnet18", **beside})
+    other = expand_network_name({"class_path": "torchvision:resnet18", **beside})
     assert other == {"class_path": "torchvision.models.resnet18", "init_args": init}
 
 
@@ -79,7 +79,7 @@ def test_texts_are_cut_into_the_tokens_of_a_pretrained_network(
     (tmp_path / "tokenizer.json").touch()
     data = ["--data", "TextFileDataModule", "--data.train_file", "mails.csv"]
     given = ["--config", "digits", *data, "--model.backbone", f"hf:{tmp_path}", *options]
-    init = wrapped(configuration_of(given))["data"]["init_args"]
+    init = wrap_foreign_classes(configuration_of(given))["data"]["init_args"]
     assert init.get("tokenizer_file") == (file and file.format(folder=tmp_path))
 
 
@@ -100,9 +100,9 @@ def test_a_file_with_a_spelling_is_trained_as_the_class_that_it_is_short_for(
 
 
 def test_the_names_read_from_the_text_are_those_that_the_libraries_register() -> None:
-    assert set(timm.list_models()) <= set(networks_of("timm"))
-    assert all(map(timm.is_model, networks_of("timm")))
-    assert set(networks_of("torchvision")) == set(
+    assert set(timm.list_models()) <= set(list_networks("timm"))
+    assert all(map(timm.is_model, list_networks("timm")))
+    assert set(list_networks("torchvision")) == set(
         torchvision.models.list_models(torchvision.models)
     )
 
@@ -119,5 +119,7 @@ def test_null_on_the_command_line_is_that_of_a_file(tmp_path: Path) -> None:
     assert runs[0].config.model.lr_scheduler is None
     assert runs[0].resolved == runs[1].resolved
     assert (
-        runs[0].cell == runs[1].cell != Experiment(configuration_of(["--config", "digits_lt"])).cell
+        runs[0].run_id
+        == runs[1].run_id
+        != Experiment(configuration_of(["--config", "digits_lt"])).run_id
     )

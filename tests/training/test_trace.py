@@ -21,7 +21,7 @@ from calibench.runs import Predictions, Run
 from calibench.sweeps.suites import load_suite
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
-from calibench.training.export import trained_network
+from calibench.training.export import load_trained_network
 from calibench.training.per_epoch_test import PREFIX, Trace
 from tests.training.test_fit import copy
 
@@ -241,7 +241,7 @@ def test_pictures_and_reports_show_the_mark(traced: Run, tmp_path: Path) -> None
 
 def test_the_loss_on_the_test_set_is_that_of_the_saved_logits(traced: Run) -> None:
     """Of the last epoch; the loss is as the checkpoint of that epoch has it."""
-    trained = trained_network(traced)
+    trained = load_trained_network(traced)
     test = Predictions.load(traced.predictions("test"))
     value = trained.loss(torch.from_numpy(test.logits), torch.from_numpy(test.target))
     column = [float(row[f"{PREFIX}/loss"]) for row in curve(traced) if row[f"{PREFIX}/loss"]]

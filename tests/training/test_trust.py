@@ -17,11 +17,11 @@ from lightning.pytorch import Trainer
 
 from calibench import backbones, calibrators, data, losses, metrics
 from calibench.cli import main
-from calibench.configuration.merging import available, load
+from calibench.configuration.merging import list_configuration_files, load_configuration_file
 from calibench.evaluation import Evaluation
 from calibench.plugins.import_paths import parameters_of
-from calibench.run_configuration.keys import GROUPS
-from calibench.run_configuration.trusted_names import foreign_names
+from calibench.run_configuration.keys import KEY_GROUPS
+from calibench.run_configuration.trusted_names import find_foreign_names
 from calibench.training.module import ClassificationModule
 from calibench.training.per_epoch_test import Trace
 from tests.examples import sampled
@@ -59,7 +59,7 @@ def forms() -> list[Any]:
 def test_what_builds_a_run_asks_before_anything_is_imported(
     key: str, form: int, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = load("digits_lt")
+    config = load_configuration_file("digits_lt")
     config["trainer"][key] = forms()[form]
     run = write_run(folder / "results")
     write_predictions(run, n=20)
@@ -75,7 +75,7 @@ def owners(room: ModuleType | None) -> dict[str, Any]:
     """Every class whose arguments a configuration may give, by the key of a place where it may stand."""
     if room is None:
         groups = {"trainer": Trainer, "model": ClassificationModule, "evaluation": Evaluation, "trace": Trace}  # fmt: skip
-        assert groups.keys() == GROUPS.keys()
+        assert groups.keys() == KEY_GROUPS.keys()
         return groups
     found = {f"{room.__name__}.{name}": getattr(room, name) for name in room.__all__}
     return {path: cls for path, cls in found.items() if isinstance(cls, type)}
@@ -99,7 +99,7 @@ def test_no_argument_of_any_class_imports_what_is_let_through(
             parser.add_class_arguments(owner, sub_configs=True, fail_untyped=False)
         for name in parameters_of(owner):
             for form in (HOSTILE, {"class_path": HOSTILE}, "included", json.dumps([HOSTILE])):
-                if not any(foreign_names(placed(path, {name: form}))):
+                if not any(find_foreign_names(placed(path, {name: form}))):
                     tried += 1
                     with suppress(ArgumentError, TypeError, ValueError, KeyError):
                         parser.parse_object({name: form})
@@ -110,16 +110,16 @@ def test_no_argument_of_any_class_imports_what_is_let_through(
 def test_arguments_that_take_classes_are_refused_in_every_form() -> None:
     for key in ("profiler", "plugins", "logger", "callbacks", "strategy", "accelerator"):
         for form in forms():
-            assert any(foreign_names({"trainer": {key: form}})), (key, form)
+            assert any(find_foreign_names({"trainer": {key: form}})), (key, form)
     for key in ("backbone", "loss", "optimizer", "lr_scheduler"):
         for form in forms():
-            assert any(foreign_names({"model": {key: form}})), (key, form)
+            assert any(find_foreign_names({"model": {key: form}})), (key, form)
     for form in forms():
-        assert any(foreign_names({"data": form}))
-        assert any(foreign_names({"evaluation": {"calibrators": form}}))
-        assert any(foreign_names({"evaluation": {"metrics": form}}))
+        assert any(find_foreign_names({"data": form}))
+        assert any(find_foreign_names({"evaluation": {"calibrators": form}}))
+        assert any(find_foreign_names({"evaluation": {"metrics": form}}))
         nested = {"class_path": "calibench.losses.WeightedSum", "init_args": {"base": form}}
-        assert any(foreign_names({"model": {"loss": nested}}))
+        assert any(find_foreign_names({"model": {"loss": nested}}))
 
 
 @pytest.mark.parametrize(
@@ -134,16 +134,16 @@ def test_arguments_that_take_classes_are_refused_in_every_form() -> None:
     ],
 )
 def test_the_list_is_one_of_names(block: Any) -> None:
-    assert any(foreign_names({"model": {"loss": block}}))
+    assert any(find_foreign_names({"model": {"loss": block}}))
 
 
 def test_every_benchmark_and_texts_that_look_like_paths_go_through() -> None:
-    for name in available():
-        config = load(name)
+    for name in list_configuration_files():
+        config = load_configuration_file(name)
         if "data" in config and "model" in config:
-            assert list(foreign_names(config)) == []
+            assert list(find_foreign_names(config)) == []
     own = {"train_file": "train.csv", "label_column": "a.b", "root": "my.data"}
     for path in ("calibench.data.TableDataModule", "calibench.data.TextFileDataModule"):
-        assert list(foreign_names({"data": {"class_path": path, "init_args": own}})) == []
+        assert list(find_foreign_names({"data": {"class_path": path, "init_args": own}})) == []
     timm = {"class_path": "calibench.backbones.TimmBackbone", "init_args": {"name": "a.a1_in1k"}}
-    assert list(foreign_names({"model": {"backbone": timm}, "benchmark": "a.b"})) == []
+    assert list(find_foreign_names({"model": {"backbone": timm}, "benchmark": "a.b"})) == []

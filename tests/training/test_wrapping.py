@@ -13,8 +13,8 @@ from calibench.cli import configuration_of, main
 from calibench.configuration.merging import read_yaml
 from calibench.losses import MDCALoss, WeightedSum
 from calibench.messages.errors import UsageError
-from calibench.run_configuration.adapters import wrapped
-from calibench.run_configuration.trusted_names import foreign_names
+from calibench.run_configuration.adapters import wrap_foreign_classes
+from calibench.run_configuration.trusted_names import find_foreign_names
 from calibench.runs import Predictions, Run
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
@@ -48,7 +48,7 @@ def test_other_classes_stand_as_arguments_and_ours_as_they_are() -> None:
         "model": {"backbone": net, "loss": "torch.nn.CrossEntropyLoss"},
         "data": "DigitsDataModule",
     }
-    found = wrapped(given)
+    found = wrap_foreign_classes(given)
     init = {"name": net["class_path"], "arguments": {"width": 4}, "replace_head": True}
     assert found["model"]["backbone"] == {"class_path": "ImportedBackbone", "init_args": init}
     assert found["model"]["loss"]["init_args"] == {"name": "torch.nn.CrossEntropyLoss"}
@@ -57,7 +57,7 @@ def test_other_classes_stand_as_arguments_and_ours_as_they_are() -> None:
         "class_path": "calibench.backbones.ImportedBackbone",
         "init_args": {**init, "channels": 1},
     }
-    assert wrapped({"model": {"backbone": again}})["model"]["backbone"]["init_args"] == {
+    assert wrap_foreign_classes({"model": {"backbone": again}})["model"]["backbone"]["init_args"] == {
         **init, "arguments": {"width": 4, "channels": 1},
     }  # fmt: skip
 
@@ -92,8 +92,8 @@ def test_parts_of_a_loss_may_be_anybodys(tmp_path: Path) -> None:
     terms = [part(logits, target) for part in whole.parts]
     assert float(terms[0]) == pytest.approx(float(F.cross_entropy(logits, target)))
     assert float(whole(logits, target)) == pytest.approx(float(sum(terms)))
-    assert list(foreign_names(read_yaml(run.yaml()))) == ["tests.own_classes.poly_loss"]
-    assert Experiment(read_yaml(run.yaml())).cell == run.cell
+    assert list(find_foreign_names(read_yaml(run.yaml()))) == ["tests.own_classes.poly_loss"]
+    assert Experiment(read_yaml(run.yaml())).run_id == run.run_id
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_what_cannot_be_found_is_one_line(path: str, said: str) -> None:
 
 
 def test_configuration_key_and_names() -> None:
-    cell = experiment(*NETWORK, *LOSS).cell
+    cell = experiment(*NETWORK, *LOSS).run_id
     assert cell.backbone == "tests.own_classes.PlainNetwork"
     assert cell.loss == "tests.own_classes.poly_loss"
     for other in (["--model.loss.epsilon", "3"], ["--model.backbone.width", "4"]):
-        assert experiment(*NETWORK, *LOSS, *other).cell.key != cell.key
+        assert experiment(*NETWORK, *LOSS, *other).run_id.key != cell.key
     text = read_yaml(experiment(*NETWORK, *LOSS).yaml())
-    assert Experiment(text).cell == cell
+    assert Experiment(text).run_id == cell
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,7 @@ def test_a_configuration_of_a_strangers_calls_nothing_that_it_may_not(
         "torch.nn.functional.nll_loss",
         "torchvision.models.resnet18",
     ):
-        assert list(foreign_names({"model": {"loss": path}})) == []
+        assert list(find_foreign_names({"model": {"loss": path}})) == []
 
 
 def test_own_data_train_and_give_the_same_numbers_again(tmp_path: Path) -> None:

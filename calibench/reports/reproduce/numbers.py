@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calibench.configuration.merging import available, short_name
+from calibench.configuration.merging import list_configuration_files, short_name
 from calibench.ranking.columns import COSTS
 from calibench.ranking.records import version_counts
 from calibench.runs import (
@@ -209,7 +209,7 @@ def suite_of(paper: str, table: str) -> str | None:
     """The suite of a table, if there is one: `suites/gce_table3`, `suites/fcl_ood`."""
     table = PAPERS[paper].table(table)
     names = (f"suites/{paper}_table{table}", f"suites/{paper}_{table}")
-    return next((name for name in names if name in available()), None)
+    return next((name for name in names if name in list_configuration_files()), None)
 
 
 def _usable(setting: Setting, results: Path) -> tuple[Contents, str]:
@@ -297,7 +297,7 @@ def _value(
     if label == "Average":
         measured, label = f"macro_{measured}", ""
     asked = Key(measured, split, calibrator, label=label.replace(" ", "_") or None)
-    for one in map(Number.of, content["rows"]):
+    for one in map(Number.from_row, content["rows"]):
         same = one.key._replace(n_bins=None, score=None) == asked
         of_bins = one.key.n_bins in (None, number.bins) and one.key.score in (None, SCORE)
         if same and of_bins:

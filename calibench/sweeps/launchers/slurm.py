@@ -17,7 +17,7 @@ from calibench.configuration.merging import Config
 from calibench.messages.errors import ExpectedFailure
 from calibench.messages.printable_text import say
 from calibench.runs import read_json, write_json
-from calibench.runs.files import plain
+from calibench.runs.files import to_plain_data
 from calibench.sweeps.launchers.sbatch import JobArray, gpus_asked_for
 from calibench.sweeps.plan import expected_seconds, runs_of
 from calibench.sweeps.pool import FINAL, Job, Where, pool_of
@@ -175,7 +175,7 @@ def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[ArrayTask]:
 
 def _text(config: Config) -> str:
     """A configuration as text that is the same before and after it was written to a file."""
-    return json.dumps(plain(config), sort_keys=True, default=str)
+    return json.dumps(to_plain_data(config), sort_keys=True, default=str)
 
 
 _OVER = (

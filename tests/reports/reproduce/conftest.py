@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from calibench.runs import Cell
+from calibench.runs import RunId
 from calibench.sweeps import plan
 from calibench.sweeps.pool import Job
 from tests.sweeps.test_suites import _resolved
@@ -14,8 +14,10 @@ from tests.sweeps.test_suites import _resolved
 
 @pytest.fixture(autouse=True)
 def _resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def cell(job: Job) -> Cell:
-        found: Cell = _resolved(json.dumps({**job.config, "seed_everything": 1}, default=str)).cell
+    def cell(job: Job) -> RunId:
+        found: RunId = _resolved(
+            json.dumps({**job.config, "seed_everything": 1}, default=str)
+        ).run_id
         return found
 
     monkeypatch.setattr(plan, "_resolved", cell)
