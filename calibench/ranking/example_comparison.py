@@ -116,9 +116,9 @@ def _resample(job: tuple[str, Key, Predictions]) -> Floats:
 
         from calibench.evaluation.bootstrap import resample_metrics
         from calibench.evaluation.calibrator_fits import predicted_log_probabilities
-        from calibench.evaluation.serialization import fitted_calibrator
+        from calibench.evaluation.serialization import load_fitted_calibrator
 
-    fitted = fitted_calibrator(folder, key.calibrator)
+    fitted = load_fitted_calibrator(folder, key.calibrator)
     log_probs, target = predicted_log_probabilities(test, fitted), torch.from_numpy(test.target)
     raw_key = key._replace(calibrator=RAW)
     drawn = Resamples.from_predictions(test, _RESAMPLES)

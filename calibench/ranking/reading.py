@@ -83,7 +83,7 @@ def joined_results(parts: Sequence[Results]) -> Results:
     if len(parts) == 1:
         return parts[0]
     joined = Results(folder=parts[0].folder)
-    cells: dict[Cell, str] = {}
+    cells: dict[RunId, str] = {}
     for part in parts:
         for record in part.records:
             if cells.setdefault(record.cell, record.folder) == record.folder:
