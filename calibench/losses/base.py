@@ -4,6 +4,8 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
+from inspect import signature
 from math import isnan
 from typing import Any, cast
 
@@ -23,6 +25,22 @@ from calibench.tensors.scores import (
     check_scores,
     check_target,
 )
+
+_ARGUMENTS = "_constructor_arguments"
+
+
+def _keep_arguments(construct: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that keeps its arguments in the object; the outermost one of several does."""
+    parameters = signature(construct)
+
+    @wraps(construct)
+    def keep(self: Any, *args: Any, **named: Any) -> None:
+        with suppress(TypeError):  # the constructor itself says what is wrong
+            arguments = parameters.bind(self, *args, **named).arguments
+            vars(self).setdefault(_ARGUMENTS, dict(list(arguments.items())[1:]))
+        construct(self, *args, **named)
+
+    return keep
 
 
 class CalibrationLoss(TakesSavedShapes, ABC):
@@ -50,6 +68,21 @@ class CalibrationLoss(TakesSavedShapes, ABC):
 
     def __init__(self) -> None:
         super().__init__()  # hides nn.Module's *args, **kwargs from the command line
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let a constructor keep the arguments that it is given, for `repr` and configurations."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = _keep_arguments(cls.__init__)  # type: ignore[method-assign]
+
+    @property
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments that the loss was built with, by name, without those that were left at their defaults."""
+        return dict(vars(self).get(_ARGUMENTS, {}))
+
+    def __repr__(self) -> str:
+        arguments = (f"{name}={value!r}" for name, value in self.constructor_arguments.items())
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     @abstractmethod
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
