@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from calibench.cli import main
 from calibench.ranking import Column, read_results
-from calibench.verbs.plot_sweep import draw_lines, lines_of, points
+from tests.papers.scripts import exit_code, load_script
 from tests.run_folders import settings_of, write_run
+
+script = load_script("fcl", "sweep")
 
 ECE = Column("ece")
 
@@ -34,13 +35,15 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_means_and_bands(results: Path) -> None:
-    found = points(read_results(results).records, "model.loss.weight", [ECE], ["raw"])
-    lines = lines_of(found, ECE)
+    points = script.collect_points(
+        read_results(results).records, "model.loss.weight", [ECE], ["raw"]
+    )
+    lines = script.group_lines(points, ECE)
     ((name, of),) = lines.items()
     assert name == ("FocalCalibrationLoss", "raw")
     assert list(of) == [0.0, 2.0, 10.0]
     assert of[2.0] == pytest.approx([0.03, 0.05])
-    axes = draw_lines(Figure().subplots(), lines, x="weight", y="ECE %", scale=100)
+    axes = script.draw_lines(Figure().subplots(), lines, x="weight", y="ECE %", scale=100)
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [(0, 2), (2, 4), (10, 12)])
     band = axes.collections[0].get_paths()[0].vertices
     assert band[:, 1].max() == pytest.approx(12 + 2**0.5)
@@ -48,7 +51,7 @@ def test_means_and_bands(results: Path) -> None:
 
 def test_a_wide_abscissa_is_logarithmic_with_plain_numbers() -> None:
     lines = {("loss", "raw"): {1: [0.1], 10: [0.2], 100: [0.3]}}
-    axes = draw_lines(Figure().subplots(), lines, x="imbalance factor", y="ECE")
+    axes = script.draw_lines(Figure().subplots(), lines, x="imbalance factor", y="ECE")
     assert axes.get_xscale() == "log"
     assert axes.xaxis.get_major_formatter()(100) == "100"
 
@@ -56,8 +59,10 @@ def test_a_wide_abscissa_is_logarithmic_with_plain_numbers() -> None:
 def test_other_settings_make_other_lines(results: Path) -> None:
     for weight in (0.0, 2.0):
         weighted(results, weight, 1, **{"data.init_args.imbalance_factor": 100.0})
-    found = points(read_results(results).records, "model.loss.weight", [ECE], ["raw"])
-    assert {point.series for point in found} == {
+    points = script.collect_points(
+        read_results(results).records, "model.loss.weight", [ECE], ["raw"]
+    )
+    assert {point.series for point in points} == {
         "FocalCalibrationLoss imbalance_factor=10.0",
         "FocalCalibrationLoss imbalance_factor=100.0",
     }
@@ -78,17 +83,18 @@ def test_an_argument_of_a_calibrator_varies_within_a_run(tmp_path: Path) -> None
     for loss in ("CrossEntropyLoss", "BrierLoss"):
         write_run(tmp_path, loss=loss, rows=rows, changes=changes)
     key = "calibrators.AdaptiveTemperatureScaling.n_bins"
-    found = points(read_results(tmp_path).records, key, [ECE], ["raw"])
-    assert {(p.series, p.x): p.value for p in found} == {
+    points = script.collect_points(read_results(tmp_path).records, key, [ECE], ["raw"])
+    assert {(p.series, p.x): p.value for p in points} == {
         (loss, n): 0.001 * n for loss in ("CrossEntropyLoss", "BrierLoss") for n in names
     }
 
 
 def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "picture.svg"
-    command = ["plot", "sweep", str(results), "-o", str(picture), "--x"]
+    command = [str(results), "-o", str(picture), "--x"]
     assert (
-        main(
+        exit_code(
+            script,
             [
                 *command,
                 "model.loss.weight",
@@ -97,7 +103,7 @@ def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
                 "nll",
                 "--calibrator",
                 "TemperatureScaling",
-            ]
+            ],
         )
         == 0
     )
@@ -114,5 +120,5 @@ def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("model.loss.weight", "--metrics", "nothing"): "the runs have none of nothing",
         ("model.loss.weight", "--losses", "Nothing"): "holds no such finished run",
     }.items():
-        assert main([*command, *arguments]) == 2
+        assert exit_code(script, [*command, *arguments]) == 2
         assert problem in capsys.readouterr().err

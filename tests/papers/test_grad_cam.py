@@ -14,20 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from calibench.analyses.grad_cam import (
-    Box,
-    Localisation,
-    _found,
-    _places,
-    enlarged,
-    feature_layer,
-    grad_cam,
-    measured,
-    read_boxes,
-    summary,
-)
 from calibench.backbones import CIFARResNet8, DenseNet121, SmallCNN
-from calibench.cli import main
 from calibench.data import ChestXray14DataModule, ImportedDataModule
 from calibench.data.fakes import SQUARE, finding_corner
 from calibench.data.images.chest_xray14 import FINDINGS
@@ -37,6 +24,12 @@ from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.training.export import Trained, load_trained_network
 from tests.data.fakes import incomplete_chest_xrays
+from tests.papers.scripts import exit_code, load_script
+
+script = load_script("fcl", "grad_cam")
+Box, Localisation = script.Box, script.Localisation
+find_feature_layer, localise = script.find_feature_layer, script.localise
+summarise_localisations = script.summarise_localisations
 
 # Each network with its last feature map and its linear layer, as its own code has them.
 POOLED = {
@@ -60,9 +53,11 @@ def test_grad_cam_equals_cam_after_global_average_pooling(layer: str) -> None:
     with torch.no_grad():
         features, linear = parts(network, images)
     classes = torch.tensor([3, 0, -1, 4])
-    maps, of = grad_cam(network, images, classes, feature_layer(network, images))
+    maps, of = script.compute_grad_cam(
+        network, images, classes, find_feature_layer(network, images)
+    )
     chosen = torch.where(classes < 0, network(images).argmax(1), classes)
-    assert feature_layer(network, images) == layer
+    assert find_feature_layer(network, images) == layer
     assert of.tolist() == chosen.tolist()
     cam = torch.einsum("nk,nkhw->nhw", linear.weight[chosen], features).relu()
     assert cam.any()
@@ -75,13 +70,17 @@ def test_frozen_weights_and_layers_by_name() -> None:
         CIFARResNet8(num_classes=3).eval().requires_grad_(False),
         torch.randn(2, 3, 16, 16),
     )
-    assert feature_layer(network, images) == "features"
-    early = feature_layer(network, images, "features.0")
-    assert grad_cam(network, images, torch.tensor([0, 1]), early)[0].shape == (2, 16, 16)
+    assert find_feature_layer(network, images) == "features"
+    early = find_feature_layer(network, images, "features.0")
+    assert script.compute_grad_cam(network, images, torch.tensor([0, 1]), early)[0].shape == (
+        2,
+        16,
+        16,
+    )
     with pytest.raises(UsageError, match=r"no such layer; did you mean features\?|no such layer"):
-        feature_layer(network, images, "feature")
+        find_feature_layer(network, images, "feature")
     with pytest.raises(UsageError, match="gives no feature map"):
-        feature_layer(network, images, "fc")
+        find_feature_layer(network, images, "fc")
 
 
 class Patches(nn.Module):
@@ -99,13 +98,13 @@ class Patches(nn.Module):
 
 def test_patches_of_a_transformer_are_not_taken_for_features() -> None:
     with pytest.raises(UsageError, match="name a layer by `--layer`"):
-        feature_layer(Patches(), torch.zeros(1, 3, 16, 16))
-    assert feature_layer(Patches(), torch.zeros(1, 3, 16, 16), "patch") == "patch"
+        find_feature_layer(Patches(), torch.zeros(1, 3, 16, 16))
+    assert find_feature_layer(Patches(), torch.zeros(1, 3, 16, 16), "patch") == "patch"
 
 
 def test_enlarged_maps_have_the_maximum_one_and_zeros_stay() -> None:
     maps = torch.tensor([[[0.0, 2.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
-    large = enlarged(maps, (6, 8))
+    large = script.enlarge_maps(maps, (6, 8))
     assert large.shape == (2, 6, 8)
     assert large[0, 0, 7] == large[0].max() == 1
     assert not large[1].any()
@@ -117,14 +116,14 @@ def test_pointing_game_and_iou_by_hand() -> None:
     heat[8, 8] = 1.0  # the maximum, elsewhere
     heat[0, 9] = 0.19  # below 20 %
     region, point = [1.0, 2.0, 5.0, 6.0], [8.0, 8.0, 10.0, 10.0]
-    assert measured(heat, np.array([region])) == Localisation(False, 1.0)
-    assert measured(heat, np.array([point])) == Localisation(True, 0.0)
-    assert measured(heat, np.array([point, region])) == Localisation(True, 1.0)
-    assert measured(heat, np.array([[3.0, 2.0, 7.0, 6.0]])) == Localisation(False, 8 / 24)
-    assert measured(np.zeros_like(heat), np.array([[0.0, 0.0, 10.0, 10.0]])) == Localisation(
+    assert localise(heat, np.array([region])) == Localisation(False, 1.0)
+    assert localise(heat, np.array([point])) == Localisation(True, 0.0)
+    assert localise(heat, np.array([point, region])) == Localisation(True, 1.0)
+    assert localise(heat, np.array([[3.0, 2.0, 7.0, 6.0]])) == Localisation(False, 8 / 24)
+    assert localise(np.zeros_like(heat), np.array([[0.0, 0.0, 10.0, 10.0]])) == Localisation(
         False, 0.0
     )
-    said = summary(
+    shares = summarise_localisations(
         [
             Localisation(True, 0.2),
             Localisation(False, 0.4),
@@ -132,7 +131,7 @@ def test_pointing_game_and_iou_by_hand() -> None:
             Localisation(True, 0.0),
         ]
     )
-    assert list(said.values()) == pytest.approx([0.75, 0.75, 0.5, 0.25, 0.3])
+    assert list(shares.values()) == pytest.approx([0.75, 0.75, 0.5, 0.25, 0.3])
 
 
 HEADER = "Image Index,Finding Label,Bbox [x,y,w,h],,,\n"
@@ -141,9 +140,11 @@ HEADER = "Image Index,Finding Label,Bbox [x,y,w,h],,,\n"
 def test_boxes_are_read_as_the_official_file_has_them(tmp_path: Path) -> None:
     file = tmp_path / "boxes.csv"
     file.write_text(f"{HEADER}a_000.png,Infiltrate,225.5,547,86.5,79,,,\n")
-    assert read_boxes(file, FINDINGS) == [Box("a_000.png", "Infiltration", (225.5, 547, 312, 626))]
+    assert script.read_boxes(file, FINDINGS) == [
+        Box("a_000.png", "Infiltration", (225.5, 547, 312, 626))
+    ]
     file.write_text(f'{HEADER}"a\x85b.png",Mass,1,2,3,4\n')  # no end of a line
-    assert [box.image for box in read_boxes(file, FINDINGS)] == ["a\x85b.png"]
+    assert [box.image for box in script.read_boxes(file, FINDINGS)] == ["a\x85b.png"]
     for row, problem in {
         "a.png,Mas,1,2,3,4": "row 2: there is no class `Mas`; did you mean Mass",
         "a.png,Mass,1,2,3": "row 2: image, class, x, y, width, height are expected",
@@ -152,7 +153,7 @@ def test_boxes_are_read_as_the_official_file_has_them(tmp_path: Path) -> None:
     }.items():
         file.write_text(f"{HEADER}{row}\n")
         with pytest.raises(UsageError, match=problem):
-            read_boxes(file, FINDINGS)
+            script.read_boxes(file, FINDINGS)
 
 
 def test_a_box_lies_in_the_decoded_square_where_its_pixels_are(tmp_path: Path) -> None:
@@ -205,21 +206,31 @@ def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
         for image, finding in np.argwhere(fake.target)
         for top, left in [finding_corner(finding)]
     ]
-    places = _places(boxes, data, (32, 32))
+    places = script.find_places(boxes, data, (32, 32))
     assert len(places) == int((data.splits.test.target == 1).sum())  # and none of the other splits
     trained = Trained(network, CrossEntropyLoss(), data)
-    assert summary(list(_found(trained, "features", places, "")))["pointing game"] >= 0.9
+    assert (
+        summarise_localisations(list(script.localise_boxes(trained, "features", places, "")))[
+            "pointing game"
+        ]
+        >= 0.9
+    )
     moved = {key: (place + 16) % 32 for key, place in places.items()}
-    assert summary(list(_found(trained, "features", moved, "")))["pointing game"] < 0.1
+    assert (
+        summarise_localisations(list(script.localise_boxes(trained, "features", moved, "")))[
+            "pointing game"
+        ]
+        < 0.1
+    )
 
 
-def test_plot_grad_cam_draws_runs_and_measures_boxes(
+def test_the_script_draws_runs_and_measures_boxes(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture, boxes = tmp_path / "cam.svg", tmp_path / "boxes.csv"
     boxes.write_text("image,class,x,y,width,height\n3,5,0,0,8,8\n7,1,0,0,8,8\n100000,1,0,0,8,8\n")
-    command = ["plot", "grad-cam", str(results), "-o", str(picture)]
-    assert main([*command, "--boxes", str(boxes), "--examples", "3,0"]) == 0
+    command = [str(results), "-o", str(picture)]
+    assert exit_code(script, [*command, "--boxes", str(boxes), "--examples", "3,0"]) == 0
     out, drawn = capsys.readouterr().out, picture.read_text()
     assert "1 of 3 boxes are of no test image" in out
     assert "2 pairs of an image and a class, with 2 boxes" in out
@@ -254,7 +265,7 @@ def test_plot_grad_cam_draws_runs_and_measures_boxes(
         ("--boxes", str(boxes), "--class", "9"): "no box of 9 in",
         ("--boxes", str(picture.with_suffix(".csv"))): "by the picture's numbers",
     }.items():
-        assert main([*command, *options]) == 2
+        assert exit_code(script, [*command, *options]) == 2
         assert problem in capsys.readouterr().err
 
 

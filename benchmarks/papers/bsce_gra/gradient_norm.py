@@ -1,9 +1,23 @@
-"""Norm of the gradient of each example's loss with respect to the last linear layer, without a backward per example.
+"""How closely the gradient norm of an example follows its uncertainty, from checkpoints (BSCE-GRA, Figures 4 and 5).
+
+    calibench fit --config digits_lt --trace.checkpoints '[10, 20, 30]'      keeps the checkpoints of these epochs
+    python benchmarks/papers/bsce_gra/gradient_norm.py results/digits_lt -o norms.png
+    python benchmarks/papers/bsce_gra/gradient_norm.py RUN RUN --epochs 50,350 -o norms.csv
+
+The norm of the gradient of each training example's loss (without augmentation) with respect to the last linear layer,
+and how closely it follows the example's Brier score sum_k (p_k - Y_k)^2: Pearson's and Spearman's correlation, and the
+standard deviation of the norm among examples of about the same Brier score ("narrow" is the paper's claim), as a mean
+over 20 bins of [0, 2]. Of a run with checkpoints of several epochs all are taken, of others the evaluated weights.
+For a loss that couples the examples of a batch the norm is N times the example's row of the gradient of a random batch
+of N; the table says so.
 
 With z = W h + b, the gradient of l with respect to W is (dl/dz) h^T and to b it is dl/dz, so that its norm is
-||dl/dz|| sqrt(||h||^2 + 1).
+||dl/dz|| sqrt(||h||^2 + 1), without a backward per example.
 """
 
+from __future__ import annotations
+
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -15,31 +29,42 @@ import torch.nn.functional as F
 from scipy import stats
 from torch import Tensor, nn
 
-from calibench.analyses.arguments import labels_of, write
-from calibench.analyses.features import outputs_of
 from calibench.data import Batch
 from calibench.files.set_names import MULTILABEL
-from calibench.messages.errors import UsageError
+from calibench.messages.checks import ends_in, integer_from
+from calibench.messages.errors import UsageError, exit_on_mistakes
 from calibench.messages.printable_text import FileRow
 from calibench.messages.progress import with_progress
-from calibench.plots.style import Axes, Figure, legend_below, logarithmic, look, panels, tidied
+from calibench.plots.figure_with_numbers import write_numbers
+from calibench.plots.style import (
+    PICTURE_FORMATS,
+    Axes,
+    Figure,
+    legend_below,
+    logarithmic,
+    look,
+    panels,
+    tidied,
+)
 from calibench.runs import Run
+from calibench.runs.finished import find_finished_runs, label_runs
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.terminal import show
 from calibench.tensors.binning import equal_width_bin
 from calibench.training.export import load_trained_network
+from calibench.training.last_layer import iterate_last_layer
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 N_BINS = 20
-ALONE = 8  # examples that are compared with themselves in a batch of one
+COMPARED = 8  # examples that are compared with themselves in a batch of one
 SAME = 1e-6
 
 
 class Norms(NamedTuple):
     """Class, Brier score sum_k (p_k - Y_k)^2 and gradient norm of every example (N,); whether the loss couples them.
 
-    Of a run its label and the epoch.
+    `label` and `epoch` are those of the run.
     """
 
     target: Tensor
@@ -63,27 +88,31 @@ class NormSummary(NamedTuple):
     relative: float
 
 
-def gradient_norms(
+def compute_gradient_norms(
     network: nn.Module, loss: Loss, batches: Iterable[Batch], *, batch_size: int
 ) -> Norms:
-    """Gradient norms of all examples with respect to the last linear layer of a network.
+    """Compute the gradient norms of all examples with respect to the last linear layer of a network.
 
     For a loss that couples the examples of a batch they are N times the row of the gradient of the mean loss of N
     examples, of random batches. A network that does not end in a linear layer is a UsageError.
     """
     parts = [
-        ((of.features.double().square().sum(1) + of.bias).sqrt(), of.logits.double(), of.target)
-        for of in outputs_of(network, batches)
+        (
+            (batch.features.double().square().sum(1) + batch.bias).sqrt(),
+            batch.logits.double(),
+            batch.target,
+        )
+        for batch in iterate_last_layer(network, batches)
     ]
     scale, logits, target = (torch.cat(part) for part in zip(*parts, strict=True))
     order = torch.randperm(len(target), generator=torch.Generator().manual_seed(0))
-    of_logits = torch.empty_like(scale)
+    logit_norms = torch.empty_like(scale)
     for rows in torch.split(order, batch_size):
-        of_logits[rows] = _rows_of_gradient(loss, logits[rows], target[rows]).norm(dim=1)
+        logit_norms[rows] = _rows_of_gradient(loss, logits[rows], target[rows]).norm(dim=1)
     first = order[: min(batch_size, len(order))]
     brier = (logits.softmax(1) - F.one_hot(target, logits.shape[1])).square().sum(1)
     coupled = is_coupled(loss, logits[first], target[first])
-    return Norms(target, brier, of_logits * scale, coupled)
+    return Norms(target, brier, logit_norms * scale, coupled)
 
 
 def _rows_of_gradient(loss: Loss, logits: Tensor, target: Tensor) -> Tensor:
@@ -95,14 +124,14 @@ def _rows_of_gradient(loss: Loss, logits: Tensor, target: Tensor) -> Tensor:
 
 def is_coupled(loss: Loss, logits: Tensor, target: Tensor) -> bool:
     """Whether the gradient of some example differs from that of the same example in a batch of one."""
-    together = _rows_of_gradient(loss, logits, target)[:ALONE]
+    together = _rows_of_gradient(loss, logits, target)[:COMPARED]
     rows = [slice(row, row + 1) for row in range(len(together))]
-    alone = torch.cat([_rows_of_gradient(loss, logits[row], target[row]) for row in rows])
-    return float((alone - together).abs().max()) > SAME * float(together.abs().max())
+    single = torch.cat([_rows_of_gradient(loss, logits[row], target[row]) for row in rows])
+    return float((single - together).abs().max()) > SAME * float(together.abs().max())
 
 
-def summary(norms: Norms) -> NormSummary:
-    """Correlations of norm and Brier score, and the spread of the norm within 20 bins of the Brier score's [0, 2]."""
+def summarise_norms(norms: Norms) -> NormSummary:
+    """Summarise how closely norms follow the Brier score, with their spread within 20 bins of its [0, 2]."""
     brier, norm = norms.brier.numpy(), norms.norm.numpy()
     bins = equal_width_bin(norms.brier / 2, N_BINS)
     groups = [group for b in range(N_BINS) if len(group := norms.norm[bins == b]) > 1]
@@ -117,10 +146,10 @@ def summary(norms: Norms) -> NormSummary:
 
 CELLS = 45
 DENSITY_BINS = 60
-SHOWN = 99.5  # percent of the norms that a density shows
+DENSITY_PERCENT = 99.5  # percent of the norms that a density shows
 
 
-def picture(entries: Sequence[Norms]) -> Figure:
+def draw_norms(entries: Sequence[Norms]) -> Figure:
     """Draw the losses down and the epochs across, and a row of densities below them.
 
     Shades are counts on a logarithmic scale. A row has one scale of norms, as losses differ in theirs.
@@ -142,15 +171,15 @@ def picture(entries: Sequence[Norms]) -> Figure:
         for unused in grid[row * across + len(by_label[label]) : (row + 1) * across]:
             unused.remove()
     below = grid[len(labels) * across :]
-    for axes, shown in zip(below, zip_longest(*by_label.values()), strict=True):
-        _draw_densities(axes, list(filter(None, shown)), labels)
+    for axes, column in zip(below, zip_longest(*by_label.values()), strict=True):
+        _draw_densities(axes, list(filter(None, column)), labels)
     legend_below(figure, below, columns=4)
     return figure
 
 
 def _draw_densities(axes: Axes, entries: Sequence[Norms], labels: Sequence[str]) -> None:
     """Densities of the norms, all losses in one panel."""
-    top = max(float(np.percentile(entry.norm, SHOWN)) for entry in entries)
+    top = max(float(np.percentile(entry.norm, DENSITY_PERCENT)) for entry in entries)
     edges = np.linspace(0, top, DENSITY_BINS + 1)
     for entry in entries:
         norm, index = entry.norm.numpy(), labels.index(entry.label)
@@ -162,11 +191,11 @@ def _draw_densities(axes: Axes, entries: Sequence[Norms], labels: Sequence[str])
     tidied(axes, xlabel="gradient norm", ylabel="density", title=title)
 
 
-def _entries(
-    runs: Sequence[Run], found: Sequence[Mapping[int, Path]], *, trusted: bool
+def _compute_entries(
+    runs: Sequence[Run], paths_by_epoch: Sequence[Mapping[int, Path]], *, trusted: bool
 ) -> Iterator[Norms]:
-    """The norms of each run after each epoch."""
-    for run, label, paths in zip(runs, labels_of(runs), found, strict=True):
+    """Compute the norms of each run after each epoch."""
+    for run, label, paths in zip(runs, label_runs(runs), paths_by_epoch, strict=True):
         trained = load_trained_network(run, trusted=trusted)
         data = trained.data
         if data.task.name == MULTILABEL:
@@ -174,31 +203,35 @@ def _entries(
         for path in paths.values() or [None]:
             if path is not None:
                 trained.load(path)
-            of = trained.backbone, trained.loss, data.plain_batches("train")
-            norms = gradient_norms(*of, batch_size=data.batch_size)
+            batches = data.plain_batches("train")
+            norms = compute_gradient_norms(
+                trained.backbone, trained.loss, batches, batch_size=data.batch_size
+            )
             yield norms._replace(label=label, epoch=trained.epoch)
 
 
-def table_of(entries: Sequence[Norms]) -> Grid:
-    """Correlations and spread of each run and epoch."""
+def build_table(entries: Sequence[Norms]) -> Grid:
+    """Tabulate correlations and spread of each run and epoch."""
     names = ("Pearson", "Spearman", "std within bins", "over std of all", "mean norm")
     columns = [*headings("loss"), Heading("epoch", label=True), *map(Heading, names)]
     rows: list[list[PrintedNumber | str]] = []
-    for of in entries:
-        numbers = (*summary(of), float(of.norm.mean()))
-        shown = map(format, numbers, (".3f", ".3f", ".4g", ".3f", ".4g"))
-        rows.append([of.label, str(of.epoch), *map(PrintedNumber, shown)])
+    for entry in entries:
+        numbers = (*summarise_norms(entry), float(entry.norm.mean()))
+        texts = map(format, numbers, (".3f", ".3f", ".4g", ".3f", ".4g"))
+        rows.append([entry.label, str(entry.epoch), *map(PrintedNumber, texts)])
     coupled = dict.fromkeys(entry.label for entry in entries if entry.coupled)
-    rows_of = "couples the examples of a batch: N times an example's row of the batch's gradient"
+    explanation = (
+        "couples the examples of a batch: N times an example's row of the batch's gradient"
+    )
     footer = [
         f"{len(entries[0].norm)} training examples; gradient of the last linear layer",
         f"std within bins: mean over {N_BINS} bins of [0, 2], those with two examples or more",
-        *(f"{label} {rows_of}" for label in coupled),
+        *(f"{label} {explanation}" for label in coupled),
     ]
     return Grid("Gradient norm against uncertainty", columns, rows, footer)
 
 
-def _numbers(entries: Sequence[Norms]) -> Iterator[FileRow]:
+def _iterate_rows(entries: Sequence[Norms]) -> Iterator[FileRow]:
     """A row for each example."""
     for entry in entries:
         columns = (part.tolist() for part in entry[:3])
@@ -209,11 +242,70 @@ def _numbers(entries: Sequence[Norms]) -> Iterator[FileRow]:
             }  # fmt: skip
 
 
+def find_checkpoints(run: Run, epochs: Sequence[int]) -> dict[int, Path]:
+    """Find the checkpoints that a run kept of epochs (`trace.checkpoints`), by epoch; all if none is named.
+
+    Raises:
+        UsageError: If one that is named is missing.
+    """
+    paths = run.checkpoints.glob("epoch=*.ckpt")
+    names = {path.stem.removeprefix("epoch="): path for path in paths}
+    by_epoch = {int(name): path for name, path in names.items() if name.isdecimal()}
+    for epoch in epochs:
+        if epoch not in by_epoch:
+            has = f"it has {', '.join(map(str, sorted(by_epoch)))}" if by_epoch else "it has none"
+            raise UsageError(
+                f"{run.folder} has no checkpoint of epoch {epoch}, {has}: "
+                f"train with --trace.checkpoints '[{epoch}]'."
+            )
+    return {epoch: by_epoch[epoch] for epoch in sorted(epochs or by_epoch)}
+
+
+def read_epochs(text: str) -> list[int]:
+    """Read different epochs from 1 on, as in `50,350`."""
+    try:
+        epochs = [integer_from("--epochs", int(part), 1) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"`--epochs` takes numbers from 1, as in 50,350; got {text}.") from None
+    return list(dict.fromkeys(epochs))
+
+
 def study(
-    runs: Sequence[Run], found: Sequence[Mapping[int, Path]], trusted: bool, output: Path | None
+    runs: Sequence[Run],
+    paths_by_epoch: Sequence[Mapping[int, Path]],
+    trusted: bool,
+    output: Path | None,
 ) -> None:
     """Print the table of runs after some epochs, and write the norms of all examples."""
-    made = _entries(runs, found, trusted=trusted)
-    entries = list(with_progress(made, sum(max(1, len(paths)) for paths in found), "checkpoints"))
-    show(table_of(entries))
-    write(output, list(_numbers(entries)), lambda: picture(entries))
+    total = sum(max(1, len(paths)) for paths in paths_by_epoch)
+    computed = _compute_entries(runs, paths_by_epoch, trusted=trusted)
+    entries = list(with_progress(computed, total, "checkpoints"))
+    show(build_table(entries))
+    write_numbers(output, list(_iterate_rows(entries)), lambda: draw_norms(entries))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(
+        prog="gradient_norm.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="folders of finished runs"
+    )
+    parser.add_argument("--epochs", metavar="N,N", help="checkpoints of these epochs only, from 1")
+    parser.add_argument("--trust", action="store_true", help="build classes that config.yaml names")
+    parser.add_argument("--output", "-o", type=Path, help=".csv, .png, .svg or .pdf")
+    options = parser.parse_args(arguments)
+    with exit_on_mistakes(parser.prog):
+        if options.output is not None:
+            ends_in(".csv", *PICTURE_FORMATS)("--output", options.output)
+        epochs = read_epochs(options.epochs) if options.epochs else []
+        runs = find_finished_runs(options.runs)
+        paths_by_epoch = [find_checkpoints(run, epochs) for run in runs]
+        study(runs, paths_by_epoch, options.trust, options.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,19 +1,15 @@
-"""Short runs on the digits, with the checkpoints of two epochs, for the analyses of checkpoints."""
+"""Short runs on the digits, with the checkpoints of two epochs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from calibench.cli import configuration_of
 from calibench.training import fit as training
 
 
-@pytest.fixture(scope="session")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of cross-entropy and one of the Brier loss."""
-    folder = tmp_path_factory.mktemp("results")
+def write_short_runs(folder: Path) -> Path:
+    """Train cross-entropy and the Brier loss for two epochs."""
     for loss in ("CrossEntropyLoss", "BrierLoss"):
         arguments = [
             "--config=digits_lt", f"--model.loss={loss}", "--trainer.max_epochs=2", "--trainer.enable_progress_bar=false",

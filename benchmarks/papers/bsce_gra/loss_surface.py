@@ -1,8 +1,24 @@
-"""Weights that a loss gives to cross-entropy and to its gradient, where training comes to rest, and a picture of both.
+"""What losses do with cross-entropy (CE): BSCE-GRA, Figures 1 and 2; FCL, Figure 5; for any loss, yours too.
+
+    python benchmarks/papers/bsce_gra/loss_surface.py FocalLoss:gamma=.5 FocalLoss:gamma=1 FocalLoss:gamma=5 -o fig1.png
+    python benchmarks/papers/bsce_gra/loss_surface.py FocalGRALoss:gamma=1 BSCEGRALoss:gamma=2 -o figure2.png
+    python benchmarks/papers/bsce_gra/loss_surface.py focal focal_calibration@cifar10/resnet50 BrierLoss -o phi.png
+
+g        the weight on CE's gradient, g(p, gamma) of focal loss (BSCE-GRA, Figure 1), with its peak and the p where it
+         falls below 1 (Mukhoti et al. 2020)
+u        the weight on CE's value, loss / CE
+phi(p)   how steeply the expected loss falls where the true probability is known, whose root is the probability at which
+         training comes to rest (FCL, Figure 5): less than the truth for a loss that makes underconfident
+simplex  the gradient's weight over the simplex of four classes with target 1 (BSCE-GRA, Figure 2), as slices
+
+Losses are as at the start of training, with classes equally frequent.
 
 Every point of the simplex is a batch of one with logits log p, so that this works for any loss.
 """
 
+from __future__ import annotations
+
+import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,10 +32,23 @@ from torch import Tensor
 
 from calibench.configuration.merging import Config
 from calibench.loss_audit.checks import Subject
+from calibench.loss_audit.named_losses import read_losses
+from calibench.messages.checks import ends_in
+from calibench.messages.errors import UsageError, exit_on_mistakes
 from calibench.messages.printable_text import FileRow
 from calibench.messages.progress import with_progress
 from calibench.plots.figure_with_numbers import Picture
-from calibench.plots.style import GREY, Axes, Figure, color, legend_below, look, panels, tidied
+from calibench.plots.style import (
+    GREY,
+    PICTURE_FORMATS,
+    Axes,
+    Figure,
+    color,
+    legend_below,
+    look,
+    panels,
+    tidied,
+)
 from calibench.tables.grid import HOLE, Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
 from calibench.tensors.arrays import Floats
@@ -32,7 +61,7 @@ FLAT = 1e-9
 
 
 class Weights(NamedTuple):
-    """What a loss does with cross-entropy at a point p of the simplex, whose first class is the target.
+    """Weights of a loss on cross-entropy and its gradient at a point p of the simplex; class 0 is the target.
 
     Its value is u = loss / cross-entropy, (1 - p_1)^gamma for focal loss; its gradient the factor of cross-entropy's
     gradient with respect to the logits, of the part along it: g(p, gamma) of BSCE-GRA's Figure 1 for focal loss, u
@@ -43,8 +72,8 @@ class Weights(NamedTuple):
     gradient: float
 
 
-def weights(loss: Loss, p: Floats) -> Weights:
-    """The weights at a point p (K,) with 0 < p_1 < 1; other entries may be 0."""
+def compute_weights(loss: Loss, p: Floats) -> Weights:
+    """Compute the weights at a point p (K,) with 0 < p_1 < 1; other entries may be 0."""
     probs = torch.from_numpy(p).clamp_min(torch.finfo(torch.float64).tiny)
     logits = probs.log()[None].requires_grad_()
     value = loss(logits, torch.zeros(1, dtype=torch.int64))
@@ -54,26 +83,29 @@ def weights(loss: Loss, p: Floats) -> Weights:
     return Weights(value.item() / -probs[0].log().item(), along.item())
 
 
-def along_target(p: float) -> Floats:
+def point_of_target(p: float) -> Floats:
     """The point at which the target has probability p and the other classes share the rest equally, (CLASSES,)."""
     return np.array([p, *[(1 - p) / (CLASSES - 1)] * (CLASSES - 1)])
 
 
-def slice_of_simplex(p: float, steps: int) -> Floats:
+def sample_slice(p: float, steps: int) -> Floats:
     """Points (M, 4) of the simplex at which the target has probability p, on a triangular grid of the others."""
     corners = [(i, j, steps - i - j) for i in range(steps + 1) for j in range(steps + 1 - i)]
     others = (1 - p) * np.array(corners, dtype=np.float64) / steps
     return np.column_stack([np.full(len(others), p), others])
 
 
-def descent(loss: Loss, p: float, posterior: float) -> float:
-    """phi(p): how steeply the expected loss falls as p, the probability of one class, grows.
+def compute_descent(loss: Loss, p: float, posterior: float) -> float:
+    """phi(p), how steeply the expected loss falls as p, the probability of one class, grows.
 
     That class has the true probability `posterior`; in p and in the truth the others share the rest equally. phi is
     positive below the p where training comes to rest, its root, and negative above. A loss that holds a factor constant
     is followed along the gradient that it gives.
     """
-    truth, point = along_target(posterior), torch.tensor(p, dtype=torch.float64, requires_grad=True)
+    truth, point = (
+        point_of_target(posterior),
+        torch.tensor(p, dtype=torch.float64, requires_grad=True),
+    )
     others = (1 - point) / (CLASSES - 1)
     logits = torch.stack([point, *[others] * (CLASSES - 1)]).log()[None]
     first, other = (loss(logits, torch.tensor([target])) for target in (0, 1))
@@ -82,8 +114,8 @@ def descent(loss: Loss, p: float, posterior: float) -> float:
     return -slope.item()
 
 
-def falling_root(function: Callable[[float], float], values: Floats) -> float | None:
-    """The largest p in (0, 1) at which a function falls from above 0 to below it; None if it does nowhere.
+def find_falling_root(function: Callable[[float], float], values: Floats) -> float | None:
+    """Find the largest p in (0, 1) at which a function falls from above 0 to below it; None if it does nowhere.
 
     Of a gradient's weight less 1 this is Proposition 1 of Mukhoti et al. (2020): focal loss has larger gradients than
     cross-entropy below it, smaller ones above. Of phi it is the p at which training comes to rest: the true probability
@@ -110,31 +142,36 @@ class Surface:
     @cached_property
     def curves(self) -> dict[str, Floats]:
         """Weights and phi at the points of `GRID` of the target's p, by name."""
-        values, gradients = np.transpose([weights(self.loss, along_target(p)) for p in GRID])
-        phi = np.array([descent(self.loss, p, self.posterior) for p in GRID])
+        values, gradients = np.transpose(
+            [compute_weights(self.loss, point_of_target(p)) for p in GRID]
+        )
+        phi = np.array([compute_descent(self.loss, p, self.posterior) for p in GRID])
         return {"gradient weight": gradients, "value weight": values, "phi": phi}
 
     @cached_property
     def slices(self) -> list[tuple[Floats, Floats]]:
         """Points (M, 4) of each slice of the simplex with their gradient weights (M,)."""
-        points = [slice_of_simplex(p, STEPS) for p in SLICES]
-        return [(of, np.array([weights(self.loss, p).gradient for p in of])) for of in points]
+        points = [sample_slice(p, STEPS) for p in SLICES]
+        return [(part, self._gradient_weights(part)) for part in points]
+
+    def _gradient_weights(self, points: Floats) -> Floats:
+        return np.array([compute_weights(self.loss, point).gradient for point in points])
 
     @cached_property
     def places(self) -> Mapping[str, float | None]:
         """The p of the target with the largest gradient weight (BSCE-GRA's p_0), where it falls below 1, phi's root."""
 
         def excess(p: float) -> float:
-            return weights(self.loss, along_target(p)).gradient - 1
+            return compute_weights(self.loss, point_of_target(p)).gradient - 1
 
         def phi(p: float) -> float:
-            return descent(self.loss, p, self.posterior)
+            return compute_descent(self.loss, p, self.posterior)
 
-        found = self.curves["gradient weight"]
+        gradients = self.curves["gradient weight"]
         return {
-            "peak": None if np.ptp(found) < FLAT else float(GRID[np.argmax(found)]),
-            "crossing": falling_root(excess, found - 1),
-            "root": falling_root(phi, self.curves["phi"]),
+            "peak": None if np.ptp(gradients) < FLAT else float(GRID[np.argmax(gradients)]),
+            "crossing": find_falling_root(excess, gradients - 1),
+            "root": find_falling_root(phi, self.curves["phi"]),
         }
 
     def numbers(self) -> Iterator[FileRow]:
@@ -146,11 +183,11 @@ class Surface:
                 yield {"loss": self.label, "what": name, "p1": p, "value": value}
         for points, values in self.slices:
             for point, value in zip(points, values, strict=True):
-                where = dict(zip(("p1", "p2", "p3", "p4"), point, strict=True))
-                yield {"loss": self.label, "what": "surface", **where, "value": value}
+                coordinates = dict(zip(("p1", "p2", "p3", "p4"), point, strict=True))
+                yield {"loss": self.label, "what": "surface", **coordinates, "value": value}
 
 
-def picture(surfaces: Sequence[Surface]) -> Figure:
+def draw_surfaces(surfaces: Sequence[Surface]) -> Figure:
     """Draw the losses: a row of curves, then a row of slices for each loss."""
     across = len(SLICES)
     figure, grid = panels(across * (1 + len(surfaces)), columns=across)
@@ -193,31 +230,32 @@ def _draw_slices(row: Sequence[Axes], surface: Surface) -> None:
     for axes, p, (points, weight) in zip(row, SLICES, surface.slices, strict=True):
         shares = points[:, 1:] / (1 - p)
         x, y = shares[:, 1] + shares[:, 2] / 2, shares[:, 2] * np.sqrt(3) / 2
-        drawn = axes.tripcolor(
+        mesh = axes.tripcolor(
             x, y, weight, shading="gouraud", cmap="cividis_r", vmin=low,
             vmax=high + flat, rasterized=True,
         )  # fmt: skip
-        for text, where in {"p2": (-0.06, -0.08), "p3": (1.06, -0.08), "p4": (0.5, 0.9)}.items():
-            axes.text(*where, text, fontsize=7, ha="center")
+        for text, corner in {"p2": (-0.06, -0.08), "p3": (1.06, -0.08), "p4": (0.5, 0.9)}.items():
+            axes.text(*corner, text, fontsize=7, ha="center")
         equal, ends = np.ptp(weight) < FLAT, (weight.min(), weight.max())
         weighs = f"{weight[0]:.2g}" if equal else f"{ends[0]:.2g} to {ends[1]:.2g}"
         axes.set(xlim=(-0.15, 1.15), ylim=(-0.15, 1.0), xticks=[], yticks=[], aspect="equal")
         tidied(axes, title=f"{surface.label}\np1 = {p:g}: {weighs}").spines[:].set_visible(False)
     if not flat:
-        row[0].figure.colorbar(drawn, ax=row[-1], shrink=0.7).ax.tick_params(labelsize=6)
+        row[0].figure.colorbar(mesh, ax=row[-1], shrink=0.7).ax.tick_params(labelsize=6)
 
 
-def table_of(surfaces: Sequence[Surface]) -> Grid:
-    """The peak and the crossing of the gradient's weight, and phi's root, of each loss."""
+def build_table(surfaces: Sequence[Surface]) -> Grid:
+    """Tabulate the peak and the crossing of the gradient's weight, and phi's root, of each loss."""
     columns = headings("loss", "largest weight at", "below 1 from", "rests at")
     footer = [
         "largest weight at, below 1 from: probabilities of the target, of the weight on cross-entropy's gradient",
         f"rests at: the probability that training gives to a class whose true probability is {surfaces[0].posterior:g}",
     ]
-    rows = [
-        [s.label, *(HOLE if p is None else PrintedNumber(f"{p:.3f}") for p in s.places.values())]
-        for s in surfaces
-    ]
+
+    def format_place(p: float | None) -> PrintedNumber | str:
+        return HOLE if p is None else PrintedNumber(f"{p:.3f}")
+
+    rows = [[s.label, *map(format_place, s.places.values())] for s in surfaces]
     return Grid("Losses beside cross-entropy", columns, rows, footer)
 
 
@@ -231,5 +269,30 @@ def study(blocks: Mapping[str, Config], posterior: float, output: Path) -> None:
         surfaces.append(Surface(label, loss, posterior))
     computed = (list(surface.numbers()) for surface in surfaces)
     numbers = [row for rows in with_progress(computed, len(surfaces), "losses") for row in rows]
-    Picture(picture(surfaces), numbers).write(output)
-    show(table_of(surfaces))
+    Picture(draw_surfaces(surfaces), numbers).write(output)
+    show(build_table(surfaces))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(
+        prog="loss_surface.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "losses", nargs="+", metavar="LOSS", help="class, import path or short name"
+    )
+    parser.add_argument("--argument", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--posterior", type=float, default=0.8, metavar="P", help="for phi; 0.8")
+    parser.add_argument("--output", "-o", type=Path, required=True, help=".png, .svg or .pdf")
+    options = parser.parse_args(arguments)
+    with exit_on_mistakes(parser.prog):
+        ends_in(*PICTURE_FORMATS)("--output", options.output)
+        if not 0 < options.posterior < 1:
+            raise UsageError(f"`--posterior` must lie in (0, 1), got {options.posterior:g}.")
+        study(read_losses(options.losses, options.argument), options.posterior, options.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,18 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibench.analyses import boundary
-from calibench.analyses.arguments import Training
-from calibench.analyses.boundary import (
-    WINDOW,
-    boundary_points,
-    field,
-    moons,
-    slope_along_boundary,
-    trained,
-)
-from calibench.cli import main
 from calibench.losses import CrossEntropyLoss
+from tests.papers.scripts import exit_code, load_script
+
+boundary = load_script("fcl", "boundary")
 
 WEIGHT = torch.tensor([3.0, 4.0])
 
@@ -31,27 +23,29 @@ def linear(points: Tensor) -> Tensor:
 
 
 def test_the_slope_of_a_logistic_regression_is_a_quarter_of_its_weights_length() -> None:
-    assert slope_along_boundary(linear) == pytest.approx(5 / 4, rel=1e-3)
-    found = boundary_points(*field(linear))
-    left, right, bottom, top = WINDOW
-    assert ((found @ WEIGHT - 1).abs() < 2e-3).all()
-    assert (found >= torch.tensor([left, bottom])).all()
-    assert (found <= torch.tensor([right, top])).all()
+    assert boundary.slope_along_boundary(linear) == pytest.approx(5 / 4, rel=1e-3)
+    points = boundary.find_boundary(*boundary.probability_field(linear))
+    left, right, bottom, top = boundary.WINDOW
+    assert ((points @ WEIGHT - 1).abs() < 2e-3).all()
+    assert (points >= torch.tensor([left, bottom])).all()
+    assert (points <= torch.tensor([right, top])).all()
 
 
 def test_without_a_boundary_there_is_no_slope() -> None:
-    assert torch.tensor(slope_along_boundary(lambda x: torch.eye(2)[0].expand(len(x), 2))).isnan()
+    assert torch.tensor(
+        boundary.slope_along_boundary(lambda x: torch.eye(2)[0].expand(len(x), 2))
+    ).isnan()
 
 
 def test_a_network_learns_the_moons() -> None:
-    how = Training(epochs=150, lr=0.02, noise=0.2)
-    found = trained("ce", CrossEntropyLoss(), 1, how)
-    assert found.error < 0.06
-    assert 0 < found.ece < 0.1
-    assert found.slope > 0.5
-    again = trained("ce", CrossEntropyLoss(), 1, how)
-    assert (again.error, again.ece, again.slope) == (found.error, found.ece, found.slope)
-    assert torch.equal(moons(10, noise=0.2, seed=3)[0], moons(10, noise=0.2, seed=3)[0])
+    training = boundary.Training(epochs=150, lr=0.02, noise=0.2)
+    network = boundary.train_on_moons("ce", CrossEntropyLoss(), 1, training)
+    assert network.error < 0.06
+    assert 0 < network.ece < 0.1
+    assert network.slope > 0.5
+    again = boundary.train_on_moons("ce", CrossEntropyLoss(), 1, training)
+    assert (again.error, again.ece, again.slope) == (network.error, network.ece, network.slope)
+    assert torch.equal(*(boundary.sample_moons(10, noise=0.2, seed=3)[0] for _ in range(2)))
 
 
 def test_command(
@@ -60,8 +54,8 @@ def test_command(
     monkeypatch.setattr(boundary, "GRID", 21)
     monkeypatch.setattr(boundary, "TEST", 500)
     picture = tmp_path / "boundary.svg"
-    command = ["analyse", "boundary", "--epochs", "5", "--seeds", "2", "-o", str(picture)]
-    assert main(command) == 0
+    command = ["--epochs", "5", "--seeds", "2", "-o", str(picture)]
+    assert exit_code(boundary, command) == 0
     out, drawn = capsys.readouterr().out, picture.read_text()
     with picture.with_suffix(".csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -72,5 +66,5 @@ def test_command(
     for text in losses:
         assert text in out
         assert text.partition(":")[0] in drawn  # a long title is broken
-    assert main([*command, "--noise", "-1"]) == 2
+    assert exit_code(boundary, [*command, "--noise", "-1"]) == 2
     assert "`--noise` must be a finite number >= 0" in capsys.readouterr().err

@@ -9,13 +9,20 @@ import pytest
 import torch
 from torch import nn
 
-from calibench.analyses.features import outputs_of
 from calibench.cli import configuration_of, main
 from calibench.data import Batch
 from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
 from calibench.training.checkpoints import read_checkpoint
+from calibench.training.last_layer import iterate_last_layer
+from tests.training.short_runs import write_short_runs
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of cross-entropy and one of the Brier loss."""
+    return write_short_runs(tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +111,14 @@ def test_a_multiple_of_the_last_layer_will_do_and_another_function_of_it_not() -
     network = Scaled(nn.Linear(4, 6), nn.Linear(6, 3))
     inputs = torch.randn(5, 4)
     batch = Batch(inputs, torch.zeros(5, dtype=torch.int64), torch.arange(5), 5)
-    (found,) = outputs_of(network, [batch], scaled=True)
+    (found,) = iterate_last_layer(network, [batch], scaled=True)
     assert torch.equal(found.features, network[0](inputs))
     for wrong, options in (
         (network, {}),
         (nn.Sequential(network, nn.Softmax(1)), {"scaled": True}),
     ):
         with pytest.raises(UsageError, match="does not end in a linear layer"):
-            list(outputs_of(wrong, [batch], **options))
+            list(iterate_last_layer(wrong, [batch], **options))
 
 
 def test_a_backbone_with_the_weights_that_it_begins_with(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,6 @@ import torch.nn.functional as F
 from scipy.optimize import brentq
 from torch import Tensor
 
-from calibench.analyses import loss_surface
-from calibench.analyses.loss_surface import (
-    Loss,
-    Surface,
-    along_target,
-    slice_of_simplex,
-    weights,
-)
-from calibench.cli import main
 from calibench.losses import (
     BrierLoss,
     BSCEGRALoss,
@@ -31,6 +23,10 @@ from calibench.losses import (
     FocalLoss,
     MMCELoss,
 )
+from tests.papers.scripts import exit_code, load_script
+
+loss_surface = load_script("bsce_gra", "loss_surface")
+Surface, Loss = loss_surface.Surface, Callable[[Tensor, Tensor], Tensor]
 
 GRID = np.linspace(1e-4, 1 - 1e-4, 26)
 
@@ -51,18 +47,23 @@ def g(p: float, gamma: float) -> float:
 def test_the_gradient_weight_of_focal_loss_is_g(gamma: float) -> None:
     loss = FocalLoss(gamma=gamma)
     for p in (0.05, 0.3, 0.9):
-        found = weights(loss, along_target(p))
-        assert found.gradient == pytest.approx(g(p, gamma))
-        assert found.value == pytest.approx((1 - p) ** gamma)
+        weights = loss_surface.compute_weights(loss, loss_surface.point_of_target(p))
+        assert weights.gradient == pytest.approx(g(p, gamma))
+        assert weights.value == pytest.approx((1 - p) ** gamma)
 
 
 def on_slice(loss: Loss, p: float = 0.4) -> np.ndarray:
-    return np.array([weights(loss, point).gradient for point in slice_of_simplex(p, 6)])
+    return np.array(
+        [
+            loss_surface.compute_weights(loss, point).gradient
+            for point in loss_surface.sample_slice(p, 6)
+        ]
+    )
 
 
 def test_weights_over_the_simplex() -> None:
     """u_FL is constant along p2, p3; u_DFL sees the runner-up; u_BS all classes (BSCE-GRA, Figure 2)."""
-    points = slice_of_simplex(0.4, 6)
+    points = loss_surface.sample_slice(0.4, 6)
     np.testing.assert_allclose(points.sum(1), 1)
     assert len({tuple(point) for point in points}) == len(points) == 28
     np.testing.assert_allclose(on_slice(FocalGRALoss(gamma=1.0)), 0.6, rtol=1e-9)
@@ -76,10 +77,12 @@ def test_weights_over_the_simplex() -> None:
 @pytest.mark.parametrize(("gamma", "published"), [(3.0, 0.25), (5.0, 0.2)])
 def test_crossing_of_focal_loss(gamma: float, published: float) -> None:
     """Mukhoti et al. (2020) take gamma 5 below p = .2 and 3 from there on for such crossings, of .2 and .25."""
-    found = Surface("focal", FocalLoss(gamma=gamma)).places
-    assert found["crossing"] == pytest.approx(brentq(lambda p: g(p, gamma) - 1, 0.1, 0.9), abs=1e-8)
-    assert found["crossing"] == pytest.approx(published, abs=0.01)
-    assert found["peak"] == GRID[np.argmax([g(p, gamma) for p in GRID])]
+    places = Surface("focal", FocalLoss(gamma=gamma)).places
+    assert places["crossing"] == pytest.approx(
+        brentq(lambda p: g(p, gamma) - 1, 0.1, 0.9), abs=1e-8
+    )
+    assert places["crossing"] == pytest.approx(published, abs=0.01)
+    assert places["peak"] == GRID[np.argmax([g(p, gamma) for p in GRID])]
 
 
 def phi(p: float, posterior: float, gamma: float, weight: float) -> float:
@@ -127,18 +130,18 @@ def squared(logits: Tensor, target: Tensor) -> Tensor:
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "surface.svg"
-    command = ["plot", "loss-surface", "-o", str(picture), "FocalLoss:gamma=3"]
-    own = "tests.analyses.test_loss_surface.squared"
-    assert main([*command, own, "focal_calibration@cifar10/resnet50"]) == 0
+    command = ["-o", str(picture), "FocalLoss:gamma=3"]
+    own = "tests.papers.test_loss_surface.squared"
+    assert exit_code(loss_surface, [*command, own, "focal_calibration@cifar10/resnet50"]) == 0
     out, drawn = capsys.readouterr().out, picture.read_text()
     with picture.with_suffix(".csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     for text in ("FocalLoss:gamma=3", own, "focal_calibration@cifar10/resnet50"):
         assert text in drawn
         assert text in out
-    places = {(row["loss"], row["what"]): row["value"] for row in rows if not row["p1"]}
-    assert float(places["FocalLoss:gamma=3", "crossing"]) == pytest.approx(0.253, abs=1e-3)
-    assert float(places[own, "root"]) == pytest.approx(0.8, abs=1e-6)
+    places_by_loss = {(row["loss"], row["what"]): row["value"] for row in rows if not row["p1"]}
+    assert float(places_by_loss["FocalLoss:gamma=3", "crossing"]) == pytest.approx(0.253, abs=1e-3)
+    assert float(places_by_loss[own, "root"]) == pytest.approx(0.8, abs=1e-6)
     assert "0.253" in out
     assert torch.is_grad_enabled()
     for arguments, problem in {
@@ -146,5 +149,5 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("FocalLoss:gamma",): "NAME=VALUE is expected",
         ("--posterior", "1"): "`--posterior` must lie in (0, 1)",
     }.items():
-        assert main([*command, *arguments]) == 2
+        assert exit_code(loss_surface, [*command, *arguments]) == 2
         assert problem in capsys.readouterr().err

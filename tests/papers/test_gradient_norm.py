@@ -12,11 +12,7 @@ from scipy.stats import pearsonr
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from calibench.analyses import gradient_norm
-from calibench.analyses.features import outputs_of
-from calibench.analyses.gradient_norm import Norms, gradient_norms, is_coupled, summary
 from calibench.backbones import MLP
-from calibench.cli import main
 from calibench.data import Batch
 from calibench.losses import (
     BSCEGRALoss,
@@ -27,6 +23,10 @@ from calibench.losses import (
     MMCELoss,
 )
 from calibench.messages.errors import UsageError
+from calibench.training.last_layer import iterate_last_layer
+from tests.papers.scripts import exit_code, load_script
+
+script = load_script("bsce_gra", "gradient_norm")
 
 N, FEATURES, CLASSES = 40, 6, 4
 
@@ -65,7 +65,7 @@ LOSSES: list[Callable[[], CalibrationLoss]] = [
 def test_norms_equal_per_sample_gradients(make: Callable[[], CalibrationLoss], bias: bool) -> None:
     network, loss = make_network(bias=bias), make()
     inputs, target = examples()
-    found = gradient_norms(network, loss, batches(), batch_size=10)
+    norms = script.compute_gradient_norms(network, loss, batches(), batch_size=10)
     network.eval()
     names = [name for name, _ in network.named_parameters() if name.startswith("layers.6.")]
     assert len(names) == 1 + bias
@@ -77,45 +77,47 @@ def test_norms_equal_per_sample_gradients(make: Callable[[], CalibrationLoss], b
 
     gradients = vmap(grad(of_one), in_dims=(None, 0, 0))(last, inputs, target)
     squares = torch.stack([g.flatten(1).square().sum(1) for g in gradients.values()])
-    torch.testing.assert_close(found.norm, squares.sum(0).sqrt(), rtol=1e-9, atol=1e-12)
-    assert not found.coupled
+    torch.testing.assert_close(norms.norm, squares.sum(0).sqrt(), rtol=1e-9, atol=1e-12)
+    assert not norms.coupled
 
 
 def test_cross_entropy_gives_the_norm_of_p_minus_y_times_that_of_the_features() -> None:
     network = make_network()
-    found = gradient_norms(network, CrossEntropyLoss(), batches(), batch_size=10)
-    features = torch.cat([outputs.features for outputs in outputs_of(network, batches())])
+    norms = script.compute_gradient_norms(network, CrossEntropyLoss(), batches(), batch_size=10)
+    features = torch.cat([outputs.features for outputs in iterate_last_layer(network, batches())])
     with_one = torch.cat([features, torch.ones(N, 1, dtype=features.dtype)], dim=1).norm(dim=1)
-    torch.testing.assert_close(found.norm, found.brier.sqrt() * with_one, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(norms.norm, norms.brier.sqrt() * with_one, rtol=1e-9, atol=1e-12)
 
 
 def test_a_coupled_loss_has_rows_of_the_gradient_of_its_batch() -> None:
     network, loss = make_network(), MMCELoss(weight=2.0)
     inputs, target = examples()
-    found = gradient_norms(network, loss, batches(), batch_size=N)
-    assert found.coupled
+    norms = script.compute_gradient_norms(network, loss, batches(), batch_size=N)
+    assert norms.coupled
     order = torch.randperm(N, generator=torch.Generator().manual_seed(0))
     logits = network.eval()(inputs[order]).detach().requires_grad_()
     (rows,) = torch.autograd.grad(loss(logits, target[order]), logits)
-    (outputs,) = outputs_of(network, batches(N))
+    (outputs,) = iterate_last_layer(network, batches(N))
     scale = (outputs.features.square().sum(1) + 1).sqrt()
-    torch.testing.assert_close(found.norm[order], N * rows.norm(dim=1) * scale[order])
-    assert not is_coupled(CrossEntropyLoss(), logits, target[order])
+    torch.testing.assert_close(norms.norm[order], N * rows.norm(dim=1) * scale[order])
+    assert not script.is_coupled(CrossEntropyLoss(), logits, target[order])
 
 
 def test_a_network_without_a_last_linear_layer_is_refused() -> None:
     network = nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.Tanh()).double()
     with pytest.raises(UsageError, match="does not end in a linear layer"):
-        list(outputs_of(network, batches()))
+        list(iterate_last_layer(network, batches()))
 
 
 def test_summary_by_hand() -> None:
     brier = torch.tensor([0.01, 0.02, 0.51, 0.52, 1.9], dtype=torch.float64)
     norm = torch.tensor([1.0, 3.0, 5.0, 5.0, 9.0], dtype=torch.float64)
-    found = summary(Norms(torch.zeros(5, dtype=torch.int64), brier, norm, False))
-    assert found.pearson == pytest.approx(pearsonr(brier, norm).statistic)
-    assert found.spread == pytest.approx((2**0.5 + 0) / 2)  # the bin of one example has none
-    assert found.relative == pytest.approx(found.spread / norm.std().item())
+    summary = script.summarise_norms(
+        script.Norms(torch.zeros(5, dtype=torch.int64), brier, norm, False)
+    )
+    assert summary.pearson == pytest.approx(pearsonr(brier, norm).statistic)
+    assert summary.spread == pytest.approx((2**0.5 + 0) / 2)  # the bin of one example has none
+    assert summary.relative == pytest.approx(summary.spread / norm.std().item())
 
 
 def test_command(
@@ -124,10 +126,10 @@ def test_command(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gradient_norm, "CELLS", 9)
+    monkeypatch.setattr(script, "CELLS", 9)
     numbers, picture = tmp_path / "norms.csv", tmp_path / "norms.svg"
-    command = ["analyse", "gradient-norm", str(results), "-o"]
-    assert main([*command, str(picture)]) == 0
+    command = [str(results), "-o"]
+    assert exit_code(script, [*command, str(picture)]) == 0
     out, drawn = capsys.readouterr().out, picture.read_text()
     with numbers.open(newline="") as text:
         rows = list(csv.DictReader(text))
@@ -144,5 +146,5 @@ def test_command(
         ("--epochs", "0"): "`--epochs` takes numbers from 1",
         ("-o", "x.jpg"): "`--output` must end in .csv, .png, .svg or .pdf",
     }.items():
-        assert main([*command, str(numbers), *options]) == 2
+        assert exit_code(script, [*command, str(numbers), *options]) == 2
         assert problem in capsys.readouterr().err
