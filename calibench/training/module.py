@@ -170,9 +170,12 @@ class ClassificationModule(L.LightningModule):
 
         So the evaluation within `fit` gives the same numbers as `test` of the checkpoint.
         """
-        stance = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
-        with without_autocast(inputs), stance:
+        with without_autocast(inputs), self.uncompiled():
             return at_least_float32(self(inputs).detach())
+
+    def uncompiled(self) -> AbstractContextManager[Any]:
+        """A context in which the backbone is called as it is, not compiled."""
+        return torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
 
     def scored(self, batch: Batch) -> Tensor:
         """Outputs (n, L) of a batch for evaluation: those of several views of an example are averaged."""
@@ -452,7 +455,7 @@ class ClassificationModule(L.LightningModule):
         try:
             check_finite_maximum(logits)
         except ValueError as error:
-            data: ClassificationDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-            if line := find_non_finite(data.plain_batches(name), name):
+            data: ClassificationDataModule | None = getattr(self.trainer, "datamodule", None)
+            if data is not None and (line := find_non_finite(data.plain_batches(name), name)):
                 raise ExpectedFailure(f"{data.title()}: {line}.") from error
             raise

@@ -91,7 +91,8 @@ class ShapeCheck(Callback):
                 inputs = inputs.clone()
                 inputs[:, -1:] = data.tokens.vocab_size - 1
             inputs = precision.convert_input(inputs)
-            check_network_shapes(module.evaluated, module.backbone, inputs, data)
+            with module.uncompiled():
+                check_network_shapes(module.evaluated, module.backbone, inputs, data)
         with isolate_rng():
             loss = module.loss.losses[0] if isinstance(module.loss, LabelLoss) else module.loss
             check_gradient(cast(CalibrationLoss, loss), data.num_classes, trainer.max_epochs or 1)
