@@ -10,6 +10,7 @@ import numpy as np
 
 from calibench.files.set_names import MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.confidence_pairs import PAIR_NAMES, ConfidencePairs
 from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
@@ -62,7 +63,8 @@ def predictions_of(
     if name is None:
         held = ", ".join(f"`{name}`" for name in arrays) or "nothing"
         raise ValueError(
-            f"`logits` or `probs` (N, K) are expected, and it holds {held} (`--keys logits=NAME` says which they are)."
+            f"`logits` or `probs` (N, K) are expected, and it holds {held} "
+            f"({spell_argument('keys', 'logits=NAME')} says which they are)."
         )
     values = as_array(found.pop(name))
     told = as_array(found.get(TARGET, ()))
@@ -159,13 +161,13 @@ def roles_told(keys: Sequence[str], there: Collection[str]) -> dict[str, list[st
     for role, _, names in (text.partition("=") for text in keys):
         if role not in (LOGITS, PROBS, TARGET, CLASS_NAMES):
             raise ValueError(
-                f"`--keys` takes logits=, probs=, target= or class_names=, got {role}=."
+                f"{spell_argument('keys')} takes logits=, probs=, target= or class_names=, got {role}=."
             )
         told[role] = [names] if names in there else names.split(",")
         for name in told[role]:
             if name not in there:
                 raise ValueError(
-                    f"there is no `{name}`{near_matches(name, there)}, `--keys` names it."
+                    f"there is no `{name}`{near_matches(name, there)}, {spell_argument('keys')} names it."
                 )
     return told
 
@@ -179,7 +181,8 @@ def with_roles(
     """
     for role, several in (told or {}).items():
         if len(several) > 1:
-            raise ValueError(f"`--keys {role}={','.join(several)}`: one array is expected.")
+            argument = spell_argument("keys", f"{role}={','.join(several)}")
+            raise ValueError(f"{argument}: one array is expected.")
     roles_of = {names[0]: role for role, names in (told or {}).items()}
     named = {roles_of.get(name, name): values for name, values in arrays.items()}
     known = {ROLES.get(name.strip().lower(), name) for name in named}
@@ -193,7 +196,7 @@ def with_roles(
     again = " ".join(f"{role}={name}" for name, role in guessed.items())
     return (
         {guessed.get(name, name): values for name, values in named.items()},
-        f"{said} (`--keys {again}` says so)" if said else "",
+        f"{said} ({spell_argument('keys', again)} says so)" if said else "",
     )
 
 
@@ -240,7 +243,7 @@ def are_labels(
     if (labels >= 0).all() and (labels.sum(axis=1) == 1).all():
         raise ValueError(
             f"every row of the labels {labels.shape} has one 1: use `labels.argmax(1)` if these are classes, or say "
-            '`--task multilabel` (`task="multilabel"` in Python) if they are several labels an example.'
+            f"{spell_argument('task', 'multilabel')} if they are several labels an example."
         )
     return True
 
@@ -305,7 +308,7 @@ def _given_of_labels(values: Floats, clip: float) -> Floats:
 
 
 def _warn_of_probabilities(why: str) -> None:
-    say = 'Say `--scores probs` (`scores="probs"` in Python) if they are.'
+    say = f"Say {spell_argument('scores', 'probs')} if they are."
     warnings.warn(f"the `logits` look like probabilities: {why}. {say}", stacklevel=3)
 
 
@@ -318,13 +321,15 @@ def _log(values: Floats, clip: float) -> Floats:
     """Logarithms of probabilities (N, K); ValueError if they are none."""
     if not (values >= 0).all():
         raise ValueError(
-            "probabilities must be a table of numbers >= 0 without NaN (say `--scores logits` if these are logits)."
+            "probabilities must be a table of numbers >= 0 without NaN "
+            f"(say {spell_argument('scores', 'logits')} if these are logits)."
         )
     sums = values.sum(axis=1, dtype=np.float64)
     worst = np.abs(sums - 1).max(initial=0.0)
     if worst > SUM_TOLERANCE:
         percent = bool((np.abs(sums - 100) < 1).all())
-        hint = "divide percent by 100" if percent else "say `--scores logits` if these are logits"
+        otherwise = f"say {spell_argument('scores', 'logits')} if these are logits"
+        hint = "divide percent by 100" if percent else otherwise
         raise ValueError(
             f"rows of probabilities must sum to 1, one is off by {worst:.3g} ({hint})."
         )
