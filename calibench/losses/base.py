@@ -63,6 +63,8 @@ class CalibrationLoss(TakesSavedShapes, ABC):
 
     # Whether it sees each label alone, where an example has several, rather than all together.
     per_label: bool = False
+    # Whether the loss of a batch is no mean of losses of its examples alone: then batches are not accumulated.
+    batch_coupled: bool = True
     # Whether targets may be distributions over the classes, as mixed examples have them: then it has `expected`.
     accepts_soft_targets: bool = False
 
@@ -174,6 +176,7 @@ class PerExampleLoss(CalibrationLoss):
     """
 
     accepts_soft_targets = True
+    batch_coupled = False
 
     @abstractmethod
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -267,6 +270,11 @@ class WeightedSum(CompositeLoss):
         values = [weight * loss(logits, target) for weight, loss in terms]
         return sum(values[1:], start=values[0])
 
+    @property
+    def batch_coupled(self) -> bool:  # type: ignore[override]
+        """Whether one of them is."""
+        return any(part.batch_coupled for part in self._losses())
+
     expected = forward  # each of them takes either kind of targets
 
 
@@ -298,6 +306,19 @@ class ImportedLoss(CalibrationLoss):
             raise UsageError(
                 f"`{name}`: `reduction: sum` is `--model.loss_scale sum` here; a loss gives the mean over the batch."
             )
+
+    @property
+    def batch_coupled(self) -> bool:  # type: ignore[override]
+        """Whether its value of a few rows is not the mean of its values of each; True where it does not take them."""
+        logits = torch.linspace(-1, 1, 12).reshape(4, 3).cos()
+        target = torch.tensor([0, 1, 2, 1])
+        try:
+            with torch.no_grad():
+                whole = self.loss(logits, target).mean()
+                rows = [self.loss(logits[[row]], target[[row]]).mean() for row in range(4)]
+        except Exception:  # of a user's own
+            return True
+        return not torch.allclose(whole, torch.stack(rows).mean(), rtol=1e-4, atol=1e-6)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the mean over the batch.
@@ -364,6 +385,11 @@ class LabelLoss(nn.Module):
     """
 
     remembers_examples = False
+
+    @property
+    def batch_coupled(self) -> bool:
+        """Whether the loss of two classes is."""
+        return any(loss.batch_coupled for loss in self._each())
 
     def __init__(self, loss: CalibrationLoss, label_names: list[str]) -> None:
         super().__init__()
