@@ -52,7 +52,7 @@ class Backbone(nn.Module, ABC):
         return any(rate > 0 for module in self.modules() for rate in _drop_rates(module))
 
     def title(self) -> str:
-        """What messages call the network."""
+        """Name of the network in messages."""
         return type(self).__name__
 
     def argument_names(self) -> Collection[str]:

@@ -53,10 +53,10 @@ class DenseNet121(Backbone):
         from torchvision.models import DenseNet121_Weights, densenet121
 
         super().__init__()
-        what = (
+        failure = (
             "no weights of DenseNet-121 (`--model.backbone.pretrained false` goes on without them)"
         )
-        with errors_as(what, OSError, RuntimeError, kind=ValueError):
+        with errors_as(failure, OSError, RuntimeError, kind=ValueError):
             self.network = densenet121(weights=DenseNet121_Weights.DEFAULT if pretrained else None)
         self.network.classifier = nn.Linear(self.network.classifier.in_features, num_classes)
         self.num_classes = num_classes

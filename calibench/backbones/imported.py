@@ -38,15 +38,15 @@ class ImportedBackbone(Backbone):
     ) -> None:
         super().__init__()
         self.num_classes, self.name = num_classes, name
-        make, given = import_by_path(name), dict(arguments or {})
+        make, keywords = import_by_path(name), dict(arguments or {})
         if not replace_head and accepts(make, "num_classes"):
-            given = {"num_classes": num_classes, **given}
-        check_arguments(name, make, given)
+            keywords = {"num_classes": num_classes, **keywords}
+        check_arguments(name, make, keywords)
         self._argument_names = parameters_of(make)
         # torchvision's networks take trained weights so
-        self.is_trained = given.get("weights") is not None and not replace_head
+        self.is_trained = keywords.get("weights") is not None and not replace_head
         with one_line_of(f"`{name}` cannot be made", Exception):
-            self.network = make(**given)
+            self.network = make(**keywords)
         if not isinstance(self.network, nn.Module):
             raise UsageError(
                 f"`{name}` gives a {type(self.network).__name__}; a torch.nn.Module is expected."

@@ -77,10 +77,10 @@ class HuggingFaceBackbone(Backbone):
                 "texts are cut into words, and a pretrained model knows tokens of its own: `--data.tokenizer_file` of "
                 "its tokenizer.json, or `--model.backbone.pretrained false`."
             )
-        known = int(config.vocab_size)
-        if tokens.vocab_size - 1 > known:
+        vocab_size = int(config.vocab_size)
+        if tokens.vocab_size - 1 > vocab_size:
             raise UsageError(
-                f"the data module has {tokens.vocab_size - 1} tokens, the model knows {known}: "
+                f"the data module has {tokens.vocab_size - 1} tokens, the model knows {vocab_size}: "
                 "`tokenizer_file` must be the model's own tokenizer.json."
             )
 
@@ -104,8 +104,8 @@ def _sequence_classifier(name: str, pretrained: bool, options: Mapping[str, Any]
             "`options` must not hold trust_remote_code: only transformers' own models are run."
         )
     kind: Any = AutoModelForSequenceClassification
-    here = nullcontext() if Path(name).is_dir() else without_retries()
-    with one_line_of(f"the model `{name}` cannot be had", OSError, ValueError), here:
+    hub_access = nullcontext() if Path(name).is_dir() else without_retries()
+    with one_line_of(f"the model `{name}` cannot be had", OSError, ValueError), hub_access:
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **options)
         if not pretrained:
             return kind.from_config(config, trust_remote_code=False)  # type: ignore[no-any-return]
@@ -189,8 +189,8 @@ def _image_model(name: str, pretrained: bool, **options: Any) -> nn.Module:
         raise ValueError(f"timm has no model `{name}`{near_matches(name, timm.list_models())}.")
     # The hub client's errors differ by version and by what is missing: network, file, rights.
     errors = (Exception,) if pretrained else ()
-    here = without_retries() if pretrained else nullcontext()
-    with one_line_of(f"the pretrained weights of `{name}` cannot be loaded", *errors), here:
+    hub_access = without_retries() if pretrained else nullcontext()
+    with one_line_of(f"the pretrained weights of `{name}` cannot be loaded", *errors), hub_access:
         network: nn.Module = timm.create_model(name, pretrained=pretrained, **options)
     return network
 

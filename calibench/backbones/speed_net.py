@@ -61,8 +61,8 @@ class SpeedNet(Backbone):
         variances, directions = torch.linalg.eigh(_covariance(self._images(inputs)))
         filters = directions.T / (variances + _RIDGE).sqrt()[:, None]
         with torch.no_grad():
-            both = torch.cat([filters, -filters])
-            self.whiten.weight.copy_(both.view(self.whiten.weight.shape))
+            filters_and_negatives = torch.cat([filters, -filters])
+            self.whiten.weight.copy_(filters_and_negatives.view(self.whiten.weight.shape))
 
     def _images(self, inputs: Iterable[Tensor]) -> Iterator[Tensor]:
         """The first images, in batches."""
@@ -89,7 +89,9 @@ class SpeedNet(Backbone):
 def _covariance(batches: Iterable[Tensor]) -> Tensor:
     """Covariance of the 2x2 patches of images (N, C, H, W), (4 C, 4 C) float64."""
     moments = []
-    for images in (few for batch in batches for few in torch.split(batch, 128)):
+    for images in (
+        images_at_once for batch in batches for images_at_once in torch.split(batch, 128)
+    ):
         patches = F.unfold(images.double(), 2).transpose(0, 1).flatten(1)
         with_ones = F.pad(patches, (0, 0, 0, 1), value=1.0)  # whose products count and sum
         moments.append(with_ones @ with_ones.T)

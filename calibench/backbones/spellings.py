@@ -18,28 +18,28 @@ _REGISTERED = re.compile(r"^@register_model\b.*(?:\n@.*)*\ndef (\w+)\(", re.MULT
 _FORMER = re.compile(r"^register_model_deprecations\(__name__, \{(.*?)\}\)", re.M | re.S)
 
 
-def expand_network_name(given: Any) -> Any:
+def expand_network_name(network: Any) -> Any:
     """A network named by a short spelling, by itself or as a block, as the block it stands for; all else as it is.
 
     A name without a library is a class of ours or a plug-in, else timm's, else torchvision's. `pretrained: true` of a
     network of torchvision is its best weights with another last layer. A library or a network that there is not is a
     UsageError.
     """
-    path = given.get("class_path") if isinstance(given, Mapping) else given
+    path = network.get("class_path") if isinstance(network, Mapping) else network
     if not isinstance(path, str):
-        return given
+        return network
     library, colon, name = path.partition(":")
     if not colon:
         library, name = _library_of(path), path
     if not library:
-        return given
+        return network
     if library not in _LIBRARIES:
         near = near_matches(library, _LIBRARIES) or f"; there are {', '.join(_LIBRARIES)}"
         raise UsageError(f"no library `{library}`{near}")
-    known = list_networks(library)
-    if known and name.partition(".")[0] not in known:  # behind the dot: which weights
-        raise UsageError(f"{library} has no network `{name}`{near_matches(name, known)}")
-    arguments = dict((given.get("init_args") if isinstance(given, Mapping) else None) or {})
+    networks = list_networks(library)
+    if networks and name.partition(".")[0] not in networks:  # behind the dot: which weights
+        raise UsageError(f"{library} has no network `{name}`{near_matches(name, networks)}")
+    arguments = dict((network.get("init_args") if isinstance(network, Mapping) else None) or {})
     if library == "torchvision":
         if str(arguments.pop("pretrained", False)).lower() == "true":
             arguments = {"weights": "DEFAULT", "replace_head": True, **arguments}

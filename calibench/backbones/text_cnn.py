@@ -134,5 +134,7 @@ def _start_at(embedding: nn.Embedding, vectors: Tensor) -> None:
             f"the word vectors have {vectors.shape[1]} numbers, the backbone's `embedding_dim` is "
             f"{embedding.embedding_dim}."
         )
-    known = vectors.any(1).nonzero().squeeze(1)
-    embedding.weight[known.to(embedding.weight.device)] = vectors[known].to(embedding.weight)
+    words_with_vector = vectors.any(1).nonzero().squeeze(1)
+    embedding.weight[words_with_vector.to(embedding.weight.device)] = vectors[words_with_vector].to(
+        embedding.weight
+    )

@@ -32,10 +32,10 @@ def short_name(class_path: str) -> str:
 _NAMED_SHORTLY = ("calibench.", "torch.optim.", "lightning.", "pytorch_lightning.", "torchmetrics.")
 
 
-def is_same_class(one: str, other: str) -> bool:
+def is_same_class(first: str, second: str) -> bool:
     """Whether two class paths are spellings of one class: `SGD` is `torch.optim.SGD`, but not `mine.SGD`."""
-    shortly = all("." not in path or path.startswith(_NAMED_SHORTLY) for path in (one, other))
-    return one == other or (shortly and short_name(one) == short_name(other))
+    shortly = all("." not in path or path.startswith(_NAMED_SHORTLY) for path in (first, second))
+    return first == second or (shortly and short_name(first) == short_name(second))
 
 
 def class_title(block: Mapping[str, Any]) -> str:
@@ -74,10 +74,12 @@ def _is_another_class(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 def has_other_data(old: Config, new: Config) -> bool:
     """Whether a configuration names the class of the data, and another one than the configuration before it."""
-    before, now = to_class_block(old.get("data")) or {}, to_class_block(new.get("data")) or {}
-    if not isinstance(before, dict) or not isinstance(now, dict):
+    before, after = to_class_block(old.get("data")) or {}, to_class_block(new.get("data")) or {}
+    if not isinstance(before, dict) or not isinstance(after, dict):
         return False
-    return "class_path" in now and ("class_path" not in before or _is_another_class(before, now))
+    return "class_path" in after and (
+        "class_path" not in before or _is_another_class(before, after)
+    )
 
 
 def flatten(config: Any, prefix: str = "") -> Config:
@@ -128,8 +130,8 @@ def benchmarks_folder() -> Path:
 
 def data_root(root: str | None = None) -> Path:
     """The folder that holds the datasets: by default the environment's CALIBENCH_DATA, else ~/.cache/calibench."""
-    chosen = root or os.environ.get("CALIBENCH_DATA") or "~/.cache/calibench"
-    return Path(chosen).expanduser()
+    folder = root or os.environ.get("CALIBENCH_DATA") or "~/.cache/calibench"
+    return Path(folder).expanduser()
 
 
 def list_configuration_files() -> dict[str, Path]:
@@ -154,15 +156,15 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     short = name.removesuffix(".yaml").removeprefix("benchmarks/")
     root = benchmarks_folder()
     for folder in folders:
-        found = root / folder / f"{short}.yaml"
-        if found.parent in [root / named for named in _FOLDERS] and found.is_file():
-            return found
+        candidate = root / folder / f"{short}.yaml"
+        if candidate.parent in [root / named for named in _FOLDERS] and candidate.is_file():
+            return candidate
     if path.is_dir():
         raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
-    taken = [known for known in list_configuration_files() if known.rpartition("/")[0] in folders]
-    full = taken if "" in folders else []  # `losses/focal` is a name in the folder above
+    names = [entry for entry in list_configuration_files() if entry.rpartition("/")[0] in folders]
+    full = names if "" in folders else []  # `losses/focal` is a name in the folder above
     near = near_matches(
-        short if full else Path(short).name, [*full, *(Path(n).name for n in taken)]
+        short if full else Path(short).name, [*full, *(Path(n).name for n in names)]
     )
     raise UsageError(f"no configuration file or short name `{name}`{near}")
 
@@ -182,11 +184,11 @@ def load_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
         config = deepcopy(_read_once(text_of(path)))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
+        place = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not valid YAML"
         if "cannot start any token" in problem:
             problem = "a tab or another character that begins no word: YAML is indented by spaces"
-        raise UsageError(f"{path}{where}: {problem}") from error
+        raise UsageError(f"{path}{place}: {problem}") from error
     if config is None:
         config = {}
     if not isinstance(config, dict):
@@ -235,8 +237,8 @@ _OWN_FILES = ("folder", "train_file", "file")  # arguments that say where one's 
 
 def _title_of_data(data: Mapping[str, Any]) -> str:
     """The name of data that the command line gives: the folder's or file's, or else the class's."""
-    given = data.get("init_args") or {}
-    file = next(filter(None, map(given.get, _OWN_FILES)), None)
+    arguments = data.get("init_args") or {}
+    file = next(filter(None, map(arguments.get, _OWN_FILES)), None)
     if file is not None:
         place = Path(str(file)).expanduser().absolute()
         return place.name if place.is_dir() else place.stem
@@ -261,33 +263,33 @@ def set_options(config: Config, options: Options) -> Config:
                 config, {key: load_configuration_file(value) if isinstance(value, str) else value}
             )
             continue
-        before = [one for one, _ in pairs[:position] if one.startswith(f"{key}.")]
+        before = [earlier for earlier, _ in pairs[:position] if earlier.startswith(f"{key}.")]
         if before:
             raise UsageError(f"`{key}` must come before `{before[0]}`.")
-        config = _with_option(config, key.split("."), value)
+        config = _set_option(config, key.split("."), value)
     if has_other_data(files, config) and "benchmark" not in dict(pairs):
         config = {**config, "benchmark": _title_of_data(to_class_block(config["data"]))}
     return config
 
 
-def _with_option(old: Any, keys: Sequence[str], value: Any) -> Any:
+def _set_option(old: Any, keys: Sequence[str], value: Any) -> Any:
     if not keys:
-        return _in_place_of(old, value)
+        return _replace(old, value)
     if isinstance(old, list) and old:
-        return [*old[:-1], _with_option(old[-1], keys, value)]
+        return [*old[:-1], _set_option(old[-1], keys, value)]
     part = to_class_block(old) if isinstance(old, (dict, str)) else {}
     if keys[0] == "class_path" and len(keys) == 1:
-        return _in_place_of(part, {"class_path": value})
+        return _replace(part, {"class_path": value})
     if "class_path" in part and keys[0] not in ("init_args", "dict_kwargs"):
         keys = ["init_args", *keys]
     if keys[0].endswith("+") and len(keys) == 1:
         name = keys[0].removesuffix("+")
         added = value if isinstance(value, list) else [value]
         return {**part, name: [*(part.get(name) or []), *added]}
-    return {**part, keys[0]: _with_option(part.get(keys[0]), keys[1:], value)}
+    return {**part, keys[0]: _set_option(part.get(keys[0]), keys[1:], value)}
 
 
-def _in_place_of(old: Any, value: Any) -> Any:
+def _replace(old: Any, value: Any) -> Any:
     """Replace a value by another one; the same class keeps its arguments."""
     if isinstance(value, dict) and "class_path" in value:
         return merge(old, value)
@@ -330,7 +332,7 @@ def read_arguments(arguments: Sequence[str]) -> RunArguments:
 
     `--data imagenet`, the name of a benchmark, is its file before all others. All else is a UsageError.
     """
-    given = RunArguments([], [], [])
+    parsed = RunArguments([], [], [])
     left = deque(arguments)
     while left:
         argument = left.popleft()
@@ -345,25 +347,25 @@ def read_arguments(arguments: Sequence[str]) -> RunArguments:
             )
             raise UsageError(f"`{argument}` is no option: --KEY VALUE is expected{hint}.")
         if name.startswith(("--help", "--print_config")) or name.endswith(".help"):
-            given.questions.append("--help" if name == "--help-all" else argument)
+            parsed.questions.append("--help" if name == "--help-all" else argument)
             if name.endswith(".help") and left and not left[0].startswith("--"):
-                given.questions.append(left.popleft())
+                parsed.questions.append(left.popleft())
             continue
         if not equals and (not left or left[0].startswith("--")):
-            what = "a file or a short name" if name in _CONFIG else "a value"
-            raise UsageError(f"`{name}` needs {what}.")
+            expected = "a file or a short name" if name in _CONFIG else "a value"
+            raise UsageError(f"`{name}` needs {expected}.")
         value = text if equals else left.popleft()
         if name in _CONFIG:
-            given.files.append(value)
+            parsed.files.append(value)
         elif name == "--data" and value in list_configuration_files():
-            given.files.insert(0, value)
+            parsed.files.insert(0, value)
         else:
             key = name.removeprefix("--")
-            given.options.append((_ALIASES.get(key, key), _value(value)))
-    return given
+            parsed.options.append((_ALIASES.get(key, key), _parse_value(value)))
+    return parsed
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """A list or a mapping in brackets as what it is; other text is read by the type of its argument."""
     if not text.startswith(("[", "{")):
         return text

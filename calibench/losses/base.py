@@ -256,12 +256,12 @@ class ImportedLoss(CalibrationLoss):
     def __init__(self, *, name: str, arguments: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self.name = name
-        found = import_by_path(name)
-        given = _with_tensors(found, arguments or {})
-        is_class = isinstance(found, type)
-        check_arguments(name, found, given, before=0 if is_class else 2)
-        self.loss = found(**given) if is_class else _Function(found, given)
-        if "sum" in (getattr(self.loss, "reduction", None), given.get("reduction")):
+        function = import_by_path(name)
+        keywords = _lists_to_tensors(function, arguments or {})
+        is_class = isinstance(function, type)
+        check_arguments(name, function, keywords, before=0 if is_class else 2)
+        self.loss = function(**keywords) if is_class else _Function(function, keywords)
+        if "sum" in (getattr(self.loss, "reduction", None), keywords.get("reduction")):
             raise UsageError(
                 f"`{name}`: `reduction: sum` is `--model.loss_scale sum` here; a loss gives the mean over the batch."
             )
@@ -276,8 +276,8 @@ class ImportedLoss(CalibrationLoss):
             with suppress(RuntimeError):  # torch.func.vmap stands for many: no value can be read
                 check_class_indices(target, logits.shape[1])  # torch leaves -100 out silently
         batch = f"logits {tuple(logits.shape)} and classes {tuple(target.shape)}"
-        what = f"`{self.name}` cannot take {batch} (--debug shows where)"
-        with errors_as(what, ValueError, TypeError, IndexError, RuntimeError):
+        failure = f"`{self.name}` cannot take {batch} (--debug shows where)"
+        with errors_as(failure, ValueError, TypeError, IndexError, RuntimeError):
             value = self.loss(at_least_float32(logits), target)
         if not isinstance(value, Tensor) or value.shape not in ((), target.shape):
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
@@ -301,15 +301,16 @@ class _Function(nn.Module):
         return self.function(logits, target, **self.plain, **tensors)
 
 
-def _with_tensors(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _lists_to_tensors(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments, in which a list of numbers is a tensor where the signature asks for one."""
-    asked = parameters_of(function)
-    return {
+    parameters = parameters_of(function)
+    wants_tensor = {name for name, part in parameters.items() if "Tensor" in str(part.annotation)}
+    converted = {
         name: torch.tensor(value, dtype=torch.float32)
-        if isinstance(value, list) and name in asked and "Tensor" in str(asked[name].annotation)
-        else value
         for name, value in arguments.items()
+        if name in wants_tensor and isinstance(value, list)
     }
+    return {**arguments, **converted}
 
 
 def two_class_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -317,8 +318,8 @@ def two_class_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
     From logits (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; (M, 2) and (M,) int64, example by example.
     """
-    known = target != UNKNOWN
-    return F.pad(logits[known].unsqueeze(1), (1, 0)), target[known].long()
+    is_known = target != UNKNOWN
+    return F.pad(logits[is_known].unsqueeze(1), (1, 0)), target[is_known].long()
 
 
 class LabelLoss(nn.Module):
@@ -354,9 +355,9 @@ class LabelLoss(nn.Module):
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """The mean loss of a batch; 0 where no label is known."""
         total = logits.sum() * 0
-        for loss, rows, known in self._batches(logits, target):
-            if len(known):
-                total = total + loss(rows, known) * len(known)
+        for loss, rows, labels in self._batches(logits, target):
+            if len(labels):
+                total = total + loss(rows, labels) * len(labels)
         return total / (target != UNKNOWN).sum().clamp(min=1)
 
     def on_fit_start(self, class_counts: Tensor) -> None:
@@ -375,5 +376,5 @@ class LabelLoss(nn.Module):
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Hand over all validation logits (N, L) and labels (N, L)."""
-        for loss, rows, known in self._batches(logits, target):
-            loss.on_validation_epoch_end(rows, known)
+        for loss, rows, labels in self._batches(logits, target):
+            loss.on_validation_epoch_end(rows, labels)

@@ -46,10 +46,10 @@ class ClassCountLoss(PerExampleLoss):
     def for_classes(self, logits: Tensor) -> Tensor:
         """The buffer in the logits' type, at least float32; a ValueError if it is not of so many classes."""
         if len(self.per_class) != logits.shape[1]:
-            known = f"knows {len(self.per_class)} classes" if len(self.per_class) else "knows none"
+            state = f"knows {len(self.per_class)} classes" if len(self.per_class) else "knows none"
             raise ValueError(
                 f"{type(self).__name__} needs the training class counts (`on_fit_start`) of "
-                f"{logits.shape[1]} classes, but {known}."
+                f"{logits.shape[1]} classes, but {state}."
             )
         return self.per_class.to(torch.promote_types(logits.dtype, torch.float32))
 
@@ -113,8 +113,8 @@ class BalancedSoftmaxLoss(LogitAdjustedLoss):
 def ldam_loss(logits: Tensor, target: Tensor, *, margins: Tensor, scale: float = 30.0) -> Tensor:
     """Cross-entropy of scale * (z - margin on the true class): (N, K), (N,) and (K,) -> (N,)."""
     logits, index = at_least_float32(logits), target.unsqueeze(1)
-    own = logits.gather(1, index) - margins[target].unsqueeze(1)
-    return cross_entropy_loss(scale * logits.scatter(1, index, own), target)
+    target_logit = logits.gather(1, index) - margins[target].unsqueeze(1)
+    return cross_entropy_loss(scale * logits.scatter(1, index, target_logit), target)
 
 
 class LDAMLoss(ClassCountLoss):
@@ -155,23 +155,23 @@ def multipliers(features: Tensor, moments: Tensor) -> Tensor:
     ValueError if there are none.
     """
 
-    def weights(of: Tensor) -> Tensor:
-        return torch.exp(-(features * of.unsqueeze(1)).sum(2))
+    def weights(lagrange: Tensor) -> Tensor:
+        return torch.exp(-(features * lagrange.unsqueeze(1)).sum(2))
 
-    def objective(of: Tensor) -> Tensor:
-        return weights(of).sum(1) + math.e * (of * moments).sum(1)
+    def objective(lagrange: Tensor) -> Tensor:
+        return weights(lagrange).sum(1) + math.e * (lagrange * moments).sum(1)
 
-    found = torch.zeros_like(moments)
+    solution = torch.zeros_like(moments)
     for _ in range(NEWTON_STEPS):
-        weighted = features * weights(found).unsqueeze(2)
+        weighted = features * weights(solution).unsqueeze(2)
         excess = weighted.sum(1) - math.e * moments
         if bool((excess.abs() <= 1e-9 * math.e * moments).all()):
-            return found
+            return solution
         step = torch.linalg.lstsq(features.mT @ weighted, excess.unsqueeze(2)).solution.squeeze(2)
-        before = objective(found)
-        while bool((worse := ~(objective(found + step) <= before + 1e-12 * before.abs())).any()):
+        before = objective(solution)
+        while bool((worse := ~(objective(solution + step) <= before + 1e-12 * before.abs())).any()):
             step[worse] /= 2
-        found = found + step
+        solution = solution + step
     raise ValueError(
         "`constraint`: these classes have no multipliers for it; take the mean or the variance alone."
     )
@@ -215,8 +215,8 @@ class MaxEntLoss(ClassCountLoss):
             squares = (number - centre).square()
             features.append((number - centre.unsqueeze(1)).square())
             moments.append(((share * squares).sum() + squares) / 2)
-        found = multipliers(torch.stack(features, 2), torch.stack(moments, 1))
-        return torch.cat([share.unsqueeze(1), found], 1)
+        lagrange = multipliers(torch.stack(features, 2), torch.stack(moments, 1))
+        return torch.cat([share.unsqueeze(1), lagrange], 1)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""

@@ -175,8 +175,8 @@ def acls_loss(
     is_top = logits.detach() == top.detach()
     height = (is_top * (top - margin).relu().square()).sum(dim=1)
     distance = (top.detach() - logits - margin).relu().square()
-    apart = distance.masked_fill(is_top, 0).sum(dim=1) / (logits.shape[1] - 1)
-    return cross_entropy_loss(logits, target) + weight * (largest * height + others * apart)
+    spread = distance.masked_fill(is_top, 0).sum(dim=1) / (logits.shape[1] - 1)
+    return cross_entropy_loss(logits, target) + weight * (largest * height + others * spread)
 
 
 class ACLSLoss(PerExampleLoss):
@@ -237,9 +237,11 @@ def logit_norm_loss(logits: Tensor, target: Tensor, *, temperature: float = 0.04
     """Cross-entropy of z / (temperature ||z||): (N, K) and (N,) -> (N,)."""
     logits = at_least_float32(logits)
     masked = logits == -torch.inf
-    shown = logits.masked_fill(masked, 0)  # a masked class has no length
-    length = torch.linalg.vector_norm(shown, dim=1, keepdim=True) + 1e-7  # as the authors' code
-    direction = (shown / (temperature * length)).masked_fill(masked, -torch.inf)
+    finite_logits = logits.masked_fill(masked, 0)  # a masked class has no length
+    length = (
+        torch.linalg.vector_norm(finite_logits, dim=1, keepdim=True) + 1e-7
+    )  # as the authors' code
+    direction = (finite_logits / (temperature * length)).masked_fill(masked, -torch.inf)
     return cross_entropy_loss(direction, target)
 
 

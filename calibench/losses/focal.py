@@ -73,9 +73,9 @@ class FocalLoss(PerExampleLoss):
 
 def flsd_gamma(ce: Tensor, gamma: float) -> Tensor:
     """Gamma of each example from ce = -log p_y, (N,): 5 below p_y = 0.2, 3 below 0.5, else `gamma`."""
-    own = torch.exp(-ce)
-    above = torch.full_like(own, gamma)
-    return torch.where(own < 0.2, 5.0, torch.where(own < 0.5, 3.0, above))
+    probability = torch.exp(-ce)
+    above = torch.full_like(probability, gamma)
+    return torch.where(probability < 0.2, 5.0, torch.where(probability < 0.5, 3.0, above))
 
 
 def flsd_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
@@ -136,8 +136,8 @@ RunnerUp = Callable[[Tensor, Tensor], Tensor]
 
 def below_target(log_probs: Tensor, target: Tensor) -> Tensor:
     """The largest probability strictly below p_y, 0 where there is none: (N, K) and (N,) -> (N,)."""
-    own = log_probs.gather(1, target.unsqueeze(1))
-    below = torch.where(log_probs < own, log_probs, -torch.inf)
+    target_log_prob = log_probs.gather(1, target.unsqueeze(1))
+    below = torch.where(log_probs < target_log_prob, log_probs, -torch.inf)
     return below.max(dim=1).values.exp()
 
 
@@ -245,5 +245,5 @@ class FocalCalibrationLoss(PerExampleLoss):
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
         weight = self.weight / logits.shape[1] if self.mean else self.weight
-        of = {"gamma": self.gamma, "weight": weight, "order": self.order}
-        return focal_calibration_loss(logits, target, **of)
+        parameters = {"gamma": self.gamma, "weight": weight, "order": self.order}
+        return focal_calibration_loss(logits, target, **parameters)

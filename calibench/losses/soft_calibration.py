@@ -92,7 +92,7 @@ class UncertaintyAgreementLoss(CalibrationLoss):
 
     @abstractmethod
     def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        """What each example adds where it is certain, and where it is not, by its entropy as a share of log K."""
+        """Amounts by which each example counts as certain and as uncertain, from its entropy as a share of log K."""
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * the logarithm."""
@@ -161,8 +161,8 @@ class AURCLoss(CalibrationLoss):
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return mean_i -log(1 - r_i / (N + 1)) * -log p_iy."""
         confidence, _ = confidence_and_correctness(log_softmax(logits.detach()), target)
-        mine, others = confidence.unsqueeze(1), confidence.unsqueeze(0)
-        below, equal = (others < mine).sum(1), (others == mine).sum(1)
+        column, row = confidence.unsqueeze(1), confidence.unsqueeze(0)
+        below, equal = (row < column).sum(1), (row == column).sum(1)
         rank = below + (equal + 1).to(confidence.dtype) / 2
         weight = -(-rank / (len(target) + 1)).log1p()
         return (weight * cross_entropy_loss(logits, target)).mean()
@@ -238,8 +238,8 @@ class CorrectnessRankingLoss(CalibrationLoss):
     def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
         """Look up how often the batch's examples were right, and then count whether they are now."""
         fewest = self.hits.min()
-        most = (self.epochs - fewest).clamp(min=1).double()
-        self.correctness = (self.hits[index] - fewest) / most
+        past_epochs = (self.epochs - fewest).clamp(min=1).double()
+        self.correctness = (self.hits[index] - fewest) / past_epochs
         self.hits.index_add_(0, index, (logits.argmax(1) == target).long())
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:

@@ -208,16 +208,16 @@ class ECEWeightedLoss(CalibrationLoss):
 
     def weight(self, ce: Tensor, target: Tensor) -> Tensor:
         """The weight of each example from ce = -log p_y: (N,) and (N,) -> (N,)."""
-        own = torch.exp(-ce)
-        width_bin = torch.bucketize(own, self.edges[1:-1].to(own.dtype), right=True)
+        probability = torch.exp(-ce)
+        width_bin = torch.bucketize(probability, self.edges[1:-1].to(probability.dtype), right=True)
         by_width = self.width_gaps.float()[width_bin]
-        by_mass = self.mass_gaps.float()[self._bin_of_rank(own)]
+        by_mass = self.mass_gaps.float()[self._bin_of_rank(probability)]
         error = by_width.abs() + by_mass.abs() + 2 * self.class_errors.float()[target]
         error = error / 3  # in float32, as in the authors' code
         return (self.plain_share + (1 - self.plain_share) * error).to(ce.dtype)
 
-    def _bin_of_rank(self, own: Tensor) -> Tensor:
-        per_bin = len(own) // self.n_bins
-        rank = own.argsort(stable=True).argsort()
+    def _bin_of_rank(self, probability: Tensor) -> Tensor:
+        per_bin = len(probability) // self.n_bins
+        rank = probability.argsort(stable=True).argsort()
         last = self.n_bins - 1
         return (rank // per_bin).clamp_max(last) if per_bin else torch.full_like(rank, last)

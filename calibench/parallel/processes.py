@@ -66,7 +66,9 @@ def workers(
     from concurrent.futures import ProcessPoolExecutor
 
     context = start_importing(imports)
-    with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(start,)) as pool:
+    with ProcessPoolExecutor(
+        processes, context, initializer=_start_worker, initargs=(start,)
+    ) as pool:
         yield pool.map
 
 
@@ -105,7 +107,7 @@ def keep_imports() -> None:
     gc.freeze()
 
 
-def _begin(start: Callable[[], None] | None) -> None:
+def _start_worker(start: Callable[[], None] | None) -> None:
     keep_imports()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     end_with_parent()
@@ -124,13 +126,13 @@ def unwinding() -> Iterator[None]:
         yield
         return
     earlier = {number: signal.getsignal(number) for number in TERMINATIONS}
-    ours = [number for number in earlier if earlier[number] not in (signal.SIG_IGN, _unwind)]
-    for number in ours:
+    numbers = [number for number in earlier if earlier[number] not in (signal.SIG_IGN, _unwind)]
+    for number in numbers:
         signal.signal(number, _unwind)
     try:
         yield
     finally:
-        for number in ours:
+        for number in numbers:
             signal.signal(number, earlier[number] or signal.SIG_DFL)
 
 

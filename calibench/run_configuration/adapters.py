@@ -30,15 +30,15 @@ def wrap_foreign_classes(config: Config) -> Config:
     parser to refuse.
     """
     if "data" in config:
-        config = {**config, "data": _stood_in_for(config["data"], "data")}
+        config = {**config, "data": _put_in_stand_in(config["data"], "data")}
     if isinstance(model := config.get("model"), Mapping):
         parts = [name for name in ("backbone", "loss") if name in model]
-        wrapped_parts = {name: _stood_in_for(model[name], f"model.{name}") for name in parts}
-        config = _with_the_networks_tokenizer({**config, "model": {**model, **wrapped_parts}})
+        wrapped_parts = {name: _put_in_stand_in(model[name], f"model.{name}") for name in parts}
+        config = _add_tokenizer_of_network({**config, "model": {**model, **wrapped_parts}})
     return config
 
 
-def _with_the_networks_tokenizer(config: Config) -> Config:
+def _add_tokenizer_of_network(config: Config) -> Config:
     """Texts are cut into the tokens of a pretrained network, unless the configuration says into which."""
     data, network = (
         to_class_block(config.get("data")),
@@ -53,55 +53,60 @@ def _with_the_networks_tokenizer(config: Config) -> Config:
     tokenizer_of = getattr(backbone, "tokenizer_of", None)
     if tokenizer_of is None or not of_texts or init.keys() & {"tokenizer_file", "vectors"}:
         return config
-    given = network.get("init_args") or {}
-    pretrained = str(given.get("pretrained", True)).lower() != "false"
-    file = tokenizer_of(str(given.get("name")), pretrained)
+    arguments = network.get("init_args") or {}
+    pretrained = str(arguments.get("pretrained", True)).lower() != "false"
+    file = tokenizer_of(str(arguments.get("name")), pretrained)
     if file is None:
         return config
     return {**config, "data": {**data, "init_args": {**init, "tokenizer_file": file}}}
 
 
-def _stood_in_for(given: Any, key: str) -> Any:
-    given = expand_short_name(key, given)
-    block = to_class_block(given)
+def _put_in_stand_in(configured: Any, key: str) -> Any:
+    configured = expand_short_name(key, configured)
+    block = to_class_block(configured)
     path = block.get("class_path") if isinstance(block, Mapping) else None
     if not isinstance(path, str):
-        return given
+        return configured
     base, stand_in = _CONTRACTS[key]
     if "." not in path:
-        return _with_parts(given, find_loaded_class(base, path), key)
+        return _wrap_parts(configured, find_loaded_class(base, path), key)
     try:
-        found = import_by_path(path)
+        imported = import_by_path(path)
     except ImportError:
-        return given
+        return configured
     except UsageError as error:
         raise UsageError(f"`{key}`: {error}") from error
     arguments = dict(block.get("init_args") or {})
-    if isinstance(found, type) and issubclass(found, base):
-        if not issubclass(found, stand_in):
-            return _with_parts(given, found, key)
+    if isinstance(imported, type) and issubclass(imported, base):
+        if not issubclass(imported, stand_in):
+            return _wrap_parts(configured, imported, key)
     else:
         arguments["name"] = path
-    own = inspect.signature(stand_in).parameters
-    of_it = {name: value for name, value in arguments.items() if name not in own}
-    init = {name: value for name, value in arguments.items() if name in own}
-    if of_it:
-        init["arguments"] = {**(init.get("arguments") or {}), **of_it}
+    stand_in_arguments = inspect.signature(stand_in).parameters
+    foreign_arguments = {
+        name: value for name, value in arguments.items() if name not in stand_in_arguments
+    }
+    init = {name: value for name, value in arguments.items() if name in stand_in_arguments}
+    if foreign_arguments:
+        init["arguments"] = {**(init.get("arguments") or {}), **foreign_arguments}
     return {"class_path": stand_in.__name__, "init_args": init}
 
 
-def _with_parts(given: Any, cls: type | None, key: str) -> Any:
+def _wrap_parts(configured: Any, cls: type | None, key: str) -> Any:
     """A block in which arguments that are of the contract, too, or lists of such, are stood in for."""
-    arguments = given.get("init_args") if isinstance(given, Mapping) else None
+    arguments = configured.get("init_args") if isinstance(configured, Mapping) else None
     if cls is None or not isinstance(arguments, Mapping):
-        return given
-    asked, base = parameters_of(cls), _CONTRACTS[key][0].__name__
+        return configured
+    parameters, base = parameters_of(cls), _CONTRACTS[key][0].__name__
 
     def part(name: str, value: Any) -> Any:
-        if name not in asked or base not in str(asked[name].annotation):
+        if name not in parameters or base not in str(parameters[name].annotation):
             return value
         if isinstance(value, list):
-            return [_stood_in_for(one, key) for one in value]
-        return _stood_in_for(value, key)
+            return [_put_in_stand_in(item, key) for item in value]
+        return _put_in_stand_in(value, key)
 
-    return {**given, "init_args": {name: part(name, value) for name, value in arguments.items()}}
+    return {
+        **configured,
+        "init_args": {name: part(name, value) for name, value in arguments.items()},
+    }

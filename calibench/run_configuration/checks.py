@@ -27,14 +27,14 @@ from calibench.run_configuration.signatures import Absent, Arguments, arguments
 _NULL = "null"  # YAML's nothing, as a command line gives it
 
 
-def describe_unknown_option(name: str, options: Iterable[str], where: str = "") -> str:
+def describe_unknown_option(name: str, options: Iterable[str], group: str = "") -> str:
     """One line about an option, with or without dashes, that is not among others, or not in the group `where`."""
     dashes = "--" if name.startswith("--") else ""
-    full = f"{where}.{name}" if where else name
-    known = [dashes + option.lstrip("-") for option in options]
+    full = f"{group}.{name}" if group else name
+    dashed = [dashes + option.lstrip("-") for option in options]
     last = name.rpartition(".")[2]
-    same = did_you_mean(option for option in known if option.rpartition(".")[2] == last)
-    return f"unknown option `{full}`{same or near_matches(full, known) or ' (see `calibench fit --help`)'}"
+    same = did_you_mean(option for option in dashed if option.rpartition(".")[2] == last)
+    return f"unknown option `{full}`{same or near_matches(full, dashed) or ' (see `calibench fit --help`)'}"
 
 
 def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
@@ -54,11 +54,11 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
     _check_required(config)
     check_class("data", config["data"])
     for group in [name for name in KEY_GROUPS if isinstance(config.get(name), Mapping)]:
-        known = _arguments_of(group)
+        arguments_of_group = _arguments_of(group)
         for name, value in config[group].items():
             if name in LINKED:
                 raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
-            if known and name.rstrip("+") not in known:
+            if arguments_of_group and name.rstrip("+") not in arguments_of_group:
                 raise UsageError(describe_unknown_option(name, list_options(config), group))
             check_class(f"{group}.{name}", value)
     evaluation = config.get("evaluation")
@@ -143,8 +143,8 @@ def _class_path(value: Any) -> str:
 def check_class(key: str, value: Any) -> None:
     """Check the names of the classes at a key, and of their arguments."""
     if isinstance(value, list):
-        for one in value:
-            check_class(key, one)
+        for item in value:
+            check_class(key, item)
         return
     is_block = isinstance(value, Mapping) and "class_path" in value
     place = find_class_place(key) if is_block else find_class_place(key.rpartition(".")[2])

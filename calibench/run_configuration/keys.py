@@ -189,7 +189,7 @@ def find_class_place(key: str) -> ClassPlace | None:
 
 
 def expand_short_name(key: str, given: Any) -> Any:
-    """What a value at a dotted key names, in its full spelling; raises a UsageError for a mistaken one."""
+    """Expand a short spelling at a dotted key into the block it stands for; raises a UsageError for a wrong one."""
     place = find_class_place(key)
     try:
         return place.short(given) if place is not None else given

@@ -74,11 +74,11 @@ def _lines(message: str) -> Iterator[tuple[int, str]]:
     """Indentation and text of each line; what a callable class is told begins one."""
     for line in message.splitlines():
         indent = len(line) - len(line.lstrip(" -|\t"))
-        head, callable_class, rest = line.strip(" -|\t").partition("callable class: ")
+        head, callable_class, callable_message = line.strip(" -|\t").partition("callable class: ")
         if head:
             yield indent, (head + callable_class).strip()
-        if rest:
-            yield indent + 1, rest
+        if callable_message:
+            yield indent + 1, callable_message
 
 
 def _integers_first(kind: Any) -> Any:

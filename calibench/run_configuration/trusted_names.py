@@ -50,40 +50,40 @@ def find_foreign_names(config: Config) -> Iterator[str]:
     """The texts of a configuration by which other code than calibench's, torch's or Lightning's could be run."""
     for key, value in config.items():
         if key in KEY_GROUPS and isinstance(value, Mapping):
-            yield from _of_arguments(value, import_by_path(KEY_GROUPS[key]))
+            yield from _foreign_arguments(value, import_by_path(KEY_GROUPS[key]))
         elif key not in KEY_TYPES or not _is_text(KEY_TYPES[key]):
-            yield from _of_value(value)
+            yield from _foreign_in_value(value)
 
 
-def _of_arguments(given: Mapping[Any, Any], owner: Any) -> Iterator[str]:
-    """Those of the arguments of a class or function; one that is of plain types is neither imported nor opened."""
+def _foreign_arguments(arguments: Mapping[Any, Any], owner: Any) -> Iterator[str]:
+    """Foreign names among the arguments of a class or function; plain values are neither imported nor opened."""
     types = _types(owner)
-    for name, value in given.items():
+    for name, value in arguments.items():
         kind = types.get(name, Any)
         if not _is_text(kind):
-            yield from _of_value(value, kind)
+            yield from _foreign_in_value(value, kind)
 
 
-def _of_value(value: Any, kind: Any = Any) -> Iterator[str]:
-    """Those of a value of a type that may be read as a class, as the name of one, or as a file."""
-    wanted = [part for part in (get_args(kind) or (kind,)) if part is not NoneType]
+def _foreign_in_value(value: Any, kind: Any = Any) -> Iterator[str]:
+    """Foreign names in a value of a type that may be read as a class, as the name of one, or as a file."""
+    kinds = [part for part in (get_args(kind) or (kind,)) if part is not NoneType]
     if isinstance(value, str) and not _is_harmless(value):
         yield value
     elif isinstance(value, Mapping) and isinstance(path := value.get("class_path"), str):
-        yield from _of_value(path)
-        rest = {key: value[key] for key in value if key not in ("class_path", "init_args")}
-        yield from _of_value(rest)
+        yield from _foreign_in_value(path)
+        others = {key: value[key] for key in value if key not in ("class_path", "init_args")}
+        yield from _foreign_in_value(others)
         arguments = value.get("init_args")
         if isinstance(arguments, Mapping) and _is_harmless(path):
-            yield from _of_arguments(arguments, _found(path))
+            yield from _foreign_arguments(arguments, _import_harmless(path))
         else:
-            yield from _of_value(arguments)
-    elif isinstance(value, Mapping) and len(wanted) == 1 and is_dataclass(wanted[0]):
-        yield from _of_arguments(value, wanted[0])
+            yield from _foreign_in_value(arguments)
+    elif isinstance(value, Mapping) and len(kinds) == 1 and is_dataclass(kinds[0]):
+        yield from _foreign_arguments(value, kinds[0])
     elif isinstance(value, Mapping | Sequence) and not isinstance(value, str):
-        element = wanted[0] if get_origin(kind) in (list, Sequence) else Any
+        element = kinds[0] if get_origin(kind) in (list, Sequence) else Any
         for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _of_value(part, element)
+            yield from _foreign_in_value(part, element)
 
 
 def _is_harmless(text: str) -> bool:
@@ -91,11 +91,11 @@ def _is_harmless(text: str) -> bool:
         return not Path(text).is_file()
     if not _HARMLESS.fullmatch(text):
         return False
-    found = _found(text)  # a module also has the names that it imported itself
-    return not isinstance(found, type) or text.startswith(found.__module__.partition(".")[0])
+    imported = _import_harmless(text)  # a module also has the names that it imported itself
+    return not isinstance(imported, type) or text.startswith(imported.__module__.partition(".")[0])
 
 
-def _found(path: str) -> Any:
+def _import_harmless(path: str) -> Any:
     """The class or function of a harmless name, of a path or a short one; None if there is none."""
     if "." not in path:
         return next((getattr(room, path) for room in _ROOMS if path in room.__all__), None)

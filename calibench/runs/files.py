@@ -46,8 +46,8 @@ def corrupt_if_it_fails(text: str) -> Iterator[None]:
         raise
     except Exception as error:
         cause = one_line(error, 300)
-        plain = next((_IN_WORDS[said] for said in _IN_WORDS if said in cause), cause)
-        raise CorruptRun(f"{text}: {plain}") from error
+        explanation = next((_IN_WORDS[said] for said in _IN_WORDS if said in cause), cause)
+        raise CorruptRun(f"{text}: {explanation}") from error
 
 
 # What other libraries say of files, and what a reader can do about it.
@@ -175,18 +175,18 @@ def describe_file(file: BufferedReader) -> FileDigest:
 
 def describe_files(folder: Path) -> dict[str, FileDigest]:
     """Size and digest of each file in `predictions/`, and of metrics.csv, where they are there."""
-    found: dict[str, FileDigest] = {}
+    digests: dict[str, FileDigest] = {}
     for path in [*sorted((folder / "predictions").glob("*.npz")), folder / "metrics.csv"]:
         with suppress(FileNotFoundError), opened(path) as file:
-            found[path.relative_to(folder).as_posix()] = describe_file(file)
-    return found
+            digests[path.relative_to(folder).as_posix()] = describe_file(file)
+    return digests
 
 
-def check_content(there: FileDigest, known: FileDigest, called: str) -> None:
+def check_content(present: FileDigest, recorded: FileDigest, called: str) -> None:
     """Raise a CorruptRun unless the size and digest of a file are those that were written down."""
-    if there != known:
-        cut = ", shorter than it was" if there["bytes"] < known["bytes"] else ""
-        digests = f"{str(there['sha256'])[:12]} and not {str(known['sha256'])[:12]}"
+    if present != recorded:
+        cut = ", shorter than it was" if present["bytes"] < recorded["bytes"] else ""
+        digests = f"{str(present['sha256'])[:12]} and not {str(recorded['sha256'])[:12]}"
         raise CorruptRun(f"{called} is damaged or altered: its digest differs ({digests}){cut}")
 
 
@@ -198,12 +198,12 @@ def check_is_of_run(path: Path, file: BufferedReader) -> None:
     """
     folder = path.absolute().parent
     folder = folder.parent if folder.name == "predictions" else folder
-    known = _written_down(folder).get(path.absolute().relative_to(folder).as_posix())
-    if known is not None:
-        check_content(describe_file(file), known, str(path))
+    recorded = _recorded_digests(folder).get(path.absolute().relative_to(folder).as_posix())
+    if recorded is not None:
+        check_content(describe_file(file), recorded, str(path))
 
 
-def _written_down(folder: Path) -> Mapping[str, FileDigest]:
+def _recorded_digests(folder: Path) -> Mapping[str, FileDigest]:
     for name in ("status.json", "metrics.json"):
         files = json_or_nothing(folder / name).get("files")
         if isinstance(files, Mapping):

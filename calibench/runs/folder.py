@@ -229,7 +229,7 @@ def holds_run(folder: Path | str) -> bool:
     return any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json"))
 
 
-def _now() -> str:
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -250,9 +250,9 @@ class Run:
 
     def sets(self) -> dict[str, Path]:
         """The files of the logits of every split and set, by name: val and test first."""
-        found = {path.stem: path for path in sorted((self.folder / "predictions").glob("*.npz"))}
-        first = {name: found[name] for name in ("val", "test") if name in found}
-        return first | found
+        paths = {path.stem: path for path in sorted((self.folder / "predictions").glob("*.npz"))}
+        first = {name: paths[name] for name in ("val", "test") if name in paths}
+        return first | paths
 
     @property
     def status(self) -> Status:
@@ -286,14 +286,14 @@ class Run:
         self, status: Literal["running", "done", "trial", "failed"], reason: str | None = None
     ) -> None:
         """Write status.json; on a full disk over the old one, which needs no new space."""
-        started = self.status.get("started") if status != "running" else _now()
+        started = self.status.get("started") if status != "running" else _timestamp()
         content = {
             "status": status,
             "reason": reason,
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "started": started,
-            "finished": None if status == "running" else _now(),
+            "finished": None if status == "running" else _timestamp(),
         }
         path = self.folder / "status.json"
         try:

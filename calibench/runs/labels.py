@@ -50,9 +50,9 @@ class LabelTable:
                 f"labels must be 1 (present), 0 (absent) or -1 (unknown), got {target[row, column]} in row {row}, "
                 f"label {column}."
             )
-        known = target != UNKNOWN
-        rows = to_two_class(logits[known]), target[known].astype(np.int64)
-        return cls(known, logits[~known]), *rows
+        is_known = target != UNKNOWN
+        rows = to_two_class(logits[is_known]), target[is_known].astype(np.int64)
+        return cls(is_known, logits[~is_known]), *rows
 
     @property
     def example(self) -> Integers:
@@ -70,10 +70,10 @@ class LabelTable:
         label = self.label
         return [np.flatnonzero(label == number) for number in range(self.known.shape[1])]
 
-    def table(self, known: Array, unknown: Array | int) -> Array:
+    def table(self, scored: Array, unscored: Array | int) -> Array:
         """Values of the rows (M,) and of the unknown labels as one table (N, L)."""
-        table = np.empty(self.known.shape, known.dtype)
-        table[self.known], table[~self.known] = known, unknown
+        table = np.empty(self.known.shape, scored.dtype)
+        table[self.known], table[~self.known] = scored, unscored
         return table
 
 
@@ -144,10 +144,10 @@ def parse_labels(content: bytes, digest: str, called: str) -> Arrays:
 
 def digest_labels(arrays: Mapping[str, Array]) -> str:
     """The digest of labels by content, whatever integers they are stored as."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, dtype in OF_EXAMPLES.items():
         if name in arrays:
             array = np.ascontiguousarray(arrays[name], dtype)
-            found.update(f"{name} {array.dtype.str} {array.shape}".encode())
-            found.update(array.tobytes())
-    return found.hexdigest()[:20]
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            digest.update(array.tobytes())
+    return digest.hexdigest()[:20]

@@ -74,7 +74,7 @@ class KernelLock(Claim):
         try:
             self._lock.acquire(timeout=_PATIENCE, poll_interval=0.02)
         except Timeout:
-            raise Busy(self.path.parent, _in_words(*read_signature(self.path))) from None
+            raise Busy(self.path.parent, _describe_owner(*read_signature(self.path))) from None
 
     def _sign(self, descriptor: int) -> None:
         self._file = os.fstat(descriptor)
@@ -123,7 +123,7 @@ class Lease(Claim):
         pid, host = read_signature(self.path)
         if host and (host != socket.gethostname() or process_lives(pid)):
             self.release()
-            raise Busy(self.path.parent, _in_words(pid, host))
+            raise Busy(self.path.parent, _describe_owner(pid, host))
 
     def wait(self) -> None:
         """Make the file, for which an owner elsewhere that seems to be dead is watched until that is certain."""
@@ -132,14 +132,14 @@ class Lease(Claim):
         old = False
         # by the clock of the file system, which may be another machine's
         with suppress(FileNotFoundError), TemporaryFile(dir=self.path.parent) as probe:
-            now = os.fstat(probe.fileno()).st_mtime
-            old = now - self.file.stat().st_mtime > EXPIRES_AFTER
+            file_system_time = os.fstat(probe.fileno()).st_mtime
+            old = file_system_time - self.file.stat().st_mtime > EXPIRES_AFTER
         try:
             self._lease.acquire(EXPIRES_AFTER + 10 if old else _PATIENCE, poll_interval=0.02)
         except Timeout:
             owner = self._lease.owner
-            who = (owner.pid, owner.hostname) if owner else (0, "")
-            raise Busy(self.path.parent, _in_words(*who)) from None
+            process = (owner.pid, owner.hostname) if owner else (0, "")
+            raise Busy(self.path.parent, _describe_owner(*process)) from None
 
     @property
     def lasts(self) -> bool:
@@ -161,7 +161,7 @@ def read_signature(path: Path) -> tuple[int, str]:
         return 0, ""
 
 
-def _in_words(pid: int, host: str) -> str:
+def _describe_owner(pid: int, host: str) -> str:
     # filelock ends the name of a machine with the namespace of process numbers
     return f"process {pid} on {host.partition('?')[0]}" if host else "another process"
 
@@ -178,16 +178,16 @@ _MOUNTS = Path("/proc/self/mountinfo")
 def hold_lock(path: Path) -> Iterator[Claim]:
     """Hold the lock file `path` while inside; raises Busy if another process, which the message names, holds it."""
     try:
-        claim = _taken(path)
+        claim = _take_claim(path)
     except FileNotFoundError:  # another process just removed the folder, which was new and empty
-        claim = _taken(path)
+        claim = _take_claim(path)
     try:
         yield claim
     finally:
         claim.release()
 
 
-def _taken(path: Path) -> Claim:
+def _take_claim(path: Path) -> Claim:
     path.parent.mkdir(parents=True, exist_ok=True)
     claim: Claim = Lease(path) if _flock_is_local(path.parent) else KernelLock(path)
     try:

@@ -61,7 +61,7 @@ def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
             f"`logits` of {lost.sum()} rows cannot be told apart: {top:g} in row {row} is kept in steps of "
             f"{np.spacing(top):.2g} by {logits.dtype}. Subtract each row's largest logit before they are saved."
         )
-    if all(kept for kept, _ in exact):
+    if all(is_kept for is_kept, _ in exact):
         return single
     return np.concatenate([_distances(logits[block]).astype(np.float32) for block in blocks])
 
@@ -73,8 +73,8 @@ def _is_exact(logits: Array, single: npt.NDArray[np.float32]) -> tuple[bool, npt
         error = (single - single.max(axis=1, keepdims=True)).astype(np.float64) - distances
         error = np.abs(np.nan_to_num(error)) * np.exp(distances)
     # What single precision holds by chance, like whole numbers far from 0, would look as if it had lost the rest.
-    kept = error.max() <= _ALLOWED and not _is_lost(single, distances).any()
-    return bool(kept), _is_lost(logits, distances)
+    is_kept = error.max() <= _ALLOWED and not _is_lost(single, distances).any()
+    return bool(is_kept), _is_lost(logits, distances)
 
 
 def _unusable(logits: Array) -> npt.NDArray[np.bool_]:
@@ -88,31 +88,31 @@ def _check_finite(logits: Array, unusable: npt.NDArray[np.bool_]) -> None:
     """Raise a ValueError for what no softmax takes, where there is such a row (3, N)."""
     nan, large, masked = unusable
     if nan.any():
-        raise ValueError(f"`logits` must not contain NaN, got it in {_named(nan)}.")
+        raise ValueError(f"`logits` must not contain NaN, got it in {_name_rows(nan)}.")
     if large.any():
         first = logits[large.argmax()]
         worst = first[np.abs(np.where(np.isneginf(first), 0, first)) > np.finfo(np.float32).max][0]
         raise ValueError(
-            f"`logits` must be finite in float32 (or -inf), got {worst:g} in {_named(large)}."
+            f"`logits` must be finite in float32 (or -inf), got {worst:g} in {_name_rows(large)}."
         )
     if masked.any():
-        raise ValueError(f"`logits` are all -inf in {_named(masked)}: no class is left.")
+        raise ValueError(f"`logits` are all -inf in {_name_rows(masked)}: no class is left.")
 
 
-def _named(where: npt.NDArray[np.bool_]) -> str:
+def _name_rows(marked: npt.NDArray[np.bool_]) -> str:
     """`row 7`, or the first five of several and how many: `rows 1, 2, 3, 5, 8, ... (9 of 300)`."""
-    rows = np.flatnonzero(where)
+    rows = np.flatnonzero(marked)
     if len(rows) == 1:
         return f"row {rows[0]}"
     first = ", ".join(map(str, rows[:5]))
-    return f"rows {first}{', ...' * (len(rows) > 5)} ({len(rows)} of {len(where)})"
+    return f"rows {first}{', ...' * (len(rows) > 5)} ({len(rows)} of {len(marked)})"
 
 
 def _distances(logits: Array) -> Floats:
     """Distances from the largest logit of each row, all <= 0, as exact as the logits are."""
-    whole = logits.dtype.kind in "biu"
+    are_integers = logits.dtype.kind in "biu"
     # integers modulo 2^64: also where the difference of two int64 is none
-    wide = logits.astype(np.uint64 if whole else np.promote_types(logits.dtype, np.float32))
+    wide = logits.astype(np.uint64 if are_integers else np.promote_types(logits.dtype, np.float32))
     top = logits.max(axis=1, keepdims=True).astype(wide.dtype)
     below: Floats = np.subtract(top, wide).astype(np.float64)
     return -below
@@ -161,15 +161,17 @@ class Predictions:
         if logits.ndim != 2 or logits.shape[1] < 2:
             raise ValueError(f"`logits` must have shape (N, K) with K >= 2, got {logits.shape}.")
         if target.shape != logits.shape[:1] or not np.issubdtype(target.dtype, np.integer):
-            given = f"{target.dtype} of shape {target.shape}"
-            raise ValueError(f"`target` must be {len(logits)} integers, got {given}.")
+            received = f"{target.dtype} of shape {target.shape}"
+            raise ValueError(f"`target` must be {len(logits)} integers, got {received}.")
         if len(target) and (target.min() < -1 or target.max() >= logits.shape[1]):
             k = logits.shape[1]
             raise ValueError(f"`target` must lie in [0, {k}), or be -1 where unknown.")
         if self.ids is not None and len(self.ids) != self.examples:
             raise ValueError(f"`ids` must have {self.examples} entries, got {len(self.ids)}.")
         if self.posterior is not None:
-            object.__setattr__(self, "posterior", _distributions(self.posterior, logits.shape))
+            object.__setattr__(
+                self, "posterior", _check_distributions(self.posterior, logits.shape)
+            )
         object.__setattr__(self, "logits", in_single_precision(logits))
         object.__setattr__(self, "target", target.astype(np.int64))
 
@@ -199,7 +201,7 @@ class Predictions:
 
     @property
     def outputs(self) -> str:
-        """What each example has scores of: `10 classes`, `14 labels`."""
+        """Number and kind of the outputs of an example: `10 classes`, `14 labels`."""
         if self.labels is None:
             return f"{self.logits.shape[1]} classes"
         return f"{self.labels.known.shape[1]} labels"
@@ -211,9 +213,9 @@ class Predictions:
 
     def by_label(self) -> list[Self]:
         """The predictions of each label alone, a two-class problem each; none where an example has one class."""
-        of = {"split": self.split, "kind": self.kind}
+        metadata = {"split": self.split, "kind": self.kind}
         rows = [] if self.labels is None else self.labels.rows
-        return [type(self)(self.logits[own], self.target[own], {**of}) for own in rows]
+        return [type(self)(self.logits[at], self.target[at], {**metadata}) for at in rows]
 
     @property
     def unknown_logits(self) -> Array:
@@ -235,20 +237,20 @@ class Predictions:
         with atomic_file(path) as file:
             np.savez(file, **self.arrays("logits", self.logits, self.unknown_logits))
 
-    def arrays(self, name: str, values: Array, unknown: Array, **more: Any) -> dict[str, Any]:
+    def arrays(self, name: str, values: Array, unknown: Array, **further: Any) -> dict[str, Any]:
         """The arrays of a file, by name.
 
         Args:
             name: What the file holds of each class, `logits` or `probs`.
             values: It, of the rows, (M, K).
             unknown: It, of `unknown_logits`, (U, K).
-            more: Further metadata.
+            further: Further metadata.
         """
-        metadata = {"format": FORMAT, "task": MULTICLASS, **self.metadata, **more}
+        metadata = {"format": FORMAT, "task": MULTICLASS, **self.metadata, **further}
         arrays: dict[str, Any] = {name: values, "target": self.target}
         if self.labels is not None:
-            both = (values, unknown)
-            of_present = [p[:, 1] - p[:, 0] if name == "logits" else p[:, 1] for p in both]
+            tables = (values, unknown)
+            of_present = [p[:, 1] - p[:, 0] if name == "logits" else p[:, 1] for p in tables]
             target = self.labels.table(self.target.astype(np.int8), UNKNOWN)
             arrays = {name: self.labels.table(*of_present), "target": target}
         optional = {"ids": self.ids, "posterior": self.posterior}
@@ -279,7 +281,7 @@ class Predictions:
             logits = logits.astype(np.float64) + offset[:, None]
         optional = (arrays.get("ids"), arrays.get("posterior"))
         metadata = read_metadata(arrays)
-        _check_of_classes(metadata, logits)
+        _check_class_metadata(metadata, logits)
         return cls.from_outputs(logits, arrays["target"], metadata, *optional)
 
     @classmethod
@@ -310,13 +312,13 @@ def read_metadata(arrays: Mapping[str, Array]) -> Json:
     """The checked metadata among the arrays of a file, empty without any; raises a ValueError."""
     if "metadata" not in arrays:
         return {}
-    found: Json = parse_json(str(arrays["metadata"]).encode())
+    metadata: Json = parse_json(str(arrays["metadata"]).encode())
     try:
-        check_schema(found, Metadata)
-        check_format(found, "it")
+        check_schema(metadata, Metadata)
+        check_format(metadata, "it")
     except ValueError as error:
         raise ValueError(f"`metadata`: {error}") from error
-    return found
+    return metadata
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:
@@ -329,18 +331,18 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
     return arrays if digest is None else arrays | read_labels(find_store(Path(path)), digest)
 
 
-def _check_of_classes(metadata: Mapping[str, Any], logits: Array) -> None:
+def _check_class_metadata(metadata: Mapping[str, Any], logits: Array) -> None:
     """Raise a ValueError if names or counts in the metadata are not one for each class."""
     if metadata.get("task") == MULTILABEL or logits.ndim != 2:
         return
     for name in ("class_names", "class_counts"):
         counted = metadata.get(name)
         if counted is not None and len(counted) != logits.shape[1]:
-            there = f"has {len(counted)} entries, and there are {logits.shape[1]} classes"
-            raise ValueError(f"`metadata`: `{name}` {there}.")
+            mismatch = f"has {len(counted)} entries, and there are {logits.shape[1]} classes"
+            raise ValueError(f"`metadata`: `{name}` {mismatch}.")
 
 
-def _distributions(values: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+def _check_distributions(values: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """Checked class distributions; raises a ValueError if they have another shape or do not sum to 1."""
     posterior = np.asarray(values)
     if posterior.shape != shape:

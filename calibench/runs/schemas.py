@@ -135,5 +135,5 @@ def check_schema(content: Any, schema: type) -> None:
     try:
         msgspec.convert(content, schema)
     except (msgspec.ValidationError, RecursionError) as error:
-        found = str(error).replace("`", "").replace("at $", "at ").replace("at .", "at ")
-        raise ValueError(f"it is not what such a file holds: {found}") from error
+        reason = str(error).replace("`", "").replace("at $", "at ").replace("at .", "at ")
+        raise ValueError(f"it is not what such a file holds: {reason}") from error

@@ -87,8 +87,8 @@ class NaNGuard(Callback):
         values = torch.stack([loss for _, loss in self._losses]).tolist() if self._losses else []
         for (step, _), value in zip(self._losses, values, strict=True):
             if not math.isfinite(value):
-                where = f"epoch {trainer.current_epoch}, step {step}"
-                raise NonFiniteLoss(f"the training loss is not finite at {where}.")
+                place = f"epoch {trainer.current_epoch}, step {step}"
+                raise NonFiniteLoss(f"the training loss is not finite at {place}.")
         self._losses = []
 
 
@@ -140,8 +140,8 @@ class EpochProgress(Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Open the bar."""
         if trainer.is_global_zero and trainer.current_epoch:
-            where = f"at epoch {trainer.current_epoch + 1} of {trainer.max_epochs}"
-            say(f"calibench: the run goes on {where} (--overwrite true starts anew)", to=sys.stderr)
+            place = f"at epoch {trainer.current_epoch + 1} of {trainer.max_epochs}"
+            say(f"calibench: the run goes on {place} (--overwrite true starts anew)", to=sys.stderr)
         if not trainer.is_global_zero or not sys.stderr.isatty():
             return
         columns = (
@@ -158,19 +158,21 @@ class EpochProgress(Callback):
             return
         self._moved = time.monotonic()
         batches = trainer.fit_loop.epoch_loop.batch_progress.current.ready
-        done = trainer.current_epoch + batches / max(1, int(trainer.num_training_batches))
-        self._bar.update(self._bar.task_ids[0], completed=round(done, 2))
+        epochs_done = trainer.current_epoch + batches / max(1, int(trainer.num_training_batches))
+        self._bar.update(self._bar.task_ids[0], completed=round(epochs_done, 2))
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Show the metrics of the epoch."""
-        done, total = trainer.current_epoch + 1, trainer.max_epochs or 0
+        epochs_done, total = trainer.current_epoch + 1, trainer.max_epochs or 0
         logged = trainer.callback_metrics
-        shown = (name for name in ("val/error", "val/nll") if name in logged)
-        text = "  ".join(f"{name} {float(logged[name]):.4f}" for name in shown)
+        names = (name for name in ("val/error", "val/nll") if name in logged)
+        text = "  ".join(f"{name} {float(logged[name]):.4f}" for name in names)
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=done, description=text)
-        elif trainer.is_global_zero and (done == total or done % max(1, total // 10) == 0):
-            say(f"epoch {done}/{total}  {text}", to=sys.stderr)
+            self._bar.update(self._bar.task_ids[0], completed=epochs_done, description=text)
+        elif trainer.is_global_zero and (
+            epochs_done == total or epochs_done % max(1, total // 10) == 0
+        ):
+            say(f"epoch {epochs_done}/{total}  {text}", to=sys.stderr)
 
     def on_train_end(self, *_: Any) -> None:
         """Close the bar."""

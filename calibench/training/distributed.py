@@ -54,14 +54,14 @@ _DEATH_IS_NOTICED = 3.0  # seconds to wait for an exit code after a connection b
 
 def read_process_grid() -> tuple[int, int]:
     """(nodes, processes on each) that torchrun or srun started; (1, 1) if there is this process only."""
-    given = os.environ
-    if "LOCAL_WORLD_SIZE" in given:
-        local = int(given["LOCAL_WORLD_SIZE"])
-        return int(given.get("WORLD_SIZE", local)) // local, local
+    environ = os.environ
+    if "LOCAL_WORLD_SIZE" in environ:
+        local = int(environ["LOCAL_WORLD_SIZE"])
+        return int(environ.get("WORLD_SIZE", local)) // local, local
     # Only srun sets this; a batch script without srun starts one process.
-    if "SLURM_STEP_ID" in given:
-        nodes = int(given["SLURM_STEP_NUM_NODES"])
-        return nodes, int(given["SLURM_STEP_NUM_TASKS"]) // nodes
+    if "SLURM_STEP_ID" in environ:
+        nodes = int(environ["SLURM_STEP_NUM_NODES"])
+        return nodes, int(environ["SLURM_STEP_NUM_TASKS"]) // nodes
     return 1, 1
 
 
@@ -81,8 +81,8 @@ def follow_launcher(trainer: Any) -> None:
         trainer.num_nodes = nodes
 
 
-def build_cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
-    """What Lightning must be told of SLURM, besides the plugins that are given.
+def build_cluster_plugins(plugins: Sequence[Any]) -> list[ClusterEnvironment]:
+    """Plugins that Lightning needs under SLURM, besides those of the configuration.
 
     Two of its guesses are wrong for us. Its own requeue saves a checkpoint that any later run in the results folder
     would load; a run of ours goes on by itself when SLURM or submitit puts its job back into the queue. And a
@@ -90,11 +90,11 @@ def build_cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
     """
     if "SLURM_JOB_ID" not in os.environ or "LOCAL_WORLD_SIZE" in os.environ:
         return []
-    if any(isinstance(plugin, ClusterEnvironment) for plugin in given):
+    if any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):
         return []
     nodes, processes = read_process_grid()
-    alone = nodes * processes == 1
-    return [LightningEnvironment() if alone else SLURMEnvironment(auto_requeue=False)]
+    is_single = nodes * processes == 1
+    return [LightningEnvironment() if is_single else SLURMEnvironment(auto_requeue=False)]
 
 
 @contextmanager
@@ -166,12 +166,12 @@ def plan_replicas(trainer: Any) -> Replicas:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    kind, here = planned.strategy.root_device.type, planned.num_devices
-    if kind == "cpu" and here > PROCESSES_A_CORE * cores():
+    kind, devices = planned.strategy.root_device.type, planned.num_devices
+    if kind == "cpu" and devices > PROCESSES_A_CORE * cores():
         raise UsageError(
-            f"`trainer.devices` {here}: on a CPU these are processes, and there are {cores()} cores."
+            f"`trainer.devices` {devices}: on a CPU these are processes, and there are {cores()} cores."
         )
-    count = here * planned.num_nodes
+    count = devices * planned.num_nodes
     return Replicas(count, count > 1 and kind == "cuda")
 
 

@@ -75,7 +75,7 @@ def _peak_memory(device: torch.device) -> float:
 def _commit() -> str | None:
     """The commit of the working folder's repository, `-dirty` if it has changes; None without git."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", "-c", "core.fsmonitor=false", "describe", "--always", "--dirty", "--abbrev=12"],
             capture_output=True,
             text=True,
@@ -83,4 +83,4 @@ def _commit() -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None
+    return result.stdout.strip() or None

@@ -90,20 +90,20 @@ def _tensorboard(folder: Path, name: str) -> loggers.Logger:
 
 
 def _mlflow(folder: Path, name: str) -> loggers.Logger:
-    benchmark, _, rest = name.partition("/")
+    benchmark, _, run_name = name.partition("/")
     place = os.environ.get("MLFLOW_TRACKING_URI")
     if not place:
         # a folder needs no database; 3.x asks
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         place = (folder / "mlruns").absolute().as_uri()
-    return loggers.MLFlowLogger(benchmark, run_name=rest, tracking_uri=place)
+    return loggers.MLFlowLogger(benchmark, run_name=run_name, tracking_uri=place)
 
 
 def _wandb(folder: Path, name: str) -> loggers.Logger:
-    benchmark, _, rest = name.partition("/")
+    benchmark, _, run_name = name.partition("/")
     place = folder / "wandb"
     place.mkdir(parents=True, exist_ok=True)
-    return loggers.WandbLogger(rest, place, project=benchmark)
+    return loggers.WandbLogger(run_name, place, project=benchmark)
 
 
 LOGGERS: dict[str, Callable[[Path, str], loggers.Logger]] = {
@@ -307,8 +307,10 @@ class Experiment(LightningCLI):
             trainer_options.setdefault("sync_batchnorm", self.replicas.synchronised)
         if self.goes_on_in_float32:
             trainer_options.setdefault("precision", "32-true")
-        given = self.config_init["trainer"].get("plugins") or []
-        plugins = [*given] if isinstance(given, list) else [given]
+        configured_plugins = self.config_init["trainer"].get("plugins") or []
+        plugins = (
+            [*configured_plugins] if isinstance(configured_plugins, list) else [configured_plugins]
+        )
         plugins += [AtomicCheckpointIO(), *build_cluster_plugins(plugins)]
         with _refusals("trainer", DEVICES_HINT):
             self.trainer = self.instantiate_trainer(plugins=plugins, **trainer_options)

@@ -55,8 +55,8 @@ def load_trained_network(source: Run, *, trusted: bool = False) -> Trained:
     if not trusted:
         check_is_trusted(file)
     experiment = Experiment(build_configuration([str(file)]), trusted=trusted)
-    which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
-    path = source.checkpoints / f"{which}.ckpt"
+    checkpoint = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
+    path = source.checkpoints / f"{checkpoint}.ckpt"
     if not path.is_file():
         raise UsageError(
             f"{path} is missing: the weights are needed (`calibench fit` with --overwrite true trains the run again)."
@@ -66,9 +66,9 @@ def load_trained_network(source: Run, *, trusted: bool = False) -> Trained:
     data.prepare_data()
     data.setup("validate")
     experiment.model.loss.on_fit_start(data.class_counts)
-    found = Trained(experiment.model.backbone.cpu(), experiment.model.loss.cpu(), data)
-    found.load(path)
-    return found
+    trained = Trained(experiment.model.backbone.cpu(), experiment.model.loss.cpu(), data)
+    trained.load(path)
+    return trained
 
 
 def _below(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -164,8 +164,8 @@ def export_program(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -
     """
     two = inputs[[0, 0]].contiguous()  # torch takes a dimension of size 1 for a constant
     rows = torch.export.Dim("rows")
-    what = f"{type(model).__name__} cannot be exported"
-    with errors_as(what, RuntimeError, kind=ExpectedFailure), torch.no_grad():
+    failure = f"{type(model).__name__} cannot be exported"
+    with errors_as(failure, RuntimeError, kind=ExpectedFailure), torch.no_grad():
         program = torch.export.export(model, (two,), dynamic_shapes=({0: rows},))
         for batch in (inputs, inputs[:1]):
             difference = float((program.module()(batch) - model(batch)).abs().mean())

@@ -92,9 +92,9 @@ def fit(
     check_options(experiment.config)
     run, lead = experiment.run, rank_zero_only.rank == 0  # type: ignore[attr-defined]
     outcome: Literal["done", "trial", "skipped"] = "skipped"
-    if not _finished(experiment, run):
+    if not _is_finished(experiment, run):
         with run.claimed() if lead else nullcontext() as claim:
-            if not (lead and _finished(experiment, run)):  # by another process, before the claim
+            if not (lead and _is_finished(experiment, run)):  # by another process, before the claim
                 with _failure_recorded(experiment, run, claim):
                     outcome = _train(experiment, run, claim, report)
                     if claim is not None:
@@ -105,20 +105,20 @@ def fit(
     if lead and outcome == "skipped":
         _evaluate_again(experiment, run, patient=report is None)
     if lead and console is not None:
-        _show(run, console, _SAID[outcome])
+        _print_table(run, console, _OUTCOME_TEXTS[outcome])
         if outcome != "trial":
             console.print(next_commands(experiment.root), soft_wrap=True)
     return "skipped" if outcome == "skipped" else "done", run
 
 
-_SAID: dict[str, str] = {
+_OUTCOME_TEXTS: dict[str, str] = {
     "done": "is done",
     "skipped": "is already done (train it again with --overwrite true)",
     "trial": "is a trial (fast_dev_run, or no training step): nothing counts it, and the next one takes its place",
 }
 
 
-def _finished(experiment: Experiment, run: Run) -> bool:
+def _is_finished(experiment: Experiment, run: Run) -> bool:
     return run.done and not experiment.config.overwrite
 
 
@@ -135,9 +135,9 @@ def _failure_recorded(experiment: Experiment, run: Run, claim: Claim | None) -> 
         begun = (status.get("status"), status.get("pid")) == ("running", os.getpid())
         ended = isinstance(error, (KeyboardInterrupt, Terminated))
         if begun and ended:
-            error.add_note(_way_on(experiment, run))
-        ours = claim is not None and claim.lasts
-        if ours and (begun or not (ended or isinstance(error, UsageError))):
+            error.add_note(_describe_resume(experiment, run))
+        is_holder = claim is not None and claim.lasts
+        if is_holder and (begun or not (ended or isinstance(error, UsageError))):
             with suppress(OSError):  # the run's own error matters more
                 run.write_status("failed", _reason(error))
         raise
@@ -150,16 +150,16 @@ def _reason(error: BaseException) -> str:
     return text if isinstance(error, Terminated) or text == name else f"{name}: {text}"
 
 
-def _way_on(experiment: Experiment, run: Run) -> str:
+def _describe_resume(experiment: Experiment, run: Run) -> str:
     """Where a run was interrupted, and by which command it goes on."""
     trainer, config = experiment.trainer, experiment.config
     epoch, epochs = trainer.current_epoch + 1, trainer.max_epochs
-    where = f"at epoch {epoch} of {epochs}" if epoch <= (epochs or epoch) else "at the evaluation"
+    place = f"at epoch {epoch} of {epochs}" if epoch <= (epochs or epoch) else "at the evaluation"
     if not (run.checkpoints / "last.ckpt").is_file():
-        return f"{where}, before the first checkpoint; the same command starts anew"
+        return f"{place}, before the first checkpoint; the same command starts anew"
     if config.overwrite or config.ckpt_path not in (None, "last"):
-        return f"{where}; the same command without --overwrite and --ckpt_path goes on"
-    return f"{where}; the same command goes on, --overwrite true starts anew"
+        return f"{place}; the same command without --overwrite and --ckpt_path goes on"
+    return f"{place}; the same command goes on, --overwrite true starts anew"
 
 
 def _train(
@@ -198,11 +198,11 @@ def _train(
         # Before the best checkpoint is loaded, which brings its callbacks' states with it.
         earlier, seconds = sum(timing.earlier), [*timing.earlier, *timing.seconds]
         path = best[0].best_model_path if best and not trial else None
-        saved = _predicted(experiment, run, claim, path)
+        saved = _predict_sets(experiment, run, claim, path)
         if claim is not None and trainer.is_global_zero:
             wall = time.perf_counter() - started + earlier
-            made = describe_environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
-            write_json(run.folder / "environment.json", made, sealed=True)
+            description = describe_environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
+            write_json(run.folder / "environment.json", description, sealed=True)
             numbers = experiment.evaluation(saved, data.unavailable)
             claim.check()
             is_of = experiment.run_id, effective_settings(experiment.resolved)
@@ -212,14 +212,14 @@ def _train(
 
 
 def _best_checkpoint(experiment: Experiment, run: Run) -> list[ModelCheckpoint]:
-    """What keeps the checkpoint that is evaluated, if that is not the last one."""
+    """Callback that keeps the best checkpoint, where that one is evaluated and not the last."""
     monitor = MONITORED.get(experiment.config.evaluated_checkpoint)
     numbered: Any = {"filename": "best", "monitor": monitor, "enable_version_counter": False}
     return [] if monitor is None else [ModelCheckpoint(run.checkpoints, **numbered)]
 
 
 def _progress(experiment: Experiment, report: Callable[[int, int], None] | None) -> list[Callback]:
-    """What tells of epochs: the caller's function, or a bar."""
+    """Callback that reports epochs: to the caller's function, or on a progress bar."""
     if report is not None:
         return [epoch_report(report)]
     return [] if experiment.config.trainer.enable_progress_bar is False else [EpochProgress()]
@@ -227,9 +227,9 @@ def _progress(experiment: Experiment, report: Callable[[int, int], None] | None)
 
 def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:
     """Give the module what is to be said of the run; one process says it."""
-    told = experiment.model.caveats = [*experiment.caveats]
+    caveats = experiment.model.caveats = [*experiment.caveats]
     if experiment.goes_on_in_float32:
-        told.append("trained in float32: the CPU had no bfloat16 instructions")
+        caveats.append("trained in float32: the CPU had no bfloat16 instructions")
         if aloud:
             say(
                 "calibench: this CPU has no bfloat16 instructions: training goes on in float32, which takes about "
@@ -242,7 +242,7 @@ def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:
         )
 
 
-def _predicted(
+def _predict_sets(
     experiment: Experiment, run: Run, claim: Claim | None, checkpoint: str | None
 ) -> dict[str, Predictions]:
     """Predict every set, by a checkpoint if there is one, and save that; in the first process by name."""
@@ -262,8 +262,8 @@ def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
     Earlier numbers stay, also those that another process adds at the same time; if `patient`, this one waits for it,
     which takes seconds. Raises Busy otherwise, or if another process trains the run.
     """
-    told = False
-    while _missing(experiment, run) is not None:
+    has_said_so = False
+    while _missing_evaluation(experiment, run) is not None:
         try:
             with run.claimed() as claim:
                 _add_missing(experiment, run, claim)
@@ -271,38 +271,42 @@ def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
         except Busy as busy:
             if not (patient and run.done):
                 raise
-            if not told:
+            if not has_said_so:
                 waits = f"calibench: waiting for {busy.owner}, which evaluates {run.folder}"
                 say(waits, to=sys.stderr)
-            told = True
+            has_said_so = True
             time.sleep(0.2)
 
 
 def _add_missing(experiment: Experiment, run: Run, claim: Claim) -> None:
-    missing = _missing(experiment, run)  # again: another process may have added it just before
+    missing = _missing_evaluation(
+        experiment, run
+    )  # again: another process may have added it just before
     if missing is not None:
-        wanted, unavailable, fast = missing
-        sets = _saved(run)
-        numbers = built(wanted)(sets, unavailable)
+        settings, unavailable, fast = missing
+        sets = _load_sets(run)
+        numbers = built(settings)(sets, unavailable)
         claim.check()
         is_of = experiment.run_id, effective_settings(experiment.resolved)
-        write_metrics(run, *is_of, sets, numbers, wanted, fast=fast)
+        write_metrics(run, *is_of, sets, numbers, settings, fast=fast)
 
 
-def _missing(experiment: Experiment, run: Run) -> tuple[Config, dict[str, str], bool] | None:
+def _missing_evaluation(
+    experiment: Experiment, run: Run
+) -> tuple[Config, dict[str, str], bool] | None:
     """The settings of the new evaluation, the unavailable sets and `fast_dev_run`; None if metrics.json has all."""
-    asked = experiment.evaluation_settings
+    requested = experiment.evaluation_settings
     try:
         before = with_present_calibrators(read_json(run.folder / "metrics.json"))
         earlier = spelled_out(before["evaluation"])
-        wanted = united(earlier, asked)
-        new = wanted, before["unavailable"], before["fast_dev_run"]
+        combined = united(earlier, requested)
+        new = combined, before["unavailable"], before["fast_dev_run"]
     except (CorruptRun, KeyError, TypeError, ValueError):
-        return asked, {}, False
-    return None if wanted == earlier else new
+        return requested, {}, False
+    return None if combined == earlier else new
 
 
-def _saved(run: Run) -> dict[str, Predictions]:
+def _load_sets(run: Run) -> dict[str, Predictions]:
     """The predictions of every set of a run, val and test first."""
     sets = {name: Predictions.load(path) for name, path in run.sets().items()}
     missing = {"val", "test"} - set(sets)
@@ -314,7 +318,7 @@ def _saved(run: Run) -> dict[str, Predictions]:
     return sets
 
 
-def _show(run: Run, console: Terminal, what: str) -> None:
+def _print_table(run: Run, console: Terminal, outcome: str) -> None:
     content = with_present_calibrators(read_json(run.folder / "metrics.json"))
     add_described(content.get("metrics") or {})
     show(metrics_table(content), console, pipe_width=PIPE_WIDTH)
@@ -324,4 +328,4 @@ def _show(run: Run, console: Terminal, what: str) -> None:
         console.print(f"posterior: {content['posterior']}")
     for caveat in content["caveats"]:
         console.print(f"note: {caveat}")
-    console.print(f"{run.folder} {what}.", soft_wrap=True)
+    console.print(f"{run.folder} {outcome}.", soft_wrap=True)

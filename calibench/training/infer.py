@@ -33,9 +33,9 @@ def save_predictions(experiment: Experiment, folder: Path) -> dict[str, Predicti
         metadata = data.metadata_of(name, module.caveats)
         logits, target = outputs.logits.float().cpu().numpy(), outputs.target.cpu().numpy()
         posterior = None
-        if name == "test" and (known := data.test_posterior) is not None:
-            metadata["posterior"] = known.source
-            posterior = known.probs[: len(target)].numpy()
+        if name == "test" and (distributions := data.test_posterior) is not None:
+            metadata["posterior"] = distributions.source
+            posterior = distributions.probs[: len(target)].numpy()
         saved[name] = Predictions.from_outputs(logits, target, metadata, posterior=posterior)
         saved[name].save(folder / f"{name}.npz")
     return saved
@@ -43,12 +43,12 @@ def save_predictions(experiment: Experiment, folder: Path) -> dict[str, Predicti
 
 def validate(config: Config, console: Terminal) -> None:
     """Print the validation metrics of a checkpoint."""
-    _print(_run(config, "validate", verbose=False)[1], console)
+    _print_values(_run_trainer(config, "validate", verbose=False)[1], console)
 
 
 def test(config: Config, console: Terminal) -> None:
     """Print the metrics of a checkpoint on the test set and the OOD and shift sets."""
-    _print(_run(config, "test", verbose=False)[1], console)
+    _print_values(_run_trainer(config, "test", verbose=False)[1], console)
 
 
 def predict(
@@ -67,14 +67,14 @@ def predict(
     of its name. With `passes` or `laplace` another network predicts in the trained one's place (`calibench.training.
     predictive`); `row` makes these predictions a run beside the one whose they are.
     """
-    other, as_row = _in_place(passes, laplace), str(row).lower()
+    other, as_row = _other_predictive(passes, laplace), str(row).lower()
     if as_row not in ("true", "false") or (as_row == "true" and not other):
         raise UsageError("`--row true` makes predictions of `--passes` or `--laplace` a run.")
     output = Path(output)
     if output.exists() and not output.is_dir():
         raise UsageError(f"`--output {output}` is a file; a folder is expected.")
     fitted = build_calibrator(calibrator) if calibrator else None
-    experiment, _ = _run(config, "predict", other, return_predictions=False)
+    experiment, _ = _run_trainer(config, "predict", other, return_predictions=False)
     saved = save_predictions(experiment, output)
     for name, predictions in saved.items():
         rows, classes = predictions.logits.shape
@@ -89,11 +89,11 @@ def predict(
         run = experiment.run
         if not run.done:
             raise UsageError(f"`--row`: {run.folder} is not a finished run.")
-        made = write_derived([run], saved, {"predictive": other[0].title})
-        console.print(f"{made}  a run of the leaderboard", soft_wrap=True)
+        folder_of_run = write_derived([run], saved, {"predictive": other[0].title})
+        console.print(f"{folder_of_run}  a run of the leaderboard", soft_wrap=True)
 
 
-def _in_place(passes: str | int | None, laplace: str | None) -> list[Predictive]:
+def _other_predictive(passes: str | int | None, laplace: str | None) -> list[Predictive]:
     """The network that predicts in place of the trained one, if one is asked for."""
     if passes is not None and laplace is not None:
         raise UsageError("`--passes` and `--laplace` exclude each other: choose one.")
@@ -102,7 +102,7 @@ def _in_place(passes: str | int | None, laplace: str | None) -> list[Predictive]
     return [] if laplace is None else [LastLayerLaplace(laplace)]
 
 
-def _run(
+def _run_trainer(
     config: Config, verb: str, others: Sequence[Callback] = (), **options: Any
 ) -> tuple[Experiment, Sequence[Mapping[str, float]]]:
     """Call a verb of a trainer on the checkpoint. Returns the experiment, and its values in the first process."""
@@ -125,20 +125,22 @@ def _checkpoint(experiment: Experiment) -> str | None:
     if path not in (None, "last"):
         return str(path)
     # The number of processes that evaluate a network need not be that of those which trained it.
-    own = [run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)]
-    found = [path for path in own if path.is_file()]
-    if found:
-        return str(found[0])
+    candidates = [
+        run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)
+    ]
+    present = [path for path in candidates if path.is_file()]
+    if present:
+        return str(present[0])
     experiment.build()
     if experiment.model.backbone.is_trained:
         return None
     hint = "; a network is evaluated without one where all of its weights are pretrained"
     raise UsageError(
-        f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {own[0]}{hint}."
+        f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {candidates[0]}{hint}."
     )
 
 
-def _print(values: Sequence[Mapping[str, float]], console: Terminal) -> None:
+def _print_values(values: Sequence[Mapping[str, float]], console: Terminal) -> None:
     merged = {name: value for part in values for name, value in part.items()}
     for name, value in sorted(merged.items()):
         console.print(f"{name:40s} {value:.6f}")

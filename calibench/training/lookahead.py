@@ -45,7 +45,7 @@ class Lookahead(Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Start from the network's weights, or from a checkpoint's slow ones."""
-        fast = dict(_averaged(pl_module))
+        fast = dict(_averaged_state(pl_module))
         slow = self.slow or fast
         self.slow = {name: slow[name].detach().clone().to(fast[name].device) for name in fast}
 
@@ -65,12 +65,12 @@ class Lookahead(Callback):
 
     @torch.no_grad()
     def _update(self, module: L.LightningModule, decay: float) -> None:
-        for name, fast in _averaged(module):
+        for name, fast in _averaged_state(module):
             self.slow[name].lerp_(fast, 1 - decay)
             fast.copy_(self.slow[name])
 
 
-def _averaged(module: L.LightningModule) -> Iterator[tuple[str, Tensor]]:
+def _averaged_state(module: L.LightningModule) -> Iterator[tuple[str, Tensor]]:
     """The network's numbers, not those of the loss, and no counters."""
     network = cast(ClassificationModule, module).backbone
     return (

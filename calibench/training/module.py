@@ -64,10 +64,10 @@ class Outputs(NamedTuple):
     target: Tensor
 
 
-def _named(key: str) -> AbstractContextManager[None]:
+def _name_refused_arguments(key: str) -> AbstractContextManager[None]:
     """Name the key of the arguments that torch refuses: it says neither whose they are nor, often, which."""
-    what = f"`{key}` does not take its arguments"
-    return errors_as(what, ValueError, TypeError, ArithmeticError)
+    failure = f"`{key}` does not take its arguments"
+    return errors_as(failure, ValueError, TypeError, ArithmeticError)
 
 
 def _sgd(parameters: Any) -> torch.optim.Optimizer:
@@ -167,8 +167,8 @@ class ClassificationModule(L.LightningModule):
         """Outputs (n, L) of a batch for evaluation: those of several views of an example are averaged."""
         n, draws = len(batch.target), any(part.training for part in self.backbone.modules())
         # on a CPU few rows at a time; a network that draws, as for several passes, draws for all at once
-        few = batch.inputs.device.type == "cpu" and not draws
-        at_a_time = max(1, min(n, _ROWS_ON_A_CPU) if few else n)
+        in_chunks = batch.inputs.device.type == "cpu" and not draws
+        at_a_time = max(1, min(n, _ROWS_ON_A_CPU) if in_chunks else n)
         pieces = split_without_short_end(batch.inputs, at_a_time)
         logits = torch.cat([self.evaluated(piece) for piece in pieces])
         if len(logits) == n:
@@ -177,22 +177,22 @@ class ClassificationModule(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """The optimiser and, if there is one, the schedule."""
-        with _named("model.optimizer"):
+        with _name_refused_arguments("model.optimizer"):
             optimizer = self.parameter_groups.optimizer(self.optimizer, self)
         if self.sharpness is not None:
             if self.trainer.accumulate_grad_batches > 1:
                 raise UsageError(
                     "`model.sharpness` computes the loss of a batch twice: set `trainer.accumulate_grad_batches` to 1."
                 )
-            with _named("model.sharpness"):
+            with _name_refused_arguments("model.sharpness"):
                 optimizer = self.sharpness(optimizer)
         if self.step_scheduler is not None:
-            with _named("model.step_scheduler"):
+            with _name_refused_arguments("model.step_scheduler"):
                 by_step = self.step_scheduler(optimizer, count_training_steps(self.trainer))
             return [optimizer], [{"scheduler": by_step, "interval": "step"}]
         if self.lr_scheduler is None:
             return optimizer
-        with _named("model.lr_scheduler"):
+        with _name_refused_arguments("model.lr_scheduler"):
             scheduler = self.lr_scheduler(optimizer)
             for period in ("step_size", "T_max"):  # torch divides by it, after the first epoch
                 positive_integer(period, getattr(scheduler, period, 1))
@@ -249,10 +249,10 @@ class ClassificationModule(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of the global batch."""
         sizes = [batch.copies * size for size in slice_sizes(batch.size, world_size_and_rank()[0])]
-        mine = at_least_float32(self(batch.inputs))
+        own_logits = at_least_float32(self(batch.inputs))
         if batch.views > 1:  # the loss has the first view of each example
-            mine = mine.view(len(batch.target), batch.views, mine.shape[1])
-        logits, target = gather_batch(mine, batch.target, sizes=sizes)
+            own_logits = own_logits.view(len(batch.target), batch.views, own_logits.shape[1])
+        logits, target = gather_batch(own_logits, batch.target, sizes=sizes)
         first = logits if batch.views == 1 else logits[:, 0]
         if self.loss.remembers_examples and batch_idx != self._told:  # a closure may come twice
             self._told = batch_idx
@@ -266,8 +266,8 @@ class ClassificationModule(L.LightningModule):
         except ValueError as error:  # a loss checks its input where that costs nothing
             if not logits.isnan().any():
                 raise
-            where = f"epoch {self.current_epoch}, step {self.global_step + 1}"
-            raise NonFiniteLoss(f"the logits are NaN at {where}.") from error
+            place = f"epoch {self.current_epoch}, step {self.global_step + 1}"
+            raise NonFiniteLoss(f"the logits are NaN at {place}.") from error
         total, rows = self._loss_sums
         total = torch.add(total.to(loss.device), loss.detach(), alpha=batch.size)
         self._loss_sums = (total, rows + batch.size)
@@ -296,8 +296,8 @@ class ClassificationModule(L.LightningModule):
             return
         if plugin.scaler is not None:
             plugin.scaler.unscale_(optimizer)
-        how = GradClipAlgorithmType(algorithm or GradClipAlgorithmType.NORM)
-        Precision.clip_gradients(plugin, optimizer, gradient_clip_val, how)
+        clip_by = GradClipAlgorithmType(algorithm or GradClipAlgorithmType.NORM)
+        Precision.clip_gradients(plugin, optimizer, gradient_clip_val, clip_by)
 
     def on_train_epoch_end(self) -> None:
         """Log the training loss of the epoch: the mean over rows, whatever `loss_scale`."""
@@ -307,7 +307,7 @@ class ClassificationModule(L.LightningModule):
 
     @property
     def logged(self) -> list[str]:
-        """What a callback of a fit can monitor."""
+        """Names of the values that a callback can monitor during a fit."""
         return ["train/loss", "val/nll_ts", *map(str, self.val_metrics.keys()), "epoch", "step"]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -321,9 +321,11 @@ class ClassificationModule(L.LightningModule):
         So a checkpoint can be evaluated whatever loss it was trained with.
         """
         if self.trainer.state.fn != TrainerFn.FITTING:
-            state, own = checkpoint["state_dict"], self.state_dict()
+            state, present = checkpoint["state_dict"], self.state_dict()
             network = {key: state[key] for key in state if not key.startswith("loss.")}
-            checkpoint["state_dict"] = network | {k: own[k] for k in own if k.startswith("loss.")}
+            checkpoint["state_dict"] = network | {
+                k: present[k] for k in present if k.startswith("loss.")
+            }
         self.caveats = list(dict.fromkeys([*self.caveats, *checkpoint.get("caveats", [])]))
         self._loss_sums = checkpoint.get("loss_sums", (torch.zeros(()), 0))
 
@@ -346,16 +348,18 @@ class ClassificationModule(L.LightningModule):
 
     def metrics_of_test(self, name: str) -> SetMetrics:
         """The metrics of the test set, under a name."""
-        known = self.trainer.datamodule.test_posterior  # type: ignore[attr-defined]
-        return SetMetrics(name, "test", self.num_classes, self.n_bins, known and known.probs)
+        distributions = self.trainer.datamodule.test_posterior  # type: ignore[attr-defined]
+        return SetMetrics(
+            name, "test", self.num_classes, self.n_bins, distributions and distributions.probs
+        )
 
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Update the metrics of the test set, or of the OOD or shift set that this loader holds."""
         metrics = cast(list[SetMetrics], list(self.test_metrics))
-        own = metrics[dataloader_idx]
-        logits, target = self.task.rows(self._keep(own.name, batch), batch.target)
+        set_metrics = metrics[dataloader_idx]
+        logits, target = self.task.rows(self._keep(set_metrics.name, batch), batch.target)
         log_probs = log_probabilities(logits)
-        own.update(log_probs, target, batch.index)
+        set_metrics.update(log_probs, target, batch.index)
         if dataloader_idx == 0:
             for outside in metrics[1:]:
                 outside.update_inside(log_probs)

@@ -1,4 +1,4 @@
-"""Trace of a run: test metrics, the loss on the test set, checkpoints over epochs; without effect on any number."""
+"""Per-epoch test metrics and checkpoints of a run, never used for selection."""
 
 import copy
 import math
@@ -44,8 +44,8 @@ class Trace:
     def callbacks(self, folder: Path) -> list[Callback]:
         """The callbacks that record the trace; checkpoints are written into `folder`."""
         scores = [TestMetrics(self.values)] if self.test_metrics else []
-        kept = [NamedCheckpoints(folder, self.checkpoints)] if self.checkpoints else []
-        return [*scores, *kept]
+        checkpoints = [NamedCheckpoints(folder, self.checkpoints)] if self.checkpoints else []
+        return [*scores, *checkpoints]
 
 
 class TestMetrics(Callback):

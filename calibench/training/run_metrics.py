@@ -77,7 +77,7 @@ def write_derived(
         run.write_config(text_of(first / "config.yaml"))
         for name, part in sets.items():
             part.save(run.predictions(name))
-        write_json(run.folder / "environment.json", _environment(runs), sealed=True)
+        write_json(run.folder / "environment.json", _pool_environments(runs), sealed=True)
         evaluation = spelled_out(content["evaluation"])
         report = built(evaluation)(sets, content["unavailable"])
         write_metrics(run, run_id, of_all, sets, report, evaluation)
@@ -85,13 +85,17 @@ def write_derived(
     return run.folder
 
 
-def _environment(runs: Sequence[Run]) -> dict[str, Any]:
-    """That of the first member; the seconds are those of all, the memory that of the largest."""
-    all_of = [read_json(run.folder / "environment.json") for run in runs]
-    memory = [of["peak_memory_mb"] for of in all_of if of.get("peak_memory_mb")]
+def _pool_environments(runs: Sequence[Run]) -> dict[str, Any]:
+    """Environment of the first member, with the seconds of all members and the memory of the largest."""
+    environments = [read_json(run.folder / "environment.json") for run in runs]
+    memory = [
+        environment["peak_memory_mb"]
+        for environment in environments
+        if environment.get("peak_memory_mb")
+    ]
     return {
-        **all_of[0],
+        **environments[0],
         "command": repeatable_command(),
-        "wall_seconds": sum(of.get("wall_seconds") or 0 for of in all_of),
+        "wall_seconds": sum(environment.get("wall_seconds") or 0 for environment in environments),
         "peak_memory_mb": max(memory, default=None),
     }

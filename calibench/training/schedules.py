@@ -18,7 +18,7 @@ def count_training_steps(trainer: L.Trainer) -> int:
     Lightning's `estimated_stepping_batches` makes the training loader, which then misses the state that a checkpoint
     has for it: a run that goes on within an epoch would begin it anew.
     """
-    epochs, most = trainer.max_epochs, trainer.max_steps
+    epochs, max_steps = trainer.max_epochs, trainer.max_steps
     if epochs in (None, -1):
         raise UsageError(
             "`trainer.max_epochs` must be a number of epochs for what depends on their end, got -1."
@@ -27,7 +27,7 @@ def count_training_steps(trainer: L.Trainer) -> int:
     limit = trainer.limit_train_batches
     batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
     steps = math.ceil(batches / trainer.accumulate_grad_batches) * epochs
-    return max(1, steps if most == -1 else min(steps, most))
+    return max(1, steps if max_steps == -1 else min(steps, max_steps))
 
 
 class TriangularLR(LRScheduler):
@@ -122,7 +122,7 @@ class TimmLR(LRScheduler):
     ) -> None:
         from timm.scheduler.scheduler_factory import create_scheduler_v2
 
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "warmup_epochs": unit_interval("warmup", warmup),
             "warmup_lr": non_negative("warmup_lr", warmup_lr),
             "min_lr": non_negative("min_lr", min_lr),
@@ -131,7 +131,7 @@ class TimmLR(LRScheduler):
         steps = positive_integer("total_steps", total_steps)
         try:
             self._of_timm, _ = create_scheduler_v2(
-                optimizer, schedule, 1, step_on_epochs=False, updates_per_epoch=steps, **given
+                optimizer, schedule, 1, step_on_epochs=False, updates_per_epoch=steps, **arguments
             )
         except TypeError as error:
             raise ValueError(f"`options`: {error}.") from error

@@ -38,8 +38,8 @@ _SIZES: dict[type[nn.Module], tuple[str, str, Callable[[Tensor], int], tuple[str
 
 
 @dataclass
-class _Seen:
-    """What was seen of a network's layers: the last one, what does not fit it, and how many had a size."""
+class _LayerRecord:
+    """Record of the layers that were called: the last one, a size that does not fit it, how many layers have a size."""
 
     layer: str = ""
     unfit: tuple[str, int, tuple[str, ...]] | None = None  # (takes, gets, names of arguments)
@@ -52,25 +52,25 @@ class _Seen:
         if kind is None or not inputs or not isinstance(inputs[0], Tensor) or inputs[0].ndim < 2:
             return
         self.sized += 1
-        attribute, unit, of, options = _SIZES[kind]
-        wanted, got = int(getattr(layer, attribute)), of(inputs[0])
-        if kind is nn.Embedding and got <= wanted:  # a larger one takes them too
+        attribute, unit, size_of, options = _SIZES[kind]
+        expected, got = int(getattr(layer, attribute)), size_of(inputs[0])
+        if kind is nn.Embedding and got <= expected:  # a larger one takes them too
             return
-        if got != wanted:
-            self.unfit = f"{wanted} {unit}", got, options
+        if got != expected:
+            self.unfit = f"{expected} {unit}", got, options
         if self.unfit and kind is nn.Embedding:  # on a GPU such an index ends the process
             raise IndexError(path)
 
 
 @contextmanager
-def _watched(network: nn.Module) -> Iterator[_Seen]:
+def _watch_layers(network: nn.Module) -> Iterator[_LayerRecord]:
     """Note which layers of a network are called while inside."""
-    seen = _Seen()
+    record = _LayerRecord()
     with ExitStack() as hooks:
         for path, part in network.named_modules():
             if not any(part.children()):
-                hooks.enter_context(part.register_forward_pre_hook(partial(seen.note, path)))
-        yield seen
+                hooks.enter_context(part.register_forward_pre_hook(partial(record.note, path)))
+        yield record
 
 
 class ShapeCheck(Callback):
@@ -118,20 +118,22 @@ def check_network_shapes(
 
     A UsageError names both sides otherwise, and the option to change where there is one.
     """
-    with _watched(backbone) as seen, torch.no_grad():
+    with _watch_layers(backbone) as layers, torch.no_grad():
         try:
             logits = forward(inputs)
         except Exception as error:  # whatever a network raises that does not take its inputs
             sides = f"{data.title()} gives inputs {tuple(inputs.shape[1:])}, {backbone.title()}"
-            raise UsageError(f"{sides} {_said(seen, error, backbone, data)}") from error
+            raise UsageError(
+                f"{sides} {_describe_remedy(layers, error, backbone, data)}"
+            ) from error
     if tuple(logits.shape) != (len(inputs), data.num_outputs):
         shape = tuple(logits.shape[1:])
-        given = str(shape[0]) if len(shape) == 1 else f"an array {shape} of"
+        width = str(shape[0]) if len(shape) == 1 else f"an array {shape} of"
         remedy = "it must give `num_classes` logits"
         if "replace_head" in inspect.signature(type(backbone)).parameters:
             remedy = "`--model.backbone.replace_head true` replaces its last linear layer"
         raise UsageError(
-            f"{backbone.title()} gives {given} logits for an example, {data.title()} has "
+            f"{backbone.title()} gives {width} logits for an example, {data.title()} has "
             f"{data.num_outputs} {data.task.what}: {remedy}."
         )
     if are_probabilities(logits):
@@ -157,22 +159,24 @@ def check_gradient(loss: CalibrationLoss, num_classes: int, epochs: int) -> None
         )
 
 
-def _said(seen: _Seen, error: Exception, backbone: Backbone, data: ClassificationDataModule) -> str:
-    """What the network takes instead, and what to do."""
+def _describe_remedy(
+    layers: _LayerRecord, error: Exception, backbone: Backbone, data: ClassificationDataModule
+) -> str:
+    """Sentence that says which inputs the network takes instead, and which option to change."""
     reason = one_line(error)
     if isinstance(error, UsageError | ExpectedFailure):  # the network says it itself
         return f"refuses them: {reason}"
-    if seen.unfit is None:
-        where = f"fails in its layer `{seen.layer}`" if seen.layer else "fails"
-        return f"{where}: {reason[:200]} (--debug shows where)"
-    wanted, got, options = seen.unfit
-    if seen.sized == 1:
-        known = [name for name in options if name in backbone.argument_names()]
+    if layers.unfit is None:
+        failure = f"fails in its layer `{layers.layer}`" if layers.layer else "fails"
+        return f"{failure}: {reason[:200]} (--debug shows where)"
+    expected, got, options = layers.unfit
+    if layers.sized == 1:
+        settable = [name for name in options if name in backbone.argument_names()]
         other = "no argument of it is known to set that, see its own documentation"
-        remedy = f"`--model.backbone.{known[0]} {got}`" if known else other
-        return f"takes {wanted}, not {got}: {remedy}."
+        remedy = f"`--model.backbone.{settable[0]} {got}`" if settable else other
+        return f"takes {expected}, not {got}: {remedy}."
     side = ", see `--data.side`" if "side" in inspect.signature(type(data)).parameters else ""
     return (
-        f"takes others: its layer `{seen.layer}` takes {wanted} and gets {got}; "
+        f"takes others: its layer `{layers.layer}` takes {expected} and gets {got}; "
         f"it is made for inputs of another size{side}."
     )

@@ -49,11 +49,15 @@ class SharpnessAware(Optimizer, ABC):
         closure = torch.enable_grad()(closure)
         loss = closure()
         weights = [w for group in self.param_groups for w in group["params"] if w.grad is not None]
-        ways = [w.grad * self.scales(w) for w in weights]
-        length = torch.stack([way.norm() for way in ways]).norm() if ways else torch.tensor(0.0)
+        directions = [w.grad * self.scales(w) for w in weights]
+        length = (
+            torch.stack([direction.norm() for direction in directions]).norm()
+            if directions
+            else torch.tensor(0.0)
+        )
         moves = [
-            way * self.scales(w) * (self.rho / (length + 1e-12))
-            for w, way in zip(weights, ways, strict=True)
+            direction * self.scales(w) * (self.rho / (length + 1e-12))
+            for w, direction in zip(weights, directions, strict=True)
         ]
         before = [w.clone() for w in weights]
         for weight, move in zip(weights, moves, strict=True):
@@ -65,7 +69,7 @@ class SharpnessAware(Optimizer, ABC):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """That of the optimiser."""
+        """State of the optimiser."""
         return self.base.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -38,21 +38,21 @@ _NOT = {
 
 def check_options(config: Any) -> None:
     """Raise a UsageError for option values with which no run can finish."""
-    for name, least in _AT_LEAST.items():
+    for name, minimum in _AT_LEAST.items():
         value = config[name]
-        if value is not None and value < least:
-            raise UsageError(f"`{name}` must be at least {least}, got {value}.")
-    for name, (wrong, why) in _NOT.items():
+        if value is not None and value < minimum:
+            raise UsageError(f"`{name}` must be at least {minimum}, got {value}.")
+    for name, (wrong, reason) in _NOT.items():
         value = config[name]
         if value == wrong and isinstance(value, bool) == isinstance(wrong, bool):
-            raise UsageError(f"`{name}` must not be {str(wrong).lower()}: {why}.")
+            raise UsageError(f"`{name}` must not be {str(wrong).lower()}: {reason}.")
 
 
 def check_monitors(trainer: L.Trainer, logged: Collection[str]) -> None:
     """Raise a UsageError for a callback that watches what no run logs; callbacks of others may log more."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    known = [type(one).__module__.partition(".")[0] in _OF_OURS for one in callbacks]
-    for callback in callbacks if all(known) else ():
+    are_ours = [type(member).__module__.partition(".")[0] in _OF_OURS for member in callbacks]
+    for callback in callbacks if all(are_ours) else ():
         name = getattr(callback, "monitor", None)
         if name is not None and name not in logged:
             near = near_matches(name, logged) or f"; there are {', '.join(logged)}"
@@ -66,18 +66,18 @@ def first_checkpoint(experiment: Experiment, run: Run, *, warn: bool) -> str | N
 
     It may `warn` of a damaged checkpoint, without which the run starts anew.
     """
-    asked, own = experiment.config.ckpt_path, run.checkpoints / "last.ckpt"
-    if asked not in (None, "last"):
-        return str(asked)
-    if not own.is_file() or (asked is None and experiment.config.overwrite):
+    requested, last = experiment.config.ckpt_path, run.checkpoints / "last.ckpt"
+    if requested not in (None, "last"):
+        return str(requested)
+    if not last.is_file() or (requested is None and experiment.config.overwrite):
         return None
     try:
-        read_checkpoint(own)
+        read_checkpoint(last)
     except CorruptRun as error:
         if warn:
             warnings.warn(f"{error}; the run starts anew.", stacklevel=2)
         return None
-    return str(own)
+    return str(last)
 
 
 class Beginning(Callback):

@@ -31,23 +31,25 @@ class SetMetrics(MovedNotCast):
         self.name = name
         self.labelled = []
         if kind in ("test", "shift"):
-            own = calibration_metrics(num_classes, n_bins, prefix=f"{name}/", validate_args=False)
-            self.labelled = [own]
+            collection = calibration_metrics(
+                num_classes, n_bins, prefix=f"{name}/", validate_args=False
+            )
+            self.labelled = [collection]
         scores = OOD_SCORES if kind in ("ood", "shift") else ()
         self.outside = {score: OutOfDistribution(score, validate_args=False) for score in scores}
         self.known = [] if posterior is None else [PosteriorScores()]
         self.register_buffer("posterior", posterior, persistent=False)
         # They are registered so that they move with the module.
-        every = [*self.labelled, *self.outside.values(), *self.known]
-        self.registered: Any = nn.ModuleList(every)
+        metrics = [*self.labelled, *self.outside.values(), *self.known]
+        self.registered: Any = nn.ModuleList(metrics)
 
     def update(self, log_probs: Tensor, target: Tensor, index: Tensor) -> None:
         """Add rows of this set: log-probabilities (N, K), targets (N,) and positions in the set (N,)."""
         for collection in self.labelled:
             update_metrics(collection, log_probs, target)
-        for known in self.known:
+        for posterior_metric in self.known:
             assert self.posterior is not None
-            known.update(log_probs, self.posterior[index])
+            posterior_metric.update(log_probs, self.posterior[index])
         for metric in self.outside.values():
             metric.update(log_probs, True)
 
@@ -64,8 +66,10 @@ class SetMetrics(MovedNotCast):
         for score, metric in self.outside.items():
             for measure, value in metric.compute().items():
                 values[f"{self.name}/ood_{measure}_{score}"] = value
-        for known in self.known:
-            values |= {f"{self.name}/{name}": value for name, value in known.compute().items()}
+        for posterior_metric in self.known:
+            values |= {
+                f"{self.name}/{name}": value for name, value in posterior_metric.compute().items()
+            }
         return values
 
     def reset(self) -> None:
