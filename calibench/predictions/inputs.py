@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from calibench.messages.errors import UsageError, no_file
+from calibench.predictions.class_names import align_classes, names_of_classes
 from calibench.predictions.files import Arrays, Source, check_file
 from calibench.runs import Predictions, corrupt_if_it_fails
 
@@ -84,6 +85,7 @@ class Sets:
             if sources
         }
         check_together(sets)
+        sets = align_sets(sets)
         if self.posterior:
             sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
         return sets
@@ -134,6 +136,23 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
             raise ValueError(
                 "`--val` and `--test` hold the same predictions: that would fit on the test set."
             )
+
+
+def align_sets(sets: Mapping[str, Sequence[Predictions]]) -> dict[str, list[Predictions]]:
+    """Sets whose classes have the order of the first that names them, the test set first; see `align_classes`."""
+    parts = [("test", part) for part in sets["test"]]
+    parts += [(name, part) for name, members in sets.items() for part in members]
+    reference = next(((name, part) for name, part in parts if names_of_classes(part)), None)
+    if reference is None:
+        return {name: [*members] for name, members in sets.items()}
+    name_of_reference, first = reference
+    names = names_of_classes(first)
+    return {
+        name: [
+            align_classes(part, names, f"`{name}`", f"`{name_of_reference}`") for part in members
+        ]
+        for name, members in sets.items()
+    }
 
 
 def short_names(paths: Sequence[Source]) -> list[str]:

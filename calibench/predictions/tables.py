@@ -15,11 +15,11 @@ from calibench.predictions.arrays import (
     NAMES,
     PROBS,
     SCORES_OF_ANY_KIND,
-    SUM_TOLERANCE,
     TARGET,
 )
 from calibench.predictions.confidence_pairs import CONFIDENCE, CORRECT, PAIR_NAMES
 from calibench.tensors.arrays import Array, check_distinct
+from calibench.tensors.score_meaning import are_probabilities
 
 LABELS = ("label", "labels", "target", "targets")  # a class may be called y
 LABEL_COLUMN = "label:"
@@ -186,8 +186,7 @@ class _Columns:
         )
 
     def _sum_to_1(self, chosen: Sequence[int]) -> bool:
-        excess = self.numbers(chosen).sum(axis=1) - 1
-        return bool((np.abs(excess) < SUM_TOLERANCE).all())
+        return are_probabilities(self.numbers(chosen))
 
     def pair(self) -> dict[str, Array] | None:
         """The columns `confidence` and `correct`; None in a table of classes."""
@@ -228,9 +227,8 @@ def _refuse(problems: Mapping[int, str], total: int) -> None:
 
 def _check_labels_are_named(scores: Array, names: list[str]) -> None:
     """Raise a ValueError if without one of its columns a table without labels were one of probabilities."""
-    excess = scores.sum(axis=1) - 1
-    for values, name in zip(scores.T, names, strict=True):
-        rest_is_1 = np.abs(excess - values).max(initial=0.0) < SUM_TOLERANCE
-        if rest_is_1 and values.max(initial=0.0) >= 1:
+    for place, name in enumerate(names):
+        others = np.delete(scores, place, axis=1)
+        if are_probabilities(others) and scores[:, place].max(initial=0.0) >= 1:
             said = f"`{name}` looks like the labels: rename it, or say `--keys target={name}`."
             raise ValueError(f"no column is called label, target or y; {said}")
