@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from calibench import store as store
     from calibench.calibrators import as_estimator as as_estimator
     from calibench.calibrators.estimator import CalibratedClassifier as CalibratedClassifier
+    from calibench.evaluation.calibrate import load_calibrator as load_calibrator
+    from calibench.evaluation.calibrate import save_calibrator as save_calibrator
     from calibench.ranking import rank_results as rank_results
+    from calibench.tensors.distributed import gather_batch as gather_batch
+    from calibench.verbs.calibrate import calibrate as calibrate
+    from calibench.verbs.collect import collect as collect
     from calibench.verbs.doctor import doctor as doctor
     from calibench.verbs.evaluate import evaluate as evaluate
     from calibench.verbs.load import load as load
@@ -27,17 +32,22 @@ __all__ = [
     "CalibratedClassifier",
     "as_estimator",
     "backbones",
+    "calibrate",
     "calibrators",
+    "collect",
     "data",
     "diagnosis",
     "doctor",
     "evaluate",
+    "gather_batch",
     "load",
+    "load_calibrator",
     "losses",
     "metrics",
     "rank_results",
     "ranking",
     "reliability",
+    "save_calibrator",
     "statistics",
     "store",
 ]
@@ -47,17 +57,22 @@ _MODULES = {
     "CalibratedClassifier": "calibench.calibrators.estimator",
     "as_estimator": "calibench.calibrators",
     "backbones": "calibench",
+    "calibrate": "calibench.verbs.calibrate",
     "calibrators": "calibench",
+    "collect": "calibench.verbs.collect",
     "data": "calibench",
     "diagnosis": "calibench",
     "doctor": "calibench.verbs.doctor",
     "evaluate": "calibench.verbs.evaluate",
+    "gather_batch": "calibench.tensors.distributed",
     "load": "calibench.verbs.load",
+    "load_calibrator": "calibench.evaluation.calibrate",
     "losses": "calibench",
     "metrics": "calibench",
     "rank_results": "calibench.ranking",
     "ranking": "calibench",
     "reliability": "calibench.verbs.reliability",
+    "save_calibrator": "calibench.evaluation.calibrate",
     "statistics": "calibench",
     "store": "calibench",
 }

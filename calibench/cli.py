@@ -13,6 +13,7 @@ from calibench.command_line.verb_parser import VerbParser
 from calibench.configuration.merging import Config, build_configuration, read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
 from calibench.messages.printable_text import loading, say, signs_of_life, wrap_text
+from calibench.messages.spelling import command_line_spelling
 from calibench.messages.version import __version__
 from calibench.run_configuration.keys import FAMILIES, KEYS_HELP
 
@@ -23,9 +24,9 @@ VERBS = {
     "fit": "",
     "sweep": "verbs.sweep:sweep",
     "data": "verbs.data:data",
-    "doctor": "verbs.doctor:doctor",
-    "evaluate": "verbs.evaluate:evaluate",
-    "calibrate": "verbs.calibrate:calibrate",
+    "doctor": "verbs.doctor:doctor_command",
+    "evaluate": "verbs.evaluate:evaluate_command",
+    "calibrate": "verbs.calibrate:calibrate_command",
     "export": "verbs.export:export",
     "leaderboard": "verbs.leaderboard:leaderboard",
     "plot": "verbs.plot:plot",
@@ -34,7 +35,7 @@ VERBS = {
     "validate": "",
     "test": "",
     "predict": "",
-    "features": "analyses.command:frozen_features",
+    "features": "verbs.features:features",
     "posthoc": "verbs.posthoc:posthoc",
     "store": "verbs.store:store",
     "verify": "verbs.store:verify",
@@ -42,16 +43,8 @@ VERBS = {
     "reproduce": "verbs.reproduce:reproduce",
     "methods": "verbs.methods:methods",
     "plot all": "verbs.plot:plot_all",
-    "plot sweep": "verbs.plot_sweep:plot_sweep",
     "plot learning-curves": "calibrator_comparison.learning_curves:plot_learning_curves",
-    "plot grad-cam": "analyses.command:plot_grad_cam",
-    "audit": "analyses.command:audit",
-    "plot loss-surface": "analyses.command:plot_loss_surface",
-    "analyse": "analyses.command:analyse",
-    "analyse toy": "analyses.command:toy",
-    "analyse gradient-norm": "analyses.command:gradient_norm",
-    "analyse boundary": "analyses.command:boundary",
-    "analyse features": "analyses.command:features",
+    "audit": "verbs.audit:audit",
 }
 
 _QUESTION = """\
@@ -97,18 +90,10 @@ of results
   reproduce    print a paper's table with our numbers below the paper's, or draw a figure of it from our runs
   methods      write a methods paragraph of a results folder, with citations
   plot all     draw every kind of picture that a results folder can feed, with a page of them
-  plot sweep   draw metrics over the values of a key that a sweep varies
   plot learning-curves  draw how many validation examples calibrators need, from results of posthoc --sizes
-  plot grad-cam  draw where in images trained networks find evidence for a class; measure it against boxes
 
 of losses
   audit        say whether a loss is proper, finite, right in several processes, ... and what it costs
-  plot loss-surface  draw how much gradient losses give to an example, and where training comes to rest
-  analyse      make an analysis of a paper again; `calibench analyse --help` names them
-  analyse toy  which uncertainty measure follows the true error of probabilities
-  analyse gradient-norm  how closely gradient norms follow uncertainty, from checkpoints
-  analyse boundary  how sharp the decision boundaries of losses are on the two moons
-  analyse features  maps of the features of test examples, from checkpoints
 
 """
 _START = """\
@@ -277,7 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not debug:
         warnings.showwarning = _warner()  # type: ignore[assignment]
     try:
-        return _dispatch([argument for argument in given if argument != "--debug"])
+        with command_line_spelling():
+            return _dispatch([argument for argument in given if argument != "--debug"])
     except BaseException as error:
         code, line = _verdict(error)
         if debug or line is None:

@@ -21,7 +21,7 @@ LAYERS = """
 cli
 verbs
 reports
-sweeps | calibrator_comparison | analyses > loss_audit
+sweeps | calibrator_comparison | loss_audit
 plots
 training | ranking | diagnosis | templates
 evaluation > predictions > store > run_configuration | runs | tables > data > configuration
@@ -33,7 +33,6 @@ WINGS = ("reports.methods", "reports.reproduce")
 LIGHTNING = {
     "cli",
     "verbs",
-    "analyses",
     "loss_audit",
     "sweeps",
     "training",
@@ -325,7 +324,7 @@ def test_lightning_stays_where_runs_are_trained() -> None:
 # trains or draws would otherwise pay for what only those that fit a calibrator or build such a network need.
 LIGHT = {
     "calibench, calibench.cli, calibench.configuration.merging, calibench.ranking, calibench.reports.reproduce.numbers": ("torch", "scipy", "lightning"),
-    "calibench.calibrators, calibench.backbones, calibench.evaluation.command, calibench.verbs.evaluate": (
+    "calibench.calibrators, calibench.backbones, calibench.verbs.evaluate, calibench.verbs.evaluate": (
         "scipy", "sklearn", "pandas", "timm", "torchvision", "torchmetrics", "lightning"),
 }  # fmt: skip
 

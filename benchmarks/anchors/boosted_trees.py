@@ -58,7 +58,7 @@ def main() -> None:
         folder = options.output / Path(options.benchmark).stem / f"seed={seed}"
         probs = predict(splits, folder)
         report = calibench.evaluate(
-            probs["val"], splits.val.target, probs["test"], splits.test.target,
+            probs["test"], splits.test.target, val=(probs["val"], splits.val.target),
             scores="probs", calibrators=[TEMPERED],
         )  # fmt: skip
         values.append([report.value(metric, calibrator=name) for metric, name in COLUMNS])

@@ -52,7 +52,7 @@ ANSWERED_AT_ONCE = (
     "data list",
 )
 EVALUATE = ("evaluate", "--val", "val.npz", "--test", "test.npz")
-IMPORTED = ("torch", "calibench.evaluation", "calibench.evaluation.command")
+IMPORTED = ("torch", "calibench.evaluation", "calibench.verbs.evaluate")
 
 
 def cpu_seconds(*command: str, folder: str) -> float:

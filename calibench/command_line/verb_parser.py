@@ -9,11 +9,10 @@ FileNotFoundError, is the user's mistake, and a line on the terminal.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
-from functools import partial, wraps
-from inspect import Parameter, Signature, cleandoc, signature, unwrap
+from functools import partial
+from inspect import Parameter, signature, unwrap
 from itertools import takewhile
 from pathlib import Path, PurePath
 from types import NoneType, SimpleNamespace, UnionType
@@ -30,12 +29,12 @@ from typing import (
     get_type_hints,
 )  # fmt: skip
 
-from calibench.command_line.docstrings import ENTRIES, Docstring
+from calibench.command_line.docstrings import Docstring
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import terminal_width, wrap_text
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Options = TypeVar("Options")
 
 
 @dataclass(frozen=True)
@@ -221,30 +220,6 @@ class _Arguments:
         """The result of the function, or the instance of the class, with the values of a command line."""
         return self.make(**self.values(options))
 
-    @property
-    def flat(self) -> list[Parameter]:
-        """The parameters of Python, those of the dataclasses among them in their places."""
-        found = []
-        for name, parameter in signature(self.make).parameters.items():
-            part = self.parts.get(name)
-            if isinstance(part, _Arguments):
-                found += [one.replace(kind=Parameter.KEYWORD_ONLY) for one in part.flat]
-            else:
-                found.append(parameter.replace(default=part.default) if part else parameter)
-        return found
-
-    @property
-    def flat_docstring(self) -> str:
-        """The docstring with what is said of the arguments in dataclasses in place of these."""
-        text = cleandoc(self.make.__doc__ or "")
-        for name, part in self.parts.items():
-            if isinstance(part, _Arguments):
-                inside = ENTRIES.findall(f"\n{part.flat_docstring}\n")
-                text = re.sub(
-                    rf"^    {name}: .*\n(?: {{5,}}.*\n)*", "".join(inside), text, flags=re.M
-                )
-        return text
-
     def of_python(self, given: Mapping[str, object]) -> Any:
         """The result of the function for arguments by their flat names; raises a ValueError for a wrong value."""
         values = {name: given[name] for name in signature(self.make).parameters if name in given}
@@ -273,29 +248,25 @@ def _hints(make: Callable[..., Any]) -> dict[str, object]:
     return get_type_hints(make, include_extras=True)
 
 
-def in_python(**defaults: Any) -> Callable[[Function], Function]:
-    """Let a verb's function be called in Python with the arguments of its groups by name, as on the command line.
+def options_from_python(options: type[Options], values: Mapping[str, object]) -> Options:
+    """An instance of a dataclass of options from values by name, those of the dataclasses in it among them.
 
-    The defaults are of arguments that have another one in Python.
+    A text or a path is read as on a command line, None is the default, and all else is checked.
+
+    Raises:
+        ValueError: For a value that an option does not take, in one line.
     """
+    result: Options = _Arguments(options).of_python(values)
+    return result
 
-    def called(function: Function) -> Function:
-        arguments = _Arguments(function)
-        flat = [
-            one.replace(default=defaults[one.name]) if one.name in defaults else one
-            for one in arguments.flat
-        ]
-        shown = Signature(sorted(flat, key=lambda one: one.kind))
 
-        @wraps(function)
-        def call(*args: Any, **named: Any) -> Any:
-            return arguments.of_python(defaults | shown.bind(*args, **named).arguments)
-
-        call.__signature__ = shown  # type: ignore[attr-defined]
-        call.__doc__ = arguments.flat_docstring
-        return call  # type: ignore[return-value]
-
-    return called
+def _flatten_options(values: Mapping[str, object]) -> dict[str, object]:
+    """Values by name, those in dataclasses of options among them."""
+    flat = dict(values)
+    for value in values.values():
+        if is_dataclass(value):
+            flat |= _flatten_options(vars(value))
+    return flat
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -363,7 +334,8 @@ class VerbParser(argparse.ArgumentParser):
         result = self.arguments.make(**values)
         if isinstance(result, int | list):
             return result
-        result.tell(**{name: values[name] for name in signature(result.tell).parameters})
+        options = _flatten_options(values)
+        result.tell(**{name: options[name] for name in signature(result.tell).parameters})
         return 0
 
     def refuse_option(self, name: str, others: Sequence[str] = ()) -> NoReturn:

@@ -26,7 +26,7 @@ from calibench.data.mixing import Augmentation, Mixing
 from calibench.data.source import DataError
 from calibench.data.splits import fingerprint_examples, stratified_fraction
 from calibench.data.task import Task
-from calibench.files.set_names import sets_named
+from calibench.files.set_names import match_set_names
 from calibench.messages.checks import integer_from, positive_integer
 from calibench.messages.errors import UsageError, errors_as
 from calibench.tensors.scores import TokenInputs
@@ -58,6 +58,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         unavailable: The other requested sets, with the reason in one line, after `setup`.
         test_posterior: Class distributions of the test examples where they are known, after `setup`; else None.
         caveats: Lines about the data that every result repeats ("approximate images").
+        inventory: Lines about a user's own data, its parts first and what of it is not used; printed before training.
         fingerprint: Short SHA-256 of the three splits as used, after `setup`.
         transform: Stored inputs to network inputs.
         evaluation_transform: Another transform for all but training, which may give several views of an example, one
@@ -121,11 +122,12 @@ class ClassificationDataModule(LightningDataModule, ABC):
             raise ValueError(
                 f"`mixing`: {' and '.join(changing)} change the inputs of a batch: choose one of them."
             )
-        self.ood = tuple(sets_named(ood, self.known_sets))
+        self.ood = tuple(match_set_names(ood, self.known_sets))
         self.evaluation_sets: dict[str, EvaluationSet] = {}
         self.unavailable: dict[str, str] = {}
         self.test_posterior: Posterior | None = None
         self.caveats: list[str] = []
+        self.inventory: list[str] = []
         self._splits: Splits | None = None
 
     @abstractmethod

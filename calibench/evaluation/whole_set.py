@@ -5,22 +5,23 @@ No stream of batches can compute them, so they come from saved logits only, by t
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from calibench.evaluation.cross_fitting import refinement_of_examples, variational_terms
+from calibench.evaluation.cross_fitting import compute_refinement, compute_variational_terms
 from calibench.messages.checks import integer_from, option_named, unit_interval
 from calibench.metrics.conformal import conformal_of_examples
-from calibench.metrics.titles import MetricTitles
+from calibench.metrics.titles import NEITHER, MetricTitles, Titles, signed, signed_rate
 from calibench.statistics import verdict_of_mean
 from calibench.statistics.number import Key, Number
 
 Scored = tuple[Tensor, Tensor]
 """Log-probabilities (N, K) and targets (N,) of a set."""
 
-_NOTHING = torch.full((), torch.nan, dtype=torch.float64)
+_UNDEFINED = torch.full((), torch.nan, dtype=torch.float64)
 
 
 class WholeSetMetric(MetricTitles, ABC):
@@ -52,7 +53,7 @@ class WholeSetMetric(MetricTitles, ABC):
         return Number(Key(name), mean, verdict=verdict)
 
 
-def _can_be_crossfitted(scored: Scored) -> bool:
+def _can_be_cross_fitted(scored: Scored) -> bool:
     """Whether there are two examples, and no log-probability is undefined."""
     return len(scored[1]) > 1 and not bool(scored[0].isnan().any())
 
@@ -72,6 +73,14 @@ class Refinement(WholeSetMetric):
         ValueError: If `scores` or `folds` is none.
     """
 
+    titles: ClassVar[Titles] = {
+        "nll_refinement": signed("NLL refinement"),
+        "nll_calibration": signed("NLL calibration"),
+        "brier_refinement_crossfit": signed("Brier refinement, cross-fitted"),
+        "brier_calibration_crossfit": signed("Brier calibration, cross-fitted"),
+    }
+    group_name = "refinement"
+
     calibration_errors = ("nll_calibration", "brier_calibration_crossfit")
 
     def __init__(self, scores: list[Literal["nll", "brier"]] | None = None, folds: int = 5) -> None:
@@ -82,9 +91,9 @@ class Refinement(WholeSetMetric):
     def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
         """The parts; see `WholeSetMetric`."""
         asked = [name for name in self.value_names if name.partition("_")[0] in self.scores]
-        if not _can_be_crossfitted(scored):
-            return dict.fromkeys(asked, _NOTHING)
-        found = refinement_of_examples(*scored, folds=self.folds)
+        if not _can_be_cross_fitted(scored):
+            return dict.fromkeys(asked, _UNDEFINED)
+        found = compute_refinement(*scored, folds=self.folds)
         # Murphy's parts of the Brier score have the plain names.
         return {name: found[name.removesuffix("_crossfit")] for name in asked}
 
@@ -103,6 +112,15 @@ class VariationalCalibrationError(WholeSetMetric):
         ValueError: If `p` or `folds` is none.
     """
 
+    titles: ClassVar[Titles] = {
+        "variational_error": signed_rate("variational L1"),
+        "variational_overconfidence": signed_rate("variational over"),
+        "variational_underconfidence": signed_rate("variational under"),
+    }
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "2": {"variational_error_l2": signed_rate("variational L2")}
+    }
+
     plot_upper_bound = 2.0
     calibration_errors = (
         "variational_error", "variational_overconfidence", "variational_underconfidence", "variational_error_l2",
@@ -115,9 +133,9 @@ class VariationalCalibrationError(WholeSetMetric):
 
     def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
         """The parts; see `WholeSetMetric`."""
-        if not _can_be_crossfitted(scored):
-            return dict.fromkeys(self.value_names, _NOTHING)
-        found = variational_terms(*scored, p=self.p, folds=self.folds)
+        if not _can_be_cross_fitted(scored):
+            return dict.fromkeys(self.value_names, _UNDEFINED)
+        found = compute_variational_terms(*scored, p=self.p, folds=self.folds)
         return dict(zip(self.value_names, found.values(), strict=False))  # the error is the first
 
 
@@ -132,6 +150,13 @@ class ConformalSets(WholeSetMetric):
     Raises:
         ValueError: If `alpha` is outside [0, 1].
     """
+
+    titles: ClassVar[Titles] = {
+        f"{kind}_{what}": signed(f"{kind.upper()} {what.replace('_', ' ')}", NEITHER)
+        for kind in ("lac", "aps", "raps")
+        for what in ("coverage", "size", "worst_class")
+    }
+    group_name = "conformal"
 
     needs_val = True
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.metrics.titles import MORE, NEITHER, MetricEntry, Title, rate, signed, signed_rate
+from calibench.metrics.metric_table import TABLE
 from calibench.plugins.lazy_imports import lazy_exports
 from calibench.plugins.registries import Family
 
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from calibench.metrics.class_errors import per_class_error as per_class_error
     from calibench.metrics.collection import CalibrationMetrics as CalibrationMetrics
     from calibench.metrics.collection import calibration_metrics as calibration_metrics
-    from calibench.metrics.of_formula import KuiperCalibrationError as KuiperCalibrationError
-    from calibench.metrics.of_formula import kuiper_calibration_error as kuiper_calibration_error
     from calibench.metrics.probability_batches import log_softmax as log_softmax
     from calibench.metrics.probability_batches import probabilities as probabilities
     from calibench.metrics.probability_batches import softmax as softmax
@@ -64,6 +62,7 @@ if TYPE_CHECKING:
     from calibench.metrics.unbinned import (
         KolmogorovSmirnovCalibrationError as KolmogorovSmirnovCalibrationError,
     )
+    from calibench.metrics.unbinned import KuiperCalibrationError as KuiperCalibrationError
     from calibench.metrics.unbinned import LipschitzCalibrationError as LipschitzCalibrationError
     from calibench.metrics.unbinned import SmoothCalibrationError as SmoothCalibrationError
     from calibench.metrics.unbinned import (
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from calibench.metrics.unbinned import (
         kolmogorov_smirnov_calibration_error as kolmogorov_smirnov_calibration_error,
     )
+    from calibench.metrics.unbinned import kuiper_calibration_error as kuiper_calibration_error
     from calibench.metrics.unbinned import (
         lipschitz_calibration_error as lipschitz_calibration_error,
     )
@@ -141,192 +141,6 @@ __all__ = [
     "underconfidence_error",
 ]
 
-# The metric classes and their values. Those of whole sets, which take a recalibration or a validation set, are
-# defined by the evaluation.
-TABLE = dict(
-    AdaptiveCalibrationError=MetricEntry(
-        "Adaptive calibration error, AdaECE (Nguyen and O'Connor 2015; Mukhoti et al. 2020).",
-        {"adaptive_ece": rate("AdaECE")},
-        {"reference": {"adaptive_ece_reference": rate("AdaECE as coded")}},
-        formula="calibench.metrics.calibration_errors.EqualMassError",
-    ),
-    AdaptiveClasswiseCalibrationError=MetricEntry(
-        "Adaptive classwise calibration error, ACE (Nixon et al. 2019).",
-        {"adaptive_classwise_ece": rate("ACE")},
-        {"reference": {"adaptive_classwise_ece_reference": rate("ACE as coded")}},
-    ),
-    BrierDecomposition=MetricEntry(
-        "Brier score = calibration + refinement + within-bin remainder (Murphy 1973).",
-        {
-            "brier_calibration": Title("Brier calibration"),
-            "brier_refinement": Title("Brier refinement"),
-            "brier_within_bin": Title("Brier within bins"),
-        },
-        name="brier_decomposition",
-    ),
-    BrierScore=MetricEntry(
-        "Brier score, summed over classes (Brier 1950).",
-        {"brier": Title("Brier", largest=2.0)},
-    ),
-    CalibrationError=MetricEntry(
-        "Expected (ECE), RMS or maximum calibration error (Naeini et al. 2015; Guo et al. 2017).",
-        {"ece": rate("ECE")},
-        {"l2": {"rmsce": rate("RMSCE")}, "max": {"mce": rate("MCE")}},
-        formula="calibench.metrics.calibration_errors.EqualWidthError",
-    ),
-    ClasswiseCalibrationError=MetricEntry(
-        "Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).",
-        {"classwise_ece": rate("ClasswiseECE")},
-        {"reference": {"classwise_ece_reference": rate("ClasswiseECE as coded")}},
-        formula="calibench.metrics.calibration_errors.ClasswiseError",
-    ),
-    ConformalSets=MetricEntry(
-        "Coverage and size of split-conformal prediction sets: LAC, APS, RAPS (Angelopoulos and Bates 2021).",
-        {
-            f"{kind}_{what}": signed(f"{kind.upper()} {what.replace('_', ' ')}", NEITHER)
-            for kind in ("lac", "aps", "raps")
-            for what in ("coverage", "size", "worst_class")
-        },
-        name="conformal",
-    ),
-    ConfusionMatrix=MetricEntry(
-        "Confusion matrix: examples by target (row) and prediction (column) (this package).",
-        {"confusion": Title("confusion", NEITHER)},
-        of_labelled_sets=False,
-    ),
-    CorpDecomposition=MetricEntry(
-        "CORP decomposition of the Brier score, S = MCB - DSC + UNC (Dimitriadis et al. 2021).",
-        {
-            "corp_mcb": Title("CORP MCB"),
-            "corp_dsc": Title("CORP DSC", MORE),
-            "corp_unc": Title("CORP UNC", NEITHER),
-        },
-        {
-            "marginal": {
-                f"corp_marginal_{part}": Title(f"marginal CORP {part.upper()}", NEITHER)
-                for part in ("mcb", "dsc", "unc")
-            }
-        },
-        name="corp",
-    ),
-    DebiasedCalibrationError=MetricEntry(
-        "Debiased calibration error over bins of equal mass (Kumar et al. 2019).",
-        {"debiased_ece": rate("debiased CE")},
-        {
-            "top_label 1": {"debiased_ece_l1": rate("debiased CE, p = 1")},
-            "marginal 2": {"debiased_ece_marginal": rate("debiased marginal CE")},
-            "marginal 1": {"debiased_ece_marginal_l1": rate("debiased marginal CE, p = 1")},
-        },
-    ),
-    ErrorRate=MetricEntry(
-        "Classification error: the share of wrong predictions, 1 - accuracy (this package).",
-        {"error": rate("Error")},
-    ),
-    GroupError=MetricEntry(
-        "Errors of many-, medium- and few-shot classes and of head, middle and tail (Liu et al. 2019).",
-        {
-            f"error_{group.replace('-', '_')}": rate(f"Error {group}")
-            for group in ("many-shot", "medium-shot", "few-shot", "head", "middle", "tail")
-        },
-        name="group_error",
-    ),
-    KolmogorovSmirnovCalibrationError=MetricEntry(
-        "Kolmogorov-Smirnov calibration error, KS (Gupta et al. 2021).",
-        {"ks": rate("KS")},
-    ),
-    KuiperCalibrationError=MetricEntry(
-        "Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).",
-        {"kuiper": rate("Kuiper")},
-        formula="calibench.metrics.calibration_errors.KuiperCalibrationError",
-    ),
-    LipschitzCalibrationError=MetricEntry(
-        'Lipschitz ("smooth") calibration error, smCE (Kakade and Foster 2008; Błasiok et al. 2023).',
-        {"lipschitz_ce": rate("smCE")},
-    ),
-    NegativeLogLikelihood=MetricEntry(
-        "Negative log-likelihood in nats (Good 1952).",
-        {"nll": Title("NLL")},
-    ),
-    OutOfDistribution=MetricEntry(
-        "Out-of-distribution detection: AUROC, AUPR and FPR@95TPR (Hendrycks and Gimpel 2017).",
-        {
-            "ood_auroc": rate("OOD AUROC", MORE),
-            "ood_aupr_in": rate("OOD AUPR in", MORE),
-            "ood_aupr_out": rate("OOD AUPR out", MORE),
-            "ood_fpr95": rate("OOD FPR95"),
-        },
-        of_labelled_sets=False,
-        name="ood",
-    ),
-    OverconfidenceError=MetricEntry(
-        "Overconfidence error, OE (Thulasidasan et al. 2019).",
-        {"overconfidence_error": rate("OE")},
-    ),
-    PerClassError=MetricEntry(
-        "Error among the examples of each class (this package).",
-        {"class_error": rate("class error")},
-    ),
-    Refinement=MetricEntry(
-        "Refinement after a temperature, and calibration part, of NLL and Brier score (Berta et al. 2025).",
-        {
-            "nll_refinement": signed("NLL refinement"),
-            "nll_calibration": signed("NLL calibration"),
-            "brier_refinement_crossfit": signed("Brier refinement, cross-fitted"),
-            "brier_calibration_crossfit": signed("Brier calibration, cross-fitted"),
-        },
-        name="refinement",
-    ),
-    RiskCoverage=MetricEntry(
-        "Area under the risk-coverage curve, AURC (Geifman and El-Yaniv 2017; Geifman et al. 2019).",
-        {
-            "aurc": rate("AURC"),
-            "excess_aurc": rate("excess AURC"),
-            "coverage_at_risk": rate("coverage at risk", MORE),
-            "augrc": rate("AUGRC"),
-        },
-    ),
-    SmoothCalibrationError=MetricEntry(
-        "Smooth calibration error, smECE (Błasiok and Nakkiran 2024).",
-        {"smooth_ece": rate("smECE")},
-        {"logit": {"smooth_ece_logit": rate("smECE of logits")}},
-        formula="calibench.metrics.smoothing.SmoothError",
-    ),
-    SpiegelhalterZ=MetricEntry(
-        "Spiegelhalter's Z statistic of the top-label Brier score (Spiegelhalter 1986).",
-        {
-            "spiegelhalter_z": Title("Spiegelhalter Z", NEITHER),
-            "spiegelhalter_p": Title("Spiegelhalter p", NEITHER),
-        },
-        name="spiegelhalter",
-    ),
-    SquaredKernelCalibrationError=MetricEntry(
-        "Squared kernel calibration error, SKCE, unbiased (Widmann et al. 2019, table 1).",
-        {"skce": Title("SKCE"), "skce_p": Title("SKCE p", NEITHER)},
-    ),
-    SweepCalibrationError=MetricEntry(
-        "Calibration error with monotonic sweep, ECE_sweep (Roelofs et al. 2022, eq. 8).",
-        {"ece_sweep": rate("ECE sweep")},
-    ),
-    ThresholdedAdaptiveCalibrationError=MetricEntry(
-        "Thresholded adaptive calibration error, TACE (Nixon et al. 2019).",
-        {"tace": rate("TACE")},
-        {"reference": {"tace_reference": rate("TACE as coded")}},
-    ),
-    UnderconfidenceError=MetricEntry(
-        "Underconfidence error, the mirror image of Thulasidasan et al. 2019's OE (this package).",
-        {"underconfidence_error": rate("UE")},
-    ),
-    VariationalCalibrationError=MetricEntry(
-        "Variational L1 calibration error of the whole distribution, a lower bound (Berta et al. 2026).",
-        {
-            "variational_error": signed_rate("variational L1"),
-            "variational_overconfidence": signed_rate("variational over"),
-            "variational_underconfidence": signed_rate("variational under"),
-        },
-        {"2": {"variational_error_l2": signed_rate("variational L2")}},
-    ),
-)
-
 # What every run is evaluated by, in the order of a table.
 PANEL = (
     "ErrorRate",
@@ -360,7 +174,7 @@ _MODULES = {
     "ErrorRate": "calibench.metrics.proper_scores",
     "GroupError": "calibench.metrics.class_errors",
     "KolmogorovSmirnovCalibrationError": "calibench.metrics.unbinned",
-    "KuiperCalibrationError": "calibench.metrics.of_formula",
+    "KuiperCalibrationError": "calibench.metrics.unbinned",
     "LipschitzCalibrationError": "calibench.metrics.unbinned",
     "NegativeLogLikelihood": "calibench.metrics.proper_scores",
     "OutOfDistribution": "calibench.metrics.ranking",
@@ -386,7 +200,7 @@ _MODULES = {
     "error_rate": "calibench.metrics.proper_scores",
     "group_error": "calibench.metrics.class_errors",
     "kolmogorov_smirnov_calibration_error": "calibench.metrics.unbinned",
-    "kuiper_calibration_error": "calibench.metrics.of_formula",
+    "kuiper_calibration_error": "calibench.metrics.unbinned",
     "lipschitz_calibration_error": "calibench.metrics.unbinned",
     "log_softmax": "calibench.metrics.probability_batches",
     "negative_log_likelihood": "calibench.metrics.proper_scores",

@@ -3,11 +3,9 @@
 Those of top labels take or keep pairs (confidence, correct); those of columns keep each p_k and whether it is a hit.
 """
 
-import inspect
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,8 +16,10 @@ from calibench.messages.checks import option_named
 from calibench.metrics.bins import Cells, ErrorOfCells, TopLabelError
 from calibench.metrics.probability_batches import (
     check_column_count,
+    check_prediction_shapes,
     check_probabilities,
     pack,
+    rows_of_batch,
     unpack,
 )
 from calibench.metrics.probability_batches import top_label as top_label_of
@@ -35,15 +35,17 @@ _PIECE = 1 << 14  # pairs
 class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
     """Calibration metric: the base class of all metrics here (this package).
 
-    Where a class says nothing else, `update` adds a batch of probabilities (N, K) and class indices (N,), and `compute`
-    gives a float64 scalar. Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`,
-    Lightning's `bf16-true`): states move between devices, nothing casts them. On a device without float64 (MPS) the
+    Where a class says nothing else, `update` adds a batch of probabilities (N, K) and class indices (N,), or (N, K, d1,
+    ...) and (N, d1, ...), or P(y = 1) (N,) of two classes, and `compute` gives a float64 scalar. Sums are float64 and
+    stay so when a parent module is cast (`.to(torch.bfloat16)`, Lightning's `bf16-true`): states move between devices,
+    nothing casts them. On a device without float64 (MPS) the
     states, and so the arithmetic, stay on the CPU; the rows of each batch are moved there.
 
     Args:
         validate_args: Check each batch (see `check_probabilities`). The checks read a few numbers
             back from the device, one synchronisation a batch; without them `update` never waits for
             it.
+        ignore_index: Target of the examples that are left out (-100, say); None: there are none.
         **kwargs: Passed to `torchmetrics.Metric`.
 
     Attributes:
@@ -55,9 +57,12 @@ class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
     full_state_update = False
     plot_lower_bound = 0.0
 
-    def __init__(self, *, validate_args: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self, *, validate_args: bool = True, ignore_index: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.validate_args = validate_args
+        self.ignore_index = ignore_index
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -76,7 +81,8 @@ class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
         getattr(self, name).add_(value)
 
     def receive(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Check a batch if `validate_args`; return it in at least float32 on the metric's device."""
+        """Rows of a batch, checked if `validate_args`, in at least float32 on the metric's device."""
+        preds, target = rows_of_batch(preds, target, self.ignore_index)
         if self.validate_args:
             check_probabilities(preds, target)
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
@@ -262,7 +268,7 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
     columns: Tensor
     num_classes: int | None = None  # where it is to be checked
 
-    def __init__(self, kind: str, **kwargs: Any) -> None:
+    def __init__(self, *, kind: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kind = option_named("kind", kind, COLUMN_KINDS)
         # Flat, because a process without data does not know the number of columns.
@@ -294,50 +300,16 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
         return torch.stack([error(*column) for column in self.each_column()] or [nothing]).mean()
 
 
-Arguments = ParamSpec("Arguments")
-Value = TypeVar("Value", covariant=True)
+def count_classes(preds: Tensor, target: Tensor) -> int:
+    """Number of classes K of a set of predictions in any shape that metrics take; see `rows_of_batch`."""
+    rows, labels = rows_of_batch(preds, target)
+    check_prediction_shapes(rows, labels, name="preds")
+    return rows.shape[1]
 
 
-class _Computes(Protocol[Value]):
-    def compute(self) -> Value: ...
-
-
-def function_name(metric: str) -> str:
-    """The name of a class's function: `ErrorRate` -> `error_rate`."""
-    return re.sub("(?<=[a-z])(?=[A-Z])", "_", metric).lower()
-
-
-def make_metric_function(
-    metric: Callable[Arguments, _Computes[Value]],
-) -> Callable[Concatenate[Tensor, Tensor, Arguments], Value]:
-    """The function of a metric class, `error_rate(preds, target)` of `ErrorRate`: its value for a single set.
-
-    It takes the arguments of the class after the set's; `num_classes` may be left out.
-    """
-    arguments = dict(inspect.signature(metric).parameters)
-    del arguments["kwargs"]
-    if "num_classes" in arguments:
-        arguments["num_classes"] = arguments["num_classes"].replace(default=None)
-    cls: Any = metric
-    first = list(inspect.signature(cls.update).parameters.values())[1:3]
-    signature, of_set = inspect.Signature([*first, *arguments.values()]), [p.name for p in first]
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
-        preds, target = (given.pop(name) for name in of_set)
-        if "num_classes" in arguments and given.get("num_classes") is None:
-            check_probabilities(preds, target)
-            given["num_classes"] = preds.shape[1]
-        built = cls(**given, sync_on_compute=False)
-        if isinstance(preds, Tensor):
-            built.to(preds.device)
-        built.update(preds, target)
-        return built.compute()
-
-    function.__name__ = function_name(cls.__name__)
-    function.__module__, function.__qualname__ = cls.__module__, function.__name__
-    function.__doc__ = (
-        f"{cls.__doc__.splitlines()[0]}\n\nThe value for a single set; see `{cls.__name__}`."
-    )
-    vars(function)["__signature__"] = signature
-    return function
+def compute_once(metric: Metric, preds: Tensor, target: Tensor) -> Any:
+    """Value of a metric for a single set, computed on the device of its tensors."""
+    if isinstance(preds, Tensor):
+        metric.to(preds.device)
+    metric.update(preds, target)
+    return metric.compute()

@@ -1,8 +1,8 @@
 """Calibration errors over bins: of the top label and of each class, of equal width and of equal mass."""
 
 from abc import ABC
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,8 @@ from calibench.metrics.base import (
     PackedColumnsMetric,
     PairMetric,
     TopLabelMetric,
-    make_metric_function,
+    compute_once,
+    count_classes,
 )
 from calibench.metrics.bins import Cells, add_sums, columns_of_cells
 from calibench.metrics.calibration_errors import (
@@ -29,6 +30,7 @@ from calibench.metrics.calibration_errors import (
     absolute_residuals,
 )
 from calibench.metrics.probability_batches import check_column_count, unpack, unpack_confidence
+from calibench.metrics.titles import Titles, rate
 from calibench.tensors.binning import equal_mass_bin, equal_mass_cuts, order_statistic_cuts
 
 
@@ -49,7 +51,7 @@ class SummedCellsMetric(CalibrationMetric, ABC):
 class EqualWidthMetric(EqualWidthCells, PairMetric, SummedCellsMetric, ABC):
     """The base of top-label errors over equal-width bins (this package)."""
 
-    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
+    def __init__(self, *, n_bins: int = 15, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.add_sum("sums", 3, n_bins)
@@ -78,13 +80,62 @@ class CalibrationError(EqualWidthMetric):
     Range [0, 1]; NaN without examples.
     """
 
+    titles: ClassVar[Titles] = {"ece": rate("ECE")}
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "l2": {"rmsce": rate("RMSCE")},
+        "max": {"mce": rate("MCE")},
+    }
+
     def __init__(
-        self, n_bins: int = 15, norm: str = "l1", variant: str = "exact", **kwargs: Any
+        self,
+        *,
+        n_bins: int = 15,
+        norm: Literal["l1", "l2", "max"] = "l1",
+        variant: Literal["exact", "reference"] = "exact",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(n_bins, **kwargs)
+        super().__init__(n_bins=n_bins, **kwargs)
         self.formula = EqualWidthError(n_bins, option_named("norm", norm, NORMS))
         self.take_variant_name(norm)
         option_named("variant", variant, IS_REFERENCE)
+
+
+def calibration_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    n_bins: int = 15,
+    norm: Literal["l1", "l2", "max"] = "l1",
+    variant: Literal["exact", "reference"] = "exact",
+    ignore_index: int | None = None,
+) -> Tensor:
+    """Expected (ECE), RMS or maximum calibration error (Naeini et al. 2015; Guo et al. 2017).
+
+    The value for a single set; see `CalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        n_bins: Number of bins.
+        norm: "l1" (ECE), "l2" (RMSCE) or "max" (MCE; empty bins count as 0).
+        variant: "exact", or "reference": the code of Mukhoti et al. 2020, which is copied by most papers and
+            puts a confidence of exactly 0 into no bin. A top-label confidence is at least 1 / K, so the two
+            agree; the option is here for symmetry with the other metrics.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.1750, dtype=torch.float64)
+    """
+    metric = CalibrationError(
+        n_bins=n_bins, norm=norm, variant=variant, ignore_index=ignore_index, sync_on_compute=False
+    )
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class OverconfidenceError(EqualWidthMetric):
@@ -98,12 +149,40 @@ class OverconfidenceError(EqualWidthMetric):
     Range [0, 1]; NaN without examples. State: 3 x n_bins numbers.
     """
 
+    titles: ClassVar[Titles] = {"overconfidence_error": rate("OE")}
+
     sign = 1
 
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The excess of confidence, or of accuracy; see `ErrorOfCells.error_of_cells`."""
         excess: Tensor = (self.sign * (total - hits)).clamp(min=0)
         return (total / count.clamp(min=1) * excess).sum(-1) / count.sum()
+
+
+def overconfidence_error(
+    preds: Tensor, target: Tensor, *, n_bins: int = 15, ignore_index: int | None = None
+) -> Tensor:
+    """Overconfidence error, OE (Thulasidasan et al. 2019).
+
+    The value for a single set; see `OverconfidenceError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        n_bins: Number of bins.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> overconfidence_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.0300, dtype=torch.float64)
+    """
+    metric = OverconfidenceError(n_bins=n_bins, ignore_index=ignore_index, sync_on_compute=False)
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class UnderconfidenceError(OverconfidenceError):
@@ -117,7 +196,35 @@ class UnderconfidenceError(OverconfidenceError):
     Range [0, 1]; NaN without examples. State: 3 x n_bins numbers.
     """
 
+    titles: ClassVar[Titles] = {"underconfidence_error": rate("UE")}
+
     sign = -1
+
+
+def underconfidence_error(
+    preds: Tensor, target: Tensor, *, n_bins: int = 15, ignore_index: int | None = None
+) -> Tensor:
+    """Underconfidence error, the mirror image of Thulasidasan et al. 2019's OE (this package).
+
+    The value for a single set; see `UnderconfidenceError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        n_bins: Number of bins.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> underconfidence_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.0925, dtype=torch.float64)
+    """
+    metric = UnderconfidenceError(n_bins=n_bins, ignore_index=ignore_index, sync_on_compute=False)
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class AdaptiveCalibrationError(TopLabelMetric):
@@ -138,9 +245,16 @@ class AdaptiveCalibrationError(TopLabelMetric):
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
     """
 
+    titles: ClassVar[Titles] = {"adaptive_ece": rate("AdaECE")}
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "reference": {"adaptive_ece_reference": rate("AdaECE as coded")}
+    }
+
     formula: EqualMassError
 
-    def __init__(self, n_bins: int = 15, variant: str = "exact", **kwargs: Any) -> None:
+    def __init__(
+        self, *, n_bins: int = 15, variant: Literal["exact", "reference"] = "exact", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.formula = EqualMassError(self.n_bins, option_named("variant", variant, CUTS))
@@ -151,6 +265,42 @@ class AdaptiveCalibrationError(TopLabelMetric):
         bins = self.formula.bins(unpack_confidence(self.rows("packed")))
         parts = (bins.cells(confidence).sums(correct) for confidence, correct in self.pieces())
         return self.formula.error_of_sums(add_sums(parts))
+
+
+def adaptive_calibration_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    n_bins: int = 15,
+    variant: Literal["exact", "reference"] = "exact",
+    ignore_index: int | None = None,
+) -> Tensor:
+    """Adaptive calibration error, AdaECE (Nguyen and O'Connor 2015; Mukhoti et al. 2020).
+
+    The value for a single set; see `AdaptiveCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        n_bins: Number of bins.
+        variant: "exact", or "reference": the code of Mukhoti et al. 2020, which is copied by most papers. Its
+            edges interpolate between order statistics and its bins are open at the lower edge, so the least
+            confident examples are in no bin; all-equal confidences score 0.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> adaptive_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.1750, dtype=torch.float64)
+    """
+    metric = AdaptiveCalibrationError(
+        n_bins=n_bins, variant=variant, ignore_index=ignore_index, sync_on_compute=False
+    )
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 def squared_error(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
@@ -198,10 +348,22 @@ class DebiasedCalibrationError(PackedColumnsMetric):
     State: 4 bytes an example, for "marginal" **all probabilities**, 4 K bytes an example.
     """
 
+    titles: ClassVar[Titles] = {"debiased_ece": rate("debiased CE")}
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "top_label 1": {"debiased_ece_l1": rate("debiased CE, p = 1")},
+        "marginal 2": {"debiased_ece_marginal": rate("debiased marginal CE")},
+        "marginal 1": {"debiased_ece_marginal_l1": rate("debiased marginal CE, p = 1")},
+    }
+
     def __init__(
-        self, p: int = 2, kind: str = "top_label", n_bins: int = 15, **kwargs: Any
+        self,
+        *,
+        p: Literal[1, 2] = 2,
+        kind: Literal["top_label", "marginal"] = "top_label",
+        n_bins: int = 15,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(kind, **kwargs)
+        super().__init__(kind=kind, **kwargs)
         self.p, self.estimator = p, option_named("p", p, ESTIMATORS)
         self.take_variant_name(kind, str(p))
         self.n_bins = positive_integer("n_bins", n_bins)
@@ -233,6 +395,42 @@ class DebiasedCalibrationError(PackedColumnsMetric):
         return self.mean_over_columns(error).pow(1 / self.p)
 
 
+def debiased_calibration_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    p: Literal[1, 2] = 2,
+    kind: Literal["top_label", "marginal"] = "top_label",
+    n_bins: int = 15,
+    ignore_index: int | None = None,
+) -> Tensor:
+    """Debiased calibration error over bins of equal mass (Kumar et al. 2019).
+
+    The value for a single set; see `DebiasedCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        p: 2 or 1.
+        kind: "top_label", or "marginal": the mean over classes of the p-th powers.
+        n_bins: Number of bins.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar; NaN without examples, and for p = 1 when a bin holds one example.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> debiased_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0., dtype=torch.float64)
+    """
+    metric = DebiasedCalibrationError(
+        p=p, kind=kind, n_bins=n_bins, ignore_index=ignore_index, sync_on_compute=False
+    )
+    value: Tensor = compute_once(metric, preds, target)
+    return value
+
+
 class ClasswiseCalibrationError(SummedCellsMetric):
     """Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).
 
@@ -250,10 +448,20 @@ class ClasswiseCalibrationError(SummedCellsMetric):
     State: 3 x K x (n_bins + 1) numbers.
     """
 
+    titles: ClassVar[Titles] = {"classwise_ece": rate("ClasswiseECE")}
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "reference": {"classwise_ece_reference": rate("ClasswiseECE as coded")}
+    }
+
     formula: ClasswiseError
 
     def __init__(
-        self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
+        self,
+        *,
+        num_classes: int,
+        n_bins: int = 15,
+        variant: Literal["exact", "reference"] = "exact",
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.num_classes = positive_integer("num_classes", num_classes)
@@ -268,6 +476,47 @@ class ClasswiseCalibrationError(SummedCellsMetric):
         check_column_count(preds, self.num_classes)
         classes = torch.arange(self.num_classes, device=preds.device)
         self.add_hits(self.formula.cells(preds), target.unsqueeze(1) == classes)
+
+
+def classwise_calibration_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    num_classes: int | None = None,
+    n_bins: int = 15,
+    variant: Literal["exact", "reference"] = "exact",
+    ignore_index: int | None = None,
+) -> Tensor:
+    """Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).
+
+    The value for a single set; see `ClasswiseCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        num_classes: K, to be checked; None: the columns that there are.
+        n_bins: Number of bins.
+        variant: "exact", or "reference": the code of Mukhoti et al. 2020, which puts p_k = 0 into no bin and
+            takes the mean over the classes up to the largest target seen instead of all K.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1], and about 2 / K at most, since most p_k are tiny; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> classwise_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.2667, dtype=torch.float64)
+    """
+    metric = ClasswiseCalibrationError(
+        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+        n_bins=n_bins,
+        variant=variant,
+        ignore_index=ignore_index,
+        sync_on_compute=False,
+    )
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 COLUMN_CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": order_statistic_cuts}
@@ -289,10 +538,20 @@ class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
     Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
     """
 
+    titles: ClassVar[Titles] = {"adaptive_classwise_ece": rate("ACE")}
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "reference": {"adaptive_classwise_ece_reference": rate("ACE as coded")}
+    }
+
     def __init__(
-        self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
+        self,
+        *,
+        num_classes: int,
+        n_bins: int = 15,
+        variant: Literal["exact", "reference"] = "exact",
+        **kwargs: Any,
     ) -> None:
-        super().__init__("marginal", **kwargs)
+        super().__init__(kind="marginal", **kwargs)
         self.num_classes = positive_integer("num_classes", num_classes)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.cuts = option_named("variant", variant, COLUMN_CUTS)
@@ -316,6 +575,48 @@ class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
         return self.mean_over_columns(lambda p, hit: self.error_of_sums(self.cells(p).sums(hit)))
 
 
+def adaptive_classwise_calibration_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    num_classes: int | None = None,
+    n_bins: int = 15,
+    variant: Literal["exact", "reference"] = "exact",
+    ignore_index: int | None = None,
+) -> Tensor:
+    """Adaptive classwise calibration error, ACE (Nixon et al. 2019).
+
+    The value for a single set; see `AdaptiveClasswiseCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        num_classes: K, to be checked; None: the columns that there are.
+        n_bins: Number of bins.
+        variant: "exact", or "reference": the code of MDCA (Hebbalaguppe et al. 2022; ACELoss), whose edges are
+            every (N // n_bins)-th order statistic and 1, with bins open at the lower edge: the smallest p_k of
+            each class are in no bin.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> adaptive_classwise_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.2667, dtype=torch.float64)
+    """
+    metric = AdaptiveClasswiseCalibrationError(
+        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+        n_bins=n_bins,
+        variant=variant,
+        ignore_index=ignore_index,
+        sync_on_compute=False,
+    )
+    value: Tensor = compute_once(metric, preds, target)
+    return value
+
+
 class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
     """Thresholded adaptive calibration error, TACE (Nixon et al. 2019).
 
@@ -332,15 +633,21 @@ class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
     Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
     """
 
+    titles: ClassVar[Titles] = {"tace": rate("TACE")}
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "reference": {"tace_reference": rate("TACE as coded")}
+    }
+
     def __init__(
         self,
+        *,
         num_classes: int,
         n_bins: int = 15,
         threshold: float = 0.01,
-        variant: str = "exact",
+        variant: Literal["exact", "reference"] = "exact",
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, n_bins, variant, **kwargs)
+        super().__init__(num_classes=num_classes, n_bins=n_bins, variant=variant, **kwargs)
         self.threshold = unit_interval("threshold", threshold)
         self.keeps_small = IS_REFERENCE[variant]
 
@@ -364,16 +671,45 @@ class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
         return errors.mean(-1)
 
 
-# The functions of the same names.
-calibration_error = make_metric_function(CalibrationError)
-overconfidence_error = make_metric_function(OverconfidenceError)
-underconfidence_error = make_metric_function(UnderconfidenceError)
-adaptive_calibration_error = make_metric_function(AdaptiveCalibrationError)
-debiased_calibration_error = make_metric_function(DebiasedCalibrationError)
-classwise_calibration_error: Callable[..., Tensor] = make_metric_function(ClasswiseCalibrationError)
-adaptive_classwise_calibration_error: Callable[..., Tensor] = make_metric_function(
-    AdaptiveClasswiseCalibrationError
-)
-thresholded_adaptive_calibration_error: Callable[..., Tensor] = make_metric_function(
-    ThresholdedAdaptiveCalibrationError
-)
+def thresholded_adaptive_calibration_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    num_classes: int | None = None,
+    n_bins: int = 15,
+    threshold: float = 0.01,
+    variant: Literal["exact", "reference"] = "exact",
+    ignore_index: int | None = None,
+) -> Tensor:
+    """Thresholded adaptive calibration error, TACE (Nixon et al. 2019).
+
+    The value for a single set; see `ThresholdedAdaptiveCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        num_classes: K, to be checked; None: the columns that there are.
+        n_bins: Number of bins.
+        threshold: Probabilities up to here are left out.
+        variant: "exact", or "reference": the convention of public code (MDCA's TACELoss), which sets
+            p_k < threshold to 0 and keeps them; bins as in the ACE's variant.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> thresholded_adaptive_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.2667, dtype=torch.float64)
+    """
+    metric = ThresholdedAdaptiveCalibrationError(
+        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+        n_bins=n_bins,
+        threshold=threshold,
+        variant=variant,
+        ignore_index=ignore_index,
+        sync_on_compute=False,
+    )
+    value: Tensor = compute_once(metric, preds, target)
+    return value

@@ -6,14 +6,11 @@ torchmetrics takes several seconds; a test holds the two to the same numbers.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from inspect import signature
 from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from calibench.metrics import PANEL, TABLE
 from calibench.metrics.bins import (
     Cells,
     ErrorOfCells,
@@ -22,6 +19,7 @@ from calibench.metrics.bins import (
     distinct_cells,
 )
 from calibench.metrics.probability_batches import sort_rows
+from calibench.metrics.smoothing import SmoothError
 from calibench.tensors.binning import equal_mass_cuts, equal_width_bin, reference_mass_cuts
 from calibench.tensors.scores import blocks_of_rows, running_sums
 
@@ -161,14 +159,8 @@ class DistinctCells(TopLabelError):
         return distinct_cells(confidence.float())
 
 
-class KuiperCalibrationError(DistinctCells):
-    """Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).
-
-    The largest minus the smallest of the cumulative gaps 1/N sum_{c_i <= q} (a_i - c_i) over q, the empty sum 0 among
-    them: the largest gap of any interval of confidences, weighted by its share of the examples.
-
-    Range [0, 1]; NaN without examples. State: 4 bytes an example.
-    """
+class KuiperError(DistinctCells):
+    """Formula of `KuiperCalibrationError`."""
 
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The largest less the smallest of the cumulative gaps, 0 among them."""
@@ -180,22 +172,19 @@ NamedFormula = tuple[str, int | None, ErrorOfCells]
 """Name, number of bins if it has any, and formula of a calibration error."""
 
 
-def import_formula(name: str) -> Callable[..., ErrorOfCells]:
-    """The formula of a metric class, by the path that the table of the family has."""
-    module, _, attribute = TABLE[name].formula.rpartition(".")
-    formula: Callable[..., ErrorOfCells] = getattr(import_module(module), attribute)
-    return formula
+PANEL_ERRORS: dict[str, Callable[[int], ErrorOfCells]] = {
+    "adaptive_ece": EqualMassError,
+    "classwise_ece": ClasswiseError,
+    "ece": EqualWidthError,
+}
+"""Formulas of the binned calibration errors of every run, by the name in files, from a number of bins."""
 
 
 def list_panel_errors(n_bins: Sequence[int]) -> Iterator[NamedFormula]:
-    """The calibration errors of every run: what the panel has a formula of."""
-    values = {next(iter(TABLE[name].values)): name for name in PANEL if TABLE[name].formula}
-    for value, name in sorted(values.items()):
-        formula = import_formula(name)
-        if "n_bins" in signature(formula).parameters:
-            yield from ((value, number, formula(n_bins=number)) for number in n_bins)
-        else:
-            yield value, None, formula()
+    """Calibration errors of every run: the binned ones at each number of bins, and the smooth one, by name."""
+    for name, formula in PANEL_ERRORS.items():
+        yield from ((name, number, formula(number)) for number in n_bins)
+    yield "smooth_ece", None, SmoothError()
 
 
 def list_reference_errors(n_bins: Sequence[int]) -> Iterator[NamedFormula]:

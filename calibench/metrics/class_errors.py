@@ -1,16 +1,17 @@
 """Per-class error, error of groups of classes (many-, medium-, few-shot), and the confusion matrix."""
 
 from abc import ABC
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torchmetrics.utilities.plot import plot_confusion_matrix
 
 from calibench.messages.checks import positive_integer
-from calibench.metrics.base import CalibrationMetric, make_metric_function
+from calibench.metrics.base import CalibrationMetric, compute_once, count_classes
 from calibench.metrics.probability_batches import check_column_count
+from calibench.metrics.titles import NEITHER, Title, Titles, rate
 
 
 def class_errors(confusion: Tensor) -> Tensor:
@@ -40,7 +41,7 @@ class ConfusionMetric(CalibrationMetric, ABC):
 
     confusion: Tensor
 
-    def __init__(self, num_classes: int, **kwargs: Any) -> None:
+    def __init__(self, *, num_classes: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_classes = positive_integer("num_classes", num_classes)
         zeros = torch.zeros(num_classes, num_classes, dtype=torch.int64)
@@ -67,6 +68,9 @@ class ConfusionMatrix(ConfusionMetric):
     `compute` returns counts, (K, K) int64.
     """
 
+    titles: ClassVar[Titles] = {"confusion": Title("confusion", NEITHER)}
+    of_labelled_sets = False
+
     def compute(self) -> Tensor:
         """The counts, (K, K) int64."""
         return self.confusion
@@ -74,6 +78,42 @@ class ConfusionMatrix(ConfusionMetric):
     def plot(self, val: Tensor | None = None, ax: Any = None) -> Any:
         """Draw the counts as a table of colours; see `CalibrationMetric.plot`."""
         return plot_confusion_matrix(self.compute() if val is None else val, ax=ax)
+
+
+def confusion_matrix(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    num_classes: int | None = None,
+    ignore_index: int | None = None,
+) -> Tensor:
+    """Confusion matrix: examples by target (row) and prediction (column) (this package).
+
+    The value for a single set; see `ConfusionMatrix`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        num_classes: K, to be checked; None: the columns that there are.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        Counts, (K, K) int64.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> confusion_matrix(preds, torch.tensor([0, 1, 1, 2]))
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 0, 1]])
+    """
+    metric = ConfusionMatrix(
+        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+        ignore_index=ignore_index,
+        sync_on_compute=False,
+    )
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class PerClassError(ConfusionMetric):
@@ -85,11 +125,47 @@ class PerClassError(ConfusionMetric):
     `compute` returns (K,) float64 in [0, 1]; NaN for a class without examples.
     """
 
+    titles: ClassVar[Titles] = {"class_error": rate("class error")}
+
     plot_legend_name = "Class"
 
     def compute(self) -> Tensor:
         """The error of each class, (K,) float64."""
         return class_errors(self.confusion)
+
+
+def per_class_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    num_classes: int | None = None,
+    ignore_index: int | None = None,
+) -> Tensor:
+    """Error among the examples of each class (this package).
+
+    The value for a single set; see `PerClassError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        num_classes: K, to be checked; None: the columns that there are.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        Error of each class, (K,) float64 in [0, 1]; NaN for a class without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> per_class_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor([0.0000, 0.5000, 0.0000], dtype=torch.float64)
+    """
+    metric = PerClassError(
+        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+        ignore_index=ignore_index,
+        sync_on_compute=False,
+    )
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class GroupError(ConfusionMetric):
@@ -107,8 +183,14 @@ class GroupError(ConfusionMetric):
     `compute` returns a dict of the six errors, float64 scalars in [0, 1]; NaN for an empty group.
     """
 
+    titles: ClassVar[Titles] = {
+        f"error_{group.replace('-', '_')}": rate(f"Error {group}")
+        for group in ("many-shot", "medium-shot", "few-shot", "head", "middle", "tail")
+    }
+    group_name = "group_error"
+
     def __init__(
-        self, class_counts: Sequence[int], thresholds: Sequence[int] = (100, 20), **kwargs: Any
+        self, *, class_counts: Sequence[int], thresholds: Sequence[int] = (100, 20), **kwargs: Any
     ) -> None:
         counts = [int(count) for count in class_counts]
         if not counts or min(counts) < 0:
@@ -116,7 +198,7 @@ class GroupError(ConfusionMetric):
         if len(thresholds) != 2 or thresholds[0] < thresholds[1]:
             order = "(many, few) with many >= few"
             raise ValueError(f"`thresholds` must be {order}, got {thresholds!r}.")
-        super().__init__(len(counts), **kwargs)
+        super().__init__(num_classes=len(counts), **kwargs)
         self.groups = class_groups(counts, thresholds)
 
     def compute(self) -> dict[str, Tensor]:
@@ -125,7 +207,39 @@ class GroupError(ConfusionMetric):
         return {name: errors[labels].nanmean() for name, labels in self.groups.items()}
 
 
-# The functions of the same names.
-confusion_matrix: Callable[..., Tensor] = make_metric_function(ConfusionMatrix)
-per_class_error: Callable[..., Tensor] = make_metric_function(PerClassError)
-group_error = make_metric_function(GroupError)
+def group_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    class_counts: Sequence[int],
+    thresholds: Sequence[int] = (100, 20),
+    ignore_index: int | None = None,
+) -> dict[str, Tensor]:
+    """Errors of many-, medium- and few-shot classes and of head, middle and tail (Liu et al. 2019).
+
+    The value for a single set; see `GroupError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        class_counts: Number of training examples of each class, length K.
+        thresholds: (100, 20).
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        Six float64 scalars in [0, 1]: `many`, `medium`, `few`, `head`, `middle`, `tail`; NaN for an empty
+        group.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> group_error(preds, torch.tensor([0, 1, 1, 2]), class_counts=[500, 200, 5])["many"]
+        tensor(0.2500, dtype=torch.float64)
+    """
+    metric = GroupError(
+        class_counts=class_counts,
+        thresholds=thresholds,
+        ignore_index=ignore_index,
+        sync_on_compute=False,
+    )
+    value: dict[str, Tensor] = compute_once(metric, preds, target)
+    return value

@@ -11,9 +11,36 @@ from calibench.tensors.scores import (
     check_class_indices,
     check_scores,
     check_target,
+    sum_tolerance,
 )
 
+_SUM_TOLERANCE = 1e-4  # of row sums of probabilities in single precision or more
 _SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on a CPU
+
+
+def rows_of_batch(
+    preds: Tensor, target: Tensor, ignore_index: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Rows (N, K) and class indices (N,) of a batch in any shape that metrics take; nothing else is checked here.
+
+    Args:
+        preds: Scores (N, K) or (N, K, d1, ...) with `target` (N,) or (N, d1, ...); or P(y = 1) of two classes, (N,):
+            P(y = 0) is 1 - p in float64.
+        target: Class indices.
+        ignore_index: Target of the rows that are left out; None keeps all.
+    """
+    if not (isinstance(preds, Tensor) and isinstance(target, Tensor)):
+        return preds, target
+    if preds.dim() == target.dim() == 1 and preds.is_floating_point():
+        positive = preds.double()
+        preds = torch.stack([1 - positive, positive], dim=1)
+    elif preds.dim() > 2 and target.shape == (preds.shape[0], *preds.shape[2:]):
+        preds = preds.movedim(1, -1).reshape(-1, preds.shape[1])
+        target = target.reshape(-1)
+    if ignore_index is not None and target.shape == preds.shape[:1]:
+        kept = target != ignore_index
+        preds, target = preds[kept], target[kept]
+    return preds, target
 
 
 def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,8 +89,8 @@ def check_logits_and_target(logits: Tensor, target: Tensor) -> None:
 def check_probabilities(preds: Tensor, target: Tensor) -> None:
     """Raise unless `preds` are probabilities (N, K) and `target` are class indices (N,) below K.
 
-    Rows must be non-negative and sum to 1 within 1e-4 (float16: 4e-3, bfloat16: 3e-2); N = 0 is
-    fine.
+    Rows must be non-negative and sum to 1 within 1e-4, or within what their type or their decimals allow (see
+    `sum_tolerance`); N = 0 is fine.
     """
     check_prediction_shapes(preds, target, name="preds")
     if len(preds) == 0:
@@ -72,13 +99,25 @@ def check_probabilities(preds: Tensor, target: Tensor) -> None:
     smallest, low, high = torch.stack([preds.amin().to(rows.dtype), *rows.aminmax()]).tolist()
     if not smallest >= 0:  # also NaN
         raise ValueError(f"`preds` must be probabilities in [0, 1] without NaN, got {smallest}.")
-    tolerance = max(1e-4, 4 * torch.finfo(preds.dtype).eps)
-    if not (low >= 1 - tolerance and high <= 1 + tolerance):
+    largest = max(1 - low, high - 1)
+    if not (largest <= _SUM_TOLERANCE or largest <= (tolerance := sum_tolerance(preds))):
         raise ValueError(
-            f"`preds` must be probabilities whose rows sum to 1 (within {tolerance:g}), "
+            f"`preds` must be probabilities whose rows sum to 1 (within {max(_SUM_TOLERANCE, tolerance):g}), "
             f"got sums in [{low:g}, {high:g}]. Logits need `.softmax(1)` first."
         )
     check_class_indices(target, preds.shape[1])
+
+
+def normalise_rows(probs: Tensor) -> Tensor:
+    """Probabilities (N, K) over their row sums, where any of these differs from 1 by more than rounding.
+
+    What proper scores are made of: rows of rounded decimals are no distributions otherwise. Bins take them as given.
+    """
+    sums = probs.sum(1)
+    rounding = 4 * probs.shape[1] ** 0.5 * torch.finfo(probs.dtype).eps
+    if len(probs) and bool(((sums - 1).abs() > rounding).any()):
+        return probs / sums.unsqueeze(1)
+    return probs
 
 
 def pack(confidence: Tensor, correct: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Means over examples: the error, proper scores, Spiegelhalter's test, decompositions of the Brier score."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,16 +13,20 @@ from calibench.metrics.base import (
     MeanMetric,
     PackedColumnsMetric,
     PairMetric,
-    make_metric_function,
+    compute_once,
+    count_classes,
 )
 from calibench.metrics.probability_batches import (
     brier_sum,
     check_column_count,
     check_logits_and_target,
     log_softmax,
+    normalise_rows,
+    rows_of_batch,
     true_class,
 )
 from calibench.metrics.soft_label_scores import POSTERIOR_SCORE_NAMES, posterior_values
+from calibench.metrics.titles import MORE, NEITHER, Title, Titles, rate
 from calibench.tensors.binning import equal_width_bin
 
 
@@ -34,9 +38,34 @@ class ErrorRate(PairMetric, MeanMetric):
     Range [0, 1]; NaN without examples.
     """
 
+    titles: ClassVar[Titles] = {"error": rate("Error")}
+
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
         """Count the wrong ones."""
         self.add(correct.logical_not().sum(dtype=torch.float64), len(correct))
+
+
+def error_rate(preds: Tensor, target: Tensor, *, ignore_index: int | None = None) -> Tensor:
+    """Classification error: the share of wrong predictions, 1 - accuracy (this package).
+
+    The value for a single set; see `ErrorRate`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> error_rate(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.2500, dtype=torch.float64)
+    """
+    metric = ErrorRate(ignore_index=ignore_index, sync_on_compute=False)
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class BrierScore(MeanMetric):
@@ -47,11 +76,38 @@ class BrierScore(MeanMetric):
     Range [0, 2]; NaN without examples.
     """
 
+    titles: ClassVar[Titles] = {"brier": Title("Brier", largest=2.0)}
+
     plot_upper_bound = 2.0
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
-        self.add(brier_sum(*self.receive(preds, target)), len(target))
+        preds, target = self.receive(preds, target)
+        probs = normalise_rows(preds) if self.validate_args else preds
+        self.add(brier_sum(probs, target), len(target))
+
+
+def brier_score(preds: Tensor, target: Tensor, *, ignore_index: int | None = None) -> Tensor:
+    """Brier score, summed over classes (Brier 1950).
+
+    The value for a single set; see `BrierScore`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 2]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> brier_score(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.3250, dtype=torch.float64)
+    """
+    metric = BrierScore(ignore_index=ignore_index, sync_on_compute=False)
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class NegativeLogLikelihood(MeanMetric):
@@ -68,7 +124,9 @@ class NegativeLogLikelihood(MeanMetric):
     Range [0, inf]; NaN without examples.
     """
 
-    def __init__(self, from_logits: bool = False, **kwargs: Any) -> None:
+    titles: ClassVar[Titles] = {"nll": Title("NLL")}
+
+    def __init__(self, *, from_logits: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.from_logits = from_logits
 
@@ -84,13 +142,46 @@ class NegativeLogLikelihood(MeanMetric):
         if log_probs is not None:
             log_likelihood = true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
         elif not self.from_logits:
-            log_likelihood = true_class(*self.receive(preds, target)).log()
+            probs, labels = self.receive(preds, target)
+            log_likelihood = true_class(
+                normalise_rows(probs) if self.validate_args else probs, labels
+            ).log()
         else:
+            logits, labels = rows_of_batch(preds, target, self.ignore_index)
             if self.validate_args:
-                check_logits_and_target(preds, target)
-            log_likelihood = true_class(log_softmax(preds), target.long())
+                check_logits_and_target(logits, labels)
+            log_likelihood = true_class(log_softmax(logits), labels.long())
         total = log_likelihood.detach().to(self.device).sum(dtype=torch.float64)
-        self.add(-total, len(target))
+        self.add(-total, len(log_likelihood))
+
+
+def negative_log_likelihood(
+    preds: Tensor, target: Tensor, *, from_logits: bool = False, ignore_index: int | None = None
+) -> Tensor:
+    """Negative log-likelihood in nats (Good 1952).
+
+    The value for a single set; see `NegativeLogLikelihood`.
+
+    Args:
+        preds: Probabilities, or logits if `from_logits`: (N, K) or (N, K, d1, ...).
+        target: Class indices, (N,) or (N, d1, ...).
+        from_logits: Whether `preds` are logits (or log-probabilities: their log-softmax is themselves) instead
+            of probabilities.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in nats, in [0, inf]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> negative_log_likelihood(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.5737, dtype=torch.float64)
+    """
+    metric = NegativeLogLikelihood(
+        from_logits=from_logits, ignore_index=ignore_index, sync_on_compute=False
+    )
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class SpiegelhalterZ(PairMetric):
@@ -103,6 +194,12 @@ class SpiegelhalterZ(PairMetric):
     `compute` returns a dict of float64 scalars: `z`, infinite where only certain predictions (c = 1) are wrong, and
     `p`, its two-sided p-value under the normal distribution. NaN without examples. State: 3 numbers.
     """
+
+    titles: ClassVar[Titles] = {
+        "spiegelhalter_z": Title("Spiegelhalter Z", NEITHER),
+        "spiegelhalter_p": Title("Spiegelhalter p", NEITHER),
+    }
+    group_name = "spiegelhalter"
 
     sums: Tensor
 
@@ -125,6 +222,31 @@ class SpiegelhalterZ(PairMetric):
         return {"z": z, "p": torch.erfc(z.abs() / 2**0.5)}
 
 
+def spiegelhalter_z(
+    preds: Tensor, target: Tensor, *, ignore_index: int | None = None
+) -> dict[str, Tensor]:
+    """Spiegelhalter's Z statistic of the top-label Brier score (Spiegelhalter 1986).
+
+    The value for a single set; see `SpiegelhalterZ`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        Float64 scalars `z` and `p`, its two-sided p-value; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> spiegelhalter_z(preds, torch.tensor([0, 1, 1, 2]))["p"]
+        tensor(0.5472, dtype=torch.float64)
+    """
+    metric = SpiegelhalterZ(ignore_index=ignore_index, sync_on_compute=False)
+    value: dict[str, Tensor] = compute_once(metric, preds, target)
+    return value
+
+
 class BrierDecomposition(CalibrationMetric):
     """Brier score = calibration + refinement + within-bin remainder (Murphy 1973).
 
@@ -141,10 +263,17 @@ class BrierDecomposition(CalibrationMetric):
     scalars; NaN without examples. State: 2 n_bins x K numbers.
     """
 
+    titles: ClassVar[Titles] = {
+        "brier_calibration": Title("Brier calibration"),
+        "brier_refinement": Title("Brier refinement"),
+        "brier_within_bin": Title("Brier within bins"),
+    }
+    group_name = "brier_decomposition"
+
     sums: Tensor
     brier: Tensor
 
-    def __init__(self, num_classes: int, n_bins: int = 15, **kwargs: Any) -> None:
+    def __init__(self, *, num_classes: int, n_bins: int = 15, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_classes = positive_integer("num_classes", num_classes)
         self.n_bins = positive_integer("n_bins", n_bins)
@@ -174,6 +303,43 @@ class BrierDecomposition(CalibrationMetric):
         return {"calibration": calibration, "refinement": refinement, "within_bin": within_bin}
 
 
+def brier_decomposition(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    num_classes: int | None = None,
+    n_bins: int = 15,
+    ignore_index: int | None = None,
+) -> dict[str, Tensor]:
+    """Brier score = calibration + refinement + within-bin remainder (Murphy 1973).
+
+    The value for a single set; see `BrierDecomposition`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        num_classes: K, to be checked; None: the columns that there are.
+        n_bins: Number of bins.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        Float64 scalars `calibration` in [0, 2], `refinement` in [0, 1] and `within_bin`; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> brier_decomposition(preds, torch.tensor([0, 1, 1, 2]))["refinement"]
+        tensor(0.2500, dtype=torch.float64)
+    """
+    metric = BrierDecomposition(
+        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+        n_bins=n_bins,
+        ignore_index=ignore_index,
+        sync_on_compute=False,
+    )
+    value: dict[str, Tensor] = compute_once(metric, preds, target)
+    return value
+
+
 class CorpDecomposition(PackedColumnsMetric):
     """CORP decomposition of the Brier score, S = MCB - DSC + UNC (Dimitriadis et al. 2021).
 
@@ -188,8 +354,23 @@ class CorpDecomposition(PackedColumnsMetric):
     State: 4 bytes an example, for "marginal" **all probabilities**, 4 K bytes an example. `compute` runs on the CPU.
     """
 
-    def __init__(self, kind: str = "top_label", **kwargs: Any) -> None:
-        super().__init__(kind, **kwargs)
+    titles: ClassVar[Titles] = {
+        "corp_mcb": Title("CORP MCB"),
+        "corp_dsc": Title("CORP DSC", MORE),
+        "corp_unc": Title("CORP UNC", NEITHER),
+    }
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "marginal": {
+            f"corp_marginal_{part}": Title(f"marginal CORP {part.upper()}", NEITHER)
+            for part in ("mcb", "dsc", "unc")
+        }
+    }
+    group_name = "corp"
+
+    def __init__(
+        self, *, kind: Literal["top_label", "marginal"] = "top_label", **kwargs: Any
+    ) -> None:
+        super().__init__(kind=kind, **kwargs)
         self.take_variant_name(kind)
 
     def compute(self) -> dict[str, Tensor]:
@@ -197,6 +378,37 @@ class CorpDecomposition(PackedColumnsMetric):
         parts = [_parts(p.squeeze(1), hit.squeeze(1)) for p, hit in self.each_column()]
         means = torch.from_numpy(np.mean(parts or np.full((1, 3), np.nan), axis=0)).to(self.device)
         return dict(zip(("mcb", "dsc", "unc"), means, strict=True))
+
+
+def corp_decomposition(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    kind: Literal["top_label", "marginal"] = "top_label",
+    ignore_index: int | None = None,
+) -> dict[str, Tensor]:
+    """CORP decomposition of the Brier score, S = MCB - DSC + UNC (Dimitriadis et al. 2021).
+
+    The value for a single set; see `CorpDecomposition`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        kind: "top_label": p is the confidence, y whether the prediction is right. "marginal": p_k and whether k
+            is the target, for each class; the parts are means over the classes.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        Float64 scalars >= 0: `mcb`, `dsc` (higher is better), `unc`; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> corp_decomposition(preds, torch.tensor([0, 1, 1, 2]))["mcb"]
+        tensor(0.0375, dtype=torch.float64)
+    """
+    metric = CorpDecomposition(kind=kind, ignore_index=ignore_index, sync_on_compute=False)
+    value: dict[str, Tensor] = compute_once(metric, preds, target)
+    return value
 
 
 def _parts(confidence: Tensor, hit: Tensor) -> list[np.floating]:
@@ -232,12 +444,3 @@ class PosteriorScores(CalibrationMetric):
     def compute(self) -> dict[str, Tensor]:
         """The means, by name."""
         return dict(zip(POSTERIOR_SCORE_NAMES, self.sums / self.count, strict=True))
-
-
-# The functions of the same names.
-error_rate = make_metric_function(ErrorRate)
-brier_score = make_metric_function(BrierScore)
-negative_log_likelihood = make_metric_function(NegativeLogLikelihood)
-spiegelhalter_z = make_metric_function(SpiegelhalterZ)
-brier_decomposition: Callable[..., dict[str, Tensor]] = make_metric_function(BrierDecomposition)
-corp_decomposition = make_metric_function(CorpDecomposition)

@@ -1,21 +1,41 @@
 """Uncertainty as a ranking: out-of-distribution detection from logits, and errors among the most confident examples."""
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from calibench.messages.checks import option_named
-from calibench.metrics.base import PerExampleMetric, TopLabelMetric, make_metric_function
+from calibench.metrics.base import PerExampleMetric, TopLabelMetric, compute_once
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.probability_batches import sort_rows, unpack
+from calibench.metrics.titles import MORE, Titles, rate
 from calibench.tensors.scores import running_sums
 
 
 def out_of_distribution(
-    logits: Tensor, is_ood: Tensor, score: str = "entropy"
+    logits: Tensor,
+    is_ood: Tensor,
+    *,
+    score: Literal["entropy", "msp", "max_logit", "energy"] = "entropy",
 ) -> dict[str, Tensor]:
-    """AUROC, AUPR and FPR@95TPR of a score; see `OutOfDistribution`."""
+    """Out-of-distribution detection: AUROC, AUPR and FPR@95TPR (Hendrycks and Gimpel 2017).
+
+    The value for a single set; see `OutOfDistribution`.
+
+    Args:
+        logits: Logits (or, for entropy and MSP, log-probabilities), (N, K).
+        is_ood: Whether the examples are out of distribution, (N,) bool.
+        score: Uncertainty by which they are ranked.
+
+    Returns:
+        Float64 scalars in [0, 1]: `auroc`, `aupr_in`, `aupr_out` (higher is better), `fpr95`; NaN if one side is empty.
+
+    Example:
+        >>> logits = torch.tensor([[9.0, 0.0], [7.0, 0.0], [1.0, 0.0], [8.0, 0.0]])
+        >>> out_of_distribution(logits, torch.tensor([False, False, True, True]))["auroc"]
+        tensor(0.7500, dtype=torch.float64)
+    """
     check_scored(logits)
     check_mask(is_ood, logits)
     scores = option_named("score", score, SCORES)(logits.double())
@@ -49,10 +69,21 @@ class OutOfDistribution(PerExampleMetric):
     better), float64 scalars in [0, 1]. State: 8 bytes an example.
     """
 
+    titles: ClassVar[Titles] = {
+        "ood_auroc": rate("OOD AUROC", MORE),
+        "ood_aupr_in": rate("OOD AUPR in", MORE),
+        "ood_aupr_out": rate("OOD AUPR out", MORE),
+        "ood_fpr95": rate("OOD FPR95"),
+    }
+    of_labelled_sets = False
+    group_name = "ood"
+
     inside: list[Tensor]
     outside: list[Tensor]
 
-    def __init__(self, score: str = "entropy", **kwargs: Any) -> None:
+    def __init__(
+        self, *, score: Literal["entropy", "msp", "max_logit", "energy"] = "entropy", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.score = option_named("score", score, SCORES)
         self.add_rows("inside", torch.float64)
@@ -110,7 +141,14 @@ class RiskCoverage(TopLabelMetric):
     and wrong, over the coverage (Traub et al. 2024). NaN without examples. State: 4 bytes an example.
     """
 
-    def __init__(self, risk: float = 0.05, **kwargs: Any) -> None:
+    titles: ClassVar[Titles] = {
+        "aurc": rate("AURC"),
+        "excess_aurc": rate("excess AURC"),
+        "coverage_at_risk": rate("coverage at risk", MORE),
+        "augrc": rate("AUGRC"),
+    }
+
+    def __init__(self, *, risk: float = 0.05, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not 0 <= risk <= 1:
             raise ValueError(f"`risk` must lie in [0, 1], got {risk!r}.")
@@ -136,4 +174,27 @@ class RiskCoverage(TopLabelMetric):
         }
 
 
-risk_coverage = make_metric_function(RiskCoverage)
+def risk_coverage(
+    preds: Tensor, target: Tensor, *, risk: float = 0.05, ignore_index: int | None = None
+) -> dict[str, Tensor]:
+    """Area under the risk-coverage curve, AURC (Geifman and El-Yaniv 2017; Geifman et al. 2019).
+
+    The value for a single set; see `RiskCoverage`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        risk: Of `coverage_at_risk`.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        Float64 scalars in [0, 1]: `aurc`, `excess_aurc`, `coverage_at_risk`, `augrc`; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> risk_coverage(preds, torch.tensor([0, 1, 1, 2]))["aurc"]
+        tensor(0.1042, dtype=torch.float64)
+    """
+    metric = RiskCoverage(risk=risk, ignore_index=ignore_index, sync_on_compute=False)
+    value: dict[str, Tensor] = compute_once(metric, preds, target)
+    return value

@@ -45,6 +45,10 @@ signed = partial(Title, smallest=-math.inf)
 signed_rate = partial(Title, percent=True, decimals=2, smallest=-math.inf, largest=2.0)
 
 
+Titles = Mapping[str, Title]
+"""Names of values in files, in the order of `compute`, each with its title."""
+
+
 @dataclass(frozen=True)
 class MetricEntry:
     """A metric class in the table of the family.
@@ -55,16 +59,13 @@ class MetricEntry:
         variants: The same for other arguments, by these: MCE is ECE with the norm `max`.
         of_labelled_sets: Whether it takes probabilities and targets and gives numbers, or one for each class.
         name: What a command line may call all of its values.
-        formula: Path of the formula that it is, in a module without torchmetrics. Of a class of the panel floor,
-            p-value and interval follow from it, and a class that nobody writes is made of it.
     """
 
     line: str
-    values: Mapping[str, Title]
-    variants: Mapping[str, Mapping[str, Title]] = field(default_factory=dict)
+    values: Titles
+    variants: Mapping[str, Titles] = field(default_factory=dict)
     of_labelled_sets: bool = True
     name: str = ""
-    formula: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -80,44 +81,52 @@ class MetricEntry:
 
 
 class MetricTitles:
-    """Mixin that gives a metric class its column names and titles, from the table of the family.
+    """Mixin that gives a metric class its column names and titles: those of its `titles`, if it has any.
 
     Attributes:
+        titles: What files call the value of `compute`, or each of its values in their order, with their titles.
+        variant_titles: The same for other arguments, by these: MCE is ECE with the norm `max`.
+        group_name: What a command line may call all of its values.
+        of_labelled_sets: Whether it takes probabilities and targets and gives numbers, or one for each class.
         name: What files call its value, whatever the number of bins; an instance may be a variant.
         title: What tables and plots call it.
         percent: Whether tables print it in percent; files hold fractions.
         value_names: What files call each value of the dict that `compute` returns, in its order.
-        of_labelled_sets: See `MetricEntry`.
     """
 
+    titles: ClassVar[Titles] = {}
+    variant_titles: ClassVar[Mapping[str, Titles]] = {}
+    group_name: ClassVar[str] = ""
+    of_labelled_sets: ClassVar[bool] = True
     name: str
     title: str
     percent: ClassVar[bool] = True
     higher_is_better: bool | None = False
     value_names: tuple[str, ...] = ()
-    of_labelled_sets: ClassVar[bool] = True
-    _variants: ClassVar[Mapping[str, Mapping[str, Title]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        from calibench.metrics import TABLE
-
         super().__init_subclass__(**kwargs)
-        entry = TABLE.get(cls.__name__)
-        if entry and cls.__module__.startswith("calibench."):
-            cls.of_labelled_sets, cls._variants = entry.of_labelled_sets, entry.variants
-            titles = entry.values.values()
-            cls.percent = any(title.percent for title in titles)
-            smallest, largest = (
-                reduce(title.direction for title in titles) for reduce in (min, max)
-            )
-            cls.higher_is_better = {(LESS, LESS): False, (MORE, MORE): True}.get(
-                (smallest, largest)
-            )
-            _name(cls, entry.values, entry.name)
+        if "titles" not in vars(cls):
+            return
+        titles = cls.titles.values()
+        cls.percent = any(title.percent for title in titles)
+        directions = {title.direction for title in titles}
+        cls.higher_is_better = {LESS: False, MORE: True}.get(
+            directions.pop() if len(directions) == 1 else NEITHER
+        )
+        _name(cls, cls.titles, cls.group_name)
+
+    @classmethod
+    def table_entry(cls) -> MetricEntry:
+        """The entry of the class in the table of the family."""
+        line = (cls.__doc__ or "").partition("\n")[0]
+        return MetricEntry(
+            line, cls.titles, cls.variant_titles, cls.of_labelled_sets, cls.group_name
+        )
 
     def take_variant_name(self, *options: str) -> None:
         """Take the names and the title of values with these arguments, if they have others."""
-        if values := self._variants.get(" ".join(options)):
+        if values := self.variant_titles.get(" ".join(options)):
             _name(self, values)
 
 

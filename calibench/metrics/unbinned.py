@@ -1,16 +1,17 @@
 """Calibration errors without bins: cumulative gaps, suprema over functions, swept bins, kernels."""
 
 from abc import ABC
+from collections.abc import Mapping
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from calibench.messages.checks import integer_from, option_named, positive
-from calibench.metrics.base import PackedColumnsMetric, TopLabelMetric, make_metric_function
-from calibench.metrics.calibration_errors import DistinctCells
+from calibench.metrics.base import PackedColumnsMetric, TopLabelMetric, compute_once
+from calibench.metrics.calibration_errors import DistinctCells, KuiperError
 from calibench.metrics.probability_batches import unpack
 from calibench.metrics.smoothing import (
     KERNELS,
@@ -18,6 +19,7 @@ from calibench.metrics.smoothing import (
     residuals_of_pairs,
     solve_self_consistent,
 )
+from calibench.metrics.titles import NEITHER, Title, Titles, rate
 from calibench.tensors.binning import equal_mass_cuts
 from calibench.tensors.scores import running_sums
 
@@ -45,9 +47,73 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
     """
 
+    titles: ClassVar[Titles] = {"ks": rate("KS")}
+
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The largest cumulative |total - hits| over N; see `ErrorOfCells.error_of_cells`."""
         return running_sums(total - hits).abs().amax(-1) / count.sum()
+
+
+def kolmogorov_smirnov_calibration_error(
+    preds: Tensor, target: Tensor, *, ignore_index: int | None = None
+) -> Tensor:
+    """Kolmogorov-Smirnov calibration error, KS (Gupta et al. 2021).
+
+    The value for a single set; see `KolmogorovSmirnovCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> kolmogorov_smirnov_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.0750, dtype=torch.float64)
+    """
+    metric = KolmogorovSmirnovCalibrationError(ignore_index=ignore_index, sync_on_compute=False)
+    value: Tensor = compute_once(metric, preds, target)
+    return value
+
+
+class KuiperCalibrationError(KuiperError, UnbinnedError):
+    """Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).
+
+    The largest minus the smallest of the cumulative gaps 1/N sum_{c_i <= q} (a_i - c_i) over q, the empty sum 0 among
+    them: the largest gap of any interval of confidences, weighted by its share of the examples.
+
+    Range [0, 1]; NaN without examples. State: 4 bytes an example.
+    """
+
+    titles: ClassVar[Titles] = {"kuiper": rate("Kuiper")}
+
+
+def kuiper_calibration_error(
+    preds: Tensor, target: Tensor, *, ignore_index: int | None = None
+) -> Tensor:
+    """Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).
+
+    The value for a single set; see `KuiperCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> kuiper_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.1250, dtype=torch.float64)
+    """
+    metric = KuiperCalibrationError(ignore_index=ignore_index, sync_on_compute=False)
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class SmoothCalibrationError(TopLabelMetric):
@@ -64,11 +130,18 @@ class SmoothCalibrationError(TopLabelMetric):
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
     """
 
+    titles: ClassVar[Titles] = {"smooth_ece": rate("smECE")}
+    variant_titles: ClassVar[Mapping[str, Titles]] = {
+        "logit": {"smooth_ece_logit": rate("smECE of logits")}
+    }
+
     draws = SmoothError.draws
 
     formula: SmoothError
 
-    def __init__(self, kernel: str = "reflected", **kwargs: Any) -> None:
+    def __init__(
+        self, *, kernel: Literal["reflected", "logit"] = "reflected", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.formula = SmoothError(option_named("kernel", kernel, KERNELS))
         self.take_variant_name(kernel)
@@ -81,6 +154,38 @@ class SmoothCalibrationError(TopLabelMetric):
         return solve_self_consistent(kernel, residuals_of_pairs(self.pieces, kernel)).error.squeeze(
             0
         )
+
+
+def smooth_calibration_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    kernel: Literal["reflected", "logit"] = "reflected",
+    ignore_index: int | None = None,
+) -> Tensor:
+    """Smooth calibration error, smECE (Błasiok and Nakkiran 2024).
+
+    The value for a single set; see `SmoothCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        kernel: "reflected": Gaussian on the confidence, reflected at 0 and 1, as in the authors' package
+            relplot, whose values it gives. "logit": Gaussian on the logit of the confidence clipped to [0.001,
+            0.999], relplot's other kernel.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> smooth_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.0992, dtype=torch.float64)
+    """
+    metric = SmoothCalibrationError(kernel=kernel, ignore_index=ignore_index, sync_on_compute=False)
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 def largest_correlation(values: np.ndarray, residuals: np.ndarray) -> float:
@@ -127,6 +232,8 @@ class LipschitzCalibrationError(UnbinnedError):
     State: 4 bytes an example. `compute` runs on the CPU.
     """
 
+    titles: ClassVar[Titles] = {"lipschitz_ce": rate("smCE")}
+
     draws = 39  # each takes some hundred times as long as of other metrics
 
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
@@ -134,6 +241,31 @@ class LipschitzCalibrationError(UnbinnedError):
         values, residuals = (total / count).cpu().numpy(), (hits - total) / count.sum()
         errors = [largest_correlation(values, row) for row in residuals.cpu().numpy()]
         return torch.tensor(errors, dtype=torch.float64, device=hits.device)
+
+
+def lipschitz_calibration_error(
+    preds: Tensor, target: Tensor, *, ignore_index: int | None = None
+) -> Tensor:
+    """Lipschitz ("smooth") calibration error, smCE (Kakade and Foster 2008; Błasiok et al. 2023).
+
+    The value for a single set; see `LipschitzCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1], and at most the binned error plus the bins' width; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> lipschitz_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.0800, dtype=torch.float64)
+    """
+    metric = LipschitzCalibrationError(ignore_index=ignore_index, sync_on_compute=False)
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 class Sweep:
@@ -187,11 +319,38 @@ class SweepCalibrationError(UnbinnedError):
     Range [0, 1]; NaN without examples. State: 4 bytes an example. `compute` sums on the CPU.
     """
 
+    titles: ClassVar[Titles] = {"ece_sweep": rate("ECE sweep")}
+
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The error of each set in the bins that its own hits allow; see `ErrorOfCells.error_of_cells`."""
         sweep = Sweep(count.cpu(), total.cpu())
         errors = [sweep.error(row) for row in hits.cpu().numpy()]
         return torch.tensor(errors, dtype=torch.float64, device=hits.device)
+
+
+def sweep_calibration_error(
+    preds: Tensor, target: Tensor, *, ignore_index: int | None = None
+) -> Tensor:
+    """Calibration error with monotonic sweep, ECE_sweep (Roelofs et al. 2022, eq. 8).
+
+    The value for a single set; see `SweepCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN without examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> sweep_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.1750, dtype=torch.float64)
+    """
+    metric = SweepCalibrationError(ignore_index=ignore_index, sync_on_compute=False)
+    value: Tensor = compute_once(metric, preds, target)
+    return value
 
 
 def kernel_terms(probs: Tensor, residuals: Tensor, rows: slice, bandwidth: float) -> Tensor:
@@ -263,10 +422,12 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
     example.
     """
 
+    titles: ClassVar[Titles] = {"skce": Title("SKCE"), "skce_p": Title("SKCE p", NEITHER)}
+
     def __init__(
-        self, bandwidth: float = 1.0, block_size: int | None = None, **kwargs: Any
+        self, *, bandwidth: float = 1.0, block_size: int | None = None, **kwargs: Any
     ) -> None:
-        super().__init__("marginal", **kwargs)
+        super().__init__(kind="marginal", **kwargs)
         self.bandwidth = positive("bandwidth", bandwidth)
         self.block_size = (
             integer_from("block_size", block_size, 2) if block_size is not None else None
@@ -286,9 +447,36 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
         return dict(zip(("skce", "p"), values, strict=True))
 
 
-# The functions of the same names.
-kolmogorov_smirnov_calibration_error = make_metric_function(KolmogorovSmirnovCalibrationError)
-smooth_calibration_error = make_metric_function(SmoothCalibrationError)
-lipschitz_calibration_error = make_metric_function(LipschitzCalibrationError)
-sweep_calibration_error = make_metric_function(SweepCalibrationError)
-squared_kernel_calibration_error = make_metric_function(SquaredKernelCalibrationError)
+def squared_kernel_calibration_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    bandwidth: float = 1.0,
+    block_size: int | None = None,
+    ignore_index: int | None = None,
+) -> dict[str, Tensor]:
+    """Squared kernel calibration error, SKCE, unbiased (Widmann et al. 2019, table 1).
+
+    The value for a single set; see `SquaredKernelCalibrationError`.
+
+    Args:
+        preds: Probabilities: (N, K), (N, K, d1, ...), or P(y = 1) of two classes, (N,).
+        target: Class indices, (N,) or (N, d1, ...).
+        bandwidth: Of the kernel; probabilities of two classes that are certain lie 2^0.5 apart.
+        block_size: B: the mean over random blocks of B examples, n B K steps, with more variance than that over
+            all pairs, n^2 (K + 200) steps. None: all pairs up to 20,000 examples, blocks of 1,000 above.
+        ignore_index: Target of the examples that are left out, -100 say.
+
+    Returns:
+        Float64 scalars `skce` and `p`, the p-value of perfect calibration; NaN below two examples.
+
+    Example:
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> squared_kernel_calibration_error(preds, torch.tensor([0, 1, 1, 2]))["p"]
+        tensor(0.9303, dtype=torch.float64)
+    """
+    metric = SquaredKernelCalibrationError(
+        bandwidth=bandwidth, block_size=block_size, ignore_index=ignore_index, sync_on_compute=False
+    )
+    value: dict[str, Tensor] = compute_once(metric, preds, target)
+    return value

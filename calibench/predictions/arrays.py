@@ -11,6 +11,7 @@ import numpy as np
 
 from calibench.files.set_names import MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.confidence_pairs import PAIR_NAMES, ConfidencePairs
 from calibench.predictions.labels import resolve_labels
 from calibench.runs import Predictions
@@ -78,7 +79,8 @@ def predictions_of(
     if role is None:
         names = ", ".join(f"`{name}`" for name in arrays) or "nothing"
         raise ValueError(
-            f"`logits` or `probs` (N, K) are expected, and it holds {names} (`--keys logits=NAME` says which they are)."
+            f"`logits` or `probs` (N, K) are expected, and it holds {names} "
+            f"({spell_argument('keys', 'logits=NAME')} says which they are)."
         )
     name, values = _name_of_scores(arrays, role), as_array(roles.pop(role))
     metadata = read_metadata(roles)
@@ -257,13 +259,13 @@ def roles_told(keys: Sequence[str], there: Collection[str]) -> dict[str, list[st
     for role, _, names in (text.partition("=") for text in keys):
         if role not in (LOGITS, PROBS, TARGET, CLASS_NAMES):
             raise ValueError(
-                f"`--keys` takes logits=, probs=, target= or class_names=, got {role}=."
+                f"{spell_argument('keys')} takes logits=, probs=, target= or class_names=, got {role}=."
             )
         told[role] = [names] if names in there else names.split(",")
         for name in told[role]:
             if name not in there:
                 raise ValueError(
-                    f"there is no `{name}`{near_matches(name, there)}, `--keys` names it."
+                    f"there is no `{name}`{near_matches(name, there)}, {spell_argument('keys')} names it."
                 )
     return told
 
@@ -277,7 +279,8 @@ def with_roles(
     """
     for role, names in (names_of_roles or {}).items():
         if len(names) > 1:
-            raise ValueError(f"`--keys {role}={','.join(names)}`: one array is expected.")
+            argument = spell_argument("keys", f"{role}={','.join(names)}")
+            raise ValueError(f"{argument}: one array is expected.")
     roles_of = {names[0]: role for role, names in (names_of_roles or {}).items()}
     named = {roles_of.get(name, name): values for name, values in arrays.items()}
     roles = {ROLES.get(name.strip().lower(), name) for name in named}
@@ -294,7 +297,7 @@ def with_roles(
     }  # logits by their name alone are none: their values are looked at
     return (
         {renamed.get(name, name): values for name, values in named.items()},
-        f"{guess} (`--keys {keys}` says so)" if guess else "",
+        f"{guess} ({spell_argument('keys', keys)} says so)" if guess else "",
     )
 
 
@@ -341,7 +344,7 @@ def are_labels(
     if (labels >= 0).all() and (labels.sum(axis=1) == 1).all():
         raise ValueError(
             f"every row of the labels {labels.shape} has one 1: use `labels.argmax(1)` if these are classes, or say "
-            '`--task multilabel` (`task="multilabel"` in Python) if they are several labels an example.'
+            f"{spell_argument('task', 'multilabel')} if they are several labels an example."
         )
     return True
 

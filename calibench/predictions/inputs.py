@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from calibench.messages.errors import UsageError, no_file
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.class_names import align_classes, names_of_classes
 from calibench.predictions.files import Arrays, Source, check_file
 from calibench.runs import Predictions, corrupt_if_it_fails
@@ -62,7 +63,7 @@ class Sets:
             for text in texts:
                 name, _, paths = text.partition("=")
                 if not (name and paths) or name in (*found, "val", "test"):
-                    expected = f"`--{kind}` takes NAME=FILE with a new NAME each"
+                    expected = f"{spell_argument(kind)} takes NAME=FILE with a new NAME each"
                     raise UsageError(f"{expected}, got `{text}`.")
                 found[name] = kind, paths.split(",")
         return found
@@ -98,15 +99,15 @@ def labelled_as(predictions: Predictions, split: str, kind: str, source: Source)
     """
     if kind in ("val", "test") and predictions.kind not in ("", kind):
         said = f"the {predictions.kind} set `{predictions.split}`"
-        raise ValueError(f"{source} says it is {said}: it cannot be `--{kind}`.")
+        raise ValueError(f"{source} says it is {said}: it cannot be {spell_argument(kind)}.")
     if len(predictions.target) == 0:
         raise ValueError(f"{source} holds no examples.")
     if kind != "ood" and predictions.target.min() < 0:
         if isinstance(source, Arrays):
             raise ValueError(f"{source} needs a label of each example: `{split}=(logits, labels)`.")
         raise ValueError(
-            f"{source} has examples without a label, which `--{kind}` needs: an array or column `label`, "
-            "`--keys target=NAME` for another name, or `logits.npy:labels.npy`."
+            f"{source} has examples without a label, which {spell_argument(kind)} needs: an array or column `label`, "
+            f"{spell_argument('keys', 'target=NAME')} for another name, or `logits.npy:labels.npy`."
         )
     return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
 
@@ -115,7 +116,7 @@ def with_posterior(predictions: Predictions, path: str) -> Predictions:
     """Predictions with the class distributions of a file, which is there; a CorruptRun if it holds something else."""
     if not Path(path).is_file():
         raise no_file(Path(path))
-    with corrupt_if_it_fails(f"`--posterior {path}`"):
+    with corrupt_if_it_fails(spell_argument("posterior", path)):
         posterior = np.load(path, allow_pickle=False)
         metadata = {**predictions.metadata, "posterior": Path(path).name}
         return replace(predictions, posterior=posterior, metadata=metadata)
@@ -134,7 +135,8 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
     for val, test in zip(sets.get("val", []), sets["test"], strict=False):
         if np.array_equal(val.logits, test.logits):
             raise ValueError(
-                "`--val` and `--test` hold the same predictions: that would fit on the test set."
+                f"{spell_argument('val')} and {spell_argument('test')} hold the same predictions: "
+                "that would fit on the test set."
             )
 
 

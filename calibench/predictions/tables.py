@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from calibench.files.column_encoding import counts_rows
+from calibench.files.column_encoding import is_row_counter
 from calibench.files.tables import NAMELESS, TableFile
 from calibench.messages.errors import label_rows, summarize_problems
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     HARD,
@@ -155,10 +156,11 @@ class _Columns:
             left_out = self._without(others, [scores])
             return {self.names[scores]: self.array(scores), **known}, left_out
         if len(chosen) < 2:
+            separator = spell_argument("separator", "SIGN")
             raise ValueError(
                 f"columns of numbers for each class are expected, and one of labels called label, target or y; "
                 f"it holds {', '.join(self.names)}"
-                f"{' (`--separator SIGN` says what is between cells)' if len(self.names) == 1 else ''}."
+                f"{f' ({separator} says what is between cells)' if len(self.names) == 1 else ''}."
             )
         names, values = [self.names[at] for at in chosen], self.numbers(chosen)
         if not labels:
@@ -173,7 +175,7 @@ class _Columns:
     def _without(self, others: Sequence[int], chosen: Sequence[int]) -> str:
         """One line on the columns that are not chosen, if there are any."""
         names = ", ".join(f"`{self.names[at]}`" for at in others if at not in chosen)
-        say = f"left out: {names} (`--keys probs=A,B,C` names the columns of the classes)"
+        say = f"left out: {names} ({spell_argument('keys', 'probs=A,B,C')} names the columns of the classes)"
         return say if names else ""
 
     def _is_no_score(self, at: int) -> bool:
@@ -181,7 +183,7 @@ class _Columns:
         numbers, name = self._numeric(at), self.names[at].lower()
         if not numbers.notna().any():
             return len(numbers) > 0
-        return counts_rows(self._column(at), name) or (
+        return is_row_counter(self._column(at), name) or (
             name in HARD and bool((numbers % 1 == 0).all())
         )
 
@@ -230,5 +232,5 @@ def _check_labels_are_named(scores: Array, names: list[str]) -> None:
     for place, name in enumerate(names):
         others = np.delete(scores, place, axis=1)
         if are_probabilities(others) and scores[:, place].max(initial=0.0) >= 1:
-            said = f"`{name}` looks like the labels: rename it, or say `--keys target={name}`."
+            said = f"`{name}` looks like the labels: rename it, or say {spell_argument('keys', f'target={name}')}."
             raise ValueError(f"no column is called label, target or y; {said}")

@@ -9,12 +9,13 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import FileRow, say, wrap_text
 from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.tables.cells import printed, sentences
 from calibench.tables.evaluation import EVALUATION_COLUMNS, sheets
 from calibench.tables.grid import Grid
-from calibench.tables.metric_titles import HEADLINE, metric_info
+from calibench.tables.metric_titles import HEADLINE, initials, metric_info, metric_named
 from calibench.tables.text import csv_text, html, markdown
 from calibench.tensors.arrays import Floats
 
@@ -69,7 +70,7 @@ class Report:
 
     def of_model(self, model: str) -> Self:
         """The same with the name of its model in every key."""
-        self.numbers = [number.at(model=model) for number in self.numbers]
+        self.numbers = [number.with_key(model=model) for number in self.numbers]
         self.replicates = {key._replace(model=model): of for key, of in self.replicates.items()}
         return self
 
@@ -81,12 +82,38 @@ class Report:
     def value(
         self, metric: str, *, split: str = TEST, calibrator: str = RAW, label: str | None = None
     ) -> float:
-        """One number, that of the first number of bins or of the first score; KeyError if it is not there."""
-        asked = Key(metric, split, calibrator, label=label)
+        """The value of a metric on a set, raw or after a calibrator: a fraction, not percent.
+
+        Args:
+            metric: Its name in files or tables: "ece", "ECE", "nll", "NLL", ...
+            split: The set: "test", "val", or the name of an OOD or shift set.
+            calibrator: "raw", or a calibrator by its name or initials: "TemperatureScaling", "TS".
+            label: A label, where an example has several.
+
+        Returns:
+            The value with the first number of bins, or by the first score.
+
+        Raises:
+            KeyError: If there is no such number; the message has near matches.
+        """
+        wanted = Key(metric_named(metric), split, self._calibrator_named(calibrator), label=label)
+        keys: dict[Key, float] = {}
         for number in self.numbers:
-            if number.key._replace(n_bins=None, score=None, model="") == asked:
-                return number.value
-        raise KeyError(f"no {metric} of {split} after {calibrator}")
+            key = number.key._replace(n_bins=None, score=None, model="")
+            keys.setdefault(key, number.value)
+        if wanted in keys:
+            return keys[wanted]
+        for field_name in ("split", "calibrator", "metric", "label"):
+            there = {str(getattr(key, field_name)) for key in keys}
+            if (name := str(getattr(wanted, field_name))) not in there:
+                near = near_matches(name, there) or f" (there are: {', '.join(sorted(there))})"
+                raise KeyError(f"the report has no {field_name} `{name}`{near}")
+        raise KeyError(f"the report has no {metric} of {split} for {calibrator}")
+
+    def _calibrator_named(self, name: str) -> str:
+        """The name of a calibrator in the keys, for that or the initials that tables print."""
+        names = dict.fromkeys(number.key.calibrator for number in self.numbers)
+        return name if name in names else next((n for n in names if initials(n) == name), name)
 
     def frame(self) -> pd.DataFrame:
         """The numbers as a data frame, a row each."""

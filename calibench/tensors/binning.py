@@ -8,7 +8,6 @@ says so (`reference_mass_cuts`, `order_statistic_cuts`).
 """
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,30 +19,31 @@ from calibench.tensors.arrays import Floats, Integers
 def equal_width_edges(
     n_bins: int, *, dtype: torch.dtype = torch.float64, device: torch.device | None = None
 ) -> Tensor:
-    """The edges of equal-width bins of [0, 1], (n_bins + 1,): those of float32, in any dtype."""
-    return torch.linspace(0, 1, n_bins + 1, dtype=torch.float32, device=device).to(dtype)
+    """Edges k / n_bins of equal-width bins of [0, 1], (n_bins + 1,): float64 quotients rounded to float32."""
+    edges = torch.arange(n_bins + 1, dtype=torch.float64) / n_bins
+    return edges.float().to(device, dtype)
 
 
 def equal_width_bin(values: Tensor, n_bins: int) -> Tensor:
     """Index of the right-closed equal-width bin of [0, 1] of each value; any shape, int64.
 
-    The edges are those of `equal_width_edges`, as in the reference code of the calibration
-    literature, so a value that lies on an edge falls where the published numbers put it.
+    Values and edges are compared in float32, whatever the type of the values: decimals lie where exact arithmetic puts
+    them (0.7 on the edge 7 / 10, as a float64, as a float32 and as 1 - 0.3), and softmax outputs in float32 where the
+    reference code of the calibration literature puts them. What is summed in a bin keeps its own precision.
     """
-    values = values.to(torch.promote_types(values.dtype, torch.float32)).contiguous()
-    edges = equal_width_edges(n_bins, dtype=values.dtype, device=values.device)
-    return torch.bucketize(values, edges[1:-1])
+    edges = equal_width_edges(n_bins, dtype=torch.float32, device=values.device)
+    return torch.bucketize(values.float().contiguous(), edges[1:-1])
 
 
 def equal_width_bin_of_array(values: Floats, n_bins: int) -> Integers:
-    """`equal_width_bin` of a float32 or float64 array; int64."""
-    bins: Integers = _inner_edges(n_bins, values.dtype).searchsorted(values)
+    """`equal_width_bin` of a floating array of numpy; int64."""
+    bins: Integers = _inner_edges(n_bins).searchsorted(values.astype(np.float32, copy=False))
     return bins
 
 
 @lru_cache(maxsize=64)
-def _inner_edges(n_bins: int, dtype: np.dtype[Any]) -> Floats:
-    edges: Floats = equal_width_edges(n_bins, dtype=getattr(torch, dtype.name))[1:-1].numpy()
+def _inner_edges(n_bins: int) -> Floats:
+    edges: Floats = equal_width_edges(n_bins, dtype=torch.float32)[1:-1].numpy()
     return edges
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calibench.messages.spelling import spell_argument
 from calibench.tensors.arrays import Array, Booleans, Floats
 
 LOGITS, PROBS = "logits", "probs"
@@ -29,7 +30,6 @@ MOST_OFF = 0.5
 _SPACINGS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
 _MOST_DIGITS = 7
 _BLOCK = 1 << 20  # values that are looked at together
-_HOW = '`--scores probs` or `--scores logits` (`scores="probs"` in Python) says which'
 
 
 class Declaration(NamedTuple):
@@ -133,7 +133,7 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
     if named == LOGITS:
         if is_normalised:
             raise ValueError(
-                f"`{name}` are called logits and {_describe(inside)}, as probabilities do: {_HOW}."
+                f"`{name}` are called logits and {_describe(inside)}, as probabilities do: {_which()}."
             )
         return LOGITS, ""
     if inside and is_normalised:
@@ -145,15 +145,19 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
         sums = values.sum(axis=1, dtype=np.float64)
         raise ValueError(
             f"`{name}` lie in [0, 1], and row {_first_off(values)} sums to {sums[_first_off(values)]:.4g}: say "
-            '`--scores logits` (`scores="logits"` in Python) if they are logits, `--task multilabel` if they are'
+            f"{spell_argument('scores', 'logits')} if they are logits, {spell_argument('task', 'multilabel')} if they are"
             " probabilities of labels, or divide each row by its sum."
         )
     if is_normalised:
         raise ValueError(
-            f"`{name}` {_describe(inside)}, as probabilities do, and some lie outside [0, 1]: say"
-            ' `--scores logits` (`scores="logits"` in Python) if they are logits.'
+            f"`{name}` {_describe(inside)}, as probabilities do, and some lie outside [0, 1]: say "
+            f"{spell_argument('scores', 'logits')} if they are logits."
         )
     return LOGITS, ""
+
+
+def _which() -> str:
+    return f"{spell_argument('scores', 'probs')} or {spell_argument('scores', 'logits')} says which"
 
 
 def _describe(inside: bool) -> str:
@@ -168,14 +172,16 @@ def check_probabilities(values: Array, name: str) -> None:
     """Raise a ValueError unless scores (N, K) are probabilities; it names the first rows and what to do."""
     if not (values >= 0).all():
         raise ValueError(
-            "probabilities must be a table of numbers >= 0 without NaN (say `--scores logits` if these are logits)."
+            "probabilities must be a table of numbers >= 0 without NaN "
+            f"(say {spell_argument('scores', 'logits')} if these are logits)."
         )
     wrong = np.flatnonzero(~sum_to_1(values))
     if not len(wrong):
         return
     sums = values.sum(axis=1, dtype=np.float64)
     are_percent = bool((np.abs(sums - 100) < 1).all())
-    hint = "divide percent by 100" if are_percent else "say `--scores logits` if these are logits"
+    otherwise = f"say {spell_argument('scores', 'logits')} if these are logits"
+    hint = "divide percent by 100" if are_percent else otherwise
     first = ", ".join(f"{row} ({sums[row]:.4g})" for row in wrong[:5])
     raise ValueError(
         f"rows of probabilities must sum to 1, {len(wrong)} of {len(sums)} do not: row {first}"
@@ -191,7 +197,7 @@ def meaning_of_label_scores(values: Array, declaration: Declaration, name: str) 
     inside = _lie_in_unit_interval(values)
     if named == LOGITS and inside:
         raise ValueError(
-            f"`{name}` are called logits and all lie in [0, 1], as probabilities do: {_HOW}."
+            f"`{name}` are called logits and all lie in [0, 1], as probabilities do: {_which()}."
         )
     if named:
         return named, ""

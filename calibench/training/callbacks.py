@@ -127,6 +127,15 @@ def epoch_report(report: Callable[[int, int], None]) -> Callback:
     )
 
 
+class DataInventory(Callback):
+    """Print what a user's own data hold, a line each, before training, in the first process (this package)."""
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Print the lines of the data module."""
+        if trainer.is_global_zero:
+            say(*(f"data: {line}" for line in trainer.datamodule.inventory), to=sys.stderr)
+
+
 class EpochProgress(Callback):
     """One bar for the whole training in a terminal, or ten lines in a log file, in the first process.
 

@@ -1,20 +1,115 @@
-"""`calibench calibrate`, and the checks of what it names, for which torch is not imported."""
+"""`calibench.calibrate` and `calibench calibrate`: fit a calibrator on validation predictions, or apply one.
 
+What is named is checked before torch is imported.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import CalibratorName, build_calibrator
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
-from calibench.predictions.files import Reader, check_file
-from calibench.predictions.inputs import labelled_as
+from calibench.predictions.files import Reader, Source, check_file
+from calibench.predictions.inputs import labelled_as, sources_of
+from calibench.verbs.python_types import is_network, refuse_positional
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from calibench.calibrators import Calibrator
+    from calibench.runs import Predictions
+    from calibench.verbs.python_types import CalibratorLike, Labels, PathLike, PredictionSet
 
 File = Annotated[str | None, "FILE"]
 
 
+@refuse_positional(
+    2, "`calibench.calibrate(val_logits, val_labels)`, then `calibrator(test_logits)`."
+)
 def calibrate(
+    predictions: PredictionSet | nn.Module,
+    labels: Labels | None = None,
+    *,
+    calibrator: CalibratorLike = "TemperatureScaling",
+    scores: Literal["logits", "probs"] | None = None,
+    clip: float = 0.0,
+    task: Literal["multiclass", "multilabel"] | None = None,
+    classes: Sequence[str] | None = None,
+    output: PathLike | None = None,
+) -> Calibrator:
+    """Fit a calibrator on validation predictions.
+
+    Args:
+        predictions: Validation logits (N, K); or confidences (N,) in [0, 1], which are calibrated as those of two
+            classes, wrong and right; or a file, which has its labels; or a network, with a loader in place of `labels`.
+        labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right.
+        calibrator: The calibrator, which is left as it is, or its name: "TemperatureScaling", "TS", ...
+        scores: "logits" or "probs", whatever the files say; arrays are logits by default.
+        clip: Raise smaller probabilities to this one.
+        task: "multiclass" or "multilabel" (default: by the shape of the labels).
+        classes: Names of the columns, where labels are names; by default those of a data frame.
+        output: Also write the calibrator to this file, as `save_calibrator` does.
+
+    Returns:
+        The fitted calibrator: `calibrator(logits)` gives probabilities (N, K) of a tensor, `predict_proba` of arrays.
+
+    Raises:
+        ValueError: If a file, an array or a name is not what it should be, or a logit is not finite.
+
+    Example:
+        >>> import numpy as np, calibench
+        >>> random = np.random.default_rng(0)
+        >>> logits = random.normal(size=(400, 3))
+        >>> labels = np.array([random.choice(3, p=np.exp(row) / np.exp(row).sum()) for row in logits])
+        >>> scaling = calibench.calibrate(6 * logits, labels)
+        >>> 5 < float(scaling.temperature) < 7
+        True
+        >>> scaling.predict_proba(6 * logits).shape
+        (400, 3)
+    """
+    if isinstance(calibrator, str):
+        CALIBRATORS.check(calibrator)
+    if is_network(predictions):
+        from calibench.verbs.collect import collect
+
+        if labels is None:
+            raise ValueError("`labels` must be a loader where `predictions` is a network.")
+        predictions, labels = collect(predictions, labels)  # type: ignore[arg-type]
+    values = {"scores": scores, "clip": clip, "task": task, "classes": classes}
+    reader = options_from_python(Reader, values)
+    sources = sources_of("labels", predictions if labels is None else (predictions, labels))
+    if len(sources) > 1:
+        raise ValueError("`predictions` takes one file, or arrays.")
+    fitted, _ = _fit(sources[0], calibrator, reader)
+    if output is not None:
+        from calibench.evaluation.calibrate import save_calibrator
+
+        save_calibrator(fitted, Path(output))
+    return fitted
+
+
+def _fit(
+    source: Source, calibrator: CalibratorLike, reader: Reader
+) -> tuple[Calibrator, Predictions]:
+    """A calibrator that is fitted on predictions, and these."""
+    if isinstance(source, str):
+        check_file(source)
+    with loading():
+        from calibench.evaluation.calibrator_fits import check_fittable, fit_calibrator
+    predictions = labelled_as(reader.of_classes(source), "val", "val", source)
+    check_fittable(predictions)
+    named = isinstance(calibrator, str)
+    unfitted = build_calibrator(calibrator) if named else copy.deepcopy(calibrator)  # type: ignore[arg-type]
+    return fit_calibrator(unfitted, predictions), predictions  # type: ignore[arg-type]
+
+
+def calibrate_command(
     *,
     val: File = None,
     calibrator: CalibratorName = "TemperatureScaling",
@@ -47,17 +142,15 @@ def calibrate(
     """
     CALIBRATORS.check(calibrator)
     if val is not None and apply is None and input is None:
-        check_file(val)
-        with loading():
-            from calibench.evaluation.calibrate import save_calibrator
-            from calibench.evaluation.calibrator_fits import check_fittable, fit_calibrator
-        part = labelled_as(reader.of_classes(val), "val", "val", val)
-        check_fittable(part)
-        fitted = fit_calibrator(build_calibrator(calibrator), part)
+        fitted, part = _fit(val, calibrator, reader)
+        from calibench.evaluation.calibrate import save_calibrator
+
         save_calibrator(fitted, output)
         numbers = fitted.parameters_dict().items()
-        said = "".join(f", {name} {of:.4f}" for name, of in numbers if isinstance(of, float))
-        done = f"{calibrator} fitted on {len(part.target)} x {part.logits.shape[1]}{said}"
+        parameters = "".join(
+            f", {name} {value:.4f}" for name, value in numbers if isinstance(value, float)
+        )
+        result = f"{calibrator} fitted on {len(part.target)} x {part.logits.shape[1]}{parameters}"
     elif val is None and apply is not None and input is not None:
         check_file(input)
         if not apply.is_file():
@@ -70,8 +163,8 @@ def calibrate(
             save_probabilities(fitted, part, output)
         except RuntimeError as error:  # a fitted state that does not fit the number of classes
             raise ValueError(f"{apply} is not for the {columns} classes of {input}.") from error
-        done = f"{rows} x {columns} probabilities by {type(fitted).__name__}"
+        result = f"{rows} x {columns} probabilities by {type(fitted).__name__}"
     else:
         raise UsageError("give either `--val FILE`, or `--apply CALIBRATOR` and `--input FILE`.")
-    say(f"{output}  {done}")
+    say(f"{output}  {result}")
     return 0

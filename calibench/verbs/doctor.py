@@ -1,10 +1,15 @@
-"""`calibench doctor`, for files and for arrays, and the checks of what it names, for which torch is not imported."""
+"""`calibench.doctor` and `calibench doctor`: a verdict on predictions, and which calibrator helps.
+
+What is named is checked before torch is imported.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from calibench.calibrators.names import (
     ONE_PER_CORE,
@@ -13,34 +18,129 @@ from calibench.calibrators.names import (
     build_calibrators,
     parse_calibrator_names,
 )
-from calibench.command_line.verb_parser import InPython, Option, in_python
+from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
+from calibench.messages.spelling import spell_argument
 from calibench.predictions import Predictions
 from calibench.predictions.files import Arrays, Reader, Source, check_file
 from calibench.predictions.hdf5 import is_hdf5, the_model
 from calibench.predictions.inputs import labelled_as, sources_of
 from calibench.verbs.evaluate import files_of_run
+from calibench.verbs.python_types import is_network, refuse_positional
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from calibench.diagnosis.diagnosis import Diagnosis
+    from calibench.verbs.python_types import CalibratorLike, Labels, PathLike, PredictionSet
 
 CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or 1
 _CLIPPED = Reader(clip=CLIP)
 
 
-@in_python()
+@dataclass(frozen=True)
+class DiagnosisOptions:
+    """How a diagnosis is made.
+
+    Attributes:
+        calibrators: What to choose from: names of `calibench list calibrators`, default or all (default: quick ones).
+        export: Write the chosen calibrator, if one helps.
+        output: Write what is found as values: every number, group of examples and gain, and the sentences.
+        jobs: Calibrators at a time.
+        reader: How files are read.
+    """
+
+    calibrators: Calibrators = ()
+    export: Annotated[Path | None, "CAL.pt"] = None
+    output: Annotated[Path | None, Option("X.json", ("-o",)), ends_in(".json")] = None
+    jobs: Jobs = ONE_PER_CORE
+    reader: Reader = _CLIPPED
+
+
+@refuse_positional(2, "`calibench.doctor(test_logits, test_labels, val=(val_logits, val_labels))`.")
 def doctor(
+    predictions: PredictionSet | nn.Module,
+    labels: Labels | None = None,
+    *,
+    val: PredictionSet | None = None,
+    calibrators: CalibratorLike | Sequence[CalibratorLike] = (),
+    jobs: int | None = None,
+    scores: Literal["logits", "probs"] | None = None,
+    clip: float = CLIP,
+    task: Literal["multiclass", "multilabel"] | None = None,
+    classes: Sequence[str] | None = None,
+    keys: Sequence[str] = (),
+    separator: str | None = None,
+    output: PathLike | None = None,
+    export: PathLike | None = None,
+) -> Diagnosis:
+    """Diagnose predictions: are they over- or underconfident, where, which calibrator helps, and by how much.
+
+    The verdict is that of the Kuiper calibration error of the top label: its limit is the value that 95 % of perfectly
+    calibrated models stay below. Calibrators are chosen by nested cross-validation.
+
+    Args:
+        predictions: Labelled test predictions: logits (N, K); or confidences (N,) in [0, 1]; or a file; or the folder
+            of a run; or a network, with a loader in place of `labels`.
+        labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right.
+        val: Validation predictions, on which the calibrator is chosen and fitted: `(logits, labels)`, a file, or for a
+            network a loader (default: cross-validated on the test predictions).
+        calibrators: What to choose from: calibrators or names, "default" or "all" (default: quick ones).
+        jobs: Calibrators at a time (default: one on each core).
+        scores: "logits" or "probs", whatever the files say; arrays are logits by default.
+        clip: Raise smaller probabilities to this one.
+        task: "multiclass" or "multilabel" (default: by the shape of the labels).
+        classes: Names of the columns, where labels are names; by default those of a data frame.
+        keys: What arrays or columns of files are, `probs=NAME` each (default: by their names).
+        separator: Between the cells of tables in files (default: the most frequent).
+        output: Write the findings as values: .json.
+        export: Write the chosen calibrator, if one helps.
+
+    Returns:
+        The diagnosis: `print` shows its sentences, a notebook too; `calibrator` is fitted; `frame()`, `figure()`.
+
+    Raises:
+        ValueError: If a file, an array or a name is not what it should be; the message says what was found.
+        TypeError: For more than two positional arguments: the validation set goes by name.
+
+    Example:
+        >>> import numpy as np, calibench
+        >>> random = np.random.default_rng(0)
+        >>> logits = random.normal(size=(400, 3))
+        >>> labels = np.array([random.choice(3, p=np.exp(row) / np.exp(row).sum()) for row in logits])
+        >>> diagnosis = calibench.doctor(6 * logits, labels, calibrators="TS")
+        >>> "overconfident" in str(diagnosis).lower()
+        True
+        >>> diagnosis.calibrator.predict_proba(6 * logits).shape
+        (400, 3)
+    """
+    test = predictions if labels is None else (predictions, labels)
+    if is_network(predictions):
+        from calibench.verbs.collect import collect
+
+        if labels is None:
+            raise ValueError("`labels` must be a loader where `predictions` is a network.")
+        test = tuple(collect(predictions, labels))  # type: ignore[arg-type]
+        val = None if val is None else tuple(collect(predictions, val))  # type: ignore[arg-type]
+    if is_network(calibrators):  # one calibrator, not several
+        calibrators = [calibrators]  # type: ignore[list-item]
+    options = options_from_python(
+        DiagnosisOptions,
+        dict(
+            calibrators=calibrators, export=export, output=output, jobs=jobs, scores=scores, clip=clip, task=task,
+            classes=classes, keys=keys, separator=separator,
+        ),
+    )  # fmt: skip
+    return _diagnose(test, val, options)
+
+
+def doctor_command(
     logits: Annotated[str, "FILE"],
-    labels: InPython = None,
     *,
     val: Annotated[str | None, "FILE"] = None,
-    calibrators: Calibrators = (),
-    export: Annotated[Path | None, "CAL.pt"] = None,
-    output: Annotated[Path | None, Option("X.json", ("-o",)), ends_in(".json")] = None,
-    jobs: Jobs = ONE_PER_CORE,
-    reader: Reader = _CLIPPED,
+    options: DiagnosisOptions,
 ) -> Diagnosis:
     """Say of anybody's predictions whether they are overconfident, underconfident or cannot be told from calibrated.
 
@@ -49,15 +149,8 @@ def doctor(
 
     Args:
         logits: Labelled predictions, or a run.
-        labels: In Python the first argument may be test logits (N, K), an array, a tensor, a data frame or nested
-            lists, and these their class indices or names (N,), or labels (N, L); or confidences (N,) in [0, 1] and
-            whether each was right. `val` may be a tuple of two such, and `calibrators` hold calibrators.
         val: Validation predictions, on which the calibrator is chosen.
-        calibrators: What to choose from: names of `calibench list calibrators`, default or all (default: quick ones).
-        export: Write the chosen calibrator, if one helps.
-        output: Write what is found as values: every number, group of examples and gain, and the sentences.
-        jobs: Calibrators at a time.
-        reader: How files are read.
+        options: How it is made.
 
     Returns:
         What is found; `print` shows its sentences. `calibrator` is fitted; `frame()`, `figure()`.
@@ -82,51 +175,62 @@ def doctor(
     examples: having seen no error rules none out. Of pairs, calibrators map the confidence; the exported one knows two
     classes, wrong and right.
     """
-    chosen = parse_calibrator_names(calibrators)
-    if calibrators and not chosen:
-        raise UsageError("`--calibrators none` leaves nothing to choose from.")
-    read = _sources(logits if labels is None else (logits, labels), val)
-    for source in read.values():
+    return _diagnose(logits, val, options)
+
+
+def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
+    """Diagnose a test set, a file or arrays, and write what options name."""
+    names, reader = parse_calibrator_names(options.calibrators), options.reader
+    if options.calibrators and not names:
+        none = spell_argument("calibrators", "none")
+        raise UsageError(f"{none} leaves nothing to choose from.")
+    sources = _sources(test, val)
+    for source in sources.values():
         if isinstance(source, str):
             check_file(source)
     with loading():
         from calibench.diagnosis.diagnosis import diagnose
-        from calibench.diagnosis.examples import check_together, checked
+        from calibench.diagnosis.examples import check_examples, check_test_and_validation
         from calibench.evaluation.calibrate import save_calibrator
         from calibench.parallel.threads import one_thread
 
-    if isinstance(test := read["test"], Arrays) and test.labels is None:
+    if isinstance(scores := sources["test"], Arrays) and scores.labels is None:
         raise ValueError("a verdict needs labels: `calibench.doctor(logits, labels)`.")
-    found = {name: reader.read(source) for name, source in read.items()}
-    if isinstance(of_val := found.get("val"), Predictions):
-        found["val"] = labelled_as(of_val, "val", "val", read["val"])
-    sets = {name: checked(of, str(read[name]), reader.clip) for name, of in found.items()}
+    predictions = {name: reader.read(source) for name, source in sources.items()}
+    if isinstance(val_predictions := predictions.get("val"), Predictions):
+        predictions["val"] = labelled_as(val_predictions, "val", "val", sources["val"])
+    sets = {
+        name: check_examples(part, str(sources[name]), reader.clip)
+        for name, part in predictions.items()
+    }
     if "val" in sets:
-        check_together(sets["test"], sets["val"])
-    given = build_calibrators(chosen) or None
+        check_test_and_validation(sets["test"], sets["val"])
     with one_thread():  # operations are small
-        diagnosis = diagnose(sets["test"], sets.get("val"), given, jobs=jobs)
-    if output:
-        output.write_text(json.dumps(diagnosis.to_dict(), indent=1) + "\n")
-    if export and diagnosis.calibrator:
-        save_calibrator(diagnosis.calibrator, export)
+        diagnosis = diagnose(
+            sets["test"], sets.get("val"), build_calibrators(names) or None, jobs=options.jobs
+        )
+    if options.output:
+        options.output.write_text(json.dumps(diagnosis.to_dict(), indent=1) + "\n")
+    if options.export and diagnosis.calibrator:
+        save_calibrator(diagnosis.calibrator, options.export)
     return diagnosis
 
 
 def _sources(test: Any, val: Any) -> dict[str, Source]:
     """The test and validation set; of a run, and of a model in an HDF5 file, both are its own."""
-    given = {"test": test, "val": val}
-    if isinstance(test, str) and is_hdf5(test):
-        model = the_model(test)
-        given = {"test": f"{model}/test", "val": val or f"{model}/cal"}
-    elif isinstance(test, str) and not Path(test).suffix:
+    sets: Mapping[str, Any] = {"test": test, "val": val}
+    text = str(test) if isinstance(test, str | Path) else ""
+    if text and is_hdf5(text):
+        model = the_model(text)
+        sets = {"test": f"{model}/test", "val": val or f"{model}/cal"}
+    elif text and not Path(text).suffix:
         if val is not None:
-            own = "give either a RUN, which has its own validation set"
-            raise UsageError(f"{own}, or FILE --val FILE.")
-        files = files_of_run(test, needed=("val", "test"))
-        given = {name: files[name] for name in given}
-    found = {name: sources_of(name, one) for name, one in given.items() if one is not None}
-    for name, several in found.items():
-        if len(several) > 1:
+            reason = "give either a RUN, which has its own validation set"
+            raise UsageError(f"{reason}, or FILE --val FILE.")
+        files = files_of_run(text, needed=("val", "test"))
+        sets = {name: files[name] for name in sets}
+    sources = {name: sources_of(name, part) for name, part in sets.items() if part is not None}
+    for name, parts in sources.items():
+        if len(parts) > 1:
             raise ValueError(f"`{name}` takes one file, or arrays.")
-    return {name: one for name, (one,) in found.items()}
+    return {name: source for name, (source,) in sources.items()}

@@ -1,42 +1,184 @@
-"""`calibench evaluate`, for files and for arrays, and the checks of what it names, for which torch is not imported."""
+"""`calibench.evaluate` and `calibench evaluate`: every metric of predictions, raw and after each calibrator.
+
+What is named is checked before torch is imported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from calibench.calibrators.names import DEFAULT
+from calibench.calibrators import CALIBRATORS
+from calibench.calibrators.names import (
+    DEFAULT,
+    ONE_PER_CORE,
+    Calibrators,
+    Jobs,
+    build_calibrators,
+    parse_calibrator_names,
+)
 from calibench.command_line.docstrings import fill_docstring
-from calibench.command_line.verb_parser import InPython, Option, in_python
-from calibench.evaluation.asked import EvaluationOptions
-from calibench.messages.checks import ends_in
+from calibench.command_line.verb_parser import Option, options_from_python
+from calibench.messages.checks import ends_in, integer_from, numbers_of_bins
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
-from calibench.predictions.files import Arrays
+from calibench.messages.progress import stage_bars
+from calibench.messages.spelling import spell_argument
+from calibench.metrics import METRIC_CLASSES
+from calibench.plugins.registries import load_plugins
+from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
+from calibench.predictions.files import Arrays, Reader, Source
 from calibench.predictions.hdf5 import is_hdf5
-from calibench.predictions.inputs import Sets, sources_of
-from calibench.runs import Predictions, Run
+from calibench.predictions.inputs import Sets, short_names, sources_of
+from calibench.runs import FORMAT, Predictions, Run, json_bytes, write_output
+from calibench.statistics.number import RAW
 from calibench.store import find_run
+from calibench.tables.metric_titles import HEADLINE
+from calibench.verbs.python_types import is_network, refuse_positional
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from calibench.calibrators import Calibrator
+    from calibench.evaluation.evaluation import Evaluation, Extent
     from calibench.tables.evaluation_report import Report
+    from calibench.verbs.python_types import (
+        CalibratorLike,
+        Labels,
+        NamedSets,
+        PathLike,
+        PredictionSet,
+    )
 
 REPORTS = (".json", ".md", ".csv")
+_EVERY_NUMBER = (".json", ".csv")  # the others hold what is printed: the test sets, the first bins
 
 
-@in_python(every=True, bootstrap=0)
-@fill_docstring(first=", ".join(DEFAULT[:4]), others=", ".join(DEFAULT[4:]))
+@refuse_positional(
+    2, "`calibench.evaluate(test_logits, test_labels, val=(val_logits, val_labels))`."
+)
 def evaluate(
-    logits: Annotated[tuple[str, ...], "FILE|RUN"] = (),
-    labels: InPython = None,
-    test_logits: InPython = None,
-    test_labels: InPython = None,
+    predictions: PredictionSet | nn.Module,
+    labels: Labels | None = None,
     *,
-    asked: EvaluationOptions,
+    val: PredictionSet | None = None,
+    ood: NamedSets | None = None,
+    shift: NamedSets | None = None,
+    posterior: PathLike | None = None,
+    calibrators: CalibratorLike | Sequence[CalibratorLike] | None = None,
+    calibrate_members: str | None = None,
+    priors: str | Sequence[float] | None = None,
+    metrics: str | Sequence[Any] = (),
+    n_bins: Sequence[int] = (15, 20),
+    bootstrap: int = 0,
+    jobs: int | None = None,
+    scores: Literal["logits", "probs"] | None = None,
+    clip: float = 0.0,
+    task: Literal["multiclass", "multilabel"] | None = None,
+    classes: Sequence[str] | None = None,
+    keys: Sequence[str] = (),
+    separator: str | None = None,
+    output: PathLike | None = None,
+    every_number: bool = True,
+) -> Report:
+    """Score predictions of any framework, raw and after each calibrator: error, NLL, Brier, calibration errors, limits.
+
+    Calibrators are fitted on the validation set only.
+
+    Args:
+        predictions: Test logits (N, K); or confidences (N,) in [0, 1]; or a file, of which several are the members of
+            an ensemble; or the folder of a run, or an entry of a store, with its own validation set; or a network, with
+            a loader in place of `labels`.
+        labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right. A file has
+            its labels.
+        val: Validation predictions: `(logits, labels)`, a file, or for a network a loader.
+        ood: Out-of-distribution sets by name: scores, files, or for a network loaders.
+        shift: Labelled shifted sets by name: `(logits, labels)`, files, or for a network loaders.
+        posterior: Known class distributions of the test examples: a file .npy (N, K).
+        calibrators: Calibrators, fitted anew, or names of them; "default", "all" or "none" (default: "default" with
+            `val`, else none).
+        calibrate_members: Calibrate each member of an ensemble on its own validation set by this calibrator, then pool.
+        priors: Class frequencies of the test data, for a second row of each calibrator, corrected to them: K numbers,
+            "uniform", "estimated" (by EM, from the unlabelled test logits) or "oracle" (the test labels' own).
+        metrics: Further metrics: names, import paths of torchmetrics classes, or "all".
+        n_bins: Numbers of bins; tables show the first.
+        bootstrap: Resamples for 95 % intervals over test examples, 0 for no intervals.
+        jobs: Calibrators that are fitted at a time (default: one on each core).
+        scores: "logits" or "probs", whatever the files say; arrays are logits by default.
+        clip: Raise smaller probabilities to this one.
+        task: "multiclass" or "multilabel" (default: by the shape of the labels).
+        classes: Names of the columns, where labels are names; by default those of a data frame.
+        keys: What arrays or columns of files are, `probs=NAME` each (default: by their names).
+        separator: Between the cells of tables in files (default: the most frequent).
+        output: Write a report: .json, .md or .csv.
+        every_number: Also what no table shows: numbers of the validation set and of further numbers of bins.
+
+    Returns:
+        The report: `print` shows its tables, a notebook too; `value("ECE", calibrator="TS")`, `frame()`, `figure()`.
+
+    Raises:
+        ValueError: If a file, an array or a name is not what it should be; the message says what was found.
+        TypeError: For more than two positional arguments: the validation set goes by name.
+
+    Example:
+        >>> import calibench
+        >>> logits = [[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]]
+        >>> report = calibench.evaluate(logits, [0, 1, 1, 1])
+        >>> report.value("error")
+        0.25
+        >>> round(report.value("ECE"), 3)
+        0.232
+    """
+    sources = _network_sources(predictions, labels, val, ood, shift)
+    if is_network(calibrators):  # one calibrator, not several
+        calibrators = [calibrators]  # type: ignore[list-item]
+    test = sources_of("test", sources["test"])
+    runs = [] if any(isinstance(source, Arrays) for source in test) else [*map(str, test)]
+    several = len(runs) > 1 and all(_is_file(run) for run in runs)
+    options: EvaluationOptions = options_from_python(
+        EvaluationOptions, sources | dict(
+            test=test if several or not runs else None, posterior=posterior,
+            calibrators=calibrators, calibrate_members=calibrate_members, priors=priors,
+            metrics=metrics, n_bins=n_bins, bootstrap=bootstrap, jobs=jobs, scores=scores, clip=clip, task=task,
+            classes=classes, keys=keys, separator=separator,
+        ),
+    )  # fmt: skip
+    file = None if output is None else ends_in(*REPORTS)("output", Path(output))
+    if runs and not several:
+        options = replace(options, sets=_add_runs(runs, options.sets))
+    return evaluate_options(options, file, every_number=every_number)
+
+
+def _network_sources(
+    predictions: Any, labels: Any, val: Any, ood: Any, shift: Any
+) -> dict[str, Any]:
+    """The sets by name, as scores and labels; a network predicts those that are loaders."""
+    if not is_network(predictions):
+        test = predictions if labels is None else (predictions, labels)
+        return {"test": test, "val": val, "ood": ood, "shift": shift}
+    from calibench.verbs.collect import collect
+
+    if labels is None:
+        raise ValueError("`labels` must be a loader where `predictions` is a network.")
+    rest = {"val": val} if val is not None else {}
+    sets = {
+        name: tuple(collect(predictions, loader))
+        for name, loader in {"test": labels, **rest}.items()
+    }
+    far = {name: collect(predictions, loader).logits for name, loader in dict(ood or {}).items()}
+    near = {name: tuple(collect(predictions, loader)) for name, loader in dict(shift or {}).items()}
+    return {"val": None, **sets, "ood": far or None, "shift": near or None}
+
+
+@fill_docstring(first=", ".join(DEFAULT[:4]), others=", ".join(DEFAULT[4:]))
+def evaluate_command(
+    logits: Annotated[tuple[str, ...], "FILE|RUN"] = (),
+    *,
+    options: EvaluationOptions,
     output: Annotated[Path | None, Option("FILE", ("-o",)), ends_in(*REPORTS)] = None,
-    every: InPython = False,
 ) -> Report:
     """Score saved logits of any framework, raw and after each calibrator.
 
@@ -47,15 +189,8 @@ def evaluate(
     Args:
         logits: Test predictions, as --test; or a run folder, <results or
             store>/<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>, of which several are an ensemble.
-        labels: In Python the first argument may be test logits (N, K), an array, a tensor, a data frame or nested
-            lists, and these their class indices or names (N,), or labels (N, L); or confidences (N,) in [0, 1] and
-            whether each was right. `val` may be a tuple of two such, `ood` a mapping of names to scores, `calibrators`
-            hold calibrators; there are no intervals without `bootstrap`.
-        test_logits: With four arrays the first two are the validation set (None: there is none), these the test set.
-        test_labels: Their labels.
-        asked: Files, calibrators and numbers.
+        options: Files, calibrators and numbers.
         output: Write a report: .json, .md or .csv.
-        every: Also what no table shows: numbers of the validation set and of further numbers of bins.
 
     Returns:
         The report: `print` shows its tables, a notebook too; `frame()`, `figure()`, `value(metric, calibrator=...)`.
@@ -87,46 +222,240 @@ def evaluate(
     perfect calibration. The lines at the end say so of the ECE of each row. An infinite NLL is shown as inf: without
     their default shrinkage some calibrators give an exact 0.
     """
-    if test_logits is not None:
-        if asked.sets.val:
-            raise ValueError("give the validation set as `val` or as the first two of four arrays.")
-        val = () if labels is None else sources_of("val", (logits, labels))
-        logits, labels = test_logits, test_labels
-        asked = replace(asked, sets=replace(asked.sets, val=val))
-    what = sources_of("test", logits if labels is None else (logits, labels))
-    if any(isinstance(one, Arrays) for one in what):
-        asked = replace(asked, sets=replace(asked.sets, test=what))
-    elif what:
-        asked = replace(asked, sets=_sets_of([*map(str, what)], asked.sets))
-    chosen = asked.checked()
+    if logits:
+        options = replace(options, sets=_add_runs(logits, options.sets))
+    return evaluate_options(options, output, every_number=False)
+
+
+def _priors(name: str, value: Any) -> Any:
+    """A word, or the numbers of `P,P,...`; what they may be is the evaluation's to check."""
+    if not isinstance(value, str) or "," not in value:
+        return value
+    try:
+        return [float(part) for part in value.split(",")]
+    except ValueError:
+        expected = f"`{name}` takes numbers with commas between them"
+        raise UsageError(f"{expected}, got `{value}`.") from None
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What is asked for of predictions.
+
+    Attributes:
+        sets: Files of predictions.
+        reader: How files are read.
+        calibrators: Names of `calibench list calibrators`, or default, all or none (default: default with --val, else
+            none).
+        calibrate_members: Calibrate each member of an ensemble on its own --val file, then pool (default: pool, then
+            calibrate).
+        priors: Class frequencies of the test data, for a second row of each calibrator, corrected to them: uniform,
+            estimated (by EM, from the unlabelled test logits), P,P,... of K numbers, or oracle (the test labels' own).
+        metrics: Further metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all.
+        n_bins: Numbers of bins (default: 15 20; tables show the first).
+        bootstrap: Resamples for the intervals, 0 for no intervals.
+        jobs: Calibrators at a time.
+    """
+
+    sets: Sets
+    reader: Reader
+    calibrators: Calibrators | None = None
+    calibrate_members: Annotated[str | None, "NAME"] = None
+    priors: Annotated[str | list[float] | None, "PRIORS", _priors] = None
+    metrics: Annotated[tuple[str, ...], "NAME"] = ()
+    n_bins: Annotated[tuple[int, ...], "N", numbers_of_bins] = (15, 20)
+    bootstrap: Annotated[int, "N", partial(integer_from, low=0)] = 1000
+    jobs: Jobs = ONE_PER_CORE
+
+    @property
+    def is_single_row(self) -> bool:
+        """Whether there is nothing but a test set, whose numbers are one row."""
+        sets, calibration = self.sets, (self.calibrators, self.priors)
+        further = [*sets.val, *sets.test[1:], *sets.ood, *sets.shift, *self.metrics]
+        return not further and sets.posterior is None and calibration == (None, None)
+
+    def check(self) -> list[Any]:
+        """Check names and sets, and give the calibrators that are fitted, by name or built.
+
+        A UsageError for a name that does not exist, or what the sets do not allow; raises if a file is not there.
+        """
+        sets, of_members = self.sets, self.calibrate_members
+        if not sets.test:
+            raise UsageError("give a RUN, or a FILE of test predictions.")
+        by_default = ("default",) if sets.val else ()
+        names = parse_calibrator_names(by_default if self.calibrators is None else self.calibrators)
+        val = spell_argument("val", "FILE", python="(logits, labels)")
+        if of_members:
+            CALIBRATORS.check(of_members)
+        if of_members and (len(sets.test) < 2 or not sets.val):
+            files = f"several {_spell_bare('val')} and {_spell_bare('test')} files"
+            raise UsageError(f"{spell_argument('calibrate_members')} is for an ensemble: {files}.")
+        if not sets.val and names:
+            raise UsageError(
+                f"calibrators are fitted on a validation set, {val}: give it, or say "
+                f"{spell_argument('calibrators', 'none')}."
+            )
+        if not sets.val and self.priors is not None:
+            raise UsageError(
+                f"{spell_argument('priors')} corrects calibrators, which are fitted on {val}: give it."
+            )
+        for name in self.metrics:
+            if isinstance(name, str) and name != "all":
+                METRIC_CLASSES.check(name)
+        sets.check()
+        return names
+
+
+def evaluate_options(
+    options: EvaluationOptions, output: Path | None, *, every_number: bool
+) -> Report:
+    """Evaluate the sets of options, and write the report; raises a ValueError before anything is computed.
+
+    With `every_number` there are numbers that no table shows, as in a file of every number.
+    """
+    calibrators = options.check()
     with loading():
-        from calibench.evaluation.command import evaluated
-    return evaluated(asked, chosen, output, every=every)
+        from calibench.evaluation.evaluation import Evaluation, Extent, evaluate_pairs
+        from calibench.evaluation.extra_metrics import parse_metric_names
+
+    load_plugins("metrics", "calibrators")
+    every_number = every_number or bool(output and output.suffix in _EVERY_NUMBER)
+    source, read = options.sets.test[0], options.reader
+    first = read.read(source)
+    further = parse_metric_names(options.metrics, of_pairs=isinstance(first, ConfidencePairs))
+    if isinstance(first, ConfidencePairs):
+        _check_pairs(options, calibrators)
+        report = evaluate_pairs(first, options.n_bins, further, options.bootstrap)
+    else:
+        evaluation = Evaluation(
+            build_calibrators(calibrators), [*options.n_bins][: None if every_number else 1],
+            metrics=[*map(dict, further)] or None, priors=options.priors,
+        )  # fmt: skip
+        files = read_models(options, lambda file: first if file is source else read(file))
+        plain = first.labels is None and first.posterior is None
+        is_block = options.is_single_row and not every_number and plain
+        extent = Extent(every=every_number, panel=HEADLINE if is_block else None)
+        report = _of_models(evaluation, options, files, extent)
+    report.metrics = [name for name in options.metrics if isinstance(name, str)]
+    report.file = str(source) if options.is_single_row else ""
+    if output:
+        write_output(output, _content(report, options, output.suffix))
+    return report
 
 
-def _sets_of(what: Sequence[str], sets: Sets) -> Sets:
-    """The test file, or the files of runs, each set by its kind."""
-    files = [
-        text for text in what if is_hdf5(text) or (Path(text).suffix and not Path(text).is_dir())
-    ]
-    if len(what) == 1 and files and not sets.test:
+def _content(report: Report, options: EvaluationOptions, suffix: str) -> bytes:
+    """The bytes of a report in the format of a suffix, one of `REPORTS`."""
+    names = ("calibrate_members", "priors", "n_bins", "bootstrap")
+    arguments = {part.name: getattr(options.sets, part.name) for part in fields(options.sets)}
+    arguments |= {name: getattr(options, name) for name in names}
+    arguments |= {name: getattr(options.reader, name) for name in ("scores", "clip")}
+    content = {"format": FORMAT, "arguments": arguments, **report.to_dict()}
+    texts: dict[str, Callable[[], bytes]] = {
+        ".json": lambda: json_bytes(content),
+        ".md": lambda: report.markdown().encode(),
+        ".csv": lambda: report.csv().encode(),
+    }
+    return texts[suffix]()
+
+
+def _of_models(
+    evaluation: Evaluation,
+    options: EvaluationOptions,
+    models: Mapping[str, dict[str, Predictions]],
+    extent: Extent,
+) -> Report:
+    """One report of all models, with intervals and the best."""
+    from calibench.evaluation.bootstrap import add_intervals
+    from calibench.evaluation.calibrator_fits import check_fittable
+    from calibench.evaluation.evaluation import EVALUATION_STAGES
+
+    for sets in models.values() if evaluation.calibrators else ():
+        check_fittable(sets["val"])
+    reports = {}
+    for model, sets in models.items():
+        label = model if len(models) > 1 else ""
+        names = {name: f"{label} {name}".strip() for name in (*evaluation.list_fits(sets), RAW)}
+        with stage_bars(names, EVALUATION_STAGES) as watch:
+            reports[model] = evaluation(
+                sets, bootstrap=options.bootstrap, jobs=options.jobs, extent=extent, watch=watch,
+                after_fits=partial(sets.pop, "val", None),
+            ).of_model(label)  # fmt: skip
+    first, *others = reports.values()
+    for other in others:
+        first.numbers += other.numbers
+        first.replicates |= other.replicates
+        first.unavailable |= other.unavailable
+        first.remarks = [*dict.fromkeys([*first.remarks, *other.remarks])]
+    first.fitted = {model: report.calibrators for model, report in reports.items()}
+    k = next(iter(models.values()))["test"].logits.shape[1]
+    first.numbers = add_intervals(first.numbers, first.replicates, k)
+    return first
+
+
+def _check_pairs(options: EvaluationOptions, calibrators: Sequence[str | Calibrator]) -> None:
+    """Raise a UsageError if an option needs the probabilities of every class."""
+    path, *members = options.sets.test
+    if calibrators:
+        none = spell_argument("calibrators", "none")
+        raise UsageError(f"{path}: {NEEDS_ALL} for calibrators: say {none}.")
+    names = ("ood", "shift", "posterior")
+    further = {_spell_bare(name): getattr(options.sets, name) for name in names}
+    for option, files in {**further, "an ensemble": members}.items():
+        if files:
+            raise UsageError(f"{path}: {NEEDS_ALL} for {option}.")
+
+
+def read_models(
+    options: EvaluationOptions, read: Callable[[Source], Predictions]
+) -> dict[str, dict[str, Predictions]]:
+    """Read the sets of each model by name; several files of a set are the members of an ensemble, which comes first."""
+    from calibench.evaluation.ensemble import pool_members
+    from calibench.tables.evaluation_report import MODEL
+
+    sets = options.sets.read(read)
+    members = {
+        name: {split: parts[position] for split, parts in sets.items()}
+        for position, name in enumerate(short_names(options.sets.test))
+    }
+    if len(members) == 1:
+        return {MODEL: next(iter(members.values()))}
+    ensemble = pool_members([*members.values()], options.calibrate_members)
+    after = f" after {options.calibrate_members}" if options.calibrate_members else ""
+    return {f"ensemble of {len(members)}{after}": ensemble, **members}
+
+
+def _spell_bare(name: str) -> str:
+    return spell_argument(name).strip("`")
+
+
+def _is_file(text: str) -> bool:
+    """Whether a text names a file of predictions, not the folder of a run or an entry of a store."""
+    return is_hdf5(text) or bool(Path(text).suffix and not Path(text).is_dir())
+
+
+def _add_runs(texts: Sequence[str], sets: Sets) -> Sets:
+    """Sets with a test file, or with the files of runs, each set by its kind."""
+    files = [text for text in texts if _is_file(text)]
+    if len(texts) == 1 and files and not sets.test:
         return replace(sets, test=(files[0],))
+    val, test = (spell_argument(name, "FILE") for name in ("val", "test"))
     if files:
-        advice = "give one FILE of test predictions, and others as `--val FILE`, `--test FILE`"
+        advice = f"give one FILE of test predictions, and others as {val}, {test}"
         raise UsageError(f"`{files[-1]}` is a file, and a RUN is a folder: {advice}.")
     if sets.val or sets.test or sets.ood or sets.shift:
-        raise UsageError("give either a RUN, or files: --val, --test, --ood, --shift.")
-    by_name: dict[str, list[Path]] = {}
-    for text in what:
+        names = ", ".join(_spell_bare(name) for name in ("val", "test", "ood", "shift"))
+        raise UsageError(f"give either a RUN, or files: {names}.")
+    paths_by_set: dict[str, list[Path]] = {}
+    for text in texts:
         for name, path in files_of_run(text).items():
-            by_name.setdefault(name, []).append(path)
-    found: dict[str, Any] = {}
-    for name, paths in by_name.items():
-        files = [str(path) for path in paths]
+            paths_by_set.setdefault(name, []).append(path)
+    files_by_kind: dict[str, Any] = {}
+    for name, paths in paths_by_set.items():
+        texts = [str(path) for path in paths]
         kind = Predictions.load(paths[0]).kind or name
-        texts = files if kind in ("val", "test") else [f"{name}={','.join(files)}"]
-        found[kind] = (*found.get(kind, ()), *texts)
-    return replace(sets, **found)
+        files = texts if kind in ("val", "test") else [f"{name}={','.join(texts)}"]
+        files_by_kind[kind] = (*files_by_kind.get(kind, ()), *files)
+    return replace(sets, **files_by_kind)
 
 
 def files_of_run(text: str, *, needed: Sequence[str] = ()) -> dict[str, Path]:

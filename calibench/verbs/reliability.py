@@ -1,20 +1,29 @@
 """Reliability diagrams in one call: `calibench.reliability(logits, labels)`, for a notebook or a script."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from calibench.plots.reliability import draw_reliability
 from calibench.plots.reliability import reliability as computed
 from calibench.plots.smooth_reliability import smooth_reliability
 from calibench.plots.style import Axes
 from calibench.verbs.load import confidence_pairs
+from calibench.verbs.python_types import is_network, refuse_positional
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from calibench.verbs.python_types import Labels, PredictionSet
 
 
+@refuse_positional(2, "`calibench.reliability(logits, labels)`.")
 def reliability(
-    logits: Any,
-    labels: Any = None,
+    predictions: PredictionSet | nn.Module,
+    labels: Labels | None = None,
     *,
-    scores: str | None = None,
+    scores: Literal["logits", "probs"] | None = None,
     classes: Sequence[str] | None = None,
     n_bins: int = 15,
     title: str = "",
@@ -23,8 +32,8 @@ def reliability(
     """Draw a reliability diagram: the smooth curve, bins with their intervals, and where a calibrated model would lie.
 
     Args:
-        logits: Logits (N, K), an array, tensor, data frame or nested lists; or confidences (N,) in [0, 1]; or a file,
-            which has its labels.
+        predictions: Logits (N, K), an array, tensor, data frame or nested lists; or confidences (N,) in [0, 1]; or a
+            file, which has its labels; or a network, with a loader in place of `labels`.
         labels: Their class indices or names (N,); of confidences, whether each was right.
         scores: `"logits"`, or `"probs"` if these are probabilities, of which a calibrator's may be drawn.
         classes: Names of the columns, where labels are names; by default those of a data frame.
@@ -37,8 +46,18 @@ def reliability(
 
     Raises:
         ValueError: If an array is not what it should be, or labels are unknown.
+
+    Example:
+        >>> import calibench
+        >>> axes = calibench.reliability([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]], [0, 1, 1, 1])
+        >>> axes.get_ylabel()
+        'accuracy'
     """
-    pairs = confidence_pairs(logits, labels, scores=scores, classes=classes)
+    if is_network(predictions):
+        from calibench.verbs.collect import collect
+
+        predictions, labels = collect(predictions, labels)  # type: ignore[arg-type]
+    pairs = confidence_pairs(predictions, labels, scores=scores, classes=classes)
     if ax is None:
         import matplotlib.pyplot as plt
 

@@ -197,7 +197,7 @@ labels = torch.distributions.Categorical(logits=logits).sample()
 temperatures = [0.4, 0.7, 1, 1.4, 2]
 reports = [
     calibench.evaluate(  # the first half is the validation set, which some metrics need
-        *(logits[:1000] / t, labels[:1000], logits[1000:] / t, labels[1000:]),
+        logits[1000:] / t, labels[1000:], val=(logits[:1000] / t, labels[:1000]),
         calibrators=[], n_bins=[15], metrics=[$metric],
     )
     for t in temperatures

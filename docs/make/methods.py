@@ -11,8 +11,7 @@ import yaml
 from families import FAMILIES, Family, Note
 from pictures import drawn, shown
 
-from calibench.evaluation.extra_metrics import metric_class
-from calibench.metrics import TABLE, of_formula
+from calibench.evaluation.extra_metrics import find_metric_class
 from calibench.run_configuration.keys import FAMILIES as LISTED
 
 
@@ -27,11 +26,10 @@ def pages(root: Path) -> dict[str, str | bytes]:
 
 
 def defined(kind: str, name: str) -> str:
-    """The class whose text is a method's reference: of a metric that nobody writes, its formula's."""
+    """Path of the class whose docstring is a method's reference."""
     package = import_module(f"calibench.{kind}")
-    cls = metric_class(name) if kind == "metrics" else getattr(package, name)
-    is_written = cls.__module__ != of_formula.__name__
-    return f"{cls.__module__}.{name}" if is_written else TABLE[name].formula
+    cls = find_metric_class(name) if kind == "metrics" else getattr(package, name)
+    return f"{cls.__module__}.{name}"
 
 
 def overview(family: Family) -> str:

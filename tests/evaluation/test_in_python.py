@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ VAL, TEST, FAR = (
     ],
 )
 def test_one_call_is_the_evaluation_of_files(made: Any, how: dict[str, Any]) -> None:
-    arrays = [made(part) for one in (VAL, TEST) for part in (one.logits, one.target)]
-    report = calibench.evaluate(*arrays, ood={"far": made(FAR.logits)}, **how)
+    val, test = ((made(one.logits), made(one.target)) for one in (VAL, TEST))
+    report = calibench.evaluate(*test, val=val, ood={"far": made(FAR.logits)}, **how)
     chosen = how.get("calibrators", ["default"])
     expected = Evaluation(list(map(build_calibrator, expand_calibrator_names(chosen))))(
         {"val": VAL, "test": TEST, "far": FAR}
@@ -78,20 +79,49 @@ def test_one_function_takes_files_and_arrays(
     assert capsys.readouterr().out.startswith("test\n")
 
 
-def test_its_signature_and_docstring_are_those_of_the_verb() -> None:
-    options = {name.lstrip("-").replace("-", "_") for name in parser_of("evaluate").known}
-    parameters = inspect.signature(calibench.evaluate).parameters
-    assert options - {"h", "help", "o"} <= parameters.keys()
-    assert all(f"\n    {name}: " in str(calibench.evaluate.__doc__) for name in parameters)
+@pytest.mark.parametrize("function", [calibench.evaluate, calibench.doctor, calibench.calibrate])
+def test_an_argument_of_python_has_a_type_and_a_sentence(function: Callable[..., Any]) -> None:
+    parameters = inspect.signature(function).parameters
+    assert all(f"\n        {name}: " in str(function.__doc__) for name in parameters)
+    assert all(parameter.annotation for parameter in parameters.values())
+    options = {name.lstrip("-").replace("-", "_") for name in parser_of(function.__name__).known}
+    of_the_shell = {"h", "help", "o", "test", "apply", "input"}
+    assert options - of_the_shell - {"val"} <= parameters.keys() | {"keys", "separator"}
+    assert "--" not in str(function.__doc__)
+
+
+def test_wrong_arguments_are_refused_in_the_words_of_python() -> None:
     with pytest.raises(TypeError, match="valid"):
         calibench.evaluate(TEST.logits, TEST.target, valid=(VAL.logits, VAL.target))  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="`scores` has no `prob`; did you mean probs"):
-        calibench.evaluate(TEST.logits, TEST.target, scores="prob")  # type: ignore[call-arg]
+        calibench.evaluate(TEST.logits, TEST.target, scores="prob")  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"got 4: `calibench.evaluate\(test_logits, test_labels, val="
+    ):
+        calibench.evaluate(VAL.logits, VAL.target, TEST.logits, TEST.target)  # type: ignore[call-arg]
+    for arguments in ({"calibrators": "TS"}, {"priors": "uniform"}, {"calibrate_members": "TS"}):
+        with pytest.raises(ValueError, match="val") as raised:
+            calibench.evaluate(TEST.logits, TEST.target, **arguments)  # type: ignore[arg-type]
+        assert "--" not in str(raised.value)
+
+
+def test_a_number_goes_by_the_names_that_tables_print() -> None:
+    report = calibench.evaluate(
+        TEST.logits, TEST.target, val=(VAL.logits, VAL.target), calibrators=["TS", VectorScaling()]
+    )
+    assert report.value("ECE", calibrator="TS") == report.value(
+        "ece", calibrator="TemperatureScaling"
+    )
+    assert report.value("NLL", calibrator="VS") < report.value("NLL") * 1.1
+    with pytest.raises(KeyError, match="no calibrator `TemperatureScalin`; did you mean Temp"):
+        report.value("ECE", calibrator="TemperatureScalin")
+    with pytest.raises(KeyError, match="no metric `brie`; did you mean brier"):
+        report.value("brie")
 
 
 def test_without_validation_set_and_with_intervals() -> None:
     report = calibench.evaluate(
-        None, None, TEST.logits, TEST.target, bootstrap=50, metrics=["KuiperCalibrationError"]
+        TEST.logits, TEST.target, bootstrap=50, metrics=["KuiperCalibrationError"]
     )
     row = next(row for row in report.rows if row["metric"] == "ece")
     assert row["low"] <= row["value"] <= row["high"]
@@ -101,8 +131,8 @@ def test_without_validation_set_and_with_intervals() -> None:
 
 def test_probabilities_are_logits_by_their_logarithm() -> None:
     probs = np.exp(TEST.logits) / np.exp(TEST.logits).sum(1, keepdims=True)
-    by_probs = calibench.evaluate(None, None, probs, TEST.target, scores="probs")
-    by_logits = calibench.evaluate(None, None, TEST.logits, TEST.target)
+    by_probs = calibench.evaluate(probs, TEST.target, scores="probs")
+    by_logits = calibench.evaluate(TEST.logits, TEST.target)
     assert by_probs.value("nll") == pytest.approx(by_logits.value("nll"), abs=1e-6)
 
 
@@ -113,11 +143,11 @@ def test_probabilities_are_logits_by_their_logarithm() -> None:
         ({"calibrators": ["Temperature"]}, "did you mean TemperatureScaling"),
         ({"labels": TEST.target + 1}, "indices start at 0, so subtract 1"),
         ({"labels": TEST.target[:-1]}, "300 rows of scores and 299 labels"),
-        ({"logits": TEST.logits[0]}, r"must be numbers \(N, K\)"),
+        ({"predictions": TEST.logits[0]}, r"must be numbers \(N, K\)"),
     ],
 )
 def test_mistakes_are_one_line(arguments: dict[str, Any], message: str) -> None:
-    good = {"val": (VAL.logits, VAL.target), "logits": TEST.logits}
+    good = {"val": (VAL.logits, VAL.target), "predictions": TEST.logits}
     with pytest.raises(ValueError, match=message) as raised:
         calibench.evaluate(**{**good, "labels": TEST.target, **arguments})
     assert "\n" not in str(raised.value)

@@ -20,9 +20,9 @@ CONFIDENCE, CORRECT = PROBS.max(axis=1), PROBS.argmax(axis=1) == LABELS
 
 @pytest.mark.parametrize("bootstrap", [0, 20])
 def test_pairs_have_the_numbers_of_their_probabilities(bootstrap: int) -> None:
-    found = calibench.evaluate(None, None, CONFIDENCE, CORRECT, bootstrap=bootstrap)
+    found = calibench.evaluate(CONFIDENCE, CORRECT, bootstrap=bootstrap)
     # Logits are float32, so are the probabilities that these numbers are of.
-    of_all = calibench.evaluate(None, None, np.log(PROBS), LABELS, bootstrap=bootstrap)
+    of_all = calibench.evaluate(np.log(PROBS), LABELS, bootstrap=bootstrap)
     of_pairs = {(row["metric"], row.get("n_bins")): row for row in found.rows}
     assert {name for name, _ in of_pairs} == {"error", "ece", "adaptive_ece", "smooth_ece"}
     for row in of_all.rows:
@@ -34,17 +34,15 @@ def test_pairs_have_the_numbers_of_their_probabilities(bootstrap: int) -> None:
 
 
 def test_further_metrics_of_top_labels_only() -> None:
-    found = calibench.evaluate(
-        None, None, CONFIDENCE, CORRECT, metrics=["KolmogorovSmirnovCalibrationError"]
-    )
+    found = calibench.evaluate(CONFIDENCE, CORRECT, metrics=["KolmogorovSmirnovCalibrationError"])
     expected = calibench.evaluate(
-        None, None, np.log(PROBS), LABELS, metrics=["KolmogorovSmirnovCalibrationError"]
+        np.log(PROBS), LABELS, metrics=["KolmogorovSmirnovCalibrationError"]
     )
     assert found.value("ks") == pytest.approx(expected.value("ks"), abs=1e-6)
     with pytest.raises(UsageError, match=r"BrierDecomposition: .*every class are needed"):
-        calibench.evaluate(None, None, CONFIDENCE, CORRECT, metrics=["BrierDecomposition"])
+        calibench.evaluate(CONFIDENCE, CORRECT, metrics=["BrierDecomposition"])
     with pytest.raises(ValueError, match="every class are needed for calibrators"):
-        calibench.evaluate(CONFIDENCE, CORRECT, CONFIDENCE, CORRECT)
+        calibench.evaluate(CONFIDENCE, CORRECT, val=(CONFIDENCE, CORRECT), calibrators="TS")
 
 
 def test_a_file_of_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ NEW = drawn(300, 4, 2.0, seed=1)
 def remarks(
     logits: torch.Tensor, target: torch.Tensor, *calibrators: TemperatureScaling
 ) -> list[str]:
-    return evaluate(logits, target, *NEW, calibrators=calibrators, n_bins=[15]).remarks
+    return evaluate(*NEW, val=(logits, target), calibrators=calibrators, n_bins=[15]).remarks
 
 
 def test_a_set_that_tells_enough_has_none() -> None:
@@ -32,7 +32,7 @@ def test_a_validation_set_without_an_error_is_named_and_so_is_a_bound() -> None:
         "TemperatureScaling(shrinkage=False): the fit ended at a bound",
         "calibrators were fitted on 13 validation examples without an error",
     ]
-    report = evaluate(logits, right, *NEW, calibrators=[published], n_bins=[15])
+    report = evaluate(*NEW, val=(logits, right), calibrators=[published], n_bins=[15])
     assert str(report).splitlines()[-1] == report.remarks[-1]
 
 
@@ -64,7 +64,7 @@ def test_photos_whose_validation_holds_no_error_keep_a_finite_nll() -> None:
         AdaptiveTemperatureScaling(),
     ]
     report = evaluate(
-        logits[val], target[val], logits[test], target[test], calibrators=chosen, n_bins=[15]
+        logits[test], target[test], val=(logits[val], target[val]), calibrators=chosen, n_bins=[15]
     )
     raw = report.value("nll")
     assert report.value("nll", calibrator="TemperatureScaling(shrinkage=False)") > 20 * raw

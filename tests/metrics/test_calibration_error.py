@@ -9,6 +9,7 @@ import torch
 
 from calibench import metrics as M
 from calibench.metrics.probability_batches import top_label
+from calibench.tensors.binning import equal_width_edges
 from tests.metrics.cases import batch
 
 # By name: class and arguments of an example for the contract tests.
@@ -30,7 +31,7 @@ def pairs(confidence: list[float], correct: list[int]) -> tuple[torch.Tensor, to
 def brute_force(preds: torch.Tensor, target: torch.Tensor, n_bins: int) -> float:
     confidence, predicted = preds.double().max(1)
     residual = confidence - (predicted == target).double()
-    edges = torch.linspace(0, 1, n_bins + 1).double()
+    edges = equal_width_edges(n_bins)
     total = 0.0
     for low, high in itertools.pairwise(edges):
         total += float(residual[(confidence > low) & (confidence <= high)].sum().abs())

@@ -38,7 +38,7 @@ def test_groups_by_shots_and_thirds() -> None:
 def test_group_error_is_the_mean_over_its_classes() -> None:
     preds = torch.eye(3)[torch.tensor([0, 0, 0, 1, 2, 0])]
     target = torch.tensor([0, 0, 0, 0, 2, 2])
-    errors = M.group_error(preds, target, [500, 200, 5])
+    errors = M.group_error(preds, target, class_counts=[500, 200, 5])
     assert float(errors["many"]) == pytest.approx(1 / 4)  # class 1 has no test examples
     assert float(errors["few"]) == pytest.approx(1 / 2)
     assert bool(errors["medium"].isnan())

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from calibench import metrics as M
+from calibench.tensors.binning import equal_width_edges
 from tests.metrics.cases import batch
 
 # By name: class and arguments of an example for the contract tests.
@@ -15,7 +16,7 @@ EXAMPLES = {
 
 
 def brute_force(preds: torch.Tensor, target: torch.Tensor, n_bins: int) -> float:
-    edges = torch.linspace(0, 1, n_bins + 1).double()
+    edges = equal_width_edges(n_bins)
     total = 0.0
     for label in range(preds.shape[1]):
         p = preds[:, label].double()

@@ -158,11 +158,15 @@ def test_small_integers_do_not_overflow() -> None:
 def test_functions_take_the_arguments_of_their_classes_in_the_same_order() -> None:
     for build, _ in CASES.values():
         cls = type(build())
-        of_class = list(inspect.signature(cls).parameters)
+        of_class = dict(inspect.signature(cls).parameters)
+        of_class.pop("kwargs", None)
         parameters = inspect.signature(function_of(cls)).parameters
-        assert [*parameters][2:] == [argument for argument in of_class if argument != "kwargs"]
-        kinds = {parameter.kind for parameter in parameters.values()}
-        assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD}, cls
+        assert [*parameters][2:] == [*of_class, "ignore_index"]
+        kinds = {parameter.kind for parameter in [*parameters.values()][2:]}
+        assert kinds == {inspect.Parameter.KEYWORD_ONLY}, cls
+        for name, parameter in of_class.items():
+            default = None if name == "num_classes" else parameter.default
+            assert (parameters[name].default, parameter.kind) == (default, parameter.KEYWORD_ONLY)
 
 
 @CONTRACT.rule()
@@ -377,24 +381,30 @@ def test_tolerance_of_row_sums_follows_the_type(dtype: torch.dtype, off: float) 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: M.CalibrationError(0), "`n_bins` must be a positive integer, got 0."),
+        (lambda: M.CalibrationError(n_bins=0), "`n_bins` must be a positive integer, got 0."),
         (lambda: M.CalibrationError(norm="l3"), "`norm` must be one of"),
         (lambda: M.CalibrationError(variant="mine"), "`variant` must be one of"),
-        (lambda: M.SmoothCalibrationError("box"), "`kernel` must be one of"),
-        (lambda: M.DebiasedCalibrationError(3), "`p` must be one of"),
+        (lambda: M.SmoothCalibrationError(kernel="box"), "`kernel` must be one of"),
+        (lambda: M.DebiasedCalibrationError(p=3), "`p` must be one of"),
         (lambda: M.DebiasedCalibrationError(kind="all"), "`kind` must be one of"),
-        (lambda: M.OutOfDistribution("odin"), "`score` must be one of"),
+        (lambda: M.OutOfDistribution(score="odin"), "`score` must be one of"),
         (
-            lambda: M.ClasswiseCalibrationError(0),
+            lambda: M.ClasswiseCalibrationError(num_classes=0),
             "`num_classes` must be a positive integer, got 0.",
         ),
-        (lambda: M.ThresholdedAdaptiveCalibrationError(3, threshold=1), "`threshold` must lie in"),
-        (lambda: M.RiskCoverage(2), "`risk` must lie in"),
-        (lambda: M.CorpDecomposition("all"), "`kind` must be one of"),
-        (lambda: M.SquaredKernelCalibrationError(0), "`bandwidth` must be a finite number > 0"),
+        (
+            lambda: M.ThresholdedAdaptiveCalibrationError(num_classes=3, threshold=1),
+            "`threshold` must lie in",
+        ),
+        (lambda: M.RiskCoverage(risk=2), "`risk` must lie in"),
+        (lambda: M.CorpDecomposition(kind="all"), "`kind` must be one of"),
+        (
+            lambda: M.SquaredKernelCalibrationError(bandwidth=0),
+            "`bandwidth` must be a finite number > 0",
+        ),
         (lambda: M.SquaredKernelCalibrationError(block_size=1), "`block_size` must be an integer"),
-        (lambda: M.GroupError([]), "`class_counts` must be"),
-        (lambda: M.GroupError([3, 4], (20, 100)), "`thresholds` must be"),
+        (lambda: M.GroupError(class_counts=[]), "`class_counts` must be"),
+        (lambda: M.GroupError(class_counts=[3, 4], thresholds=(20, 100)), "`thresholds` must be"),
     ],
 )
 def test_invalid_options(build, message: str) -> None:

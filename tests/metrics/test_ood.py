@@ -76,7 +76,7 @@ def test_batches_masks_and_the_function_agree(score: str) -> None:
     z = torch.cat([logits(300, scale=4), logits(200, seed=1)])
     is_ood = torch.arange(500) >= 300
     whole = M.out_of_distribution(z, is_ood, score=score)
-    by_side, by_mask = M.OutOfDistribution(score), M.OutOfDistribution(score)
+    by_side, by_mask = M.OutOfDistribution(score=score), M.OutOfDistribution(score=score)
     for rows in z[:300].split(32):  # torchmetrics' AUROC changes with the batch size
         by_side.update(rows, False)
     by_side.update(z[300:], torch.tensor(True))
@@ -99,7 +99,7 @@ def test_ranks_survive_saturation(most: float) -> None:
     margin = torch.linspace(20, most, 200).unsqueeze(1)
     inside, outside = margin[100:], margin[:100]
     for score in SCORE_NAMES:
-        metric = M.OutOfDistribution(score)
+        metric = M.OutOfDistribution(score=score)
         metric.update(torch.cat([inside, torch.zeros(100, 3)], dim=1), False)
         metric.update(torch.cat([outside, torch.zeros(100, 3)], dim=1), True)
         assert float(metric.compute()["auroc"]) == 1, score
@@ -130,7 +130,7 @@ def test_one_side_alone_is_undefined() -> None:
 
 
 def test_state_copies_and_a_cast_parent() -> None:
-    metric = M.OutOfDistribution("energy")
+    metric = M.OutOfDistribution(score="energy")
     metric.update(logits(1000), False)
     metric.update(logits(500, seed=2), True)
     before = metric.compute()

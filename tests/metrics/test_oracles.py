@@ -86,7 +86,7 @@ def test_debiased_absolute_error_is_the_mean_of_the_resamples(case: str) -> None
 @pytest.mark.parametrize(("temperature", "key"), [(1.0, "T1"), (2.3, "T2.3")])
 @pytest.mark.parametrize(("score", "name"), [("entropy", "entropy"), ("msp", "confidence")])
 def test_out_of_distribution(temperature: float, key: str, score: str, name: str) -> None:
-    metric = M.OutOfDistribution(score)
+    metric = M.OutOfDistribution(score=score)
     metric.update(arrays()["ph10_test/logits"] / temperature, False)
     metric.update(arrays()["ood/logits"] / temperature, True)
     oracle = next(v for k, v in ORACLES["ood"].items() if k.startswith(f"fc/auroc_{name}_{key} "))

@@ -54,7 +54,7 @@ def test_several_values_are_steps_on_given_axes_as_torchmetrics_draws_them() -> 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation")  # torchmetrics 1.9 draws tensors
 def test_a_confusion_matrix_is_a_table_of_counts() -> None:
-    metric = M.ConfusionMatrix(K)
+    metric = M.ConfusionMatrix(num_classes=K)
     metric.update(*batch(40))
     _, axes = metric.plot()
     counts = [int(text.get_text()) for text in axes.texts]

@@ -98,7 +98,7 @@ def test_corp_parts_make_up_the_brier_score(kind: str) -> None:
     else:
         columns = [(preds[:, k], target == k) for k in range(preds.shape[1])]
     parts = {
-        name: float(value) for name, value in M.corp_decomposition(preds, target, kind).items()
+        name: float(value) for name, value in M.corp_decomposition(preds, target, kind=kind).items()
     }
     brier, mcb = [], []
     for p, y in columns:

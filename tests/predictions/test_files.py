@@ -92,7 +92,7 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
         (
             "a.csv",
             "cat,dog,truth\n0.5,0.5,0\n0.5,0.5,1\n",
-            "`truth` looks like the labels: rename it, or say `--keys target=truth`",
+            '`truth` looks like the labels: rename it, or say `keys="target=truth"`',
         ),
         ("a.csv", "x,y,label\n0.5,0.5,0\n0.4,O.6,1\n", "row 2: the column `y` holds `O.6`"),
         ("a.npz", "no archive", "a.npz"),

@@ -135,16 +135,9 @@ def test_half_precision_is_read() -> None:
 
 def test_two_arrays_are_the_test_set() -> None:
     alone = calibench.evaluate(pd.DataFrame(LOGITS), pd.Series(TARGET))
-    four = calibench.evaluate(None, None, LOGITS, TARGET)
-    assert alone.rows == four.rows
-    val = LOGITS + 0.1, TARGET
-    both = calibench.evaluate(LOGITS, TARGET, val=val, calibrators=["TemperatureScaling"])
-    four = calibench.evaluate(*val, LOGITS, TARGET, calibrators=["TemperatureScaling"])
-    assert both.rows == four.rows
+    assert alone.rows == calibench.evaluate(LOGITS, TARGET).rows
     names = [NAMES[k] for k in TARGET]
     assert calibench.evaluate(LOGITS, names, classes=NAMES).rows == alone.rows
-    with pytest.raises(ValueError, match="as `val` or as the first two"):
-        calibench.evaluate(*val, LOGITS, TARGET, val=val)
 
 
 def test_probabilities_where_logits_are_meant_are_a_warning() -> None:

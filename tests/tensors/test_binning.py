@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
+from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from calibench.metrics.probability_batches import softmax
+from calibench.runs import Predictions
 from calibench.tensors.binning import (
     equal_mass_bin,
     equal_mass_cuts,
@@ -25,7 +30,7 @@ from tests.examples import for_each
 @for_each(itertools.product([*range(1, 31), 50, 99, 100, 255], [torch.float32, torch.float64]))
 def test_the_bin_of_a_value_counts_the_inner_edges_below_it(case: tuple[int, torch.dtype]) -> None:
     n_bins, dtype = case
-    edges = torch.linspace(0, 1, n_bins + 1)
+    edges = torch.tensor([k / n_bins for k in range(n_bins + 1)], dtype=torch.float64).float()
     beside = [torch.nextafter(edges, torch.tensor(float(to))) for to in (2, -1)]
     values = torch.cat([edges, *beside, torch.rand(500), torch.tensor([0, -0.0, 1.00001, -1e-9])])
     values = values.to(dtype)
@@ -33,6 +38,59 @@ def test_the_bin_of_a_value_counts_the_inner_edges_below_it(case: tuple[int, tor
     assert torch.equal(equal_width_bin(values, n_bins), expected)
     column = values.unsqueeze(1)
     assert torch.equal(equal_width_bin(column, n_bins), expected.unsqueeze(1))
+
+
+NUMBERS = (2, 5, 7, 10, 12, 15, 20, 25, 50, 100)
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 3, 4])
+def test_decimals_lie_where_rational_arithmetic_puts_them(decimals: int) -> None:
+    """Every value of so many decimals, as a float64, a float32 and the complement of one in float64."""
+    whole = 10**decimals
+    values = torch.arange(whole + 1, dtype=torch.float64) / whole
+    complements = 1 - values.flip(0)
+    for n_bins in NUMBERS:
+        expected = torch.tensor([max(0, -(-i * n_bins // whole) - 1) for i in range(whole + 1)])
+        for given in (values, values.float(), complements):
+            assert torch.equal(equal_width_bin(given, n_bins), expected)
+            array = equal_width_bin_of_array(given.numpy(), n_bins)
+            assert array.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_lies_where_its_own_values_do(dtype: torch.dtype) -> None:
+    values = torch.arange(101).div(100).to(dtype)
+    for n_bins in NUMBERS:
+        expected = [max(0, math.ceil(Fraction(v) * n_bins) - 1) for v in values.tolist()]
+        # a half-precision value that is no edge differs from every edge in float32 as well
+        assert equal_width_bin(values, n_bins).tolist() == expected
+
+
+def changed_bins(folder: Path) -> list[tuple[str, int, float]]:
+    """Published probabilities below a folder whose bin is not that of edges from `linspace` in float32."""
+    changed = []
+    for file in sorted(folder.glob("**/predictions/*.npz")):
+        probs = softmax(torch.from_numpy(Predictions.load(file).logits))
+        for n_bins in (10, 15, 20, 100):
+            before = torch.bucketize(probs, torch.linspace(0, 1, n_bins + 1)[1:-1])
+            moved = probs[before != equal_width_bin(probs, n_bins)]
+            changed += [(str(file.relative_to(folder)), n_bins, p) for p in moved.tolist()]
+    return changed
+
+
+STORE = Path(__file__).parents[2] / "benchmarks" / "store"
+
+
+def test_published_numbers_of_some_runs_keep_their_bins() -> None:
+    runs = sorted(STORE.glob("*/*/*/*/seed=1"))[::8]
+    assert runs
+    assert [value for run in runs for value in changed_bins(run)] == []
+
+
+@pytest.mark.slow
+def test_no_value_of_the_shipped_logits_changes_its_bin() -> None:
+    """Of 3,674,160 probabilities at four numbers of bins none moved when edges became k / n (see CHANGELOG)."""
+    assert changed_bins(STORE) == []
 
 
 def test_an_edge_belongs_to_the_bin_below_and_both_ends_to_real_bins() -> None:

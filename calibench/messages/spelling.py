@@ -1,0 +1,32 @@
+"""Spelling of an argument in a message: `--n-bins` for a reader of a command line, `n_bins` for one of Python."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_on_command_line = False
+
+
+@contextmanager
+def command_line_spelling() -> Iterator[None]:
+    """Spell arguments as options of a command line while what is inside runs."""
+    global _on_command_line
+    before, _on_command_line = _on_command_line, True
+    try:
+        yield
+    finally:
+        _on_command_line = before
+
+
+def spell_argument(name: str, value: str = "", *, python: str | None = None) -> str:
+    """An argument, with its value if there is one, in backticks, as the reader of a message would type it.
+
+    Args:
+        name: Its name in Python.
+        value: Its value on a command line, a word.
+        python: Its value in Python; by default the same word as a text.
+    """
+    if _on_command_line:
+        return f"`--{name.replace('_', '-')}{f' {value}' if value else ''}`"
+    if python is None and value:
+        python = f'"{value}"'
+    return f"`{name}={python}`" if python else f"`{name}`"
