@@ -84,9 +84,7 @@ def predictions_of(
         )
     name, values = _name_of_scores(arrays, role), as_array(roles.pop(role))
     metadata = read_metadata(roles)
-    is_own = (
-        "format" in metadata
-    )  # written by this package: targets are places, and names of arrays are right
+    is_own = "format" in metadata  # written by this package: names are right, targets places
     declaration = Declaration(
         None if role == UNDECLARED else role, scores or (role if is_own else None)
     )
@@ -113,8 +111,8 @@ def predictions_of(
         **optional,
     }
     predictions = Predictions.from_arrays(arrays_of_file)
-    is_given = meaning == PROBS and not clip
-    return replace(predictions, probs=values.astype(np.float64) if is_given else None)
+    probs = np.maximum(values.astype(np.float64), clip) if meaning == PROBS else None
+    return replace(predictions, probs=probs)
 
 
 def from_python(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from calibench.messages.errors import UsageError, no_file
+from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.class_names import align_classes, names_of_classes
 from calibench.predictions.files import Arrays, Source, check_file
+from calibench.predictions.row_checks import describe_rows
 from calibench.runs import Predictions, corrupt_if_it_fails
+from calibench.runs.class_names import align_sets
 
 
 def sources_of(name: str, given: Any) -> tuple[Source, ...]:
@@ -87,6 +90,7 @@ class Sets:
         }
         check_together(sets)
         sets = align_sets(sets)
+        say_lines(describe_rows(sets))
         if self.posterior:
             sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
         return sets
@@ -140,21 +144,10 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
             )
 
 
-def align_sets(sets: Mapping[str, Sequence[Predictions]]) -> dict[str, list[Predictions]]:
-    """Sets whose classes have the order of the first that names them, the test set first; see `align_classes`."""
-    parts = [("test", part) for part in sets["test"]]
-    parts += [(name, part) for name, members in sets.items() for part in members]
-    reference = next(((name, part) for name, part in parts if names_of_classes(part)), None)
-    if reference is None:
-        return {name: [*members] for name, members in sets.items()}
-    name_of_reference, first = reference
-    names = names_of_classes(first)
-    return {
-        name: [
-            align_classes(part, names, f"`{name}`", f"`{name_of_reference}`") for part in members
-        ]
-        for name, members in sets.items()
-    }
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines about what was read on stderr."""
+    for line in lines:
+        say(line, to=sys.stderr)
 
 
 def short_names(paths: Sequence[Source]) -> list[str]:

@@ -145,8 +145,8 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
         sums = values.sum(axis=1, dtype=np.float64)
         raise ValueError(
             f"`{name}` lie in [0, 1], and row {_first_off(values)} sums to {sums[_first_off(values)]:.4g}: say "
-            f"{spell_argument('scores', 'logits')} if they are logits, {spell_argument('task', 'multilabel')} if they are"
-            " probabilities of labels, or divide each row by its sum."
+            f"{spell_argument('scores', 'logits')} if they are logits, {spell_argument('task', 'multilabel')} if"
+            " they are probabilities of labels, or divide each row by its sum."
         )
     if is_normalised:
         raise ValueError(

@@ -26,7 +26,9 @@ from calibench.messages.spelling import spell_argument
 from calibench.predictions import Predictions
 from calibench.predictions.files import Arrays, Reader, Source, check_file
 from calibench.predictions.hdf5 import is_hdf5, the_model
-from calibench.predictions.inputs import labelled_as, sources_of
+from calibench.predictions.inputs import labelled_as, say_lines, sources_of
+from calibench.predictions.row_checks import describe_rows
+from calibench.runs.class_names import align_sets
 from calibench.verbs.evaluate import files_of_run
 from calibench.verbs.python_types import is_network, refuse_positional
 
@@ -71,6 +73,7 @@ def doctor(
     clip: float = CLIP,
     task: Literal["multiclass", "multilabel"] | None = None,
     classes: Sequence[str] | None = None,
+    pairs: bool | None = None,
     keys: Sequence[str] = (),
     separator: str | None = None,
     output: PathLike | None = None,
@@ -89,10 +92,13 @@ def doctor(
             network a loader (default: cross-validated on the test predictions).
         calibrators: What to choose from: calibrators or names, "default" or "all" (default: quick ones).
         jobs: Calibrators at a time (default: one on each core).
-        scores: "logits" or "probs", whatever the files say; arrays are logits by default.
+        scores: "logits" or "probs", whatever the files say (default: arrays are probabilities where they lie in [0, 1]
+            and rows sum to 1).
         clip: Raise smaller probabilities to this one.
         task: "multiclass" or "multilabel" (default: by the shape of the labels).
-        classes: Names of the columns, where labels are names; by default those of a data frame.
+        classes: Names of the columns; by default those of a data frame.
+        pairs: Whether scores (N,) are confidences, and labels say whether each was right (default: where labels are
+            booleans; else scores (N,) are P(y = 1)).
         keys: What arrays or columns of files are, `probs=NAME` each (default: by their names).
         separator: Between the cells of tables in files (default: the most frequent).
         output: Write the findings as values: .json.
@@ -130,7 +136,7 @@ def doctor(
         DiagnosisOptions,
         dict(
             calibrators=calibrators, export=export, output=output, jobs=jobs, scores=scores, clip=clip, task=task,
-            classes=classes, keys=keys, separator=separator,
+            classes=classes, pairs=pairs, keys=keys, separator=separator,
         ),
     )  # fmt: skip
     return _diagnose(test, val, options)
@@ -199,6 +205,13 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
     predictions = {name: reader.read(source) for name, source in sources.items()}
     if isinstance(val_predictions := predictions.get("val"), Predictions):
         predictions["val"] = labelled_as(val_predictions, "val", "val", sources["val"])
+    of_classes = {
+        name: [part] for name, part in predictions.items() if isinstance(part, Predictions)
+    }
+    if "test" in of_classes:
+        of_classes = align_sets(of_classes)
+        predictions |= {name: part for name, (part,) in of_classes.items()}
+        say_lines(describe_rows(of_classes))
     sets = {
         name: check_examples(part, str(sources[name]), reader.clip)
         for name, part in predictions.items()

@@ -40,6 +40,7 @@ def drawn(code: str) -> bytes:
 
 
 def draw_svg(code: str) -> bytes:
+    """Run a piece of Python and write its open figure as SVG."""
     plt.close("all")
     with matplotlib.rc_context({"figure.figsize": (5.2, 3.4), "svg.hashsalt": "calibench"}):
         names: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Names of classes: sets whose columns have another order are aligned by name, other names are refused."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from calibench.files.set_names import MULTILABEL
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
-from calibench.runs import Predictions
+from calibench.runs.predictions import Predictions
 
 _SHOWN = 12
 
@@ -19,6 +19,23 @@ def names_of_classes(predictions: Predictions) -> list[str]:
     of_labels = predictions.metadata.get("task") == MULTILABEL
     names = predictions.metadata.get("label_names" if of_labels else "class_names") or []
     return [str(name).strip() for name in names]
+
+
+def align_sets(sets: Mapping[str, Sequence[Predictions]]) -> dict[str, list[Predictions]]:
+    """Sets whose classes have the order of the first that names them, the test set first; see `align_classes`."""
+    parts = [("test", part) for part in sets.get("test", ())]
+    parts += [(name, part) for name, members in sets.items() for part in members]
+    reference = next(((name, part) for name, part in parts if names_of_classes(part)), None)
+    if reference is None:
+        return {name: [*members] for name, members in sets.items()}
+    name_of_reference, first = reference
+    names = names_of_classes(first)
+    return {
+        name: [
+            align_classes(part, names, f"`{name}`", f"`{name_of_reference}`") for part in members
+        ]
+        for name, members in sets.items()
+    }
 
 
 def align_classes(
