@@ -90,6 +90,8 @@ def predictions_of(
     )
     labels = as_array(roles[TARGET]) if TARGET in roles else None
     task_of_file = task or metadata.get("task")
+    values, labels, line = _flatten_positions(values, labels)
+    lines.append(line)
     values, declaration = _as_table(values, labels, declaration, name, task_of_file, lines)
     class_names = _given_class_names(roles.pop(CLASS_NAMES, None), metadata)
     if are_labels(values, _or_unknown(labels, values), metadata, task):
@@ -188,6 +190,19 @@ def _name_of_scores(arrays: Mapping[str, Array], role: str) -> str:
 
 def _or_unknown(labels: Array | None, values: Array) -> Array:
     return np.full(len(values), UNKNOWN) if labels is None else labels
+
+
+def _flatten_positions(values: Array, labels: Array | None) -> tuple[Array, Array | None, str]:
+    """Scores of positions (N, T, K), or of pixels (N, K, d1, ...), with labels of that shape, as rows (M, K)."""
+    if labels is None or values.ndim < 3:
+        return values, labels, ""
+    positions = labels.shape
+    if values.shape[:1] + values.shape[2:] == positions and values.shape[:-1] != positions:
+        values = np.moveaxis(values, 1, -1)
+    if values.shape[:-1] != positions:
+        return values, labels, ""
+    line = f"positions {positions} are rows: intervals and limits treat them as independent"
+    return values.reshape(-1, values.shape[-1]), labels.reshape(-1), line
 
 
 def _as_table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -99,7 +99,8 @@ class Reader:
     Files:
         x.npz                    `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); `posterior` (N, K) where
                                  class distributions are known (see --posterior)
-        x.pt, x.pth              the same as a dictionary of tensors, or a pair (logits, labels)
+        x.pt, x.pth              the same as a dictionary of tensors, a pair (logits, labels), or a list of batches of
+                                 either; also x.safetensors
         x.csv, x.parquet         a column of each class, and one named `label`, `target` or `y` with class indices or
                                  names of the columns; probabilities, see --scores; also .tsv, .txt and .gz; commas,
                                  semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
@@ -239,9 +240,16 @@ def _pt(path: Path) -> dict[str, Array]:
     if is_zipfile(path):  # as torch writes them since 1.6
         check_archive(path)
     content = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(content, list) and content and not isinstance(content[0], torch.Tensor):
+        content = _concatenated(content)
     if isinstance(content, torch.Tensor):
         content = {"": content}
     if isinstance(content, list | tuple):
+        if len(content) != 2:
+            raise ValueError(
+                f"scores and labels are expected, and it holds {len(content)} parts: a list of batches is one of pairs "
+                "(scores, labels), or of dictionaries."
+            )
         content = dict(zip(("", TARGET), content, strict=True))
     if not isinstance(content, Mapping):
         raise ValueError(f"tensors are expected, and it holds a {type(content).__name__}.")
@@ -251,11 +259,34 @@ def _pt(path: Path) -> dict[str, Array]:
     return {name: as_array(value) for name, value in content.items()}
 
 
+def _concatenated(batches: Sequence[Any]) -> Any:
+    """The batches of a list, pairs or dictionaries of tensors, as one; a ValueError if they differ in their parts."""
+    first = batches[0]
+    if isinstance(first, Mapping):
+        if any(not isinstance(batch, Mapping) or set(batch) != set(first) for batch in batches):
+            raise ValueError("a list of batches must hold dictionaries with the same names.")
+        return {name: _joined([batch[name] for batch in batches]) for name in first}
+    if any(len(batch) != len(first) for batch in batches):
+        raise ValueError("a list of batches must hold pairs (scores, labels).")
+    return tuple(_joined(parts) for parts in zip(*batches, strict=True))
+
+
+def _joined(parts: Sequence[Any]) -> Array:
+    return np.concatenate([as_array(part) for part in parts])
+
+
+def _safetensors(path: Path) -> dict[str, Array]:
+    from safetensors.torch import load_file
+
+    return {name: as_array(value) for name, value in load_file(path).items()}
+
+
 _ARRAYS: dict[str, Callable[[Path], dict[str, Array]]] = {
     ".npz": read_arrays,
     ".npy": lambda path: {"": np.load(path, allow_pickle=False)},
     ".pt": _pt,
     ".pth": _pt,
+    ".safetensors": _safetensors,
 }
 
 

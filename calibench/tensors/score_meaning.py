@@ -64,6 +64,7 @@ def sum_to_1(values: Array) -> Booleans:
 def shared_unit(values: Array) -> float:
     """Unit of the last place that all values share: of decimals, significant digits or a float type, the coarsest."""
     flat = np.ascontiguousarray(values).reshape(-1)
+    flat = flat[np.isfinite(flat)]  # a class that an example does not have is -inf
     blocks = [flat[:1000], *(flat[at : at + _BLOCK] for at in range(1000, len(flat), _BLOCK))]
     units = [
         *_first_unit(blocks, _has_decimals, range(_MOST_DIGITS + 1)),
@@ -138,9 +139,8 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
         return LOGITS, ""
     if inside and is_normalised:
         off = float(np.abs(values.sum(axis=1, dtype=np.float64) - 1).max())
-        within = f" within {off:.2g}" if off > EXACT_SUM else ""
-        line = f"they lie in [0, 1], and rows sum to 1{within}"
-        return PROBS, f"`{name}` are read as probabilities: {line}"
+        line = f"`{name}` are read as rounded probabilities: rows sum to 1 within {off:.2g}"
+        return PROBS, line if off > EXACT_SUM else ""
     if inside:
         sums = values.sum(axis=1, dtype=np.float64)
         raise ValueError(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibench.diagnosis.diagnosis import Diagnosis
+    from calibench.diagnosis.examples import LabelledExamples
     from calibench.verbs.python_types import CalibratorLike, Labels, PathLike, PredictionSet
 
 CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or 1
@@ -196,28 +197,12 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
             check_file(source)
     with loading():
         from calibench.diagnosis.diagnosis import diagnose
-        from calibench.diagnosis.examples import check_examples, check_test_and_validation
         from calibench.evaluation.calibrate import save_calibrator
         from calibench.parallel.threads import one_thread
 
     if isinstance(scores := sources["test"], Arrays) and scores.labels is None:
         raise ValueError("a verdict needs labels: `calibench.doctor(logits, labels)`.")
-    predictions = {name: reader.read(source) for name, source in sources.items()}
-    if isinstance(val_predictions := predictions.get("val"), Predictions):
-        predictions["val"] = labelled_as(val_predictions, "val", "val", sources["val"])
-    of_classes = {
-        name: [part] for name, part in predictions.items() if isinstance(part, Predictions)
-    }
-    if "test" in of_classes:
-        of_classes = align_sets(of_classes)
-        predictions |= {name: part for name, (part,) in of_classes.items()}
-        say_lines(describe_rows(of_classes))
-    sets = {
-        name: check_examples(part, str(sources[name]), reader.clip)
-        for name, part in predictions.items()
-    }
-    if "val" in sets:
-        check_test_and_validation(sets["test"], sets["val"])
+    sets = _read_examples(sources, reader)
     with one_thread():  # operations are small
         diagnosis = diagnose(
             sets["test"], sets.get("val"), build_calibrators(names) or None, jobs=options.jobs
@@ -227,6 +212,28 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
     if options.export and diagnosis.calibrator:
         save_calibrator(diagnosis.calibrator, options.export)
     return diagnosis
+
+
+def _read_examples(sources: Mapping[str, Source], reader: Reader) -> dict[str, LabelledExamples]:
+    """The labelled examples of each set, with aligned classes; lines on what their rows share."""
+    from calibench.diagnosis.examples import check_examples, check_test_and_validation
+
+    predictions = {name: reader.read(source) for name, source in sources.items()}
+    if isinstance(val := predictions.get("val"), Predictions):
+        predictions["val"] = labelled_as(val, "val", "val", sources["val"])
+    of_classes = {
+        name: [part] for name, part in predictions.items() if isinstance(part, Predictions)
+    }
+    of_classes = align_sets(of_classes)
+    predictions |= {name: part for name, (part,) in of_classes.items()}
+    sets = {
+        name: check_examples(part, str(sources[name]), reader.clip)
+        for name, part in predictions.items()
+    }
+    if "val" in sets:
+        check_test_and_validation(sets["test"], sets["val"])
+    say_lines(describe_rows(of_classes))
+    return sets
 
 
 def _sources(test: Any, val: Any) -> dict[str, Source]:

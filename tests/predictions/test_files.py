@@ -79,7 +79,7 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.text", "", r"a file \.npz, \.npy, \.pt, \.pth, \.csv, .* or \.parquet"),
+        ("a.text", "", r"a file \.npz, \.npy, \.pt, \.pth, \.safetensors, \.csv, .* or \.parquet"),
         ("a.csv", "x,label\nb,c\n", "a.csv: "),
         ("a.csv", "x,y,label\n0.5,0.3,0\n", r"must sum to 1, 1 of 1 do not: row 0 \(0\.8\)"),
         ("a.csv", "x,y,label\n0.5,0.5,0.5\n", "class indices"),
@@ -91,8 +91,8 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
         ("a.csv", "x,y,label\n0.5,0.5,1\n0.5,0.5,2\n", "indices start at 0, so subtract 1"),
         (
             "a.csv",
-            "cat,dog,truth\n0.5,0.5,0\n0.5,0.5,1\n",
-            '`truth` looks like the labels: rename it, or say `keys="target=truth"`',
+            "cat,dog,labelling\n0.5,0.5,0\n0.5,0.5,1\n",
+            '`labelling` looks like the labels: rename it, or say `keys="target=labelling"`',
         ),
         ("a.csv", "x,y,label\n0.5,0.5,0\n0.4,O.6,1\n", "row 2: the column `y` holds `O.6`"),
         ("a.npz", "no archive", "a.npz"),
