@@ -47,7 +47,7 @@ def check(arguments: list[str]) -> None:
         if given.files:
             own = cli.OF_PREDICT if verb == "predict" else ()
             options = [pair for pair in given.options if pair[0] not in own]
-            cli._check(cli.configuration(given.files, options), given.questions, own)
+            cli._check(cli.build_configuration(given.files, options), given.questions, own)
         return
     cli.parser_of(verb).parse_args(rest)
 
