@@ -19,9 +19,9 @@ from calibench.calibrator_comparison.sources import ModelPredictions, load_sourc
 from calibench.calibrators import Calibrator
 from calibench.calibrators.base import ConvergenceWarning
 from calibench.evaluation.calibrator_fits import predicted_log_probabilities
-from calibench.evaluation.extra_metrics import LabelledSet, further_numbers, import_metrics
-from calibench.evaluation.scoring import values
-from calibench.evaluation.serialization import calibrator_of
+from calibench.evaluation.extra_metrics import LabelledSet, import_metrics, score_extra_metrics
+from calibench.evaluation.scoring import compute_metrics
+from calibench.evaluation.serialization import build_calibrator_block
 from calibench.messages.version import __version__
 from calibench.parallel.threads import use_threads
 from calibench.plugins.registries import load_plugins
@@ -87,18 +87,20 @@ def _compute_numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -
     if cell.calibrator in cell.also:
         calibrator = build_peer(cell.calibrator)
     elif cell.calibrator != RAW:
-        calibrator = calibrator_of({"class_path": cell.calibrator})
+        calibrator = build_calibrator_block({"class_path": cell.calibrator})
     start = time.process_time()
     if calibrator is not None:
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     fitted = time.process_time()
     log_probs = predicted_log_probabilities(test, calibrator)
     applied = time.process_time()
-    numbers = values(log_probs, torch.from_numpy(test.target), cell.metrics, n_bins=COMPARISON_BINS)
+    numbers = compute_metrics(
+        log_probs, torch.from_numpy(test.target), cell.metrics, n_bins=COMPARISON_BINS
+    )
     if cell.further:
         import_metrics(cell.further)
         val_set = LabelledSet(val, predicted_log_probabilities(val, calibrator))
-        extra_numbers = further_numbers(LabelledSet(test, log_probs), cell.further, (), val_set)
+        extra_numbers = score_extra_metrics(LabelledSet(test, log_probs), cell.further, (), val_set)
         numbers |= {
             number.key.metric: number.value for number in extra_numbers if not number.key.label
         }
