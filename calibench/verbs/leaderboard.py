@@ -10,8 +10,10 @@ from typing import Annotated
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import positive_integer
-from calibench.messages.printable_text import say, without_collector
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import loading, say, without_collector
 from calibench.parallel.processes import cores
+from calibench.predictions.files import is_a_file
 from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column
 from calibench.ranking.comparison import compare, compare_over_sets
 from calibench.ranking.formats import (
@@ -23,7 +25,7 @@ from calibench.ranking.formats import (
     write_grids,
 )
 from calibench.ranking.pairs import EQUIVALENT, compare_pairs, p_value_grids, parse_margins
-from calibench.ranking.ranked_results import rank_results
+from calibench.ranking.ranked_results import Leaderboard, rank_results
 from calibench.ranking.table import Table
 from calibench.runs import write_output
 from calibench.tables.grid import Grid
@@ -34,6 +36,7 @@ _RESULTS = (
     "Folders of runs; or stores: a folder, a URL, or `store`, the one that comes with calibench."
 )
 BASELINE = "CrossEntropy"
+RESAMPLES = 1000  # of the test examples of models
 
 
 @fill_docstring(columns=" ".join(ONE_LINE_COLUMNS))
@@ -98,6 +101,7 @@ def leaderboard(
     *,
     ranking: Ranking,
     comparisons: Comparisons,
+    val: Annotated[tuple[str, ...], "FILE"] = (),
     format: Annotated[str, Option(choices=(*TABLE_FORMATS, *SHORT_FORMATS))] = "table",
     notes: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
@@ -109,7 +113,8 @@ def leaderboard(
     table.
 
     Args:
-        results: Folders of runs, or stores.
+        results: Folders of runs, or stores; or files of test predictions of several models.
+        val: Files of their validation predictions, one for each model, on which its calibrators are fitted.
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
         format: How the tables are printed; tidy: every number of every run, one a line.
@@ -118,6 +123,7 @@ def leaderboard(
 
     Examples:
         calibench leaderboard results/
+        calibench leaderboard a.npz b.npz --val av.npz bv.npz          my own models, each with its best calibrator
         calibench leaderboard mine theirs --losses CrossEntropy LabelSmoothing
         calibench leaderboard results/digits_lt --rank-by brier@TS --top 3
         calibench leaderboard results/ --wide
@@ -140,17 +146,22 @@ def leaderboard(
     written = io.StringIO()
     out = written if output else sys.stdout
     with without_collector():
-        board = rank_results(
-            results,
-            metrics=ranking.metrics,
-            sort=ranking.rank_by,
-            wide=ranking.wide or form not in GRIDS,
-            losses=ranking.losses,
-            top=ranking.top,
-            against=ranking.against,
-            same_version=ranking.same_version,
-            every_number=form == TIDY,
-            processes=cores(),
+        files = [text for text in results if is_a_file(text)]
+        board = (
+            rank_files(results, val, ranking)
+            if files or val
+            else rank_results(
+                results,
+                metrics=ranking.metrics,
+                sort=ranking.rank_by,
+                wide=ranking.wide or form not in GRIDS,
+                losses=ranking.losses,
+                top=ranking.top,
+                against=ranking.against,
+                same_version=ranking.same_version,
+                every_number=form == TIDY,
+                processes=cores(),
+            )
         )
         board.show(out, form, notes=notes)
     by = board.sort
@@ -169,6 +180,60 @@ def leaderboard(
     if output:
         write_output(output, written.getvalue().encode())
     return 0
+
+
+def rank_files(files: Sequence[str], val: Sequence[str], ranking: Ranking) -> Leaderboard:
+    """Rank models by files of their predictions for the same test examples."""
+    folders = [text for text in files if not is_a_file(text)]
+    if folders:
+        raise UsageError(
+            f"`{folders[0]}` is no file: give either folders of runs, or files of test predictions."
+        )
+    if val and len(val) != len(files):
+        raise UsageError(
+            f"`--val` takes one file for each of the {len(files)} models, got {len(val)}."
+        )
+    with loading():
+        from calibench.ranking.models import rank_models
+        from calibench.verbs.evaluate import evaluate
+    names = model_names(files)
+    check_same_labels(files)
+    reports = {}
+    for place, (name, file) in enumerate(zip(names, files, strict=True)):
+        sets = {"val": val[place]} if val else {}
+        reports[name] = evaluate(file, **sets, bootstrap=RESAMPLES, every_number=bool(val))
+    return rank_models(
+        reports, metrics=ranking.metrics, sort=ranking.rank_by, wide=ranking.wide, losses=ranking.losses,
+        top=ranking.top,
+    )  # fmt: skip
+
+
+def model_names(files: Sequence[str]) -> list[str]:
+    """The name of each model: its file without the suffix, with the folder where two files have one name."""
+    stems = [Path(file).stem for file in files]
+    if len(set(stems)) == len(stems):
+        return stems
+    named = [f"{Path(file).parent.name}/{stem}" for file, stem in zip(files, stems, strict=True)]
+    return named if len(set(named)) == len(named) else list(files)
+
+
+def check_same_labels(files: Sequence[str]) -> None:
+    """Raise a UsageError for files whose labels differ: models are compared on the same examples in one order."""
+    from calibench.predictions.files import Reader
+    from calibench.runs import Predictions
+
+    targets = {}
+    for file in files:
+        read = Reader().read(file)
+        if isinstance(read, Predictions):
+            targets[file] = read.target.tolist()
+    first = next(iter(targets), "")
+    for file, target in targets.items():
+        if target != targets[first]:
+            raise UsageError(
+                f"{file} has other labels than {first} ({len(target)} and {len(targets[first])} examples): models are "
+                "ranked on the same test examples in the same order."
+            )
 
 
 def _grids_over_sets(
