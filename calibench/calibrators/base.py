@@ -121,11 +121,10 @@ class Calibrator(TakesSavedShapes, ABC):
         Raises:
             TypeError: If `logits` are not floating or `target` not integers, or if the calibrator minimises no sum over
                 examples and there are weights.
-            ValueError: If a shape or a value is out of its range.
+            ValueError: If a shape or a value is out of its range, or the logits are probabilities.
 
         Warns:
             FewExamplesWarning: If the parameters outnumber the examples, or a class that has its own is absent.
-            UserWarning: If the logits look like probabilities.
         """
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
@@ -303,10 +302,8 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
             "`logits` must be finite, got nan or inf (clip probabilities before taking their log)."
         )
     if are_probabilities(logits):
-        warnings.warn(
-            "the `logits` look like probabilities: every row lies in [0, 1] and sums to 1. "
-            "Give their logarithm if they are.",
-            stacklevel=5,
+        raise ValueError(
+            "`logits` lie in [0, 1] with rows that sum to 1, as probabilities do: give their logarithm if they are."
         )
     if (largest := max(-low, high)) > torch.finfo(torch.float32).max:
         raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
