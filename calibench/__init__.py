@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from calibench.verbs.fit import fit as fit
     from calibench.verbs.load import load as load
     from calibench.verbs.reliability import reliability as reliability
+    from calibench.verbs.sweep import sweep as sweep
 
 __all__ = [
     "CalibratedClassifier",
@@ -52,6 +53,7 @@ __all__ = [
     "save_calibrator",
     "statistics",
     "store",
+    "sweep",
 ]
 
 
@@ -78,6 +80,7 @@ _MODULES = {
     "save_calibrator": "calibench.evaluation.calibrate",
     "statistics": "calibench",
     "store": "calibench",
+    "sweep": "calibench.verbs.sweep",
 }
 
 if not TYPE_CHECKING:  # else every name would be one of the package

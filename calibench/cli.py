@@ -21,7 +21,7 @@ from calibench.verbs.fit import configuration_of as configuration_of
 VERBS = {
     "new": "verbs.new:new",
     "fit": "verbs.fit:fit_command",
-    "sweep": "verbs.sweep:sweep",
+    "sweep": "verbs.sweep:sweep_command",
     "data": "verbs.data:data",
     "doctor": "verbs.doctor:doctor_command",
     "evaluate": "verbs.evaluate:evaluate_command",
