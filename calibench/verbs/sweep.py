@@ -22,18 +22,18 @@ from calibench.parallel.processes import cores, unwinding
 from calibench.ranking import Leaderboard, rank_results
 from calibench.run_configuration.checks import check_configuration
 from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP
-from calibench.sweeps.launchers.sbatch import slurm_options
+from calibench.sweeps.launchers.sbatch import split_slurm_options
 from calibench.sweeps.launchers.slurm import Slurm
-from calibench.sweeps.plan import listing
-from calibench.sweeps.pool import FINAL, Job, Pool, Where, pool_of
-from calibench.sweeps.selection import check_primary, primary_grid, record_selection
+from calibench.sweeps.plan import list_jobs
+from calibench.sweeps.pool import FINAL, Job, LauncherOptions, Pool, build_pool
+from calibench.sweeps.selection import build_primary_grid, check_primary, record_selection
 from calibench.sweeps.suites import (
     Suite,
+    build_suite,
     is_suite,
     load_suite,
     losses_by_label,
     parse_seeds,
-    suite_of,
 )
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
@@ -201,7 +201,7 @@ def sweep(
         config=tuple(map(str, files)),
     )
     keys = [*(options or {}).items(), ("trainer.default_root_dir", str(results))]
-    where = options_from_python(Where, {"jobs": jobs, "cells_per_gpu": cells_per_gpu})
+    where = options_from_python(LauncherOptions, {"jobs": jobs, "cells_per_gpu": cells_per_gpu})
     planned = _plan(compared, where, keys)
     planned.run(Terminal() if progress else Terminal(quiet=True))
     if failed := planned.failed:
@@ -243,7 +243,10 @@ class _Planned:
 
 
 def _plan(
-    compared: Compared, where: Where, keys: Options, slurm: Mapping[str, object] | None = None
+    compared: Compared,
+    where: LauncherOptions,
+    keys: Options,
+    slurm: Mapping[str, object] | None = None,
 ) -> _Planned:
     """Plan the jobs of a sweep, and check them before any starts."""
     _check(where, slurm or {}, keys)
@@ -260,7 +263,7 @@ def _plan(
     root = results_root(keys)
     local = where.launcher == "local"
     launcher = (
-        pool_of(jobs, root / "logs", where) if local else Slurm(root, dict(slurm or {}), where)
+        build_pool(jobs, root / "logs", where) if local else Slurm(root, dict(slurm or {}), where)
     )
     return _Planned(suites, jobs, root, launcher)
 
@@ -269,7 +272,7 @@ def _plan(
 def sweep_command(
     compared: Compared,
     *,
-    where: Where,
+    where: LauncherOptions,
     dry_run: bool = False,
     overrides: Annotated[Sequence[str], Option(rest=check_override)] = (),
 ) -> int:
@@ -279,7 +282,7 @@ def sweep_command(
 
     Args:
         compared: Which benchmarks, losses and seeds.
-        where: Where cells run.
+        where: LauncherOptions cells run.
         dry_run: Only list the cells, which of them are done, and the time left.
         overrides: Keys and values of the configuration and of SLURM.
 
@@ -320,7 +323,7 @@ def sweep_command(
     shows the same table; it can be stopped (Ctrl-C) or left (--detach): the jobs go on, and the same command again
     watches them. `scancel` ends them; the same command again then runs what is left. --dry-run prints the script.
     """
-    slurm, keys = slurm_options(read_arguments(overrides).options)
+    slurm, keys = split_slurm_options(read_arguments(overrides).options)
     planned = _plan(compared, where, keys, slurm)
     console, launcher = Terminal(), planned.launcher
     if dry_run:
@@ -335,7 +338,7 @@ def sweep_command(
     for name, suite in planned.suites.items():
         _print(console, record_selection(name, suite, planned.root, keys))
         if suite.primary is not None:
-            show(primary_grid(suite.primary, suite.jobs(keys), planned.root))
+            show(build_primary_grid(suite.primary, suite.jobs(keys), planned.root))
     return code
 
 
@@ -344,7 +347,7 @@ def results_root(overrides: Options) -> Path:
     return Path(dict(overrides).get("trainer.default_root_dir", "results"))
 
 
-def _check(where: Where, slurm: Mapping[str, object], keys: Options) -> None:
+def _check(where: LauncherOptions, slurm: Mapping[str, object], keys: Options) -> None:
     """Raise a UsageError for options that exclude each other."""
     if where.launcher == "local" and (slurm or where.detach):
         name = "--detach" if where.detach else f"--slurm.{next(iter(slurm))}"
@@ -363,12 +366,12 @@ def _check(where: Where, slurm: Mapping[str, object], keys: Options) -> None:
 
 def _dry_run(launcher: Pool | Slurm, jobs: Sequence[Job], root: Path) -> Iterator[str]:
     if isinstance(launcher, Pool):
-        yield from listing(jobs, root, launcher.size, f"with --jobs {launcher.size}")
+        yield from list_jobs(jobs, root, launcher.size, f"with --jobs {launcher.size}")
         return
     count, script = launcher.script(jobs)
-    yield from listing(jobs, root, 1, f"of work in {count} SLURM jobs")
+    yield from list_jobs(jobs, root, 1, f"of work in {count} SLURM jobs")
     if count:
-        yield f"\n{script}"
+        yield from ("", *script.splitlines())
 
 
 def _print(console: Terminal, lines: Iterable[str]) -> None:
@@ -401,7 +404,7 @@ def _suites(compared: Compared) -> dict[str, Suite]:
             for loss in losses
             if not isinstance(loss, str)
         }
-        suites[""] = suite_of(benchmarks, by_label, seeds, compared.config)
+        suites[""] = build_suite(benchmarks, by_label, seeds, compared.config)
     return suites
 
 
