@@ -9,7 +9,7 @@ from functools import wraps
 from inspect import signature
 from math import isnan
 from types import FunctionType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -34,18 +34,24 @@ _MOMENTS = (
     "on_validation_epoch_end",
     "on_train_batch",
 )
+_ARGUMENTS = "_constructor_arguments"
 
 
-class _KeepsArguments:
-    """Keeps the arguments that an object is made with, for its `repr`; beside `__init__`, so that signatures stay."""
+def _keep_arguments(construct: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that keeps its arguments in the object; the outermost one of several does."""
+    parameters = signature(construct)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        made = super().__new__(cls)
-        object.__setattr__(made, "_made_with", (args, kwargs))
-        return made
+    @wraps(construct)
+    def keep(self: Any, *args: Any, **named: Any) -> None:
+        with suppress(TypeError):  # the constructor itself says what is wrong
+            arguments = parameters.bind(self, *args, **named).arguments
+            vars(self).setdefault(_ARGUMENTS, dict(list(arguments.items())[1:]))
+        construct(self, *args, **named)
+
+    return keep
 
 
-class CalibrationLoss(TakesSavedShapes, _KeepsArguments, ABC):
+class CalibrationLoss(TakesSavedShapes, ABC):
     """A training loss: logits and targets in, one scalar out (this package).
 
     Subclasses implement `forward`. A loss sees the *global* batch (all processes' rows), talks to
@@ -79,6 +85,24 @@ class CalibrationLoss(TakesSavedShapes, _KeepsArguments, ABC):
     def __init__(self) -> None:
         super().__init__()  # hides nn.Module's *args, **kwargs from the command line
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let a constructor keep the arguments that it is given, for `repr` and configurations, and moments note a call."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = _keep_arguments(cls.__init__)  # type: ignore[method-assign]
+        for name in _MOMENTS:
+            if isinstance(moment := vars(cls).get(name), FunctionType):
+                setattr(cls, name, _note_call(moment))
+
+    @property
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments that the loss was built with, by name, without those that were left at their defaults."""
+        return dict(vars(self).get(_ARGUMENTS, {}))
+
+    def __repr__(self) -> str:
+        arguments = (f"{name}={value!r}" for name, value in self.constructor_arguments.items())
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
     @abstractmethod
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the mean loss of a batch.
@@ -90,24 +114,6 @@ class CalibrationLoss(TakesSavedShapes, _KeepsArguments, ABC):
         Returns:
             A scalar, in at least float32.
         """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Let each moment of a subclass note that it was called."""
-        super().__init_subclass__(**options)
-        for name in _MOMENTS:
-            if isinstance(moment := vars(cls).get(name), FunctionType):
-                setattr(cls, name, _note_call(moment))
-
-    def __repr__(self) -> str:
-        """The class with its arguments, those that are None left out: `FocalLoss(gamma=2.0)`."""
-        args, kwargs = self._made_with  # type: ignore[attr-defined]
-        try:
-            bound = signature(type(self)).bind(*args, **kwargs)
-        except TypeError:
-            return f"{type(self).__name__}(...)"
-        bound.apply_defaults()
-        values = [f"{k}={value!r}" for k, value in bound.arguments.items() if value is not None]
-        return f"{type(self).__name__}({', '.join(values)})"
 
     @property
     def needed_moments(self) -> tuple[str, ...]:

@@ -208,7 +208,9 @@ def test_accumulation_in_a_hugging_face_trainer_is_one_batch(tmp_path: Path) -> 
         vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, num_labels=3,
     )  # fmt: skip
-    rows = [{"input_ids": torch.tensor([1 + n % 7, n % 5, n % 3]), "labels": n % 3} for n in range(32)]
+    rows = [
+        {"input_ids": torch.tensor([1 + n % 7, n % 5, n % 3]), "labels": n % 3} for n in range(32)
+    ]
 
     def weights(batch: int, accumulated: int) -> torch.Tensor:
         torch.manual_seed(0)
@@ -218,7 +220,9 @@ def test_accumulation_in_a_hugging_face_trainer_is_one_batch(tmp_path: Path) -> 
             optim="sgd", learning_rate=0.1, lr_scheduler_type="constant", max_grad_norm=0.0, report_to=[],
             save_strategy="no", disable_tqdm=True, use_cpu=True,
         )  # fmt: skip
-        transformers.Trainer(model, args, train_dataset=rows, compute_loss_func=compute_loss).train()
+        transformers.Trainer(
+            model, args, train_dataset=rows, compute_loss_func=compute_loss
+        ).train()
         return torch.cat([p.detach().flatten() for p in model.parameters()])
 
     torch.testing.assert_close(weights(8, 4), weights(32, 1), rtol=1e-5, atol=1e-6)
