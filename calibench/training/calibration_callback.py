@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator
 from calibench.calibrators.names import build_calibrators
-from calibench.evaluation.cross_fitting import cross_fitted_nll
+from calibench.evaluation.cross_fitting import compute_cross_fitted_nll
 from calibench.losses import CalibrationLoss
 from calibench.messages.errors import UsageError
 from calibench.metrics import calibration_metrics
@@ -125,7 +125,7 @@ class Calibration(Callback):
         self._measure(pl_module, "val", logits, target)
         for calibrator in self.calibrators:
             name = initials(type(calibrator).__name__).lower()
-            pl_module.log(f"val/nll_{name}", cross_fitted_nll(logits, target, calibrator))
+            pl_module.log(f"val/nll_{name}", compute_cross_fitted_nll(logits, target, calibrator))
         if self.loss is not None and trainer.state.fn == TrainerFn.FITTING:
             self.loss.on_validation_epoch_end(logits, target)
         self._write(trainer, "val", logits, target)
