@@ -86,8 +86,8 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         super().__init__()  # hides nn.Module's *args, **kwargs from the command line
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let a constructor keep the arguments that it is given, for `repr` and configurations, and moments note a call."""
-        """Let a constructor keep its arguments, for `repr` and configurations, and moments note that they were called."""
+        """Let a constructor keep its arguments, for `repr` and configurations, and moments note a call."""
+        """Let a constructor keep its arguments, for `repr` and configurations, and moments note a call."""
         if "__init__" in vars(cls):
             cls.__init__ = _keep_arguments(cls.__init__)  # type: ignore[method-assign]
         for name in _MOMENTS:
