@@ -21,7 +21,7 @@ LAYERS = """
 cli
 verbs
 reports
-sweeps | calibrator_comparison | analyses > loss_audit
+sweeps | calibrator_comparison | loss_audit
 plots
 training | ranking | diagnosis | templates
 evaluation > predictions > store > run_configuration | runs | tables > data > configuration
@@ -33,7 +33,6 @@ WINGS = ("reports.methods", "reports.reproduce")
 LIGHTNING = {
     "cli",
     "verbs",
-    "analyses",
     "loss_audit",
     "sweeps",
     "training",

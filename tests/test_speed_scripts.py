@@ -63,7 +63,9 @@ def test_what_a_step_costs(
 def test_what_streamed_images_cost_and_processes_read(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_loader, "world", disk_loader.world)  # which the script changes
+    monkeypatch.setattr(
+        disk_loader, "world_size_and_rank", disk_loader.world_size_and_rank
+    )  # which the script changes
     script("streaming").main(["--images", "20", "--repeats", "1"])
     rate, read = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"\d+ images/s, torchvision \d+: [\d.]+ times", rate)

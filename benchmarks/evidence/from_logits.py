@@ -21,13 +21,13 @@ import tidy
 from runs import unpack
 
 from calibench import calibrators
-from calibench.analyses.arguments import finished_runs
 from calibench.evaluation import Evaluation
 from calibench.evaluation.evaluation import Extent
 from calibench.messages.progress import with_progress
 from calibench.parallel.threads import one_thread
 from calibench.predictions.files import Reader
 from calibench.runs import Run, read_json
+from calibench.runs.finished import find_finished_runs
 from calibench.statistics.number import RAW
 
 PUBLISHED = (
@@ -67,7 +67,7 @@ def runs_of(results: Path, folder: str) -> list[Run]:
     if results.is_file():
         unpack(results, Path(folder))
         results = Path(folder)
-    return [*finished_runs([results])]
+    return [*find_finished_runs([results])]
 
 
 def main(results: Path) -> None:

@@ -22,7 +22,6 @@ import tidy
 import torch
 from torch import Tensor
 
-from calibench.analyses.arguments import finished_runs
 from calibench.calibrators import (
     AdaptiveTemperatureScaling,
     BiasCorrectedTemperatureScaling,
@@ -38,6 +37,7 @@ from calibench.metrics import (
     negative_log_likelihood,
 )
 from calibench.runs import Predictions, Run, read_json
+from calibench.runs.finished import find_finished_runs
 
 METRICS = {
     "nll": "NLL",
@@ -203,4 +203,4 @@ def _by_loss(values: Mapping[tuple[str, str], float]) -> dict[str, float]:
 
 if __name__ == "__main__":
     folders = [*map(Path, sys.argv[1:])]
-    tidy.print_rows(row for run in finished_runs(folders) for row in rows(run))
+    tidy.print_rows(row for run in find_finished_runs(folders) for row in rows(run))

@@ -24,7 +24,6 @@ import rates
 from scipy.stats import kendalltau
 from scipy.stats import t as student
 
-from calibench.analyses.arguments import finished_runs
 from calibench.calibrators import CrossValidatedCalibration
 from calibench.evaluation import Evaluation
 from calibench.evaluation.evaluation import Extent
@@ -32,6 +31,7 @@ from calibench.messages.printable_text import FileRow
 from calibench.messages.progress import with_progress
 from calibench.parallel.threads import one_thread
 from calibench.runs import Run, read_json
+from calibench.runs.finished import find_finished_runs
 from calibench.statistics import comparison_with_best
 from calibench.tables.grid import SCATTER
 
@@ -228,7 +228,7 @@ def main(folders: Sequence[str]) -> None:
     """Print the rows of all finished runs below the folders as CSV."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
-    runs = finished_runs([*map(Path, folders)])
+    runs = find_finished_runs([*map(Path, folders)])
     with one_thread():
         for run in with_progress(runs, len(runs), "reading"):
             writer.writerows(rows(run))

@@ -18,8 +18,8 @@ from typing import Any
 import pandas as pd
 from scipy.stats import t as student
 
-from calibench.analyses.arguments import finished_runs
 from calibench.runs import Run, read_json
+from calibench.runs.finished import find_finished_runs
 
 BASE, PLAIN, ENSEMBLE = "CrossEntropyLoss", "plain", "ensemble of 3"
 CALIBRATED = {"": "raw", "_ts": "TemperatureScaling", "_cvc": "CrossValidatedCalibration"}
@@ -119,7 +119,7 @@ def main(folders: Sequence[str]) -> None:
     """Print the lines of all finished runs below the folders as CSV."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(sorted(rows(finished_runs([*map(Path, folders)]))))
+    writer.writerows(sorted(rows(find_finished_runs([*map(Path, folders)]))))
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from calibench.analyses.arguments import finished_runs
 from calibench.runs import Run, read_json, with_present_calibrators
-from calibench.statistics.pairs import Runs, beats
+from calibench.runs.finished import find_finished_runs
+from calibench.statistics.pairs import Runs, estimate_beats
 
 SETTINGS = ["lr", "weight_decay"]
 USUAL = {"lr": 0.1, "weight_decay": 0.0005}
@@ -61,7 +61,7 @@ def write(
     scores: Mapping[str, Place] = SCORES,
 ) -> None:
     """Print the rows of all finished runs below the folders as CSV."""
-    rows = [row(run, part, settings, scores) for run in finished_runs([*map(Path, folders)])]
+    rows = [row(run, part, settings, scores) for run in find_finished_runs([*map(Path, folders)])]
     writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -116,7 +116,7 @@ def mean(values: pd.Series[float]) -> str:
 
 def share(mine: pd.DataFrame, theirs: pd.DataFrame, score: str = "nll_cvc") -> str:
     """How likely a run has a lower score than one of the others, with its interval."""
-    found = beats(*([Runs(side[score].to_numpy())] for side in (mine, theirs)))
+    found = estimate_beats(*([Runs(side[score].to_numpy())] for side in (mine, theirs)))
     return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 

@@ -24,10 +24,10 @@ import torch
 import yaml
 from torch import nn
 
-from calibench.analyses.frozen_features import Source, write_features
 from calibench.calibrators import CALIBRATORS
 from calibench.cli import main as calibench
 from calibench.data import SyntheticGaussiansDataModule
+from calibench.training.frozen_features import FeatureSource, write_features
 
 RUNS, CORES = 50, 2
 PER_CLASS = {"train_per_class": 5000, "val_per_class": 500, "test_per_class": 1000}
@@ -40,7 +40,7 @@ def made(folder: Path, per_class: dict[str, int], width: int) -> Path:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, 10))
     started = time.process_time()
-    write_features(Source(network, data, "a random layer"), folder / "probes")
+    write_features(FeatureSource(network, data, "a random layer"), folder / "probes")
     print(f"written in {time.process_time() - started:.1f} s of CPU time")
     blocks = [{"class_path": name} for name in CALIBRATORS.lines]
     overlay = {"evaluation": {"calibrators": blocks, "n_bins": [15]}}

@@ -96,7 +96,7 @@ def reads_over_uses(processes: int) -> tuple[int, int]:
     """Examples that all of so many processes read in an epoch, and those that they use."""
     dataset, used = Counting(), 0
     for rank in range(processes):
-        disk_loader.world = lambda rank=rank: (processes, rank)  # type: ignore[misc]
+        disk_loader.world_size_and_rank = lambda rank=rank: (processes, rank)  # type: ignore[misc]
         source = DataLoader(dataset, BATCH, shuffle=True)
         loader = disk_loader.StreamedLoader(source, "train", seed=1, device="cpu")
         used += sum(len(batch.target) for batch in loader)

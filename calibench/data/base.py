@@ -26,7 +26,7 @@ from calibench.data.mixing import Augmentation, Mixing
 from calibench.data.source import DataError
 from calibench.data.splits import fingerprint_examples, stratified_fraction
 from calibench.data.task import Task
-from calibench.files.set_names import sets_named
+from calibench.files.set_names import match_set_names
 from calibench.messages.checks import integer_from, positive_integer
 from calibench.messages.errors import UsageError, errors_as
 from calibench.tensors.scores import TokenInputs
@@ -58,6 +58,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         unavailable: The other requested sets, with the reason in one line, after `setup`.
         test_posterior: Class distributions of the test examples where they are known, after `setup`; else None.
         caveats: Lines about the data that every result repeats ("approximate images").
+        inventory: Lines about a user's own data, its parts first and what of it is not used; printed before training.
         fingerprint: Short SHA-256 of the three splits as used, after `setup`.
         transform: Stored inputs to network inputs.
         evaluation_transform: Another transform for all but training, which may give several views of an example, one
@@ -121,11 +122,12 @@ class ClassificationDataModule(LightningDataModule, ABC):
             raise ValueError(
                 f"`mixing`: {' and '.join(changing)} change the inputs of a batch: choose one of them."
             )
-        self.ood = tuple(sets_named(ood, self.known_sets))
+        self.ood = tuple(match_set_names(ood, self.known_sets))
         self.evaluation_sets: dict[str, EvaluationSet] = {}
         self.unavailable: dict[str, str] = {}
         self.test_posterior: Posterior | None = None
         self.caveats: list[str] = []
+        self.inventory: list[str] = []
         self._splits: Splits | None = None
 
     @abstractmethod
@@ -227,6 +229,12 @@ class ClassificationDataModule(LightningDataModule, ABC):
             metadata["distance"] = "near" if name in self.near_ood else "far"
         return metadata
 
+    def set_size(self, name: str) -> int:
+        """Number of examples of a split or an evaluation set, of which each is predicted once; after `setup`."""
+        evaluation_set = self.evaluation_sets.get(name)
+        part = evaluation_set.examples if evaluation_set else getattr(self.splits, name)
+        return len(part.target)
+
     def first_inputs(self, rows: int) -> Tensor:
         """The first validation inputs, as the network takes them; nothing is drawn for it. `setup` must have run."""
         return self.evaluated_transform(self.first_stored(rows))
@@ -275,6 +283,11 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def training_batches(self) -> int:
         """Batches of a training epoch, known without a loader; `setup` must have run."""
         return math.ceil(len(self.splits.train.target) / self.batch_size)
+
+    @property
+    def last_batch_size(self) -> int | None:
+        """Examples of the last batch of a training epoch; None where it is not known before. After `setup`."""
+        return len(self.splits.train.target) - (self.training_batches - 1) * self.batch_size
 
     def training_inputs(self) -> Iterator[Tensor]:
         """Training inputs as the network takes them, not augmented, in a random order; the same in every process."""

@@ -14,9 +14,11 @@ from calibench.files.atomic_files import atomic_file
 Arrays = Mapping[str, np.ndarray]
 
 
-def load_or_decode(cache: Path, sources: Iterable[Path], decode: Callable[[], Arrays]) -> Arrays:
-    """`cached_by_key` for what is decoded from files: their names, sizes and times of change make the key."""
-    digest = hashlib.sha256()
+def load_or_decode(
+    cache: Path, sources: Iterable[Path], decode: Callable[[], Arrays], settings: str = ""
+) -> Arrays:
+    """Arrays decoded from files, by `load_or_make`: the files' names, sizes and times of change make the key."""
+    digest = hashlib.sha256(settings.encode())
     for path in sources:
         status = path.stat()
         digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +10,51 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.data.layouts import PART_TITLES, PartFiles, name_few
 from calibench.data.source import DataError, left_out_caveats, made_up_caveats
-from calibench.files.tables import EXPECTED, KINDS, TableFile, kind_of, open_table
+from calibench.files.tables import (
+    EXPECTED_TABLES,
+    TABLE_KINDS,
+    QuotingError,
+    TableFile,
+    open_table,
+    table_kind,
+)
 from calibench.messages.errors import errors_as, label_rows, near_matches
 
 
 def open_users_table(path: Path, expected: str, **options: Any) -> TableFile:
     """A user's table, by `open_table`; raises a DataError that says what is `expected` there."""
-    if kind_of(path) not in KINDS:
-        raise DataError(f"{path} must end in one of {EXPECTED}.")
+    if table_kind(path) not in TABLE_KINDS:
+        raise DataError(f"{path} must end in one of {EXPECTED_TABLES}.")
     if not path.is_file():
         raise DataError(f"{path} is missing: {expected} is expected there.")
     with errors_as(f"{path} cannot be read", ValueError, OSError, EOFError, kind=DataError):
-        table = open_table(path, **options)
+        try:
+            table = open_table(path, **options)
+        except QuotingError as error:
+            choice = "`--data.quotes false` reads them as characters, `--data.quotes true` as enclosing cells"
+            raise QuotingError(
+                f"{error}; {choice}" if "quotes" in options else str(error)
+            ) from None
     if not len(table.rows):
         left_out_caveats(path, label_rows(table.problems), table.total, skip=False)
         raise DataError(f"{path} has no rows.")
     table.caveats.extend(made_up_caveats(path.parent))
     return table
+
+
+def drop_unlabelled_parts(
+    files: PartFiles, label: str, **options: Any
+) -> tuple[PartFiles, list[str]]:
+    """The files without those of a folder that have no column of labels (GLUE's test files), and a caveat for each."""
+    paths, caveats = dict(files.paths), list[str]()
+    for part in sorted(files.implied - {"train"}):
+        path = files.paths[part]
+        if label not in open_users_table(path, "a table", **options).names:
+            del paths[part]
+            caveats.append(f"{path.name}: not used, it has no column `{label}`")
+    return replace(files, paths=paths), caveats
 
 
 def require_columns(
@@ -81,6 +109,18 @@ def check_labels(labels: np.ndarray, file: str, column: str) -> None:
             f"{file}, row {np.argmax(labels == rarest) + 1}: `{rarest}` is one of {len(counts)} labels in "
             f"{len(labels)} rows, fewer than 2 rows a class; is `{column}` the column of the labels?"
         )
+
+
+def lacking_classes(splits: Iterable[Any], names: Sequence[str]) -> list[str]:
+    """Caveats of splits (train, val, test) that have no example of a class: a line each, or none."""
+    caveats = list[str]()
+    for part, split in zip(PART_TITLES, splits, strict=True):
+        counts = torch.bincount(split.target, minlength=len(names))
+        if lacking := [
+            name for name, count in zip(names, counts.tolist(), strict=True) if not count
+        ]:
+            caveats.append(f"{PART_TITLES[part]}: no examples of {name_few(lacking)}")
+    return caveats
 
 
 def class_numbers(labels: Sequence[str] | np.ndarray, names: Sequence[str]) -> Tensor:

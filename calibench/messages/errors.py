@@ -1,6 +1,7 @@
 """Errors of a user, names that a wrong one may have stood for, how an extra is installed, what is wrong with a file."""
 
 import difflib
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
@@ -27,6 +28,16 @@ def errors_as(
         raise
     except errors as error:
         raise kind(f"{subject}: {one_line(error, 300)}") from error
+
+
+@contextmanager
+def exit_on_mistakes(program: str) -> Iterator[None]:
+    """End a script with one line on standard error and exit code 2 where its user made a mistake."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        print(f"{program}: error: {one_line(error)}", file=sys.stderr)
+        raise SystemExit(2) from error
 
 
 def one_line(error: object, length: int | None = None) -> str:

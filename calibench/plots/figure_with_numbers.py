@@ -1,6 +1,6 @@
 """Picture: a figure and the numbers that it shows, written beside each other; none is empty."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,16 @@ class Picture:
             drawn = as_file(self.figure, file.suffix[1:])
         write_output(file, drawn)
         write_output(file.with_suffix(".csv"), rows_csv(self.numbers).encode())
+
+
+def write_numbers(
+    file: Path | None, numbers: Sequence[FileRow], draw: Callable[[], Figure]
+) -> None:
+    """Write numbers as .csv, or a picture of them with the .csv beside it; nothing without a file."""
+    if file is not None and file.suffix == ".csv":
+        write_output(file, rows_csv(numbers).encode())
+    elif file is not None:
+        Picture(draw(), numbers).write(file)
 
 
 def _has_mark(axes: Axes) -> bool:

@@ -7,12 +7,13 @@ from typing import Any
 
 import yaml
 
-from calibench.files.atomic_files import text_of
+from calibench.files.atomic_files import read_text
 from calibench.messages.printable_text import without_machine
 from calibench.ranking.records import Problem, Record, Settings
 
 LABEL_SETTINGS = 3  # settings in a label; rows that share all of them also get their key
 _LOSS = "model.loss."
+_CLASS_ENDING = "Loss"
 _UNSET = "unset"
 _DATA = "data."
 
@@ -28,6 +29,11 @@ def differing_settings(rows: Sequence[Settings]) -> set[str]:
     return {key for key, of in zip(keys, values, strict=True) if of.count(of[0]) < len(of)}
 
 
+def display_name(loss: str) -> str:
+    """The name of a loss in tables: its class without the ending `Loss`."""
+    return loss.removesuffix(_CLASS_ENDING) or loss
+
+
 def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
     """One label per row, given by loss, key and settings (None where no run could be read).
 
@@ -40,19 +46,28 @@ def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
         for key in differing_settings(known)
         if not key.startswith(_LOSS)
     }
+    names = _display_names([loss for loss, _, _ in rows])
     same_loss: dict[str, list[Settings]] = defaultdict(list)
     for loss, _, settings in rows:
         if settings is not None:
             same_loss[loss].append(settings)
-    labels = [f"{loss} [{key}]" if same_loss[loss] else loss for loss, key, _ in rows]
+    labels = [f"{names[loss]} [{key}]" if same_loss[loss] else names[loss] for loss, key, _ in rows]
     for place, (loss, _, settings) in enumerate(rows):
         if settings is not None:
-            labels[place] = _label(loss, settings, differing_settings(same_loss[loss]), usual)
+            labels[place] = _label(
+                names[loss], settings, differing_settings(same_loss[loss]), usual
+            )
     several = Counter(labels)
     return [
         f"{label} [{key}]" if several[label] > 1 else label
         for label, (_, key, _) in zip(labels, rows, strict=True)
     ]
+
+
+def _display_names(losses: Sequence[str]) -> dict[str, str]:
+    """The name of each loss in a table; a class keeps its ending where another one has its name without it."""
+    classes = set(losses)
+    return {loss: loss if display_name(loss) in classes else display_name(loss) for loss in classes}
 
 
 def _label(loss: str, settings: Settings, own: set[str], usual: Mapping[str, Hashable]) -> str:
@@ -146,7 +161,7 @@ def _planned(folder: str, names: Sequence[str]) -> str:
     if len(set(names)) < 2:
         return names[0] if names else ""
     try:
-        content = yaml.safe_load(text_of(Path(folder) / "config.yaml"))
+        content = yaml.safe_load(read_text(Path(folder) / "config.yaml"))
         arguments = content["data"]["init_args"]
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
         return names[0]

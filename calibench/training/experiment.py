@@ -20,7 +20,7 @@ from calibench.configuration.merging import Config
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import import_metrics
-from calibench.evaluation.serialization import spelled_out
+from calibench.evaluation.serialization import fill_defaults
 from calibench.messages.errors import UsageError, pip_install
 from calibench.messages.printable_text import relative_word
 from calibench.parallel.threads import use_threads
@@ -39,6 +39,7 @@ from calibench.training.distributed import (
     follow_launcher,
     lacks_bfloat16,
     plan_replicas,
+    replace_float16_on_cpu,
 )
 from calibench.training.module import ClassificationModule
 from calibench.training.per_epoch_test import Trace
@@ -200,6 +201,7 @@ class Experiment(LightningCLI):
         self.config = parser.parse_args(args)
         import_metrics(self.config.evaluation.metrics or ())
         follow_launcher(self.config.trainer)
+        self.lacks_float16 = replace_float16_on_cpu(self.config.trainer)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add calibench's own keys."""
@@ -318,4 +320,4 @@ class Experiment(LightningCLI):
     @property
     def evaluation_settings(self) -> Config:
         """The settings of the evaluation, with every default."""
-        return spelled_out(self.resolved["evaluation"])
+        return fill_defaults(self.resolved["evaluation"])

@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from calibench.configuration.merging import Config
-from calibench.evaluation.serialization import built, spelled_out, united
+from calibench.evaluation.serialization import build_evaluation, fill_defaults, unite_evaluations
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.terminal import Terminal
@@ -33,6 +33,7 @@ from calibench.tables.evaluation import metrics_table
 from calibench.tables.metric_titles import add_described
 from calibench.tables.terminal import PIPE_WIDTH, show
 from calibench.training.callbacks import (
+    DataInventory,
     EpochProgress,
     NaNGuard,
     Timing,
@@ -45,12 +46,14 @@ from calibench.training.distributed import interruptible, report_deaths
 from calibench.training.environment import describe_environment
 from calibench.training.experiment import Experiment
 from calibench.training.infer import save_predictions
-from calibench.training.run_metrics import write_metrics
+from calibench.training.run_metrics import divergence_remarks, write_metrics
 from calibench.training.shape_check import ShapeCheck
 from calibench.training.start_checks import (
     Beginning,
+    check_callbacks,
     check_monitors,
     check_options,
+    check_validations,
     first_checkpoint,
     refuse_in_one_line,
 )
@@ -90,6 +93,7 @@ def fit(
     """
     experiment = Experiment(config)
     check_options(experiment.config)
+    check_callbacks(experiment.config)
     run, lead = experiment.run, rank_zero_only.rank == 0  # type: ignore[attr-defined]
     outcome: Literal["done", "trial", "skipped"] = "skipped"
     if not _is_finished(experiment, run):
@@ -189,6 +193,7 @@ def _train(
         experiment.build([*callbacks, interruption], enable_progress_bar=False)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         check_monitors(trainer, module.logged)
+        check_validations(trainer, experiment.config.evaluated_checkpoint)
         _take_caveats(experiment, aloud=claim is not None)
         with refuse_in_one_line(beginning, start):
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
@@ -204,6 +209,7 @@ def _train(
             description = describe_environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", description, sealed=True)
             numbers = experiment.evaluation(saved, data.unavailable)
+            numbers.remarks += divergence_remarks(saved)
             claim.check()
             is_of = experiment.run_id, effective_settings(experiment.resolved)
             write_metrics(run, *is_of, saved, numbers, experiment.evaluation_settings, fast=trial)
@@ -222,12 +228,17 @@ def _progress(experiment: Experiment, report: Callable[[int, int], None] | None)
     """Callback that reports epochs: to the caller's function, or on a progress bar."""
     if report is not None:
         return [epoch_report(report)]
-    return [] if experiment.config.trainer.enable_progress_bar is False else [EpochProgress()]
+    shows_progress = experiment.config.trainer.enable_progress_bar is not False
+    return [DataInventory(), *([EpochProgress()] if shows_progress else [])]
 
 
 def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:
     """Give the module what is to be said of the run; one process says it."""
     caveats = experiment.model.caveats = [*experiment.caveats]
+    if experiment.lacks_float16:
+        caveats.append("trained with bf16-mixed: a CPU has no 16-mixed precision")
+        if aloud:
+            say(f"calibench: {caveats[-1]}.", to=sys.stderr)
     if experiment.goes_on_in_float32:
         caveats.append("trained in float32: the CPU had no bfloat16 instructions")
         if aloud:
@@ -285,7 +296,7 @@ def _add_missing(experiment: Experiment, run: Run, claim: Claim) -> None:
     if missing is not None:
         settings, unavailable, fast = missing
         sets = _load_sets(run)
-        numbers = built(settings)(sets, unavailable)
+        numbers = build_evaluation(settings)(sets, unavailable)
         claim.check()
         is_of = experiment.run_id, effective_settings(experiment.resolved)
         write_metrics(run, *is_of, sets, numbers, settings, fast=fast)
@@ -298,8 +309,8 @@ def _missing_evaluation(
     requested = experiment.evaluation_settings
     try:
         before = with_present_calibrators(read_json(run.folder / "metrics.json"))
-        earlier = spelled_out(before["evaluation"])
-        combined = united(earlier, requested)
+        earlier = fill_defaults(before["evaluation"])
+        combined = unite_evaluations(earlier, requested)
         new = combined, before["unavailable"], before["fast_dev_run"]
     except (CorruptRun, KeyError, TypeError, ValueError):
         return requested, {}, False

@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibench.evaluation.extra_metrics import described
-from calibench.evaluation.serialization import built, spelled_out
-from calibench.files.atomic_files import text_of
+import numpy as np
+from scipy.special import entr, logsumexp
+
+from calibench.evaluation.extra_metrics import describe_metrics
+from calibench.evaluation.serialization import build_evaluation, fill_defaults
+from calibench.files.atomic_files import read_text
 from calibench.runs import (
     FORMAT,
     Predictions,
@@ -52,11 +55,31 @@ def write_metrics(
         "unavailable": report.unavailable,
         "sets": {name: part.metadata.get("distance") or part.kind for name, part in sets.items()},
         "calibrators": report.calibrators,
-        "metrics": described(evaluation.get("metrics") or ()),
+        "metrics": describe_metrics(evaluation.get("metrics") or ()),
         "files": describe_files(run.folder),
         "rows": report.rows,
     }
     write_json(run.folder / "metrics.json", content, sealed=True)
+
+
+_DIVERGED = 10.0  # times the NLL of a constant prediction
+
+
+def divergence_remarks(sets: Mapping[str, Predictions]) -> list[str]:
+    """A line that says so where the NLL on the test set is above ten times that of a constant prediction.
+
+    The constant is the best one, the frequencies of the classes in the test set itself.
+    """
+    logits, target = sets["test"].logits.astype(np.float64), sets["test"].target
+    rows = np.arange(len(target))
+    nll = float((logsumexp(logits, axis=1) - logits[rows, target]).mean())
+    shares = np.bincount(target) / len(target)
+    constant = float(entr(shares).sum())
+    if not nll > _DIVERGED * constant > 0:
+        return []
+    return [
+        f"training diverged: the NLL on the test set is {nll:.3g}, that of a constant prediction {constant:.3g}"
+    ]
 
 
 def write_derived(
@@ -74,12 +97,12 @@ def write_derived(
     run = Run(run_id.folder(first.parents[4]))
     with run.claimed():
         run.write_status("running")
-        run.write_config(text_of(first / "config.yaml"))
+        run.write_config(read_text(first / "config.yaml"))
         for name, part in sets.items():
             part.save(run.predictions(name))
         write_json(run.folder / "environment.json", _pool_environments(runs), sealed=True)
-        evaluation = spelled_out(content["evaluation"])
-        report = built(evaluation)(sets, content["unavailable"])
+        evaluation = fill_defaults(content["evaluation"])
+        report = build_evaluation(evaluation)(sets, content["unavailable"])
         write_metrics(run, run_id, of_all, sets, report, evaluation)
         run.write_status("done")
     return run.folder

@@ -1,17 +1,18 @@
 """`calibench reproduce`: a paper's table in its layout, with our numbers below the paper's; its figures from our runs.
 
-The suite of a figure says by `draw` what draws it, in the words of a command line without `calibench`: `{results}`
-stands for the folder of results and the keys of the suite's runs, `{runs}` for the folders of its runs. A figure that
-needs no run has neither.
+The suite of a figure says by `draw` what draws it, in the words of a command line without `calibench`, or as a script
+below `benchmarks/` with its arguments, which is named: `{results}` stands for the folder of results and the keys of the
+suite's runs, `{runs}` for the folders of its runs. A figure that needs no run has neither.
 """
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from calibench.command_line.verb_parser import Option
-from calibench.configuration.merging import list_configuration_files
+from calibench.configuration.merging import benchmarks_folder, list_configuration_files
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import say
 from calibench.messages.terminal import Terminal
@@ -70,6 +71,13 @@ def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
     ]
 
 
+def script_command(words: Sequence[str]) -> str:
+    """The command line of a script below `benchmarks/`: by its path in a checkout, which a wheel lacks."""
+    path = benchmarks_folder() / words[0]
+    script = path if path.is_file() else Path("benchmarks", words[0])
+    return shlex.join(["python", str(script), *words[1:]])
+
+
 def reproduce(
     paper: Annotated[str, Option(choices=PAPERS)],
     *,
@@ -92,7 +100,7 @@ def reproduce(
     Examples:
         calibench reproduce gce --table 3
         calibench reproduce fcl --table ood --results results/ --format csv
-        calibench reproduce fcl --figure 6 -o weights.png     from the runs of suites/fcl_figure6
+        calibench reproduce fcl --figure 6 -o weights.png     names the script that draws it
         calibench reproduce bsce_gra --figure toy             figures: fcl 3, 6; gce 2; bsce_gra 4, toy (needs no run)
     """
     if (table is None) == (figure is None):
@@ -113,5 +121,10 @@ def reproduce(
     words = drawing_command(paper, figure, results)
     _, suite = suite_of_figure(paper, figure)
     picture = output or Path(f"{paper}_figure{figure}.png")
-    say(*suite.remarks, f"{PAPERS[paper].title}, Figure {figure}, ours: {picture}")
-    return [*words, "-o", str(picture)]
+    title = f"{PAPERS[paper].title}, Figure {figure}"
+    words += ["-o", str(picture)]
+    if words[0].endswith(".py"):
+        say(*suite.remarks, f"{title}, is drawn by a script:", script_command(words))
+        return 0
+    say(*suite.remarks, f"{title}, ours: {picture}")
+    return words

@@ -23,16 +23,12 @@ PREPARED = [
     "calibench sweep gaussians --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench posthoc store/digits_lt --sizes 50 100 350 "
     "--calibrators TemperatureScaling VectorScaling IRM -o posthoc",
-    "calibench fit --config digits_lt --config losses/focal --model.loss.gamma 1 --trainer.max_epochs 5",
 ]
 OPTIONS = {
     "curves": "results --table wine",
     "over-under": "results/gaussians",
     "critical-difference": "results --table MLP",
-    "grad-cam": "results/digits_lt/SmallCNN/CrossEntropyLoss/*/seed=1",
-    "sweep": "results/digits_lt --x model.loss.gamma --losses FocalLoss",
     "learning-curves": "posthoc",
-    "loss-surface": "cross_entropy focal brier gce",
 }
 INTRODUCTION = """\
 # Gallery

@@ -253,7 +253,7 @@ def processes_share_each_batch(name: str) -> None:
         for rank in range(3):
             with pytest.MonkeyPatch.context() as patch:
                 for room in (in_memory_loader, disk_loader):
-                    patch.setattr(room, "world", lambda rank=rank: (3, rank))
+                    patch.setattr(room, "world_size_and_rank", lambda rank=rank: (3, rank))
                 parts.append(next(iter(make())))
         assert torch.equal(of_all(parts, "index"), whole.index)
         assert torch.equal(of_all(parts, "target"), whole.target)

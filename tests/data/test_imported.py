@@ -93,7 +93,7 @@ def parts_of(made: ImportedDataModule, processes: int) -> list[tuple[list[Batch]
     found = []
     for rank in range(processes):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(disk_loader, "world", lambda rank=rank: (processes, rank))
+            patch.setattr(disk_loader, "world_size_and_rank", lambda rank=rank: (processes, rank))
             own_classes.READ.clear()
             found.append((epoch(made, 1), list(own_classes.READ)))
     return found
@@ -202,7 +202,7 @@ def test_workers_iterate_for_each_process_alike(monkeypatch: pytest.MonkeyPatch)
     whole, parts = iterated(0, 1, workers=1)[1], []
     for rank in range(2):
         made = module("IteratedDataModule", digest="off", arguments={"n": 55})
-        monkeypatch.setattr(disk_loader, "world", lambda rank=rank: (2, rank))
+        monkeypatch.setattr(disk_loader, "world_size_and_rank", lambda rank=rank: (2, rank))
         made._sources["train"] = torch.utils.data.DataLoader(
             made._sources["train"].dataset,
             32,

@@ -78,7 +78,7 @@ def test_any_number_of_processes_has_one_processs_batches(
 ) -> None:
     whole, parts = list(loader(mixing)), []
     for rank in range(processes):
-        monkeypatch.setattr(resident, "world", lambda rank=rank: (processes, rank))
+        monkeypatch.setattr(resident, "world_size_and_rank", lambda rank=rank: (processes, rank))
         parts.append(list(loader(mixing)))
     for batch, *slices in zip(whole, *parts, strict=True):
         for field in ("inputs", "target"):

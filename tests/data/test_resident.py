@@ -90,7 +90,9 @@ def assert_shared(loader: ResidentLoader, processes: int, monkeypatch: pytest.Mo
     whole = list(loader)
     parts = []
     for rank in range(processes):
-        monkeypatch.setattr(in_memory_loader, "world", lambda rank=rank: (processes, rank))
+        monkeypatch.setattr(
+            in_memory_loader, "world_size_and_rank", lambda rank=rank: (processes, rank)
+        )
         parts.append(list(loader))
     assert {len(part) for part in parts} == {len(whole)}
     for step, batch in enumerate(whole):

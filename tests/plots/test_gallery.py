@@ -39,7 +39,7 @@ def test_the_gallery_has_a_folder_for_each_table_and_a_page(
         in capsys.readouterr().out
     )
     assert "<dt>shift, a / SmallCNN</dt>" in page
-    assert "<dt>grad-cam</dt>" in page
+    assert "<dt>learning-curves</dt>" in page
 
 
 def test_tables_do_not_share_files_and_kinds_over_tables_come_last(

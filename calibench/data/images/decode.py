@@ -1,11 +1,12 @@
 """Decoding of image files to arrays."""
 
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +14,22 @@ from torch import Tensor
 
 from calibench.data.batch import Examples
 from calibench.data.cache import load_or_decode
+from calibench.data.images.pixels import (
+    CHANNELS,
+    HEADER_SCALE,
+    SUFFIXES,
+    Depth,
+    Mode,
+    PixelScale,
+    depth_of,
+    grey_values,
+    is_animation,
+    open_image,
+    scale_of_range,
+    scale_of_white,
+    square_pixels,
+    to_eight_bits,
+)
 from calibench.data.in_memory_loader import Decode
 from calibench.data.mixing import Crop
 from calibench.data.source import DataError
@@ -20,23 +37,37 @@ from calibench.messages.errors import summarize_problems
 from calibench.parallel.processes import cores
 from calibench.tensors.distributed import world_size_and_rank
 
-Mode = Literal["RGB", "L"]
-CHANNELS: dict[Mode, int] = {"RGB": 3, "L": 1}
-
-
 Opener = Path | Callable[[], Any]
 """Where an image is: its file, or what opens it as an image of Pillow's."""
 
 
-_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
+def is_hidden(path: Path, folder: Path) -> bool:
+    """Whether a path below a folder is one of a system's own: a name that begins with a dot, or `__MACOSX`."""
+    names = path.relative_to(folder).parts
+    return any(name.startswith(".") or name == "__MACOSX" for name in names)
+
+
+def list_files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The images in a folder and in those below it, and its other files, both in order, without hidden ones."""
+    paths = (path for path in folder.rglob("*") if not is_hidden(path, folder))
+    files = sorted(path for path in paths if path.suffix.lower() in SUFFIXES or path.is_file())
+    images = [path for path in files if path.suffix.lower() in SUFFIXES]
+    return images, [path for path in files if path.suffix.lower() not in SUFFIXES]
 
 
 def find_images(folder: Path) -> list[Path]:
     """The images in a folder and in those below it, in order; raises a DataError if there are none."""
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
-    if not found:
-        raise DataError(f"{folder} holds no images ({', '.join(sorted(_SUFFIXES))}).")
-    return found
+    images, others = list_files(folder)
+    if not images:
+        content = f" but {count_suffixes(others)}" if others else ""
+        raise DataError(f"{folder} holds no images{content} ({', '.join(sorted(SUFFIXES))}).")
+    return images
+
+
+def count_suffixes(files: Sequence[Path]) -> str:
+    """The endings of files with their numbers, the most frequent first: `12 .txt, 1 .csv`."""
+    counts = Counter(file.suffix.lower() or f"`{file.name}`" for file in files)
+    return ", ".join(f"{number} {suffix}" for suffix, number in counts.most_common(5))
 
 
 def find_class_images(folder: Path, classes: Sequence[str]) -> dict[Path, int]:
@@ -54,14 +85,18 @@ def decoding_threads() -> int:
 
 
 def decode_images(
-    files: Sequence[Opener], *, side: int, mode: Mode = "RGB", crops: Sequence[Crop | None] = ()
+    files: Sequence[Opener],
+    *,
+    side: int,
+    mode: Mode = "RGB",
+    crops: Sequence[Crop | None] = (),
+    scale: PixelScale = HEADER_SCALE,
 ) -> np.ndarray:
-    """Decode images to squares: pixels (N, side, side, 3) uint8, or (N, side, side, 1) of the mode `L`, grey.
+    """Decode images to squares by `square_pixels`: (N, side, side, 3) uint8, or (N, side, side, 1) of the mode `L`.
 
-    An image without a crop of its own is resized so that its shorter side fits (bilinear), and cropped in the middle.
-    If some are no images, a DataError names the first five.
+    If some are no images, or hold values beyond the scale, a DataError names the first five.
     """
-    pixels, wrong = _decode_readable(files, side, mode, crops)
+    pixels, wrong = _decode_readable(files, side, mode, crops, scale)
     if wrong:
         places = {str(files[number]): why for number, why in wrong.items()}
         raise DataError(f"{summarize_problems(places, len(files), 'images')}.")
@@ -69,22 +104,29 @@ def decode_images(
 
 
 def _decode_readable(
-    files: Sequence[Opener], side: int, mode: Mode, crops: Sequence[Crop | None]
+    files: Sequence[Opener],
+    side: int,
+    mode: Mode,
+    crops: Sequence[Crop | None],
+    scale: PixelScale = HEADER_SCALE,
 ) -> tuple[np.ndarray, dict[int, str]]:
-    """The same of those that are images, and what is wrong with the others, by position."""
+    """Squares of the images that can be read, undefined for others, and the others' problems by position."""
     pixels = np.empty((len(files), side, side, CHANNELS[mode]), dtype=np.uint8)
 
     def fill(number: int) -> None:
-        with _open_image(files[number]) as image:
-            pixels[number] = square_pixels(image, side, mode, crops[number] if crops else None)
+        file = files[number]
+        with open_image(file) as image:
+            path = file if isinstance(file, Path) else None
+            crop = crops[number] if crops else None
+            pixels[number] = square_pixels(image, side, mode, crop, scale, path)
 
     return pixels, _find_unreadable(fill, len(files))
 
 
 def _find_unreadable(read: Callable[[int], None], number_of_files: int) -> dict[int, str]:
-    """What is wrong with files, by position: `read` is called in threads, and may raise a DataError."""
+    """Problems of files by position: `read` is called in threads, and may raise a DataError."""
 
-    def why(number: int) -> str:
+    def problem(number: int) -> str:
         try:
             read(number)
         except DataError as error:
@@ -92,8 +134,8 @@ def _find_unreadable(read: Callable[[int], None], number_of_files: int) -> dict[
         return ""
 
     with ThreadPoolExecutor(decoding_threads()) as pool:
-        said = enumerate(pool.map(why, range(number_of_files)))
-        return {number: text for number, text in said if text}
+        problems = enumerate(pool.map(problem, range(number_of_files)))
+        return {number: text for number, text in problems if text}
 
 
 def exceeds_memory(pixels: int, memory_limit: float, mode: Mode = "RGB") -> bool:
@@ -102,10 +144,15 @@ def exceeds_memory(pixels: int, memory_limit: float, mode: Mode = "RGB") -> bool
 
 
 class StreamedImages:
-    """Images that are decoded as they are used: stored inputs are the numbers (n,) that `add` gives their files."""
+    """Images that are decoded as they are used: stored inputs are the numbers (n,) that `add` gives their files.
+
+    Attributes:
+        scale: The whites of images of more than 8 bits.
+    """
 
     def __init__(self, mode: Mode = "RGB") -> None:
         self.mode = mode
+        self.scale = HEADER_SCALE
         self._files: list[tuple[Opener, int, Crop | None]] = []
 
     def add(self, files: Sequence[Opener], side: int, crop: Crop | None = None) -> Tensor:
@@ -118,8 +165,11 @@ class StreamedImages:
         if not len(numbers):
             side = self._files[0][1]
             return torch.empty(0, CHANNELS[self.mode], side, side, dtype=torch.uint8)
-        files, sides, own = zip(*(self._files[number] for number in numbers.tolist()), strict=True)
-        pixels = decode_images(files, side=sides[0], mode=self.mode, crops=crops or own)
+        entries = (self._files[number] for number in numbers.tolist())
+        files, sides, file_crops = zip(*entries, strict=True)
+        pixels = decode_images(
+            files, side=sides[0], mode=self.mode, crops=crops or file_crops, scale=self.scale
+        )
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
 
@@ -130,6 +180,24 @@ def cached_images(cache: Path, files: Mapping[Path, int], *, side: int) -> Examp
     return Examples(pixels, torch.tensor([*files.values()]))
 
 
+class UsersImages(NamedTuple):
+    """A user's images that can be read.
+
+    Attributes:
+        inputs: As stored: pixels (n, C, side, side) uint8, or the numbers (n,) of streamed files.
+        positions: Positions of these files among all (n,).
+        problems: Problems of the other files, by position.
+        scale: The whites of images of more than 8 bits.
+        caveats: Lines about the images that results repeat.
+    """
+
+    inputs: Tensor
+    positions: np.ndarray
+    problems: dict[int, str]
+    scale: PixelScale
+    caveats: list[str]
+
+
 def read_users_images(
     cache: Path,
     files: Sequence[Path],
@@ -138,35 +206,108 @@ def read_users_images(
     decode: Decode | None,
     mode: Mode = "RGB",
     crop: Crop | None = None,
-) -> tuple[Tensor, np.ndarray, dict[int, str]]:
-    """Stored inputs (n, ...) of a user's images that can be read, their positions (n,), and what is wrong with others.
+    scale: PixelScale | None = None,
+    white: float | None = None,
+) -> UsersImages:
+    """Read a user's images by `square_pixels`; where `StreamedImages` decode them later, only their headers.
 
-    Where `StreamedImages` decode them as they are used, only the beginnings of the files are read here. What was found
-    is kept in a file beside `cache`.
+    Without a scale, as of training images, it is made of `white`, or of the range of these images (`scale_of_range`).
+    The pixels are kept in a file beside `cache`.
     """
     stream = decode if isinstance(decode, StreamedImages) else None
 
-    def read_header(number: int) -> None:
-        with _open_image(files[number]):
-            pass
-
-    def found() -> dict[str, np.ndarray]:
-        if stream is not None:
-            pixels, wrong = np.empty(0, np.uint8), _find_unreadable(read_header, len(files))
-        else:
-            pixels, wrong = _decode_readable(files, side, mode, [crop] * len(files))
+    def read() -> dict[str, np.ndarray]:
+        headers = survey_images(files, scale, white)
+        wrong, pixels = headers.problems, np.empty(0, np.uint8)
+        if stream is None:
+            crops = [crop] * len(files)
+            pixels, wrong = _decode_readable(files, side, mode, crops, headers.scale)
             pixels = np.delete(pixels, [*wrong], axis=0) if wrong else pixels
-        why = np.array([*wrong.values()], str)
-        return {"pixels": pixels, "bad": np.array([*wrong], np.int64), "why": why}
+        survey = json.dumps([dict(headers.scale.whites), dict(headers.scale.reasons)])
+        return {
+            "pixels": pixels,
+            "bad": np.array([*wrong], np.int64),
+            "why": np.array([*wrong.values()], str),
+            "scale": np.array(survey),
+            "animations": np.array(headers.animations),
+        }
 
-    # files of the plain name hold pixels alone: versions that refused what could not be read wrote them
-    kind = "decoded" if stream is None else "streamed"
-    arrays = load_or_decode(cache.with_name(f"{kind}-{cache.name}"), files, found)
+    # the name says the reader, so that files that an earlier one decoded are not read
+    kind = "upright" if stream is None else "headers"
+    whites = repr(white if scale is None else sorted(scale.whites.items()))
+    arrays = load_or_decode(cache.with_name(f"{kind}-{cache.name}"), files, read, whites)
     wrong = dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
-    kept = np.setdiff1d(np.arange(len(files)), [*wrong]).astype(np.int64)
+    positions = np.setdiff1d(np.arange(len(files)), [*wrong]).astype(np.int64)
+    used = PixelScale(*json.loads(str(arrays["scale"])))
+    caveats = [] if scale is not None else used.caveats
+    if animations := int(arrays["animations"]):
+        caveats.append(
+            f"{animations} of {len(files)} images have several frames: the first is read"
+        )
     if stream is None:
-        return torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), kept, wrong
-    return stream.add([files[number] for number in kept], side, crop), kept, wrong
+        inputs = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
+        return UsersImages(inputs, positions, wrong, used, caveats)
+    stream.scale = used
+    inputs = stream.add([files[number] for number in positions], side, crop)
+    return UsersImages(inputs, positions, wrong, used, caveats)
+
+
+class Survey(NamedTuple):
+    """Headers of images: the scale of those of more than 8 bits, problems by position, the number of animations."""
+
+    scale: PixelScale
+    problems: dict[int, str]
+    animations: int
+
+
+def survey_images(
+    files: Sequence[Opener], scale: PixelScale | None = None, white: float | None = None
+) -> Survey:
+    """Read the headers of images; of those of more than 8 bits also the values, which must fit the scale.
+
+    Without a scale it is made: of `white`, or of the range of the values.
+    """
+    animated, depths, maxima = set[int](), dict[int, Depth](), dict[int, float]()
+
+    def read_header(number: int) -> None:
+        file = files[number]
+        with open_image(file) as image:
+            if is_animation(image):
+                animated.add(number)
+            depth = depth_of(image, file if isinstance(file, Path) else None)
+            if depth is None:
+                return
+            if scale is not None:
+                to_eight_bits(image, depth, scale)
+            else:
+                maxima[number] = float(grey_values(image).max(initial=0))
+                depths[number] = depth
+
+    problems = _find_unreadable(read_header, len(files))
+    if scale is None:
+        pairs = [(depths[number], maxima[number]) for number in sorted(depths)]
+        scale = scale_of_range(pairs) if white is None else scale_of_white(pairs, white)
+    return Survey(scale, problems, len(animated))
+
+
+def describe_sameness(inputs: Tensor, decode: Decode | None) -> list[str]:
+    """A caveat of images (N, ...) that are all of one colour each, or all the same: one line, or none."""
+    all_constant, all_equal, first = True, True, None
+    for start in range(0, len(inputs), 64):
+        rows = inputs[start : start + 64]
+        pixels = (rows if decode is None else decode(rows)).flatten(2)
+        first = pixels[:1] if first is None else first
+        all_constant = all_constant and bool((pixels == pixels[..., :1]).all())
+        all_equal = all_equal and bool((pixels == first).all())
+        if not all_constant and not all_equal:
+            return []
+    if len(inputs) < 2:
+        return []
+    if all_equal:
+        return [
+            f"all {len(inputs)} training images are the same picture: nothing tells classes apart"
+        ]
+    return [f"each of the {len(inputs)} training images is of a single colour"]
 
 
 def scale_boxes(corners: np.ndarray, size: tuple[int, int], side: int) -> np.ndarray:
@@ -174,30 +315,3 @@ def scale_boxes(corners: np.ndarray, size: tuple[int, int], side: int) -> np.nda
     scale = side / min(size)
     margins = (np.array(size) * scale - side) / 2
     return np.clip(corners * scale - np.tile(margins, 2), 0, side)
-
-
-def square_pixels(
-    image: Any, side: int, mode: Mode = "RGB", crop: Crop | None = None
-) -> np.ndarray:
-    """An image of Pillow's as a square, (side, side, 3) uint8, or (side, side, 1)."""
-    from PIL import Image, ImageOps
-
-    colour = image.convert(mode)
-    if crop is not None:
-        colour = crop(colour, side)
-    elif colour.size != (side, side):
-        colour = ImageOps.fit(colour, (side, side), Image.Resampling.BILINEAR)
-    return np.asarray(colour).reshape(side, side, -1)
-
-
-@contextmanager
-def _open_image(file: Opener) -> Iterator[Any]:
-    """An image of Pillow's; raises a DataError in place of what Pillow raises of a file that is no image."""
-    from PIL import Image
-
-    try:
-        with Image.open(file) if isinstance(file, Path) else file() as image:
-            yield image
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        why = str(error).replace(f" {str(file)!r}", "")
-        raise DataError(f"not a readable image ({why})") from None

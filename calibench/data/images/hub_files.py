@@ -4,7 +4,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,17 @@ import torch
 
 from calibench.data.batch import Examples
 from calibench.data.cache import Arrays, load_or_make
-from calibench.data.images.decode import square_pixels
+from calibench.data.images.pixels import (
+    HEADER_SCALE,
+    PixelScale,
+    depth_of,
+    grey_values,
+    scale_of_range,
+    scale_of_white,
+    square_pixels,
+)
 from calibench.data.source import DataError, load_hub_dataset
+from calibench.messages.errors import errors_as
 
 _COMMIT = re.compile(r"[@/]([0-9a-f]{40})(?:/|$)")
 
@@ -37,10 +46,17 @@ class HubImages:
     Attributes:
         splits: Its splits by name, as `datasets` opens them.
         classes: Names of the classes: those of the labels' type, or else the labels that occur, in order.
+        train_split: The split whose range scales images of more than 8 bits.
+        white: Their white, where it is given; None for what headers and the range say.
+        caveats: Lines about the images that results repeat.
     """
+
+    train_split = "train"
+    white: float | None = None
 
     def __init__(self, source: HubName, num_classes: int | None = None) -> None:
         self.source = source
+        self.caveats: list[str] = []
         self.splits: Mapping[str, Any] = load_hub_dataset(
             source.name, source.config, revision=source.revision
         )
@@ -83,10 +99,12 @@ class HubImages:
             )
         name = f"hub-{self.source.name}-{self.source.config}-{split}-{side}.npz"
         file = cache / ".calibench" / re.sub(r"[^\w.-]", "_", name)
-        key = f"{self.revision} {self.source.image} {self.source.label}"
+        settings = "" if self.white is None else f" {self.train_split} {self.white}"
+        key = f"{self.revision} {self.source.image} {self.source.label} upright{settings}"
         decode = partial(self._decoded, split, side)
         arrays = load_or_make(file, key, decode) if self.revision else decode()
         pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
+        self.caveats += [line for line in arrays["caveats"].tolist() if line not in self.caveats]
         return Examples(pixels, torch.from_numpy(arrays["target"]))
 
     def unread(self, split: str) -> Iterator[tuple[Callable[[], Any], int]]:
@@ -100,15 +118,31 @@ class HubImages:
 
     def _decoded(self, split: str, side: int) -> Arrays:
         rows = self.splits[split]
-        pixels = np.empty((len(rows), side, side, 3), dtype=np.uint8)
+        pixels, caveats = np.empty((len(rows), side, side, 3), dtype=np.uint8), list[str]()
         for number, image in enumerate(rows[self.source.image]):
             if not hasattr(image, "convert"):
                 raise DataError(
                     f"`{self.source.name}`, column {self.source.image}: images are expected, "
                     f"row {number} of {split} is a {type(image).__name__}."
                 )
-            pixels[number] = square_pixels(image, side)
-        return {"pixels": pixels, "target": self._target(split)}
+            scale = HEADER_SCALE if depth_of(image) is None else self._scale
+            with errors_as(
+                f"`{self.source.name}`, {split} row {number}", DataError, kind=DataError
+            ):
+                pixels[number] = square_pixels(image, side, scale=scale)
+            caveats = scale.caveats or caveats
+        target = self._target(split)
+        return {"pixels": pixels, "target": target, "caveats": np.array(caveats, str)}
+
+    @cached_property
+    def _scale(self) -> PixelScale:
+        """The whites of images of more than 8 bits: of the range of the training images."""
+        pairs = [
+            (depth, float(grey_values(image).max(initial=0)))
+            for image in self.splits[self.train_split][self.source.image]
+            if (depth := depth_of(image)) is not None
+        ]
+        return scale_of_range(pairs) if self.white is None else scale_of_white(pairs, self.white)
 
     def _target(self, split: str) -> np.ndarray:
         labels = self.splits[split][self.source.label]

@@ -1,7 +1,7 @@
 """A user's own images with a class each: in folders, or on the Hugging Face hub."""
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,18 @@ from calibench.data.images.augment import centre_crop
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
 from calibench.data.images.decode import (
     StreamedImages,
+    describe_sameness,
     exceeds_memory,
-    find_class_images,
-    find_images,
     read_users_images,
 )
+from calibench.data.images.folder_layout import read_folder_layout
 from calibench.data.images.hub_files import HubImages, HubName
-from calibench.data.source import DataError, left_out_caveats
+from calibench.data.images.pixels import PixelScale
+from calibench.data.layouts import PART_NAMES, describe_parts, part_of
+from calibench.data.source import left_out_caveats
 from calibench.data.splits import held_out_shares, make_splits
+from calibench.data.users_table import lacking_classes
 from calibench.messages.checks import positive_integer
-
-_VALIDATION = ("validation", "valid", "val")
 
 
 class _OwnImageDataModule(ImageDataModule, ABC):
@@ -35,6 +36,8 @@ class _OwnImageDataModule(ImageDataModule, ABC):
         test_fraction: Share of the images held out for testing, where they have no such part.
         mean: Mean of each channel on the [0, 1] scale; ImageNet's by default.
         std: Standard deviation of each channel on the [0, 1] scale; ImageNet's by default.
+        white: The value that is white in images of more than 8 bits; None for what their headers and the range of the
+            training images say, which results repeat.
         common: Those of all image sets but `download`; `root` and `checksum` are for the evaluation sets.
     """
 
@@ -47,20 +50,36 @@ class _OwnImageDataModule(ImageDataModule, ABC):
         test_fraction: float = 0.2,
         mean: Channels = IMAGENET_MEAN,
         std: Channels = IMAGENET_STD,
+        white: float | None = None,
         **common: Any,
     ) -> None:
         self.side = positive_integer("side", side)
         self.held_out = held_out_shares(val_fraction, test_fraction)
-        self.names, self.mean, self.std = names, mean, std
+        if white is not None and not white > 0:
+            raise ValueError(f"`white` must be positive, got {white}.")
+        self.names, self.mean, self.std, self.white = names, mean, std, white
         super().__init__(download=False, **common)
+
+    def describe_splits(self, splits: Splits, sources: Mapping[str, str]) -> None:
+        """Note the sizes of the splits, and where each is from; that of the training images where nothing is said."""
+        counts = {part: len(getattr(splits, part).target) for part in Splits._fields}
+        held_out = {part: "held out of train" for part in counts if part != "train"}
+        line = describe_parts(counts, self.num_classes, held_out | dict(sources), unit="images")
+        self.inventory.insert(0, line)
+        self.add_caveats(lacking_classes(splits, self.class_names))
+
+    def add_caveats(self, lines: Sequence[str]) -> None:
+        """Add lines that results repeat, each once."""
+        self.caveats += [line for line in lines if line not in self.caveats]
 
 
 class ImageFolderDataModule(_OwnImageDataModule):
     """Your own images, a folder per class (torchvision's ImageFolder layout).
 
     Either `folder/<class>/<image>`, which is split at random and stratified, or
-    `folder/{train,val,test}/<class>/<image>`. Images become RGB squares. They are decoded once and
-    kept in `folder/.calibench` where that can be written to; if they would take more memory than
+    `folder/{train,val,test}/<class>/<image>`, also called training, valid, validation, dev and testing, in any case;
+    a part without a folder is held out of the training images. Images become upright RGB squares of 8 bits. They are
+    decoded once and kept in `folder/.calibench` where that can be written to; if they would take more memory than
     `memory_limit`, they are decoded as they are used, and the fingerprint covers the splits and
     labels but not the pixels.
 
@@ -70,11 +89,12 @@ class ImageFolderDataModule(_OwnImageDataModule):
             evaluation; None for `side` itself.
         memory_limit: Gibibytes that the decoded images may take; beyond, or with `augment: RandomResizedCrop`, they
             stream.
-        skip_bad: Leave out images that cannot be read, which results then say; else such an image is an error.
+        skip_bad: Leave out images that cannot be read, and those of a class that the training images lack, which
+            results then say; else such an image is an error.
         common: Those of all image sets but `download`; `root` and `checksum` are for the evaluation sets.
 
     Raises:
-        DataError: The folder is missing or holds no classes.
+        DataError: The folder is missing, holds no classes, or can be read in two ways.
     """
 
     dataset = "your images"
@@ -89,51 +109,54 @@ class ImageFolderDataModule(_OwnImageDataModule):
         **common: Any,
     ) -> None:
         self.folder, self.skip_bad = Path(folder).expanduser(), skip_bad
-        there = [name for name in ("train", "val", "test") if (self.folder / name).is_dir()]
-        # without a folder for training its absence is said of it
-        self._parts = ["train", *(part for part in there if part != "train")] if there else [""]
-        super().__init__(names=_list_classes(self.folder / self._parts[0]), **common)
+        self.layout = read_folder_layout(self.folder)
+        super().__init__(names=self.layout.classes, **common)
+        if not skip_bad:
+            self.layout.refuse_unknown()
+        for place, count in self.layout.unknown.items():
+            self.caveats.append(f"left out: {place}, {count} images of a class that train lacks")
+        self.add_caveats(self.layout.caveats)
+        self.inventory += self.layout.notes
         self.resize, self.crop = resize, centre_crop(resize, self.side)
-        files = [find_images(self.folder / part / k) for part in self._parts for k in self.names]
-        pixels = sum(map(len, files)) * self.side**2
-        of_files = self.augmentation is not None and self.augmentation.of_files
-        if of_files or exceeds_memory(pixels, memory_limit):
+        self._scale: PixelScale | None = None
+        pixels = sum(map(len, self.layout.files.values())) * self.side**2
+        reads_crops = self.augmentation is not None and self.augmentation.of_files
+        if reads_crops or exceeds_memory(pixels, memory_limit):
             self.decode = StreamedImages()
 
     def prepare_data(self) -> None:
         """Decode the images once, before several processes read them."""
         if self.decode is None:
-            for part in self._parts:
+            for part in self.layout.parts:
                 self._read(part)
 
     def load_splits(self, seed: int) -> Splits:
         """Read the given folders; splits without one are held out of the training images."""
-        there = {part: self._read(part) for part in self._parts}
-        whole, parts = there[self._parts[0]], self.held_out | there
-        return Splits(*make_splits(whole, parts, seed=seed, what=str(self.folder)))
+        given = {part: self._read(part) for part in self.layout.parts}  # the training images first
+        parts = self.held_out | given
+        splits = Splits(*make_splits(given["train"], parts, seed=seed, what=str(self.folder)))
+        self.add_caveats(describe_sameness(given["train"].inputs, self.decode))
+        self.describe_splits(splits, {part: "" for part in given})
+        return splits
 
     def _read(self, part: str) -> Examples:
-        files = find_class_images(self.folder / part, self.class_names)
-        name = f"{part or 'all'}-{self.side}{f'-of-{self.resize}' if self.crop else ''}.npz"
-        cache, paths = self.folder / ".calibench" / name, [*files]
-        inputs, kept, wrong = read_users_images(
-            cache, paths, side=self.side, decode=self.decode, crop=self.crop
+        files, name = self.layout.files[part], part if self.layout.has_parts else "all"
+        size = f"{self.side}{f'-of-{self.resize}' if self.crop else ''}"
+        cache, paths = self.folder / ".calibench" / f"{name}-{size}.npz", [*files]
+        images = read_users_images(
+            cache, paths, side=self.side, decode=self.decode, crop=self.crop, scale=self._scale,
+            white=self.white,
+        )  # fmt: skip
+        self._scale = self._scale or images.scale
+        bad = {
+            str(paths[number].relative_to(self.folder)): problem
+            for number, problem in images.problems.items()
+        }
+        self.add_caveats(images.caveats)
+        self.add_caveats(
+            left_out_caveats(self.folder, bad, len(files), skip=self.skip_bad, what="images")
         )
-        bad = {str(paths[n].relative_to(self.folder)): why for n, why in wrong.items()}
-        caveats = left_out_caveats(self.folder, bad, len(files), skip=self.skip_bad, what="images")
-        self.caveats += [line for line in caveats if line not in self.caveats]
-        return Examples(inputs, torch.tensor([*files.values()])[kept])
-
-
-def _list_classes(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        raise DataError(f"{folder} is missing: a folder of images per class is expected there.")
-    names = sorted(
-        path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
-    )
-    if len(names) < 2:
-        raise DataError(f"{folder} holds {len(names)} class folders; at least 2 are expected.")
-    return names
+        return Examples(images.inputs, torch.tensor([*files.values()])[images.positions])
 
 
 class HubDataModule(_OwnImageDataModule):
@@ -149,8 +172,8 @@ class HubDataModule(_OwnImageDataModule):
         image: The column of images.
         label: The column of labels.
         train_split: The split that is trained on.
-        val_split: The split for validation; by default `validation`, `valid` or `val`, if there is one.
-        test_split: The test split; by default `test`, if there is one.
+        val_split: The split for validation; by default `val`, `valid`, `validation` or `dev`, if there is one.
+        test_split: The test split; by default `test` or `testing`, if there is one.
         common: Those of all image sets but `download`; `root` and `checksum` are for the evaluation sets.
 
     Raises:
@@ -174,11 +197,11 @@ class HubDataModule(_OwnImageDataModule):
     ) -> None:
         self._images = HubImages(HubName(name, config, revision, image, label))
         super().__init__(names=self._images.classes, **common)
+        self._images.train_split, self._images.white = train_split, self.white
         self.train_split = train_split
-        left = {*self._images.splits} - {train_split}
-        self.test_split = test_split or ("test" if "test" in left else None)
-        left -= {self.test_split}
-        self.val_split = val_split or next((name for name in _VALIDATION if name in left), None)
+        others = [name for name in self._images.splits if name != train_split]
+        self.test_split = test_split or _split_of("test", others)
+        self.val_split = val_split or _split_of("val", [*{*others} - {self.test_split}])
 
     def prepare_data(self) -> None:
         """Decode the images once, before several processes read them."""
@@ -189,10 +212,22 @@ class HubDataModule(_OwnImageDataModule):
     def load_splits(self, seed: int) -> Splits:
         """Read the splits there are; the others are held out of the training images."""
         self.caveats.append(self._images.described)
-        whole, what = self._part(self.train_split), self._images.source.name
-        there = {"test": self.test_split, "val": self.val_split}
-        parts = self.held_out | {name: self._part(split) for name, split in there.items() if split}
-        return Splits(*make_splits(whole, parts, seed=seed, what=what))
+        train, what = self._part(self.train_split), self._images.source.name
+        names = {"test": self.test_split, "val": self.val_split}
+        given = {part: self._part(split) for part, split in names.items() if split}
+        splits = Splits(*make_splits(train, self.held_out | given, seed=seed, what=what))
+        self.add_caveats(self._images.caveats)
+        self.describe_splits(splits, {part: str(names[part]) for part in given})
+        unused = {*self._images.splits} - {self.train_split, *names.values()}
+        if unused:
+            self.inventory.append(f"not used: the splits {', '.join(sorted(unused))}")
+        return splits
 
     def _part(self, split: str) -> Examples:
         return self._images.examples(split, side=self.side, cache=self.root)
+
+
+def _split_of(part: str, names: Sequence[str]) -> str | None:
+    """The split that is a part by its name, the first by `PART_NAMES`; None without any."""
+    matches = [name for name in names if part_of(name) == part]
+    return min(matches, key=lambda name: PART_NAMES[part].index(name.lower()), default=None)

@@ -13,7 +13,9 @@ from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
-from calibench.data.images.decode import Mode, StreamedImages, exceeds_memory, read_users_images
+from calibench.data.images.decode import StreamedImages, exceeds_memory, read_users_images
+from calibench.data.images.pixels import Mode, PixelScale
+from calibench.data.layouts import part_of
 from calibench.data.source import DataError, left_out_caveats
 from calibench.data.splits import held_out_shares, hold_out_share_of_groups
 from calibench.data.task import Multilabel
@@ -86,6 +88,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
             raise ValueError(f"`ten_crops` must be at least `side` {side}, got {ten_crops}.")
         self.cache, self.memory_limit = cache, memory_limit
         self.skip_missing, self.skip_bad = skip_missing or skip_bad, skip_bad
+        self._scale: PixelScale | None = None
         self.transform = Normalize(mean, std)
         if ten_crops is not None:
             self.evaluation_transform = Normalize(mean, std, crops=side)
@@ -123,17 +126,22 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         if not len(part.files):
             raise DataError(f"there are no {name} images.")
         cache, folder = self.cache / f"{name}-{side}-{self.mode}.npz", part.files[0].parent
-        inputs, positions, wrong = read_users_images(
-            cache, part.files, side=side, decode=self.decode, mode=self.mode
+        images = read_users_images(
+            cache, part.files, side=side, decode=self.decode, mode=self.mode, scale=self._scale
         )
-        bad = {f"{part.files[n].name} ({part.places[n]})": why for n, why in wrong.items()}
+        self._scale = self._scale or images.scale  # the training images come first
+        self.caveats += [line for line in images.caveats if line not in self.caveats]
+        bad = {
+            f"{part.files[number].name} ({part.places[number]})": problem
+            for number, problem in images.problems.items()
+        }
         self.caveats += left_out_caveats(
             folder, bad, len(part.files), skip=self.skip_bad, what="images"
         )
-        part = part.take(positions)
+        part = part.take(images.positions)
         if name == "test":
             self.test_files = part.files
-        return Examples(inputs, torch.from_numpy(part.target))
+        return Examples(images.inputs, torch.from_numpy(part.target))
 
 
 class ImageLabelsDataModule(LabelledImageDataModule):
@@ -146,7 +154,8 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         path_column: The column of the image files.
         labels: The columns of the labels; None for all but those of paths, groups and splits.
         group_column: A column whose rows with the same value never cross splits: the patient, say.
-        split_column: A column that says `train`, `val` or `test`; None for random splits.
+        split_column: A column that says `train`, `val` or `test` (or training, valid, validation, dev, testing), in any
+            case; None for random splits.
         val_fraction: Share of the images, or of the groups, held out for validation.
         test_fraction: Share of the images, or of the groups, held out for testing.
         common: Those of `LabelledImageDataModule` but `class_names` and `cache`.
@@ -203,7 +212,7 @@ class ImageLabelsDataModule(LabelledImageDataModule):
             share = self.held_out["val"] / (1 - self.held_out["test"])
             train, val = hold_out_share_of_groups(groups[remaining], share, seed)
             return {"train": remaining[train], "val": remaining[val], "test": test}
-        split_names = self._table[self.split_column].to_numpy(str)
+        split_names = np.array([part_of(cell) for cell in self._table[self.split_column]], str)
         rows = {name: np.flatnonzero(split_names == name) for name in Splits._fields}
         if self.group_column:
             of_splits = {name: groups[own] for name, own in rows.items()}
@@ -234,6 +243,6 @@ def _find_wrong_cells(table: Any, labels: Sequence[str], split: str | None) -> d
             wrong[row] = f"label `{name}` holds `{cell}`; {states}"
     if split is not None:
         split_names = Splits._fields
-        for row, cell in table[split][~table[split].isin(split_names)].items():
+        for row, cell in table[split][table[split].map(part_of).isna()].items():
             wrong[row] = f"column `{split}` must be one of {', '.join(split_names)}, got `{cell}`"
     return wrong

@@ -60,8 +60,11 @@ class TinyImageNetDataModule(ImageDataModule):
 
     def _read(self) -> tuple[list[str], Examples, Examples]:
         """Names of the classes, and the training and test images."""
-        self.caveats += self.source.require(self.root, checksum=self.checksum)
         folder = self.source.path(self.root, "")
+        required = [*self.source.files]
+        if any((folder / "val").glob("n*")):  # sorted into class folders
+            required = [file for file in required if not file.startswith("val/")]
+        self.caveats += self.source.require(self.root, checksum=self.checksum, files=required)
         names = sorted((folder / "wnids.txt").read_text().split())
         if (n := len(set(names))) != self.num_classes:
             raise DataError(f"{folder / 'wnids.txt'} names {n} classes, not {self.num_classes}.")
@@ -74,16 +77,34 @@ class TinyImageNetDataModule(ImageDataModule):
         )
 
 
+_ANNOTATIONS = "val/val_annotations.txt"
+
+
 def _validation_files(folder: Path, names: Sequence[str]) -> dict[Path, int]:
-    """The official validation images, each with its class."""
-    table, labels = folder / "val" / "val_annotations.txt", {n: k for k, n in enumerate(names)}
-    files: dict[Path, int] = {}
+    """The official validation images in their order, each with its class.
+
+    They are in `val/images`, as published, or sorted into class folders `val/<class>`, as many scripts leave them.
+    """
+    table, labels = folder / _ANNOTATIONS, {name: number for number, name in enumerate(names)}
+    if not table.exists():
+        files = find_class_images(folder / "val", names)
+        return dict(sorted(files.items(), key=lambda item: _number_of(item[0])))
+    files = {}
     for number, line in enumerate(table.read_text().splitlines(), start=1):
         columns = line.split("\t")
         if len(columns) < 2 or columns[1] not in labels:
             raise DataError(f"{table}, line {number}: a file name and a known class are expected.")
-        path = folder / "val" / "images" / columns[0]
-        if not path.exists():
-            raise DataError(f"{path} is missing, but {table.name} names it.")
-        files[path] = labels[columns[1]]
+        name, wnid = columns[:2]
+        official = folder / "val" / "images" / name
+        in_folders = [folder / "val" / wnid / name, folder / "val" / wnid / "images" / name]
+        path = next((path for path in [official, *in_folders] if path.exists()), None)
+        if path is None:
+            raise DataError(f"{official} is missing, but {table.name} names it.")
+        files[path] = labels[wnid]
     return files
+
+
+def _number_of(image: Path) -> tuple[int, str]:
+    """The place of an image in the official order, by the number in its name: 12 of `val_12.JPEG`."""
+    digits = image.stem.rpartition("_")[2]
+    return (int(digits) if digits.isdigit() else -1), image.as_posix()

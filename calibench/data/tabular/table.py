@@ -15,9 +15,10 @@ from torch import Tensor
 from calibench.data import users_table
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
+from calibench.data.layouts import find_part_files
 from calibench.data.source import DataError, locate_file
 from calibench.data.splits import held_out_shares, make_splits
-from calibench.files.column_encoding import Feature, features_of, in_words
+from calibench.files.column_encoding import Feature, describe_features, select_features
 from calibench.files.tables import NAMELESS
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import near_matches
@@ -59,6 +60,7 @@ def read_columns(
     group: str | None = None,
     separator: str | None = None,
     like: Sequence[Feature] | None = None,
+    quotes: bool | None = None,
 ) -> Columns:
     """Read a table by `open_table`: `features` by name or pattern, or the columns that are `like` a training file's.
 
@@ -71,7 +73,7 @@ def read_columns(
     """
     names = [label] if group is None else [label, group]
     table = users_table.open_users_table(
-        path, "a table with a column of labels", separator=separator
+        path, "a table with a column of labels", separator=separator, quotes=quotes
     )
     if len(table.names) == 1:
         raise DataError(
@@ -83,18 +85,18 @@ def read_columns(
     frame = table.frame([*feature_columns, *names], [*names, *as_text])
     caveats = list(table.caveats)
     if like is None:
-        like, counters = features_of(frame, feature_columns, all_of_them=features is not None)
-        if line := in_words(path, like, counters):
+        like, counters = select_features(frame, feature_columns, all_of_them=features is not None)
+        if line := describe_features(path, like, counters):
             say(line, to=sys.stderr)
     else:
         caveats += [
             f"{path.name}: {line}"
             for feature in like
-            if (line := feature.unknown(frame[feature.column]))
+            if (line := feature.describe_unknown_levels(frame[feature.column]))
         ]
     blocks, problems = [np.empty((len(frame), 0), np.float32)], dict(table.problems)
     for feature in like:
-        numbers, wrong = feature.numbers(frame[feature.column])
+        numbers, wrong = feature.encode(frame[feature.column])
         if wrong and np.isnan(numbers).all():
             first = min(wrong)
             raise DataError(
@@ -169,7 +171,8 @@ class TableDataModule(ClassificationDataModule):
     group that two files have. There are no evaluation sets beside the test rows.
 
     Args:
-        train_file: The training rows. A relative path is looked for here, then below `root`.
+        train_file: The training rows, or a folder with `train.csv`, `valid.csv`, `test.csv` or the like, of which files
+            without a column of labels are not used. A relative path is looked for here, then below `root`.
         val_file: The validation rows; None to hold some of the training rows out.
         test_file: The test rows; None to hold some of the training rows out.
         label_column: The column of the labels, any strings or numbers.
@@ -178,6 +181,8 @@ class TableDataModule(ClassificationDataModule):
         features: The columns to use, by name or pattern (`suvr_*`); None for all but the label and the group,
             those without a name, and one like `id` that only counts the rows.
         separator: Between the cells of CSV and TSV files; None for what their headers have most.
+        quotes: Whether quotes enclose cells of CSV and TSV files, or are characters like others; None for the former,
+            where a file that seems to be written without quoting is refused.
         skip_bad: Leave out rows that cannot be used, which results then say; else such a row is an error.
         val_fraction: Share of the training file held out for validation, stratified.
         test_fraction: Share of the training file held out for testing, stratified.
@@ -206,6 +211,7 @@ class TableDataModule(ClassificationDataModule):
         group_column: str | None = None,
         features: Sequence[str] | None = None,
         separator: str | None = None,
+        quotes: bool | None = None,
         skip_bad: bool = False,
         val_fraction: float = 0.1,
         test_fraction: float = 0.2,
@@ -219,13 +225,18 @@ class TableDataModule(ClassificationDataModule):
         self.held_out = held_out_shares(val_fraction, test_fraction)
         self.label_column, self.group_column, self.features = label_column, group_column, features
         self.missing, self.root, self.separator = missing, root, separator
-        self.skip_bad = skip_bad
-        self.train_file, self.val_file, self.test_file = train_file, val_file, test_file
+        self.skip_bad, self.quotes, self.train_file = skip_bad, quotes, train_file
+        named = {"val": val_file, "test": test_file}
+        paths = {part: locate_file(file, root) for part, file in named.items() if file is not None}
+        files = find_part_files(locate_file(train_file, root), paths)
+        self.files, unlabelled = users_table.drop_unlabelled_parts(
+            files, label_column, separator=separator, quotes=quotes
+        )
         for name, size in (("val_size", val_size), ("test_size", test_size)):
             if size is not None:
                 self.held_out[name.removesuffix("_size")] = positive_integer(name, size)
         self.standardise = standardise
-        train = self.read(train_file)
+        train = self.read(self.files.paths["train"])
         users_table.check_labels(train.labels, train_file, label_column)
         if train.groups is not None and len({*train.groups}) == len(train.rows):
             raise DataError(
@@ -233,18 +244,19 @@ class TableDataModule(ClassificationDataModule):
                 "leave `--data.group_column` out, or name the column that says which rows belong together."
             )
         super().__init__(class_names=_sort_labels(train.labels), **common)
+        self.caveats += unlabelled
+        self.inventory += self.files.notes
         self._train = train
 
     def read(
         self,
-        file: str,
+        file: Path,
         like: Sequence[Feature] | None = None,
         classes: Sequence[str] | None = None,
     ) -> Columns:
         """The rows of a file that can be used, with the columns and classes of the training file if these are known."""
-        path = locate_file(file, self.root)
         names = self.label_column, self.group_column
-        table = read_columns(path, self.features, *names, self.separator, like)
+        table = read_columns(file, self.features, *names, self.separator, like, quotes=self.quotes)
         problems = dict(table.problems)
         if classes is not None:
             problems = users_table.find_unknown_labels(table.rows, table.labels, classes) | problems
@@ -258,14 +270,16 @@ class TableDataModule(ClassificationDataModule):
 
     def load_splits(self, seed: int) -> Splits:
         """Read the given files; splits without one are held out of the training rows."""
-        train = self._complete(self._train, self.train_file)
-        tables = [(self.train_file, train)]
+        train_path = self.files.paths["train"]
+        train = self._complete(self._train, train_path)
+        tables = [(train_path, train)]
         parts: dict[str, Examples | float] = dict(self.held_out)
-        for name, file in (("test", self.test_file), ("val", self.val_file)):
-            if file is not None:
-                table = self._complete(self.read(file, train.sources, self.class_names), file)
-                tables.append((file, table))
-                parts[name] = self._examples(table)
+        for part in ("test", "val"):
+            if part in self.files.paths:
+                path = self.files.paths[part]
+                table = self._complete(self.read(path, train.sources, self.class_names), path)
+                tables.append((path, table))
+                parts[part] = self._examples(table)
         _check_groups(tables)
         groups = None
         if train.groups is not None:
@@ -273,9 +287,14 @@ class TableDataModule(ClassificationDataModule):
         examples = self._examples(train)
         splits = make_splits(examples, parts, seed=seed, what=self.train_file, groups=groups)
         self.transform = self._prepare(splits[0])
+        counts = {
+            part: len(split.target) for part, split in zip(Splits._fields, splits, strict=True)
+        }
+        self.inventory.insert(0, self.files.describe(counts, self.num_classes))
+        self.caveats += users_table.lacking_classes(splits, self.class_names)
         return Splits(*splits)
 
-    def _complete(self, table: Columns, file: str) -> Columns:
+    def _complete(self, table: Columns, file: Path) -> Columns:
         """The table after what `missing` says of its empty cells."""
         self.caveats += table.caveats
         empty = np.isnan(table.numbers).any(1)
@@ -283,7 +302,7 @@ class TableDataModule(ClassificationDataModule):
             return table
         becomes = {"mean": "have the mean of the training rows there", "drop": "are left out"}
         incomplete = f"{empty.sum()} of {len(table.rows)} rows with an empty cell"
-        self.caveats.append(f"{Path(file).name}: {incomplete} {becomes[self.missing]}")
+        self.caveats.append(f"{file.name}: {incomplete} {becomes[self.missing]}")
         return table if self.missing == "mean" else table.take(~empty)
 
     def _examples(self, table: Columns) -> Examples:
@@ -323,7 +342,7 @@ def _find_missing_numbers(table: Columns) -> dict[int, str]:
     }
 
 
-def _check_groups(tables: Sequence[tuple[str, Columns]]) -> None:
+def _check_groups(tables: Sequence[tuple[Path, Columns]]) -> None:
     """Refuse a group that two files have."""
     first_places: dict[str, tuple[int, str]] = {}
     for number, (file, table) in enumerate(tables):

@@ -87,6 +87,7 @@ def read_text_table(
     columns: Sequence[str] | None = None,
     encoding: str | None = None,
     separator: str | None = None,
+    quotes: bool | None = None,
 ) -> TextTable:
     """Read a table of texts by `open_table`: the columns `text` of a row, joined by blanks where they are not empty.
 
@@ -95,7 +96,7 @@ def read_text_table(
     """
     what = "a table of texts and labels"
     table = users_table.open_users_table(
-        path, what, separator=separator, encoding=encoding, names=columns
+        path, what, separator=separator, encoding=encoding, names=columns, quotes=quotes
     )
     names = [*text, *([] if label is None else [label])]
     users_table.require_columns(path, table.names, names)

@@ -35,11 +35,8 @@ def _line(kind: Callable[[Request], Picture]) -> str:
 # What each shows; after those of `calibench plot`, the pictures that are verbs of their own.
 KIND_LINES = {
     **{name: _line(kind) for name, kind in PICTURE_KINDS.items()},
-    "sweep": "metrics over a key that runs differ in; its options: calibench plot sweep --help",
-    "loss-surface": "what losses do with cross-entropy; its options: calibench plot loss-surface --help",
     "all": "all of these that the results can feed, with a page; calibench plot all --help",
     "learning-curves": "a metric after calibrators by their number of examples; calibench plot learning-curves --help",
-    "grad-cam": "evidence for a class in images; its options: calibench plot grad-cam --help",
 }
 
 OVER_TABLES = ("iqm", "improvement", "critical-difference")

@@ -121,7 +121,7 @@ def test_views_are_of_the_example_whatever_the_process(
 ) -> None:
     whole, plain, parts = list(loader()), list(loader(plain=True)), []
     for rank in range(processes):
-        monkeypatch.setattr(resident, "world", lambda rank=rank: (processes, rank))
+        monkeypatch.setattr(resident, "world_size_and_rank", lambda rank=rank: (processes, rank))
         parts.append(list(loader()))
     for batch, alone, *slices in zip(whole, plain, *parts, strict=True):
         assert batch.views == 3
@@ -156,7 +156,7 @@ def test_mixtures_are_of_crops_that_were_taken_as_images_were_read(
         )  # fmt: skip
 
     for rank in range(processes):
-        monkeypatch.setattr(resident, "world", lambda rank=rank: (processes, rank))
+        monkeypatch.setattr(resident, "world_size_and_rank", lambda rank=rank: (processes, rank))
         ours = read(AugMix())
         for batch, alone in zip(ours, read(), strict=True):
             draws = ours._draws[batch.index][:, -2 * ThreeViews.numbers :]

@@ -109,7 +109,10 @@ def test_bad_folders_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds 1 class folders; at least 2 are expected"):
         images(tmp_path)
     (tmp_path / "dog").mkdir()
-    with pytest.raises(DataError, match="dog holds no images"):
+    with pytest.raises(DataError, match="at least 2 are expected; empty: dog"):
+        images(tmp_path)
+    (tmp_path / "dog" / "boxes.txt").touch()
+    with pytest.raises(DataError, match=r"dog holds no images but 1 \.txt"):
         images(tmp_path)
     (tmp_path / "dog" / "broken.jpg").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"dog.broken\.jpg: not a readable image"):
@@ -124,7 +127,6 @@ def test_bad_folders_are_one_line(tmp_path: Path) -> None:
     ],
 )
 def test_arguments_are_checked(tmp_path: Path, options, message) -> None:
-    for name in ("cat", "dog"):
-        (tmp_path / name).mkdir()
+    fill(tmp_path, n=1)
     with pytest.raises(ValueError, match=message):
         ImageFolderDataModule(folder=str(tmp_path), **options)

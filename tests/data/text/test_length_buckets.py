@@ -100,7 +100,9 @@ def assert_shared(make, processes: int, monkeypatch: pytest.MonkeyPatch) -> None
     whole = list(make())
     parts = []
     for rank in range(processes):
-        monkeypatch.setattr(in_memory_loader, "world", lambda rank=rank: (processes, rank))
+        monkeypatch.setattr(
+            in_memory_loader, "world_size_and_rank", lambda rank=rank: (processes, rank)
+        )
         parts.append(list(make()))
     for step, batch in enumerate(whole):
         slices = [part[step] for part in parts]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import VERBS, main
+from calibench.cli import main
+from calibench.configuration.merging import benchmarks_folder
 from calibench.runs import RunId, write_json
 from calibench.sweeps.suites import load_suite
 from calibench.tables.published import PAPERS
@@ -20,12 +21,13 @@ FIGURES = {
 }
 
 
-def test_every_figure_is_drawn_by_a_verb() -> None:
+def test_every_figure_is_drawn_by_a_verb_or_a_script() -> None:
     assert {paper: set(figure_suites(paper)) for paper in PAPERS} == FIGURES
     for paper in PAPERS:
         for name in figure_suites(paper).values():
             words = load_suite(name).draw.split()
-            assert " ".join(words[:2]) in VERBS or (words[0] == "plot" and words[1] in KINDS)
+            is_script = words[0].endswith(".py") and (benchmarks_folder() / words[0]).is_file()
+            assert is_script or (words[0] == "plot" and words[1] in KINDS)
 
 
 KINDS = ("curves", "bars")
@@ -39,8 +41,8 @@ def test_the_command_is_of_the_suites_finished_runs(tmp_path: Path) -> None:
         write_json(cell.folder(tmp_path) / "status.json", {"status": "done"})
     words = drawing_command("fcl", "6_digits", tmp_path)
     keys = [cell.key for cell in cells]
-    assert words[:6] == ["plot", "sweep", str(tmp_path), "--key", *keys]
-    assert words[6:8] == ["--x", "model.loss.weight"]
+    assert words[:5] == ["papers/fcl/sweep.py", str(tmp_path), "--key", *keys]
+    assert words[5:7] == ["--x", "model.loss.weight"]
 
 
 def test_without_runs_it_says_what_to_run(
@@ -53,4 +55,12 @@ def test_without_runs_it_says_what_to_run(
     }.items():
         assert main(["reproduce", *arguments, "--results", str(tmp_path / "none")]) == 2
         assert problem in capsys.readouterr().err
-    assert drawing_command("bsce_gra", "toy", tmp_path / "none") == ["analyse", "toy"]
+    assert drawing_command("bsce_gra", "toy", tmp_path / "none") == ["papers/bsce_gra/toy.py"]
+
+
+def test_reproduce_names_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "bsce_gra", "--figure", "toy"]) == 0
+    command = capsys.readouterr().out.splitlines()[-1].split()
+    assert command[0] == "python"
+    assert Path(command[1]).is_file()
+    assert command[2:] == ["-o", "bsce_gra_figuretoy.png"]

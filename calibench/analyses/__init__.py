@@ -1,1 +1,0 @@
-"""Analyses: what is computed from a loss, from checkpoints, from many predictions at once, or from nothing."""

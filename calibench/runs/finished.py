@@ -1,0 +1,32 @@
+"""Finished runs below folders, and labels that tell them apart."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibench.messages.errors import UsageError
+from calibench.runs.folder import Run, run_folders
+
+
+def find_finished_runs(folders: Sequence[Path]) -> list[Run]:
+    """Find the finished runs below folders.
+
+    Raises:
+        UsageError: If there is no such folder, or it holds no finished run.
+    """
+    runs: list[Run] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"there is no folder {folder}.")
+        finished = [run for path in run_folders(folder) if (run := Run(Path(path))).done]
+        if not finished:
+            raise UsageError(f"{folder} holds no finished run.")
+        runs += finished
+    return runs
+
+
+def label_runs(runs: Sequence[Run]) -> list[str]:
+    """Label each run by its loss, with the key and the seed where several runs have that loss."""
+    parts = [run.folder.resolve().parts[-3:] for run in runs]
+    counts = Counter(loss for loss, *_ in parts)
+    return [part[0] if counts[part[0]] == 1 else " ".join(part) for part in parts]

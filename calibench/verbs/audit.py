@@ -1,0 +1,51 @@
+"""`calibench audit`: whether a loss is proper, finite, right in several processes, and what it costs."""
+
+from pathlib import Path
+from typing import Annotated
+
+from calibench.command_line.verb_parser import Option
+from calibench.loss_audit.named_losses import read_losses
+from calibench.messages.checks import ends_in
+from calibench.messages.printable_text import loading
+
+LOSS = Option(
+    "LOSS",
+    help="A class, an import path, a file of benchmarks/losses by its name, or `all` of these files; with arguments "
+    "of its own as CLASS:NAME=VALUE,NAME=VALUE.",
+)
+LossNames = Annotated[tuple[str, ...], LOSS]
+LossArguments = Annotated[
+    tuple[str, ...], Option("NAME=VALUE", repeated=True, help="An argument of every loss.")
+]
+
+
+def audit(
+    losses: LossNames,
+    *,
+    argument: LossArguments = (),
+    output: Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".json", ".md")] = None,
+) -> int:
+    """Audit any loss: is it proper, finite, right in several processes, differentiable, and what does it cost.
+
+    Does training end at the true probabilities (is it proper), is it finite at logits of 1e4 and -inf, does it depend
+    on what it should not, is it batch-coupled, does it work with torch.func, in bfloat16, in 2 and 3 processes with
+    unequal and empty shards, and when resumed. A loss is tried in the second of three epochs, after one validation.
+
+    Args:
+        losses: The losses.
+        argument: An argument of all of them.
+        output: A copy as .json or .md.
+
+    Returns:
+        1 if a loss has a fault, else 0.
+
+    Examples:
+        calibench audit FocalLoss --argument gamma=3
+        calibench audit FocalLoss:gamma=1 FocalLoss:gamma=5 focal_calibration@cifar10/resnet50
+        calibench audit mylosses.my_loss -o audit.json     a function of (logits, target), a class of such, or ours
+        calibench audit all -o audit.md                    every loss of `calibench list benchmarks` under losses/
+    """
+    blocks = read_losses(losses, argument)
+    with loading():
+        from calibench.loss_audit.page import study
+    return study(blocks, output)
