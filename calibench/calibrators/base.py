@@ -3,7 +3,7 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -68,7 +68,9 @@ class Calibrator(TakesSavedShapes, ABC):
     Attributes:
         fitted_buffers: Names of the buffers that are fitted: all of them.
         reported: Those of them that a report shows.
-        num_classes: K of what it was fitted on; None before.
+        num_classes: K of what it was fitted on; None before, and after `load_state_dict` alone.
+        class_names: Names of these classes, if they are known: columns of other predictions go by them.
+        fitted_on: Digest of the set that it was fitted on, if that was a file or a run's.
         uniform_share: c, a float64 scalar, where there is a mixture.
         published_with_mixture: Whether the published form has the mixture too.
         widens_blocks: Whether a fit gets logits of at least single precision, and makes float64 of some rows at a time:
@@ -98,6 +100,8 @@ class Calibrator(TakesSavedShapes, ABC):
         super().__init__()
         self.shrinkage = shrinkage
         self.num_classes: int | None = None
+        self.class_names: list[str] | None = None
+        self.fitted_on = ""
         if self._mixes:
             self.fitted_buffers = (*self.fitted_buffers, "uniform_share")
             self.reported = (*self.reported, "uniform_share") if self.reported else ()
@@ -157,16 +161,8 @@ class Calibrator(TakesSavedShapes, ABC):
         if self._mixes:
             share = self._share(len(target))
             self.uniform_share = torch.tensor(share, dtype=torch.float64, device=logits.device)
-        self.num_classes = logits.shape[1]
+        self.num_classes, self.class_names, self.fitted_on = logits.shape[1], None, ""
         return self
-
-    def get_extra_state(self) -> dict[str, Any]:
-        """Extra state: the number of classes."""
-        return {"num_classes": self.num_classes}
-
-    def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Take over what `get_extra_state` gave."""
-        self.num_classes = state["num_classes"]
 
     @torch.no_grad()
     def predict_proba(self, logits: Any) -> Array:

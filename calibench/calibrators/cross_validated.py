@@ -277,12 +277,11 @@ class SklearnCalibrator(Calibrator, ABC):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Extra state: the fitted estimator and the number of classes."""
-        return {"estimator": self.estimator_, **super().get_extra_state()}
+        return {"estimator": self.estimator_, "num_classes": self.num_classes}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `get_extra_state` gave."""
-        super().set_extra_state(state)
-        self.estimator_ = state["estimator"]
+        self.estimator_, self.num_classes = state["estimator"], state["num_classes"]
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         from sklearn.base import clone  # a second, which only a fit needs
