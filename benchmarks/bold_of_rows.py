@@ -51,7 +51,7 @@ def values(file: str, benchmark: str) -> dict[str, dict[Column, Value]]:
                 seeds[row["label"], column][int(row["seed"])] = row
     found: dict[str, dict[Column, Value]] = defaultdict(dict)
     for (label, column), of in seeds.items():
-        verdicts = [Verdict.of({k: v or None for k, v in row.items()}) for row in of.values()]
+        verdicts = [Verdict.from_row({k: v or None for k, v in row.items()}) for row in of.values()]
         known = [verdict for verdict in verdicts if verdict is not None]
         value = Value({seed: float(row["value"]) for seed, row in sorted(of.items())})
         value.verdict = verdict_over_seeds(known) if known else None

@@ -53,7 +53,8 @@ def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[s
     }
     for label, value in values.items():
         of_seeds = [
-            Verdict.of({k: v or None for k, v in r.items()}) for r in of_labels[label].values()
+            Verdict.from_row({k: v or None for k, v in r.items()})
+            for r in of_labels[label].values()
         ]
         known = [verdict for verdict in of_seeds if verdict is not None]
         value.verdict = verdict_over_seeds(known) if known else None

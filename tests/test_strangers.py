@@ -20,7 +20,7 @@ from calibench.cli import configuration_of, main
 from calibench.data import DataError
 from calibench.data.cache import load_or_make
 from calibench.data.images.sets import read_pickle
-from calibench.evaluation.serialization import built, fitted_from, spelled_out
+from calibench.evaluation.serialization import build_evaluation, fill_defaults, restore_calibrator
 from calibench.messages.errors import UsageError
 from calibench.messages.terminal import Terminal
 from calibench.runs import Run, write_json
@@ -105,14 +105,14 @@ def test_an_evaluation_of_a_class_that_is_not_loaded_is_kept_and_not_built(
     kind: int, mark: Path
 ) -> None:
     block = blocks(mark)[kind]
-    settings = spelled_out({"calibrators": [block]})
-    assert spelled_out(settings) == settings
+    settings = fill_defaults({"calibrators": [block]})
+    assert fill_defaults(settings) == settings
     with pytest.raises(
         UsageError, match=r"not among the calibrators that are loaded|TemperatureScaling: "
     ):
-        built(settings)
+        build_evaluation(settings)
     content = {"calibrators": {"Cal": {"temperature": 1.3}}, "evaluation": settings}
-    assert fitted_from(content, "Cal") is None
+    assert restore_calibrator(content, "Cal") is None
 
 
 class OwnCalibrator(TemperatureScaling):
@@ -121,7 +121,7 @@ class OwnCalibrator(TemperatureScaling):
 
 def test_a_class_of_ones_own_counts_once_it_is_loaded() -> None:
     block = {"class_path": f"{__name__}.OwnCalibrator"}
-    (calibrator,) = built(spelled_out({"calibrators": [block]})).calibrators or []
+    (calibrator,) = build_evaluation(fill_defaults({"calibrators": [block]})).calibrators or []
     assert type(calibrator) is OwnCalibrator
 
 
@@ -130,7 +130,7 @@ def test_nonsense_in_place_of_an_evaluation_is_a_value_error(damage: Any) -> Non
     for name in ("calibrators", "n_bins", "reference"):
         if (name, damage) != ("n_bins", [5]):
             with pytest.raises(ValueError, match="must be"):
-                spelled_out({name: damage})
+                fill_defaults({name: damage})
 
 
 def test_logits_calibrators_and_data_are_read_without_their_pickles(

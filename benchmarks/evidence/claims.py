@@ -26,7 +26,7 @@ import numpy as np
 import yaml
 
 from calibench.statistics import LEVEL, wilcoxon_signed_rank
-from calibench.statistics.pairs import Runs, beats
+from calibench.statistics.pairs import Runs, estimate_beats
 
 # Examples of another set, or its weaker network: they count only where a claim names them.
 PARTS = {"digits_tenth", "cifar10_lt", "cifar100_lt"}
@@ -99,7 +99,7 @@ def of_losses(claim: Mapping[str, Any], numbers: Numbers) -> list[Finding]:
         ]
         if pairs:
             mine, theirs = ([Runs(side) for side in sides] for sides in zip(*pairs, strict=True))
-            usual, strict = beats(mine, theirs), beats(mine, theirs, level=level)
+            usual, strict = estimate_beats(mine, theirs), estimate_beats(mine, theirs, level=level)
             text = f"P {usual.probability:.2f} [{usual.low:.2f}, {usual.high:.2f}]"
             found.append(Finding(other, text, usual.low > 0.5, strict.high < 0.5, len(pairs)))
     return found

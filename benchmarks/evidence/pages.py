@@ -41,12 +41,12 @@ from calibench.statistics.data_sets import (
     RankComparison,
     SetComparison,
     SetMean,
+    compare_log_ratios,
     compare_ranks,
-    compared_over_sets,
     mean_over_sets,
 )
 from calibench.statistics.number import RAW
-from calibench.statistics.pairs import Runs, beats
+from calibench.statistics.pairs import Runs, estimate_beats
 from calibench.statistics.seeds import LEVEL, holm
 from calibench.sweeps.suites import load_suite
 from calibench.tables.text import markdown
@@ -125,7 +125,7 @@ def values(data: str, loss: str, metric: str, calibrator: str) -> np.ndarray:
 def against_base(loss: str, calibrator: str, data: Sequence[str], metric: str = "nll") -> str:
     """How likely a run of a loss has a lower NLL, or another score, than one of cross-entropy, on these sets."""
     sides = [[Runs(values(one, name, metric, calibrator)) for one in data] for name in (loss, BASE)]
-    found = beats(*sides)
+    found = estimate_beats(*sides)
     return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
@@ -159,7 +159,7 @@ def compared(calibrator: str = CVC) -> dict[str, tuple[str, SetComparison]]:
     rest = [loss for loss in losses()[1:] if loss not in primary]
     found = {}
     for kind, names in (("primary", primary), ("exploratory", rest)):
-        of = compared_over_sets([log_ratios(loss, calibrator) for loss in names])
+        of = compare_log_ratios([log_ratios(loss, calibrator) for loss in names])
         order = sorted(zip(names, of, strict=True), key=lambda pair: pair[1].effect.value)
         found |= {loss: (kind, comparison) for loss, comparison in order}
     return found

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from calibench import store
-from calibench.evaluation.serialization import built, spelled_out
+from calibench.evaluation.serialization import build_evaluation, fill_defaults
 from calibench.messages.progress import with_progress
 from calibench.runs import (
     Predictions,
@@ -32,7 +32,7 @@ from calibench.statistics.number import RAW
 from calibench.store import Entry
 from calibench.store.entry import entry_digest
 from calibench.store.index import rebuild_index
-from calibench.store.packing import rounded
+from calibench.store.packing import round_predictions
 from calibench.verbs.store import print_additions
 
 
@@ -40,11 +40,13 @@ def round_and_score(source: Path, folder: Path) -> None:
     """Copy a run with rounded logits of validation and test, and the numbers that follow from them."""
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("checkpoints", "tensorboard"))
     sets = {name: Predictions.load(path) for name, path in Run(folder).sets().items()}
-    sets |= {name: Predictions.from_arrays(rounded(sets[name])) for name in ("val", "test")}
+    sets |= {
+        name: Predictions.from_arrays(round_predictions(sets[name])) for name in ("val", "test")
+    }
     for name in ("val", "test"):
         sets[name].save(folder / "predictions" / f"{name}.npz")
     metrics = read_json(folder / "metrics.json")
-    report = built(metrics["evaluation"])(sets)
+    report = build_evaluation(metrics["evaluation"])(sets)
     write_json(
         folder / "metrics.json",
         {**metrics, "rows": report.rows, "calibrators": report.calibrators},
@@ -57,8 +59,8 @@ def score_again(entry: Entry) -> None:
     entry.check()
     sets, content = entry.predictions(), entry.metrics()
     classes = [block["class_path"] for block in content["evaluation"]["calibrators"]]
-    evaluation = spelled_out({**content["evaluation"], "calibrators": classes})
-    report = built(evaluation)(sets)
+    evaluation = fill_defaults({**content["evaluation"], "calibrators": classes})
+    report = build_evaluation(evaluation)(sets)
     claimed = [r for r in content["rows"] if r["split"] not in sets and r["calibrator"] == RAW]
     changed = {"calibrators": report.calibrators, "rows": [*report.rows, *claimed]}
     text = json_bytes({**content, "evaluation": evaluation, **changed}, compact=True)

@@ -22,7 +22,7 @@ import yaml
 
 from calibench.runs import Run, read_json, with_present_calibrators
 from calibench.runs.finished import find_finished_runs
-from calibench.statistics.pairs import Runs, beats
+from calibench.statistics.pairs import Runs, estimate_beats
 
 SETTINGS = ["lr", "weight_decay"]
 USUAL = {"lr": 0.1, "weight_decay": 0.0005}
@@ -116,7 +116,7 @@ def mean(values: pd.Series[float]) -> str:
 
 def share(mine: pd.DataFrame, theirs: pd.DataFrame, score: str = "nll_cvc") -> str:
     """How likely a run has a lower score than one of the others, with its interval."""
-    found = beats(*([Runs(side[score].to_numpy())] for side in (mine, theirs)))
+    found = estimate_beats(*([Runs(side[score].to_numpy())] for side in (mine, theirs)))
     return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 

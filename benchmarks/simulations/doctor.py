@@ -46,7 +46,7 @@ from calibench.calibrators.cross_validated import (
     silence_fit_warnings,
 )
 from calibench.calibrators.names import unique_names
-from calibench.diagnosis.nested_cv import number_of_folds
+from calibench.diagnosis.nested_cv import count_folds
 from calibench.predictions.files import Reader
 from calibench.statistics.number import RAW
 
@@ -105,7 +105,7 @@ def scored(half: Half, scores: Tensor, target: Tensor, first: Tensor, second: Te
     """Choose on the first rows, score on the second."""
     calibrators = default_candidates(scores.shape[1])
     # The choice of the doctor, without the nested folds of its gain.
-    folds = number_of_folds(scores[first])
+    folds = count_folds(scores[first])
     rule = CrossValidatedCalibration(calibrators=calibrators, folds=folds)
     place = rule.best(scores[first], target[first])
     after = {RAW: example_nll(scores[second].log_softmax(1), target[second])}

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.stats import ttest_1samp
 
 from calibench.statistics import LEVEL, holm
-from calibench.statistics.data_sets import power, sign_flip_p_values
-from calibench.statistics.pairs import Runs, beats
+from calibench.statistics.data_sets import sign_flip_p_values, sign_flip_power
+from calibench.statistics.pairs import Runs, estimate_beats
 
 LOSSES, SETS, SEEDS = 9, 10, 3
 LOG_DEVIATION = 0.7
@@ -60,7 +60,9 @@ def called(effect: float, *, tables: int, of_these: int = 0) -> dict[str, float]
 def _of_these_sets(runs: np.ndarray, base: np.ndarray) -> bool:
     """Whether some loss is called by the interval over its runs, of level 5 % for all losses at once."""
     theirs = [Runs(of) for of in base[0]]
-    ends = (beats([Runs(of) for of in loss], theirs, level=LEVEL / LOSSES) for loss in runs)
+    ends = (
+        estimate_beats([Runs(of) for of in loss], theirs, level=LEVEL / LOSSES) for loss in runs
+    )
     return any(found.low > 0.5 or found.high < 0.5 for found in ends)
 
 
@@ -75,7 +77,10 @@ def lines(tables: int) -> Iterator[str]:
     yield "| deviation over 10 sets | 2 % is found in | 5 % | 10 % |"
     yield "|---|---|---|---|"
     for deviation in (0.055, 0.10, 0.15):
-        found = (power(SETS, deviation, -effect, tables=tables) for effect in (0.02, 0.05, 0.10))
+        found = (
+            sign_flip_power(SETS, deviation, -effect, tables=tables)
+            for effect in (0.02, 0.05, 0.10)
+        )
         yield f"| {deviation:g} | {' | '.join(f'{100 * share:.0f} %' for share in found)} |"
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.evaluation.bootstrap import replicates
+from calibench.evaluation.bootstrap import resample_metrics
 from calibench.evaluation.floors import Floors
 from calibench.metrics import (
     AdaptiveCalibrationError,
@@ -34,7 +34,7 @@ from calibench.metrics import (
     calibration_metrics,
 )
 from calibench.statistics.number import Key, Number
-from calibench.statistics.resamples import Resamples, interval
+from calibench.statistics.resamples import Resamples, bootstrap_interval
 
 torch.set_num_threads(1)
 
@@ -78,7 +78,7 @@ def unmarked(
         floors = Floors(probs.float(), target, seed=seed)
         for name, metric in metrics(k, names).items():
             metric.update(probs.float(), target)
-            verdict = floors.judged(metric, Number(Key(name), float(metric.compute()))).verdict
+            verdict = floors.add_verdict(metric, Number(Key(name), float(metric.compute()))).verdict
             found[name] += verdict is not None and not verdict.marked
     return {name: number / models for name, number in found.items()}
 
@@ -96,9 +96,9 @@ def coverage(n: int, k: int, off: float, sets: int, resamples: int = 400) -> dic
         panel.update(preds=log_probs.exp(), target=target, log_probs=log_probs)
         own = {name: float(value) for name, value in panel.compute().items()}
         keys = [Key(name, n_bins=getattr(panel[name], "n_bins", None)) for name in own]
-        drawn = replicates(log_probs, target, keys, Resamples(n, resamples))
+        drawn = resample_metrics(log_probs, target, keys, Resamples(n, resamples))
         for key, of in drawn.items():
-            found = interval(own[key.metric], of, 0.0, np.inf)
+            found = bootstrap_interval(own[key.metric], of, 0.0, np.inf)
             assert found is not None
             values.setdefault(key.metric, []).append(own[key.metric])
             ends.setdefault(key.metric, []).append(found)

@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
         value = Number(Key(metric.name), scored())
         alone = seconds(scored, options.repeats)
         floor = seconds(
-            lambda m=metric, v=value: Floors(probs, target).judged(m, v), options.repeats
+            lambda m=metric, v=value: Floors(probs, target).add_verdict(m, v), options.repeats
         )  # type: ignore[misc]
         print(f"{metric.title:14s} {1e3 * alone:9.2f} {1e3 * floor:9.1f} {floor / alone:7.1f}")
 

@@ -19,9 +19,9 @@ from calibench.calibrator_comparison.sources import ModelPredictions, load
 from calibench.calibrators import Calibrator
 from calibench.calibrators.base import ConvergenceWarning
 from calibench.evaluation.calibrator_fits import predicted_log_probabilities
-from calibench.evaluation.extra_metrics import LabelledSet, further_numbers, import_metrics
-from calibench.evaluation.scoring import values
-from calibench.evaluation.serialization import calibrator_of
+from calibench.evaluation.extra_metrics import LabelledSet, import_metrics, score_extra_metrics
+from calibench.evaluation.scoring import compute_metrics
+from calibench.evaluation.serialization import build_calibrator_block
 from calibench.messages.version import __version__
 from calibench.parallel.threads import use_threads
 from calibench.plugins.registries import load_plugins
@@ -87,18 +87,18 @@ def _numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -> Row:
     if cell.calibrator in cell.also:
         calibrator = peer(cell.calibrator)
     elif cell.calibrator != RAW:
-        calibrator = calibrator_of({"class_path": cell.calibrator})
+        calibrator = build_calibrator_block({"class_path": cell.calibrator})
     start = time.process_time()
     if calibrator is not None:
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     fitted = time.process_time()
     log_probs = predicted_log_probabilities(test, calibrator)
     applied = time.process_time()
-    found = values(log_probs, torch.from_numpy(test.target), cell.metrics, n_bins=BINS)
+    found = compute_metrics(log_probs, torch.from_numpy(test.target), cell.metrics, n_bins=BINS)
     if cell.further:
         import_metrics(cell.further)
         of_val = LabelledSet(val, predicted_log_probabilities(val, calibrator))
-        more = further_numbers(LabelledSet(test, log_probs), cell.further, (), of_val)
+        more = score_extra_metrics(LabelledSet(test, log_probs), cell.further, (), of_val)
         found |= {number.key.metric: number.value for number in more if not number.key.label}
     if lacking := [name for name in cell.metrics if name not in found]:
         raise ValueError(f"{lacking[0]} has no value for these predictions")

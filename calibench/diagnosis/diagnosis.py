@@ -20,19 +20,19 @@ from calibench.calibrators.cross_validated import (
     example_nll,
 )
 from calibench.diagnosis.examples import LabelledExamples, Shape
-from calibench.diagnosis.nested_cv import Choice, choose
+from calibench.diagnosis.nested_cv import Choice, choose_calibrator
 from calibench.diagnosis.verdict import (
-    POWER,
-    After,
-    Enough,
+    TARGET_POWER,
+    CalibratedResult,
     Gain,
     Group,
     LabelShift,
-    ece,
-    enough,
-    kinds,
-    ranges,
-    verdict,
+    Power,
+    compute_power,
+    group_by_class,
+    group_by_confidence,
+    measure_ece,
+    measure_kuiper_error,
 )
 from calibench.evaluation.calibrator_fits import log_probabilities
 from calibench.messages.printable_text import say
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_KINDS = 4  # classes that are named where the model is off
-_SHIFTED = 3  # and where their frequency is
+_MOST_NAMED_CLASSES = 4  # classes that are named where the model is off
+_MOST_SHIFTED_CLASSES = 3  # and where their frequency is
 _TOO_FEW = f"calibrator: none, as to compare them takes {FEWEST_EXAMPLES_FOR_FOLDS} examples, here are {{}}"
 
 
@@ -80,8 +80,8 @@ class Diagnosis:
     shift: LabelShift | None
     choice: Choice | None
     compared: int
-    after: After | None
-    enough: Enough | None
+    after: CalibratedResult | None
+    enough: Power | None
     calibrator: Calibrator | None = field(repr=False)
 
     @property
@@ -91,13 +91,13 @@ class Diagnosis:
         shift, choice, names = self.shift, self.choice, self.class_names
         return [
             self.verdict.in_words(n),
-            about_numbers(self.shape, self.confidence, self.accuracy, self.ece),
-            *(f"where: {line}" for line in about_ranges(self.ranges, n)),
-            *(f"where: {line}" for line in about_kinds(self.kinds, of)),
-            *([f"label shift: {about_label_shift(shift, names)}"] if shift else []),
-            *(about_advice(choice) if choice else [_TOO_FEW.format(self.compared)]),
-            *(about_afterwards(self.after, of) if self.after else []),
-            *([about_enough(self.enough, n)] if self.enough else []),
+            describe_numbers(self.shape, self.confidence, self.accuracy, self.ece),
+            *(f"where: {line}" for line in describe_confidence_ranges(self.ranges, n)),
+            *(f"where: {line}" for line in describe_classes(self.kinds, of)),
+            *([f"label shift: {describe_label_shift(shift, names)}"] if shift else []),
+            *(describe_choice(choice) if choice else [_TOO_FEW.format(self.compared)]),
+            *(describe_calibrated_result(self.after, of) if self.after else []),
+            *([describe_power(self.enough, n)] if self.enough else []),
         ]
 
     @property
@@ -110,7 +110,7 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it for a JSON file, but the fitted calibrator and what it says of examples."""
-        return {**_data(self), "sentences": self.lines}
+        return {**_to_plain_data(self), "sentences": self.lines}
 
     def frame(self) -> pd.DataFrame:
         """The numbers as a data frame, a row each."""
@@ -171,65 +171,69 @@ def diagnose(
     source, fitted, choice = val or examples, None, None
     if len(source) >= FEWEST_EXAMPLES_FOR_FOLDS:
         known = calibrators or default_candidates(source.scores.shape[1])
-        choice = choose(source.scores, source.target, known, jobs=jobs)
+        choice = choose_calibrator(source.scores, source.target, known, jobs=jobs)
         if choice.helps:
             model = CrossValidatedCalibration(calibrators=calibrators or None)
             fitted = model.fit_choice(choice.chosen, source.scores, source.target)
     shift = None
     if val and not examples.are_pairs:
         both = val.target.numpy(), examples.target.numpy()
-        shift = LabelShift.of(*both, len(val.class_names))
+        shift = LabelShift.from_labels(*both, len(val.class_names))
     return Diagnosis(
         shape=examples.shape,
         class_names=examples.class_names,
         confidence=float(examples.confidence.mean()),
         accuracy=examples.accuracy,
-        verdict=verdict(examples),
-        ece=ece(examples),
-        ranges=ranges(examples),
-        kinds=kinds(examples),
+        verdict=measure_kuiper_error(examples),
+        ece=measure_ece(examples),
+        ranges=group_by_confidence(examples),
+        kinds=group_by_class(examples),
         shift=shift,
         choice=choice,
         compared=len(source),
-        after=_after(choice, examples, fitted if val else None) if choice and fitted else None,
-        enough=enough(examples),
+        after=_score_choice(choice, examples, fitted if val else None)
+        if choice and fitted
+        else None,
+        enough=compute_power(examples),
         calibrator=fitted,
     )
 
 
-def _data(value: Any) -> Any:
+def _to_plain_data(value: Any) -> Any:
     """A value as plain data, null where it is not finite; without calibrators and what there is of each example."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Number):
-        return _data(value.to_dict())
+        return _to_plain_data(value.to_dict())
     if is_dataclass(value):
         value = {part.name: getattr(value, part.name) for part in fields(value)}
     elif isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
         shown = {k: v for k, v in value.items() if not isinstance(v, Tensor | Calibrator)}
-        return {str(key): _data(one) for key, one in shown.items()}
+        return {str(key): _to_plain_data(one) for key, one in shown.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_data(one) for one in value]
+        return [_to_plain_data(one) for one in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _after(choice: Choice, examples: LabelledExamples, fitted: Calibrator | None) -> After:
+def _score_choice(
+    choice: Choice, examples: LabelledExamples, fitted: Calibrator | None
+) -> CalibratedResult:
     """What the choice does to examples that it was not fitted on: without such a calibrator, by its folds' fits."""
     if fitted is None:
-        before, gain = examples.at(choice.rows), None
+        before, gain = examples.select_rows(choice.rows), None
         after = before.calibrated(choice.log_probs)
     else:
         before, after = examples, examples.calibrated(fitted.log_prob(examples.scores))
-        gain = Gain.of(
+        gain = Gain.from_nll(
             *(example_nll(log_probabilities(each.scores), each.target) for each in (before, after))
         )
-    number = verdict(after).at(calibrator=choice.name)
-    return After(len(after), number, before.accuracy, after.accuracy, gain)
+    number = measure_kuiper_error(after).with_key(calibrator=choice.name)
+    return CalibratedResult(len(after), number, before.accuracy, after.accuracy, gain)
 
 
-def about_numbers(shape: Shape, confidence: float, accuracy: float, ece: Number) -> str:
+def describe_numbers(shape: Shape, confidence: float, accuracy: float, ece: Number) -> str:
     """What there is, mean confidence, accuracy and ECE in one sentence."""
     what = {
         "classes": f"examples, {shape.number} classes",
@@ -243,16 +247,16 @@ def about_numbers(shape: Shape, confidence: float, accuracy: float, ece: Number)
     )
 
 
-def about_ranges(parts: Sequence[Group], n: int) -> Iterator[str]:
+def describe_confidence_ranges(parts: Sequence[Group], n: int) -> Iterator[str]:
     """A sentence for each range of confidences in which the model is surely off; neighbours are one range."""
     for (sure, _), run in groupby(parts, key=lambda group: (group.sure, group.direction)):
         if sure:
-            yield _range(Group.together([*run]), n)
+            yield _describe_range(Group.together([*run]), n)
 
 
-def _range(group: Group, n: int) -> str:
+def _describe_range(group: Group, n: int) -> str:
     off = f"{group.direction} by {100 * abs(group.gap):.1f} points"
-    ends = " to ".join(map(_apart_from_1, (group.lowest, group.highest)))
+    ends = " to ".join(map(_format_confidence, (group.lowest, group.highest)))
     right = f"{100 * group.accuracy:.1f} % are right"
     if group.examples == n:
         return f"{off} at all confidences, {ends}: {right}"
@@ -260,29 +264,31 @@ def _range(group: Group, n: int) -> str:
     return f"{off} at confidences {ends} ({share}), of which {right}"
 
 
-def _apart_from_1(value: float) -> str:
+def _format_confidence(value: float) -> str:
     """A confidence with the fewest of 2 to 4 decimals that tell it from 1."""
     shown = (f"{value:.{decimals}f}" for decimals in (2, 3, 4))
     return next((text for text in shown if value == 1 or float(text) < 1), f"{value:.4f}")
 
 
-def about_kinds(groups: Sequence[Group], of: str) -> Iterator[str]:
+def describe_classes(groups: Sequence[Group], of: str) -> Iterator[str]:
     """A sentence for each direction in which some classes, or some labels, are surely off."""
     where = "in label" if of == "labels" else "where it predicts"
     for direction in ("overconfident", "underconfident"):
         off = [group for group in groups if group.sure and group.direction == direction]
         if off:
             off.sort(key=lambda group: -abs(group.gap))
-            first = ", ".join(f"{g.name} (by {100 * abs(g.gap):.1f})" for g in off[:_KINDS])
-            more = len(off) - _KINDS
+            first = ", ".join(
+                f"{g.name} (by {100 * abs(g.gap):.1f})" for g in off[:_MOST_NAMED_CLASSES]
+            )
+            more = len(off) - _MOST_NAMED_CLASSES
             yield f"{direction} {where} {first}{f' and {more} more' if more > 0 else ''}"
 
 
-def about_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
+def describe_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
     """What there is to say of class frequencies of validation and test."""
     if not shift.sure:
         return f"none: class frequencies of validation and test cannot be told apart (p = {shift.p:.2f})"
-    most = np.argsort(-np.abs(shift.after - shift.before), kind="stable")[:_SHIFTED]
+    most = np.argsort(-np.abs(shift.after - shift.before), kind="stable")[:_MOST_SHIFTED_CLASSES]
     before, after = 100 * shift.before, 100 * shift.after
     each = ", ".join(f"{names[k]} {before[k]:.1f} to {after[k]:.1f} %" for k in most)
     return (
@@ -291,7 +297,7 @@ def about_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
     )
 
 
-def about_advice(choice: Choice) -> Iterator[str]:
+def describe_choice(choice: Choice) -> Iterator[str]:
     """Which calibrator to take, and what the others would do."""
     leave = "" if choice.helps else "leave it, as nothing is surely better: "
     yield (
@@ -301,7 +307,7 @@ def about_advice(choice: Choice) -> Iterator[str]:
     yield f"compared: NLL of {', '.join(f'{name} {value:.4f}' for name, value in choice.nll.items())}"
 
 
-def about_afterwards(after: After, of: str) -> Iterator[str]:
+def describe_calibrated_result(after: CalibratedResult, of: str) -> Iterator[str]:
     """The verdict after the calibrator."""
     if after.gain:
         yield f"measured: gain in NLL {after.gain}"
@@ -310,18 +316,18 @@ def about_afterwards(after: After, of: str) -> Iterator[str]:
     yield f"after it: {after.verdict.in_words(after.examples)}{accuracy}"
 
 
-def about_enough(power: Enough, n: int) -> str:
+def describe_power(power: Power, n: int) -> str:
     """How large a gap these examples show, and how many are needed for others."""
     needed = ", ".join(
-        f"{100 * gap:.0f} point{'s' * (gap > 0.01)}: {_about(examples)}"
+        f"{100 * gap:.0f} point{'s' * (gap > 0.01)}: {_round_to_two_figures(examples)}"
         for gap, examples in power.needed.items()
     )
     return (
         f"enough: {n:,} examples tell a gap of {100 * power.gap:.1f} points "
-        f"({100 * POWER:.0f} % of the time); needed for {needed}"
+        f"({100 * TARGET_POWER:.0f} % of the time); needed for {needed}"
     )
 
 
-def _about(number: float) -> str:
+def _round_to_two_figures(number: float) -> str:
     """A number to two figures."""
     return f"{int(float(f'{max(1.0, number):.2g}')):,}"

@@ -49,10 +49,12 @@ class LabelledExamples:
     label_names: Sequence[str] = ()
 
     @classmethod
-    def of(cls, found: Predictions | ConfidencePairs, clip: float) -> LabelledExamples:
+    def from_predictions(
+        cls, found: Predictions | ConfidencePairs, clip: float
+    ) -> LabelledExamples:
         """Those of a file that was read; `clip` as in `ConfidencePairs.binary`."""
         if isinstance(found, ConfidencePairs):
-            binary = cls.of(found.binary(clip), clip)
+            binary = cls.from_predictions(found.binary(clip), clip)
             confidence, correct = map(torch.from_numpy, (found.confidence, found.correct))
             return replace(binary, confidence=confidence, correct=correct, are_pairs=True)
         scores, target = torch.from_numpy(found.logits).double(), torch.from_numpy(found.target)
@@ -86,7 +88,7 @@ class LabelledExamples:
             return None
         return first_largest(log_probabilities(self.scores).exp()), self.class_names
 
-    def at(self, rows: Tensor) -> LabelledExamples:
+    def select_rows(self, rows: Tensor) -> LabelledExamples:
         """Some of the rows."""
         names = ("scores", "target", "confidence", "correct")
         label = None if self.label is None else self.label[rows]
@@ -105,9 +107,11 @@ def _top(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return top_label(log_probabilities(scores).exp(), target)
 
 
-def checked(found: Predictions | ConfidencePairs, called: str, clip: float) -> LabelledExamples:
+def check_examples(
+    found: Predictions | ConfidencePairs, called: str, clip: float
+) -> LabelledExamples:
     """The examples that were read; a ValueError if they lack labels, or calibrators could not be fitted on them."""
-    examples = LabelledExamples.of(found, clip)
+    examples = LabelledExamples.from_predictions(found, clip)
     if len(examples) == 0:
         raise ValueError(f"{called} holds no examples.")
     if int(examples.target.min()) < 0:
@@ -120,7 +124,7 @@ def checked(found: Predictions | ConfidencePairs, called: str, clip: float) -> L
     return examples
 
 
-def check_together(examples: LabelledExamples, val: LabelledExamples) -> None:
+def check_test_and_validation(examples: LabelledExamples, val: LabelledExamples) -> None:
     """Raise a ValueError unless both are of one kind, with the same classes, and not the same."""
     ours, theirs = examples.scores.shape[1], val.scores.shape[1]
     if examples.are_pairs != val.are_pairs:

@@ -33,7 +33,7 @@ _ROWS = 2000
 _SMALL = 40_000
 
 
-class Held(NamedTuple):
+class HeldOutPredictions(NamedTuple):
     """What a calibrator says of examples that it was not fitted on.
 
     Log-probabilities (N, K) by a fit without the example's own fold, and NLL (N, folds): in column j by a fit without
@@ -74,7 +74,7 @@ class Choice:
         return self.chosen > 0
 
 
-def choose(
+def choose_calibrator(
     scores: Tensor,
     target: Tensor,
     calibrators: Sequence[Calibrator],
@@ -105,25 +105,27 @@ def choose(
     if n > most:
         rows = torch.from_numpy(np.random.default_rng(0).permutation(n)[:most])
     scores, target = scores[rows], target[rows]
-    fold = stratified_folds(target, number_of_folds(scores))
+    fold = stratified_folds(target, count_folds(scores))
     log_probs = log_probabilities(scores)
-    raw = Held(
+    raw = HeldOutPredictions(
         log_probs, example_nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1)
     )
     with silence_fit_warnings():
-        held = in_threads(partial(_held, scores, target, fold), calibrators, jobs)
+        held = in_threads(partial(_predict_held_out, scores, target, fold), calibrators, jobs)
         found = [raw, *with_progress(held, len(calibrators), "calibrators")]
-    return _chosen(calibrators, found, fold, rows)
+    return _choose_from_held_out(calibrators, found, fold, rows)
 
 
-def number_of_folds(scores: Tensor) -> int:
+def count_folds(scores: Tensor) -> int:
     """How many folds scores (N, K) are cut into: five of few, three of many."""
     return 5 if scores.numel() <= _SMALL else 3
 
 
-def _held(scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator) -> Held:
+def _predict_held_out(
+    scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator
+) -> HeldOutPredictions:
     folds = int(fold.max()) + 1
-    found = Held(torch.empty_like(scores), scores.new_empty(len(scores), folds))
+    found = HeldOutPredictions(torch.empty_like(scores), scores.new_empty(len(scores), folds))
     model = copy.deepcopy(calibrator)
     for one, other in combinations_with_replacement(range(folds), 2):
         out = (fold == one) | (fold == other)
@@ -136,8 +138,11 @@ def _held(scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator) 
     return found
 
 
-def _chosen(
-    calibrators: Sequence[Calibrator], held: Sequence[Held], fold: Tensor, rows: Tensor
+def _choose_from_held_out(
+    calibrators: Sequence[Calibrator],
+    held: Sequence[HeldOutPredictions],
+    fold: Tensor,
+    rows: Tensor,
 ) -> Choice:
     """The choice among raw, the first of what is held, and the calibrators."""
     losses = torch.stack([each.nll for each in held])
@@ -154,7 +159,7 @@ def _chosen(
         name=names[best],
         nll={names[which]: float(of_fold[which].mean()) for which in order},
         chosen=best,
-        gain=Gain.of(of_fold[0], nested),
+        gain=Gain.from_nll(of_fold[0], nested),
         agreeing=int((picked == best).sum()),
         folds=folds,
         rows=rows,

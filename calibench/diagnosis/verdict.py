@@ -18,7 +18,7 @@ from calibench.metrics.calibration_errors import EqualWidthError, KuiperError
 from calibench.statistics import LEVEL
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
-from calibench.statistics.resamples import Resamples, affordable, interval, p_value
+from calibench.statistics.resamples import Resamples, bootstrap_interval, limit_draws, p_value
 from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.binning import equal_mass_bin
 
@@ -34,14 +34,16 @@ class Gain(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, before: Tensor, after: Tensor) -> Gain:
+    def from_nll(cls, before: Tensor, after: Tensor) -> Gain:
         """The gain from NLL (N,) to NLL (N,) of the same examples."""
         gains = (before - after).numpy()
         mean = float(gains.mean())
         if not math.isfinite(mean):
             return cls(mean, math.nan, math.nan)
         drawn = Resamples(len(gains)).counts @ gains / len(gains)
-        return cls(mean, *(interval(mean, drawn, -math.inf, math.inf) or (math.nan, math.nan)))
+        return cls(
+            mean, *(bootstrap_interval(mean, drawn, -math.inf, math.inf) or (math.nan, math.nan))
+        )
 
     def __str__(self) -> str:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
@@ -50,7 +52,7 @@ class Gain(NamedTuple):
 _N_BINS = 15  # of the ECE that is named beside the verdict
 
 
-class After(NamedTuple):
+class CalibratedResult(NamedTuple):
     """What the chosen calibrator does to so many examples that it was not fitted on.
 
     Without a validation set there is no gain: the choice has its expected one.
@@ -63,35 +65,35 @@ class After(NamedTuple):
     gain: Gain | None
 
 
-def verdict(examples: LabelledExamples) -> Number:
+def measure_kuiper_error(examples: LabelledExamples) -> Number:
     """The Kuiper calibration error with its verdict: it sees a gap with fewer examples than ECE does."""
-    return _measured(examples, KuiperError(), Key("kuiper"))
+    return _measure_error(examples, KuiperError(), Key("kuiper"))
 
 
-def ece(examples: LabelledExamples) -> Number:
+def measure_ece(examples: LabelledExamples) -> Number:
     """The expected calibration error with its verdict."""
-    return _measured(examples, EqualWidthError(_N_BINS), Key("ece", n_bins=_N_BINS))
+    return _measure_error(examples, EqualWidthError(_N_BINS), Key("ece", n_bins=_N_BINS))
 
 
-def _measured(examples: LabelledExamples, error: TopLabelError, key: Key) -> Number:
+def _measure_error(examples: LabelledExamples, error: TopLabelError, key: Key) -> Number:
     confidence = examples.confidence.clamp(0, 1).float()
-    return Floors.of_pairs(confidence, examples.correct).measured(error, key)
+    return Floors.from_pairs(confidence, examples.correct).measure(error, key)
 
 
-POWER = 0.8  # the share of samples in which a gap is to be seen
+TARGET_POWER = 0.8  # the share of samples in which a gap is to be seen
 _GAPS = (0.01, 0.02, 0.05)  # for which the number of examples is said
 _CELLS, _DRAWS = 100, 2000  # of the random walks
 _DRIFTS = np.linspace(0, 8, 801)  # that are tried, in standard deviations of a walk's end
 
 
-class Enough(NamedTuple):
+class Power(NamedTuple):
     """The gap that the examples show in 80 of 100 samples, and how many show the gaps of 1, 2 and 5 points."""
 
     gap: float
     needed: dict[float, float]
 
 
-def enough(examples: LabelledExamples) -> Enough | None:
+def compute_power(examples: LabelledExamples) -> Power | None:
     """How large a gap of mean confidence and accuracy the verdict sees with how many examples; None if all are certain.
 
     The gap is spread over the confidences c of these examples as c (1 - c), as a shift of all log-odds spreads it. The
@@ -105,7 +107,7 @@ def enough(examples: LabelledExamples) -> Enough | None:
     if deviation == 0:
         return None
     reach = _drift(summed / summed.sum()) * deviation
-    return Enough(reach / len(examples) ** 0.5, {gap: (reach / gap) ** 2 for gap in _GAPS})
+    return Power(reach / len(examples) ** 0.5, {gap: (reach / gap) ** 2 for gap in _GAPS})
 
 
 def _drift(share: Floats) -> float:
@@ -114,10 +116,10 @@ def _drift(share: Floats) -> float:
     walks, straight = steps.cumsum(axis=1), share.cumsum()
     critical = np.quantile(_ranges(walks), 1 - LEVEL)
 
-    def seen(drift: float) -> float:
+    def detection_rate(drift: float) -> float:
         return float((_ranges(walks + drift * straight) >= critical).mean())
 
-    return float(_DRIFTS[bisect_left(_DRIFTS, POWER, key=seen)])
+    return float(_DRIFTS[bisect_left(_DRIFTS, TARGET_POWER, key=detection_rate)])
 
 
 def _ranges(walks: Floats) -> Floats:
@@ -176,7 +178,7 @@ class Group:
         return cls(parts[0].name, sum(count), confidence, accuracy, *ends, sure)
 
 
-def groups(
+def measure_groups(
     examples: LabelledExamples, number: Tensor, names: Sequence[str] | None = None
 ) -> list[Group]:
     """The groups of examples by number (N,), those without examples left out.
@@ -190,7 +192,7 @@ def groups(
     variance = np.bincount(index, (confidence * (1 - confidence)).clip(min=0))
     deviation = np.sqrt(variance) + _LEAST_DEVIATION
     right = PoissonBinomial(confidence, index, len(numbers))
-    draws = right.draws(affordable(_DRAWN, right.singles), np.random.default_rng(0))
+    draws = right.draws(limit_draws(_DRAWN, right.singles), np.random.default_rng(0))
     largest = np.concatenate([(np.abs(total - some) / deviation).max(axis=1) for some in draws])
     sure = [p_value(size, largest) <= LEVEL for size in np.abs(total - hits) / deviation]
     count = np.bincount(index)
@@ -204,15 +206,15 @@ def groups(
     ]
 
 
-def ranges(examples: LabelledExamples) -> list[Group]:
+def group_by_confidence(examples: LabelledExamples) -> list[Group]:
     """The ranges of confidences of equal size."""
     number = max(1, min(_MOST_RANGES, len(examples) // _FEWEST))
-    return groups(examples, equal_mass_bin(examples.confidence, number))
+    return measure_groups(examples, equal_mass_bin(examples.confidence, number))
 
 
-def kinds(examples: LabelledExamples) -> list[Group]:
+def group_by_class(examples: LabelledExamples) -> list[Group]:
     """The answers of each class, or each label; none of pairs, which do not say."""
-    return [] if examples.kinds is None else groups(examples, *examples.kinds)
+    return [] if examples.kinds is None else measure_groups(examples, *examples.kinds)
 
 
 _DIVISIONS = 999  # of all labels into two sets
@@ -229,7 +231,7 @@ class LabelShift(NamedTuple):
     p: float
 
     @classmethod
-    def of(cls, first: Integers, second: Integers, num_classes: int) -> LabelShift:
+    def from_labels(cls, first: Integers, second: Integers, num_classes: int) -> LabelShift:
         """The label shift between two sets of class indices, (M,) and (N,)."""
         counts = np.array([np.bincount(part, minlength=num_classes) for part in (first, second)])
         pooled = counts.sum(axis=0)

@@ -23,17 +23,17 @@ from calibench.metrics.soft_label_scores import posterior_values
 from calibench.parallel.threads import one_thread
 from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
-from calibench.statistics.resamples import Resamples, interval, weighted_means
+from calibench.statistics.resamples import Resamples, bootstrap_interval, weighted_means
 from calibench.tables.bold import with_best
 from calibench.tables.metric_titles import RESAMPLED, metric_info
 from calibench.tensors.arrays import Floats
 
 _IN_CACHE = 1 << 16  # counts at a time, so that they stay in the cache
-_FEWEST = 16  # resamples at a time, of many examples
+_FEWEST_RESAMPLES = 16  # resamples at a time, of many examples
 _CELLS_CHUNK = 128  # whose counts are turned round together
 
 
-def replicates(
+def resample_metrics(
     log_probs: Tensor,
     target: Tensor,
     wanted: Iterable[Key],
@@ -53,14 +53,14 @@ def replicates(
     n_bins = sorted({key.n_bins for key in keys if key.n_bins is not None})
     formulas = {(name, number): error for name, number, error in list_panel_errors(n_bins)}
     asked = {key: formulas[of] for key in keys if (of := (key.metric, key.n_bins)) in formulas}
-    return mean_replicates(means, resamples) | error_replicates(asked, floors, resamples)
+    return resample_means(means, resamples) | resample_errors(asked, floors, resamples)
 
 
-def error_replicates(
+def resample_errors(
     formulas: Mapping[Key, ErrorOfCells], floors: Floors, resamples: Resamples
 ) -> dict[Key, Floats]:
     """Replicates (R,) of calibration errors of a set, by key."""
-    resampled = {key: floors.resampled(error) for key, error in formulas.items()}
+    resampled = {key: floors.resampled_cells(error) for key, error in formulas.items()}
     parts: dict[Key, list[Floats]] = {key: [] for key in resampled}
     with one_thread():
         for counts in resamples.chunks(_CELLS_CHUNK) if resampled else ():
@@ -70,33 +70,33 @@ def error_replicates(
     return {key: np.concatenate(values) for key, values in parts.items()}
 
 
-def _chunks(resamples: Resamples, examples: int = 0) -> Iterator[Floats]:
+def _chunk_counts(resamples: Resamples, examples: int = 0) -> Iterator[Floats]:
     """The counts in chunks of some resamples, (R, N) each: as few as for `examples`, if these are more."""
     most = max(1, examples, resamples.n_examples)
-    for counts in resamples.chunks(max(_FEWEST, _IN_CACHE // most)):
+    for counts in resamples.chunks(max(_FEWEST_RESAMPLES, _IN_CACHE // most)):
         yield counts.astype(np.float64)
 
 
-def posterior_replicates(
+def resample_posterior_metrics(
     log_probs: Tensor, predictions: Predictions, resamples: Resamples
 ) -> dict[Key, Floats]:
     """Replicates of the metrics against known class distributions; empty if none are known."""
     if predictions.posterior is None:
         return {}
     values = posterior_values(log_probs, torch.from_numpy(predictions.posterior))
-    return mean_replicates({Key(name): of for name, of in values.items()}, resamples)
+    return resample_means({Key(name): of for name, of in values.items()}, resamples)
 
 
-def mean_replicates(values: Mapping[Key, Tensor], resamples: Resamples) -> dict[Key, Floats]:
+def resample_means(values: Mapping[Key, Tensor], resamples: Resamples) -> dict[Key, Floats]:
     """Replicates (R,) of means over examples, given each example's values (N,), by key."""
     if not values:
         return {}
     columns = torch.stack([*values.values()], dim=1).numpy()
-    parts = [weighted_means(counts, columns) for counts in _chunks(resamples)]
+    parts = [weighted_means(counts, columns) for counts in _chunk_counts(resamples)]
     return dict(zip(values, np.concatenate(parts).T, strict=True))
 
 
-def ood_replicates(
+def resample_ood_metrics(
     inside: Tensor, outside: Tensor, drawn_inside: Resamples, drawn_outside: Resamples
 ) -> dict[Key, Floats]:
     """Replicates of the AUROC of a test set and an outside set, both resampled, of each uncertainty score."""
@@ -105,25 +105,25 @@ def ood_replicates(
     found: dict[Key, Floats] = {}
     for name in OOD_SCORES:
         ours, theirs = (uncertainty(name, part).numpy() for part in (inside, outside))
-        drawn = zip(*(_chunks(side, most) for side in sides), strict=True)
+        drawn = zip(*(_chunk_counts(side, most) for side in sides), strict=True)
         found[Key("ood_auroc", score=name)] = resampled_auroc(ours, theirs, drawn)
     return found
 
 
-def summarised(
+def add_intervals(
     numbers: Iterable[Number], replicates: Mapping[Key, Floats], num_classes: int | None = None
 ) -> list[Number]:
     """The numbers with 95 % intervals, and whether each is among the best (see `interval` and `with_best`)."""
     return [
-        _with_interval(number, replicates[number.key]) if number.key in replicates else number
+        _add_interval(number, replicates[number.key]) if number.key in replicates else number
         for number in with_best(numbers, replicates, num_classes)
     ]
 
 
-def _with_interval(number: Number, replicates: Floats) -> Number:
+def _add_interval(number: Number, replicates: Floats) -> Number:
     if not math.isfinite(number.value):
         return number
     info = metric_info(number.key.metric)
     centre = number.value if number.key.metric in REFITTED else None
-    ends = interval(number.value, replicates, info.smallest, info.largest, centre=centre)
+    ends = bootstrap_interval(number.value, replicates, info.smallest, info.largest, centre=centre)
     return replace(number, interval=ends)

@@ -17,7 +17,7 @@ from calibench.metrics.probability_batches import log_softmax
 from calibench.runs import Predictions
 from calibench.tensors.scores import blocks_of_rows
 
-NAMED = 5  # classes that a remark names
+MOST_NAMED_CLASSES = 5  # classes that a remark names
 PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
 
 
@@ -60,7 +60,7 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
     return calibrator.fit(logits, target)
 
 
-class Shared:
+class SharedFit:
     """A calibrator that is fitted on all rows of a set: classes, or all labels together."""
 
     def __init__(self, calibrator: Calibrator) -> None:
@@ -90,7 +90,7 @@ class Shared:
         return self.calibrator.parameters_dict()
 
 
-class PerLabel:
+class PerLabelFit:
     """A calibrator that is fitted on each label alone.
 
     A label that is present, or absent, in all examples of validation keeps its probabilities.
@@ -132,10 +132,10 @@ class PerLabel:
         return {name: one.parameters_dict() for name, one in self.calibrators.items() if one}
 
 
-Fitting = Shared | PerLabel
+Fitting = SharedFit | PerLabelFit
 
 
-def remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[str]:
+def list_fit_remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[str]:
     """A line for each thing that makes what was fitted doubtful.
 
     Said are: fits that ended at a bound, a validation set without an error, and classes that it lacks.
@@ -148,7 +148,11 @@ def remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[str]:
         found.append(f"calibrators were fitted on {n} validation examples without an error")
     absent = np.flatnonzero(counts == 0).tolist()
     if absent:
-        classes = ", ".join(map(str, absent[:NAMED])) + (", ..." if len(absent) > NAMED else "")
+        names = [
+            *map(str, absent[:MOST_NAMED_CLASSES]),
+            *["..."] * (len(absent) > MOST_NAMED_CLASSES),
+        ]
+        classes = ", ".join(names)
         number = f"{len(absent)} class{'es' if len(absent) > 1 else ''}"
         found.append(f"the validation set has no example of {number}: {classes}")
     return found
@@ -168,7 +172,7 @@ def check_priors(priors: Priors) -> None:
         check_distribution("priors", priors)
 
 
-class Corrected(Shared):
+class PriorCorrectedFit(SharedFit):
     """A calibrator that is fitted on all rows of a set, and corrected to the priors of the test data.
 
     Validation has the priors of the fit, so it is not corrected. Priors that are not known are estimated from each
@@ -206,7 +210,7 @@ class Corrected(Shared):
         return copy.deepcopy(self._corrected).adapt(torch.from_numpy(part.logits))
 
 
-def fittings(
+def list_fits(
     named: Mapping[str, Calibrator], priors: Priors, test: Predictions
 ) -> dict[str, Fitting]:
     """The ways in which calibrators are fitted, by name, unfitted: each on all rows.
@@ -214,22 +218,22 @@ def fittings(
     And on each label alone if the test set has any; or with a correction to its priors, by names that say which priors:
     a UsageError if they are numbers that equal the label frequencies of the test set, or there are several labels.
     """
-    found: dict[str, Fitting] = {n: Shared(copy.deepcopy(one)) for n, one in named.items()}
+    found: dict[str, Fitting] = {n: SharedFit(copy.deepcopy(one)) for n, one in named.items()}
     if test.label_names:
         if priors is not None:
             several = "an example with several labels has none"
             raise UsageError(f"`priors` are frequencies of classes: {several}.")
-        return found | {name + PER_LABEL: PerLabel(one) for name, one in named.items()}
+        return found | {name + PER_LABEL: PerLabelFit(one) for name, one in named.items()}
     if priors is None:
         return found
-    label, numbers = priors if isinstance(priors, str) else "given", _known_priors(priors, test)
+    label, numbers = priors if isinstance(priors, str) else "given", _resolve_priors(priors, test)
     return found | {
-        f"{name}(priors={label})": Corrected(copy.deepcopy(one), numbers, test)
+        f"{name}(priors={label})": PriorCorrectedFit(copy.deepcopy(one), numbers, test)
         for name, one in named.items()
     }
 
 
-def _known_priors(priors: str | Sequence[float], test: Predictions) -> Sequence[float] | None:
+def _resolve_priors(priors: str | Sequence[float], test: Predictions) -> Sequence[float] | None:
     k = test.logits.shape[1]
     own = np.bincount(test.target, minlength=k) / len(test.target)
     words = {UNIFORM: [1 / k] * k, ESTIMATED: None, ORACLE: [*map(float, own)]}

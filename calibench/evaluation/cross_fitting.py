@@ -38,11 +38,11 @@ def finite_log_probs(logits: Tensor) -> Tensor:
     return log_softmax(logits.double()).clamp(min=math.log(torch.finfo(torch.float64).tiny))
 
 
-OfBlock = Callable[[Tensor, Tensor], dict[str, Tensor]]
+BlockFunction = Callable[[Tensor, Tensor], dict[str, Tensor]]
 
 
-def cross_fitted(
-    values: OfBlock,
+def cross_fit(
+    values: BlockFunction,
     logits: Tensor,
     target: Tensor,
     *,
@@ -69,7 +69,7 @@ def cross_fitted(
     apart = [(fold != which, fold == which) for which in range(min(folds, len(target)))]
     found: dict[str, Tensor] = {}
     for others, own in [(whole, whole)] if in_sample else apart:
-        model.fit(_to_be_fitted(model, logits[others]), target[others])
+        model.fit(_prepare_for_fit(model, logits[others]), target[others])
         for places in torch.split(own.nonzero().flatten(), rows_at_once(logits)):
             log_probs = model.log_prob(finite_log_probs(logits[places]))
             for name, of in values(log_probs, places).items():
@@ -77,7 +77,7 @@ def cross_fitted(
     return found
 
 
-def _to_be_fitted(model: Calibrator, rows: Tensor) -> Tensor:
+def _prepare_for_fit(model: Calibrator, rows: Tensor) -> Tensor:
     """The finite log-probabilities of rows of logits that nobody else has, in their place if the fit widens them."""
     scores = at_least_float32(rows) if model.widens_blocks else rows.double()
     for (some,) in blocks_of_rows(scores):
@@ -85,7 +85,7 @@ def _to_be_fitted(model: Calibrator, rows: Tensor) -> Tensor:
     return scores
 
 
-def refinement_of_examples(
+def compute_refinement(
     logits: Tensor, target: Tensor, *, folds: int = 5, in_sample: bool = False
 ) -> dict[str, Tensor]:
     """Refinement and calibration parts of the NLL and the Brier score of each example.
@@ -106,10 +106,12 @@ def refinement_of_examples(
         found = {f"{name}_refinement": left[name] for name in left}
         return found | {f"{name}_calibration": raw[name] - left[name] for name in left}
 
-    return cross_fitted(parts, logits, target, folds=folds, in_sample=in_sample)
+    return cross_fit(parts, logits, target, folds=folds, in_sample=in_sample)
 
 
-def cross_fitted_nll(logits: Tensor, target: Tensor, calibrator: Calibrator | None) -> float:
+def compute_cross_fitted_nll(
+    logits: Tensor, target: Tensor, calibrator: Calibrator | None
+) -> float:
     """Mean NLL after a calibrator (a copy is fitted; None for none) cross-fitted over five folds, of (N, K) and (N,).
 
     NaN below two examples, or where a logit is not finite. By it calibrators are chosen on validation, and with exact
@@ -126,24 +128,24 @@ def cross_fitted_nll(logits: Tensor, target: Tensor, calibrator: Calibrator | No
         of_raw = [nll(log_softmax(rows.double()), labels) for rows, labels in blocks]
         return float(torch.cat(of_raw).mean())
     with silence_fit_warnings():
-        found = cross_fitted(
+        found = cross_fit(
             lambda again, places: {"nll": nll(again, target[places])},
             logits, target, calibrator=copy.deepcopy(calibrator),
         )  # fmt: skip
     return float(found["nll"].mean())
 
 
-def _direction(gap: Tensor) -> Tensor:
+def _unit_vectors(gap: Tensor) -> Tensor:
     size = torch.linalg.vector_norm(gap, dim=1, keepdim=True)
     direction: Tensor = gap / size.clamp(min=torch.finfo(gap.dtype).tiny)
     return direction
 
 
 # Sub-gradients of the L_p norm of each row.
-_SUBGRADIENTS: dict[int, Callable[[Tensor], Tensor]] = {1: torch.sign, 2: _direction}
+_SUBGRADIENTS: dict[int, Callable[[Tensor], Tensor]] = {1: torch.sign, 2: _unit_vectors}
 
 
-def variational_terms(
+def compute_variational_terms(
     logits: Tensor,
     target: Tensor,
     *,
@@ -179,10 +181,10 @@ def variational_terms(
             "under": -missed.where(raised > 0, 0),
         }
 
-    return cross_fitted(terms, logits, target, folds=folds, calibrator=calibrator)
+    return cross_fit(terms, logits, target, folds=folds, calibrator=calibrator)
 
 
-SCORES = ("nll", "brier")
+REFINED_SCORES = ("nll", "brier")
 REFITTED = {
     "nll_refinement": ("nll", False), "nll_calibration": ("nll", True),
     "brier_refinement_crossfit": ("brier", False), "brier_calibration_crossfit": ("brier", True),
@@ -194,12 +196,12 @@ _FINE = 201  # places that a minimum is first looked for at
 _CHUNK = 250  # resamples at a time
 
 
-def refitted_replicates(
+def resample_refitted_metrics(
     metrics: Iterable[str], log_probs: Tensor, target: Tensor, resamples: Resamples
 ) -> dict[str, Floats]:
     """Replicates (R,) of those metrics of a set that are refinements or calibration parts, of five folds."""
     asked = [metric for metric in dict.fromkeys(metrics) if metric in REFITTED]
-    left = refinement_replicates(log_probs, target, resamples) if asked else {}
+    left = resample_refinement(log_probs, target, resamples) if asked else {}
     scores = {name: of.numpy() for name, of in scores_of_examples(log_probs, target).items()}
     found = {}
     for metric in asked:
@@ -212,25 +214,25 @@ def refitted_replicates(
     return found
 
 
-def refinement_replicates(
+def resample_refinement(
     log_probs: Tensor, target: Tensor, resamples: Resamples, *, folds: int = 5
 ) -> dict[str, Floats]:
     """Refinement on each resampled set, (R,), by score: `nll` and `brier`; see `refinement_of_examples`."""
     fold = stratified_folds(target, min(folds, len(target))).numpy()
     nodes = _Nodes.around(log_probs, target)
-    curves = _curves(log_probs, target, nodes)
-    found: dict[str, list[Floats]] = {name: [] for name in SCORES}
+    curves = _compute_curves(log_probs, target, nodes)
+    found: dict[str, list[Floats]] = {name: [] for name in REFINED_SCORES}
     for counts in resamples.chunks(_CHUNK):
         drawn, weight = counts.astype(np.float64), counts.sum(1, dtype=np.float64)
         total = drawn @ curves["fit"]
-        sums = dict.fromkeys(SCORES, np.zeros(len(drawn)))
+        sums = dict.fromkeys(REFINED_SCORES, np.zeros(len(drawn)))
         for which in range(int(fold.max()) + 1):
             own = fold == which
             part = drawn[:, own]
             at = nodes.weights(nodes.minima(total - part @ curves["fit"][own]))
-            for name, curve in _mixed(curves, own, len(fold) - int(own.sum())).items():
+            for name, curve in _mix_with_uniform(curves, own, len(fold) - int(own.sum())).items():
                 sums[name] = sums[name] + np.einsum("rg,rg->r", part @ curve, at)
-        for name in SCORES:
+        for name in REFINED_SCORES:
             found[name].append(sums[name] / weight)
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
@@ -246,7 +248,7 @@ class _Nodes:
     def around(cls, log_probs: Tensor, target: Tensor) -> _Nodes:
         """Nodes as far around the whole set's temperature as those of resamples stray: further, the fewer examples."""
         model = TemperatureScaling()
-        model.fit(_to_be_fitted(model, log_probs.clone()), target)
+        model.fit(_prepare_for_fit(model, log_probs.clone()), target)
         centre = math.log(float(model.temperature))
         reach = min(2.0, max(0.05, 30 / math.sqrt(len(target))))
         places = np.arange(_NODES_FAR if reach > 0.5 else _NODES_NEAR)
@@ -274,7 +276,7 @@ class _Nodes:
         return places
 
 
-def _curves(log_probs: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Floats]:
+def _compute_curves(log_probs: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Floats]:
     """Of each example at each node, (N, G): NLL that is fitted, the true class's probability, the sum of squares."""
     shape = len(target), len(nodes.at)
     found: dict[str, Floats] = {name: np.empty(shape) for name in ("fit", "right", "squares")}
@@ -290,7 +292,7 @@ def _curves(log_probs: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Float
     return found
 
 
-def _mixed(
+def _mix_with_uniform(
     curves: dict[str, Floats], own: npt.NDArray[np.bool_], fitted_on: int
 ) -> dict[str, Floats]:
     """NLL and Brier score at the nodes, (n, G), of some examples, mixed with the uniform distribution."""

@@ -35,7 +35,7 @@ def deep_ensemble(
         raise ValueError("an ensemble needs one or more members, got none.")
     first = members[0]
     for number, other in enumerate(members[1:], start=2):
-        if what := _difference(first, other):
+        if what := _find_difference(first, other):
             raise ValueError(
                 f"member {number} of an ensemble has other {what} than the first: "
                 "all must predict the same examples in the same order."
@@ -55,7 +55,7 @@ def deep_ensemble(
     return replace(first, logits=logits, metadata=metadata)
 
 
-def pooled_sets(
+def pool_members(
     members: Sequence[Mapping[str, Predictions]], calibrate_members: str | None
 ) -> dict[str, Predictions]:
     """The ensemble's predictions of each set that all members have.
@@ -74,7 +74,7 @@ def pooled_sets(
     }
 
 
-def _difference(one: Predictions, other: Predictions) -> str:
+def _find_difference(one: Predictions, other: Predictions) -> str:
     """The first part in which two files show that they are of different examples; empty if there is none."""
     if one.logits.shape != other.logits.shape:
         return f"logits ({other.logits.shape} and {one.logits.shape})"

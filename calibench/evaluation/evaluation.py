@@ -12,30 +12,34 @@ from calibench.calibrators.cross_validated import FEWEST_EXAMPLES_FOR_FOLDS
 from calibench.calibrators.names import unique_names
 from calibench.evaluation import scoring
 from calibench.evaluation.bootstrap import (
-    mean_replicates,
-    ood_replicates,
-    posterior_replicates,
-    replicates,
-    summarised,
+    add_intervals,
+    resample_means,
+    resample_metrics,
+    resample_ood_metrics,
+    resample_posterior_metrics,
 )
 from calibench.evaluation.calibrator_fits import (
     Fitting,
     check_priors,
-    fittings,
+    list_fit_remarks,
+    list_fits,
     predicted_log_probabilities,
-    remarks,
 )
-from calibench.evaluation.cross_fitting import REFITTED, cross_fitted_nll, refitted_replicates
+from calibench.evaluation.cross_fitting import (
+    REFITTED,
+    compute_cross_fitted_nll,
+    resample_refitted_metrics,
+)
 from calibench.evaluation.extra_metrics import (
     LabelledSet,
     MetricBlock,
-    blocks_of,
-    further_numbers,
-    pair_numbers,
-    unavailable_metrics,
+    find_unavailable_metrics,
+    metric_blocks,
+    score_extra_metrics,
+    score_pairs,
 )
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.multilabel import label_numbers, label_replicates, labels_without_rank
+from calibench.evaluation.multilabel import find_unranked_labels, resample_labels, score_labels
 from calibench.evaluation.whole_set import Refinement
 from calibench.messages.checks import numbers_of_bins
 from calibench.metrics.bins import TopLabelError
@@ -54,9 +58,9 @@ LABELLED = ("", "val", "test", "shift")
 OUTSIDE = ("ood", "shift")
 _LOGITS_AT_ONCE = 1 << 25  # of all fits together, each of which takes up to three copies in float64
 # Beside the panel, of the raw test set.
-LEADING = Refinement(scores=["nll"])
+LEADING_METRIC = Refinement(scores=["nll"])
 
-STAGES = ("fit", "score", "resample", "done")
+EVALUATION_STAGES = ("fit", "score", "resample", "done")
 
 
 def default_calibrators() -> list[Calibrator]:
@@ -116,9 +120,9 @@ class Evaluation:
         chosen = default_calibrators() if self.calibrators is None else self.calibrators
         return dict(zip(unique_names(chosen), chosen, strict=True))
 
-    def fittings(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
+    def list_fits(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
         """The ways in which the calibrators are fitted on these sets, by name."""
-        return fittings(self.named(), self.priors, sets["test"])
+        return list_fits(self.named(), self.priors, sets["test"])
 
     def __call__(
         self,
@@ -143,7 +147,7 @@ class Evaluation:
             watch: Called with a calibrator's name and the one of `STAGES` that begins.
             after_fits: Called once nothing else needs `val`, so that who holds it can let go of it.
         """
-        fitted = self.fittings(sets)
+        fitted = self.list_fits(sets)
         sizes = {name: part.examples for name, part in sets.items()}
         labels = {name: len(part.target) for name, part in sets.items()}
         if fitted:
@@ -154,7 +158,7 @@ class Evaluation:
             fitted[name].fit(sets["val"])
 
         list(in_threads(fit, fitted, jobs))
-        said = remarks(sets["val"], fitted) if fitted else []
+        said = list_fit_remarks(sets["val"], fitted) if fitted else []
         if not (extent.every or self.metrics):
             sets = {name: part for name, part in sets.items() if name != VAL}
             after_fits()
@@ -164,7 +168,7 @@ class Evaluation:
             found, drawn = self._scored(sets, fitted.get(name), bootstrap, told, extent)
             found += self._of_choice(name, sets) if extent.every else []
             of_name = {key._replace(calibrator=name): values for key, values in drawn.items()}
-            return [number.at(calibrator=name) for number in found], of_name
+            return [number.with_key(calibrator=name) for number in found], of_name
 
         numbers: list[Number] = []
         replicates: dict[Key, Floats] = {}
@@ -173,7 +177,7 @@ class Evaluation:
             replicates |= drawn
         parameters = {name: one.parameters_dict() for name, one in fitted.items()}
         test, lacking = sets[TEST], dict(unavailable or {})
-        lacking |= self._lacking(test, VAL in sets) | labels_without_rank(test)
+        lacking |= self._lacking(test, VAL in sets) | find_unranked_labels(test)
         return Report(
             numbers, {MODEL: parameters}, lacking, replicates, said, sizes=sizes, labels=labels, n_bins=self.n_bins,
             bootstrap=bootstrap, priors=self.priors, posterior=str(test.metadata.get("posterior", "")),
@@ -190,12 +194,14 @@ class Evaluation:
         ):
             return []
         scores = torch.from_numpy(val.logits), torch.from_numpy(val.target)
-        return [Number(Key(CROSS_FITTED, VAL), cross_fitted_nll(*scores, named[name]))]
+        return [Number(Key(CROSS_FITTED, VAL), compute_cross_fitted_nll(*scores, named[name]))]
 
     def _lacking(self, test: Predictions, has_val: bool) -> dict[str, str]:
         """Metrics that cannot be computed, with the reason."""
-        single = {type(LEADING).__name__: "it needs two examples or more"}
-        of_further = unavailable_metrics(blocks_of(self.metrics or ()), test, has_val=has_val)
+        single = {type(LEADING_METRIC).__name__: "it needs two examples or more"}
+        of_further = find_unavailable_metrics(
+            metric_blocks(self.metrics or ()), test, has_val=has_val
+        )
         return (single if len(test.target) == 1 else {}) | of_further
 
     def _scored(
@@ -220,7 +226,7 @@ class Evaluation:
                 labelled = LabelledSet(part, log_probs[name], extent.draws)
                 leads = extent.panel is None and fitted is None and name == TEST
                 # Before the draws of the floors fill memory.
-                leading = labelled.whole_set(LEADING, None) if leads else []
+                leading = labelled.whole_set(LEADING_METRIC, None) if leads else []
                 numbers += self._numbers(labelled, None if name == VAL else val, leading, extent)
                 if bootstrap and name != VAL:
                     watch("resample")
@@ -229,14 +235,16 @@ class Evaluation:
                 del labelled  # the labels that its floors have drawn
             if part.kind in OUTSIDE:
                 sides = log_probs[TEST], log_probs[name]
-                numbers += scoring.ood_numbers(*sides)
+                numbers += scoring.score_ood(*sides)
                 if bootstrap:
-                    inside = Resamples.of(sets[TEST], bootstrap)
-                    known |= ood_replicates(*sides, inside, Resamples.of(part, bootstrap, seed=1))
+                    inside = Resamples.from_predictions(sets[TEST], bootstrap)
+                    known |= resample_ood_metrics(
+                        *sides, inside, Resamples.from_predictions(part, bootstrap, seed=1)
+                    )
             split = part.split or name
             keys = (number.key for number in numbers if number.key in known)
             drawn |= {key._replace(split=split): known[key] for key in keys}
-            found += [number.at(split=split) for number in numbers]
+            found += [number.with_key(split=split) for number in numbers]
         watch("done")
         return found, drawn
 
@@ -245,33 +253,33 @@ class Evaluation:
     ) -> list[Number]:
         """The numbers of a labelled set: of every run, the reference code's, further ones, then those of labels."""
         log_probs, n_bins, panel = of.log_probs, self.n_bins, extent.panel
-        found = scoring.labelled_numbers(
+        found = scoring.score_labelled_set(
             log_probs, of.target, of.floors, n_bins=n_bins, panel=panel
         )
         if self.reference:
-            found += scoring.error_numbers(list_reference_errors(n_bins), of.floors)
-        found += scoring.posterior_numbers(log_probs, of.predictions)
+            found += scoring.measure_errors(list_reference_errors(n_bins), of.floors)
+        found += scoring.score_posterior(log_probs, of.predictions)
         found += leading
-        found += further_numbers(of, blocks_of(self.metrics or ()), found, val)
-        return found + label_numbers(log_probs, of.predictions, n_bins=n_bins)
+        found += score_extra_metrics(of, metric_blocks(self.metrics or ()), found, val)
+        return found + score_labels(log_probs, of.predictions, n_bins=n_bins)
 
     def _replicates(
         self, of: LabelledSet, numbers: Sequence[Number], bootstrap: int, *, refits: bool
     ) -> dict[Key, Floats]:
         """Values of a labelled set's numbers on its resampled sets, those that take fits if there are `refits`."""
         of.floors.forget_labels()
-        log_probs, resamples = of.log_probs, Resamples.of(of.predictions, bootstrap)
+        log_probs, resamples = of.log_probs, Resamples.from_predictions(of.predictions, bootstrap)
         asked = (number.key for number in numbers if number.key.label is None)
-        found = replicates(log_probs, of.target, asked, resamples, of.floors)
-        found |= posterior_replicates(log_probs, of.predictions, resamples)
+        found = resample_metrics(log_probs, of.target, asked, resamples, of.floors)
+        found |= resample_posterior_metrics(log_probs, of.predictions, resamples)
         again = [key for key in of.means if key.metric in REFITTED]
         plain = {key: values for key, values in of.means.items() if key not in again}
-        found |= mean_replicates(plain, resamples)
+        found |= resample_means(plain, resamples)
         if refits:
             metrics = (key.metric for key in again)
-            refitted = refitted_replicates(metrics, log_probs, of.target, resamples)
+            refitted = resample_refitted_metrics(metrics, log_probs, of.target, resamples)
             found |= {key: refitted[key.metric] for key in again}
-        return found | label_replicates(log_probs, of.predictions, resamples, self.n_bins)
+        return found | resample_labels(log_probs, of.predictions, resamples, self.n_bins)
 
 
 def evaluate_pairs(
@@ -285,18 +293,18 @@ def evaluate_pairs(
     floors = Floors(probs, target)
     formulas = [of for of in list_panel_errors(n_bins) if isinstance(of[2], TopLabelError)]
     numbers = [Number(Key("error"), float(target.double().mean()))]
-    numbers += scoring.error_numbers(formulas, floors)
+    numbers += scoring.measure_errors(formulas, floors)
     correct = torch.from_numpy(pairs.correct)
-    numbers += pair_numbers(probs[:, 0], correct, floors, metrics, known=numbers)
+    numbers += score_pairs(probs[:, 0], correct, floors, metrics, known=numbers)
     drawn = {}
     if bootstrap and len(target):
         resamples = Resamples(len(target), bootstrap)
         keys = [number.key for number in numbers]
-        drawn = replicates(probs.log(), target, keys, resamples, floors)
+        drawn = resample_metrics(probs.log(), target, keys, resamples, floors)
     computed = {number.key.metric for number in numbers}
     lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
     sizes = {TEST: len(pairs)}
     return Report(
-        summarised(numbers, drawn), {}, dict.fromkeys(lacking, NEEDS_ALL),
+        add_intervals(numbers, drawn), {}, dict.fromkeys(lacking, NEEDS_ALL),
         sizes=sizes, labels=sizes, n_bins=n_bins, bootstrap=bootstrap,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from calibench import metrics
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.scoring import key_of, unsynchronised, update_metrics
+from calibench.evaluation.scoring import disable_synchronisation, metric_key, update_metrics
 from calibench.evaluation.whole_set import WholeSetMetric
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.metrics import METRIC_CLASSES, TABLE
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # five seconds of imports, which evaluations without further 
 MetricBlock = Mapping[str, Any]
 
 
-def blocks_of(given: Iterable[str | MetricBlock]) -> list[MetricBlock]:
+def metric_blocks(given: Iterable[str | MetricBlock]) -> list[MetricBlock]:
     """Metrics that are given as names or blocks, all as blocks of classes."""
     blocks = [{"class_path": one} if isinstance(one, str) else one for one in given]
     return [
@@ -39,12 +39,12 @@ def blocks_of(given: Iterable[str | MetricBlock]) -> list[MetricBlock]:
     ]
 
 
-def distinct(values: list[Any]) -> list[Any]:
+def drop_duplicates(values: list[Any]) -> list[Any]:
     """Each of them once, in their order."""
     return [value for place, value in enumerate(values) if value not in values[:place]]
 
 
-def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
+def find_metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
     """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class."""
     from torchmetrics import Metric
 
@@ -59,7 +59,7 @@ def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
     return found
 
 
-def _takes_pairs(cls: type) -> bool:
+def _accepts_pairs(cls: type) -> bool:
     """Whether a metric is of top labels: a confidence and a hit of each example."""
     from calibench.metrics.base import PairMetric
 
@@ -68,16 +68,16 @@ def _takes_pairs(cls: type) -> bool:
 
 def import_metrics(given: Sequence[str | MetricBlock]) -> None:
     """Import the metrics that a user names by a path (UsageError if one cannot be); tables know their titles then."""
-    blocks = blocks_of(given)
+    blocks = metric_blocks(given)
     for path in [block["class_path"] for block in blocks]:
         with errors_as(f"the metric `{path}` cannot be imported", ImportError):
             if module := path.rpartition(".")[0]:
                 import_module(module)
-        metric_class(path)
-    add_described(described(blocks))
+        find_metric_class(path)
+    add_described(describe_metrics(blocks))
 
 
-def blocks_named(
+def parse_metric_names(
     names: Sequence[str | MetricBlock], *, of_pairs: bool = False
 ) -> list[MetricBlock]:
     """Metrics that are asked for, as blocks; `all` stands for every metric of a labelled set, or of pairs."""
@@ -86,10 +86,10 @@ def blocks_named(
     every = [
         name
         for name, entry in TABLE.items()
-        if entry.of_labelled_sets and (not of_pairs or _takes_pairs(metric_class(name)))
+        if entry.of_labelled_sets and (not of_pairs or _accepts_pairs(find_metric_class(name)))
     ]
     unfolded = [name for given in names for name in (every if given == "all" else (given,))]
-    blocks = distinct(blocks_of(unfolded))
+    blocks = drop_duplicates(metric_blocks(unfolded))
     import_metrics(blocks)
     return blocks
 
@@ -124,7 +124,7 @@ class LabelledSet:
         return [metric.number(name, values) for name, values in found.items()]
 
 
-def further_numbers(
+def score_extra_metrics(
     labelled: LabelledSet,
     blocks: Sequence[MetricBlock],
     known: Sequence[Number] = (),
@@ -137,13 +137,15 @@ def further_numbers(
     """
     there = {number.key._replace(label=None) for number in known}
     part, has_val = labelled.predictions, val is not None
-    able = [block for block in blocks if not _lacking(block, part, has_val=has_val)]
+    able = [block for block in blocks if not _find_missing_input(block, part, has_val=has_val)]
     of_it = {"num_classes": part.logits.shape[1], "class_counts": _class_counts(part)}
-    found = [one for block in able for one in _of_metric(_built(block, of_it), labelled, val)]
+    found = [
+        one for block in able for one in _score_metric(_build_metric(block, of_it), labelled, val)
+    ]
     return [number for number in found if number.key._replace(label=None) not in there]
 
 
-def pair_numbers(
+def score_pairs(
     confidence: Tensor,
     correct: Tensor,
     floors: Floors,
@@ -154,18 +156,18 @@ def pair_numbers(
     there = {number.key for number in known}
     numbers: list[Number] = []
     for block in blocks:
-        cls = metric_class(block["class_path"])
-        if not _takes_pairs(cls):
+        cls = find_metric_class(block["class_path"])
+        if not _accepts_pairs(cls):
             raise UsageError(f"{cls.__name__}: {NEEDS_ALL}.")
-        metric: Any = _built(block, {})
+        metric: Any = _build_metric(block, {})
         metric.update(confidence, correct, top_label=(confidence, correct))
-        numbers += _read(metric, floors, ())
+        numbers += _read_values(metric, floors, ())
     return [number for number in numbers if number.key not in there]
 
 
-def described(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
+def describe_metrics(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
     """Title, unit and direction of metrics that are not this package's own, by the name of their values."""
-    own = [metric_class(block["class_path"]) for block in blocks if "." in block["class_path"]]
+    own = [find_metric_class(block["class_path"]) for block in blocks if "." in block["class_path"]]
     return {
         getattr(cls, "name", cls.__name__): {
             "title": getattr(cls, "title", cls.__name__),
@@ -176,11 +178,13 @@ def described(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
     }
 
 
-def unavailable_metrics(
+def find_unavailable_metrics(
     blocks: Sequence[MetricBlock], part: Predictions, *, has_val: bool
 ) -> dict[str, str]:
     """The metrics that cannot score a set, with the reason."""
-    lacking = [(block["class_path"], _lacking(block, part, has_val=has_val)) for block in blocks]
+    lacking = [
+        (block["class_path"], _find_missing_input(block, part, has_val=has_val)) for block in blocks
+    ]
     return {name: reason for name, reason in lacking if reason}
 
 
@@ -188,9 +192,9 @@ def _class_counts(part: Predictions) -> list[int]:
     return part.metadata.get("class_counts") or []
 
 
-def _lacking(block: MetricBlock, part: Predictions, *, has_val: bool) -> str:
+def _find_missing_input(block: MetricBlock, part: Predictions, *, has_val: bool) -> str:
     """What a metric needs that there is not; empty if there is all."""
-    cls = metric_class(block["class_path"])
+    cls = find_metric_class(block["class_path"])
     if issubclass(cls, WholeSetMetric) and cls.needs_val and not has_val:
         return "it needs a validation set"
     asked = inspect.signature(cls).parameters
@@ -199,7 +203,7 @@ def _lacking(block: MetricBlock, part: Predictions, *, has_val: bool) -> str:
     return "the predictions do not say the `class_counts` of training" if lacks else ""
 
 
-def _of_metric(
+def _score_metric(
     metric: Metric | WholeSetMetric, labelled: LabelledSet, val: LabelledSet | None
 ) -> Iterable[Number]:
     if isinstance(metric, WholeSetMetric):
@@ -209,26 +213,28 @@ def _of_metric(
     collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
     update_metrics(collection, labelled.log_probs, labelled.target)
     names = labelled.predictions.metadata.get("class_names")
-    return _read(metric, labelled.floors, names or [*map(str, range(labelled.log_probs.shape[1]))])
+    return _read_values(
+        metric, labelled.floors, names or [*map(str, range(labelled.log_probs.shape[1]))]
+    )
 
 
-def _read(metric: Metric, floors: Floors, class_names: Sequence[str]) -> Iterator[Number]:
+def _read_values(metric: Metric, floors: Floors, class_names: Sequence[str]) -> Iterator[Number]:
     """The numbers of a metric that has seen the set."""
-    key = key_of(type(metric).__name__, metric)
+    key = metric_key(type(metric).__name__, metric)
     computed = metric.compute()
     several = isinstance(computed, Mapping)
     names: Iterable[str] = getattr(metric, "value_names", ())
     if not names:
         names = [f"{key.metric}_{part}" for part in computed] if several else [key.metric]
     for name, value in zip(names, computed.values() if several else [computed], strict=True):
-        for label, one in _values(value, class_names, name):
+        for label, one in _name_values(value, class_names, name):
             number = Number(key._replace(metric=name, label=label), one)
-            yield number if several else floors.judged(metric, number)
+            yield number if several else floors.add_verdict(metric, number)
 
 
-def _built(block: MetricBlock, known: Mapping[str, Any]) -> Metric | WholeSetMetric:
+def _build_metric(block: MetricBlock, known: Mapping[str, Any]) -> Metric | WholeSetMetric:
     """A metric, with those of the known arguments that it takes."""
-    cls = metric_class(block["class_path"])
+    cls = find_metric_class(block["class_path"])
     accepted = inspect.signature(cls).parameters
     arguments = {name: value for name, value in known.items() if name in accepted}
     with errors_as(cls.__name__, TypeError, ValueError):
@@ -237,10 +243,12 @@ def _built(block: MetricBlock, known: Mapping[str, Any]) -> Metric | WholeSetMet
         return metric
     if not getattr(metric, "of_labelled_sets", True):
         raise UsageError(f"{cls.__name__} is no metric of a labelled set.")
-    return unsynchronised(metric)
+    return disable_synchronisation(metric)
 
 
-def _values(value: Tensor, names: Sequence[str], metric: str) -> list[tuple[str | None, float]]:
+def _name_values(
+    value: Tensor, names: Sequence[str], metric: str
+) -> list[tuple[str | None, float]]:
     """A value without a label, or one a class with its name."""
     if value.ndim == 0:
         return [(None, float(value))]

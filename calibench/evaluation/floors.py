@@ -28,14 +28,16 @@ from calibench.metrics.probability_batches import as_two_columns, brier_less_one
 from calibench.parallel.threads import one_thread
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
-from calibench.statistics.resamples import affordable, verdict_of
+from calibench.statistics.resamples import limit_draws, make_verdict
 from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.scores import rows_at_once
 
 _AT_ONCE = 1 << 22  # hits in cells that are counted at a time, 4 bytes each
-_LOOKED_AT = 1 << 18  # and those that an error is made of at a time
+_SCORED_AT_ONCE = 1 << 18  # and those that an error is made of at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
-_MOST = 64  # classes up to which all are compared with a draw, which is faster than a search
+_MOST_COMPARED_CLASSES = (
+    64  # classes up to which all are compared with a draw, which is faster than a search
+)
 
 
 class Floors:
@@ -63,7 +65,7 @@ class Floors:
         self._are_logs = are_logs
 
     @classmethod
-    def of_pairs(cls, confidence: Tensor, correct: Tensor) -> Self:
+    def from_pairs(cls, confidence: Tensor, correct: Tensor) -> Self:
         """Floors of top-label errors, given confidences (N,) and whether each was right (N,)."""
         return cls(*as_two_columns(confidence, correct))
 
@@ -110,7 +112,7 @@ class Floors:
             hit = correct if cells.value.ndim == 1 else self._target[rows].unsqueeze(1) == classes
             yield LabelledCells(rows, cells, hit)
 
-    def resampled(self, error: ErrorOfCells) -> ResampledCells:
+    def resampled_cells(self, error: ErrorOfCells) -> ResampledCells:
         """The cells of a calibration error for resampled sets; raises as `parts` does."""
 
         def values() -> Iterator[tuple[slice, Tensor]]:
@@ -120,26 +122,26 @@ class Floors:
 
         return ResampledCells(self.parts(error), sum_parts(self.parts(error)), values)
 
-    def measured(self, error: ErrorOfCells, key: Key) -> Number:
+    def measure(self, error: ErrorOfCells, key: Key) -> Number:
         """A calibration error of this set, with its verdict."""
         if len(self._target) == 0:
             return Number(key, math.nan)
         sums = sum_parts(self.parts(error))
-        return self._judged(error, sums, Number(key, float(error.error_of_sums(sums))))
+        return self._add_verdict(error, sums, Number(key, float(error.error_of_sums(sums))))
 
     def value(self, error: ErrorOfCells) -> float:
         """A calibration error of this set, without its floor."""
         return float(error.error_of_sums(sum_parts(self.parts(error))))
 
-    def judged(self, metric: object, number: Number) -> Number:
+    def add_verdict(self, metric: object, number: Number) -> Number:
         """A number with its verdict, if its metric is a calibration error."""
         if len(self._target) == 0 or not isinstance(metric, ErrorOfCells):
             return number
         if metric.cells(self.probs(slice(0, 1))) is None:
             return number
-        return self._judged(metric, sum_parts(self.parts(metric)), number)
+        return self._add_verdict(metric, sum_parts(self.parts(metric)), number)
 
-    def of_calibrated(self, metric: ErrorOfCells, sums: Sums | None = None) -> Floats:
+    def draw_errors(self, metric: ErrorOfCells, sums: Sums | None = None) -> Floats:
         """Values of a calibration error for calibrated models with these probabilities, (draws,)."""
         count, total, _ = sums or sum_parts(self.parts(metric))
         draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
@@ -158,7 +160,7 @@ class Floors:
         ((_, cells, _),) = self.parts(error)
         confidence = cells.value.double().clamp(0, 1).numpy()
         correct = PoissonBinomial(confidence, cells.index.numpy(), cells.size)
-        number = affordable(self._number(error), correct.singles)
+        number = limit_draws(self._number(error), correct.singles)
         yield from map(torch.from_numpy, correct.draws(number, np.random.default_rng(self._seed)))
 
     def _hits_of_drawn_labels(self, error: ErrorOfCells, shape: torch.Size) -> Iterator[Tensor]:
@@ -169,7 +171,7 @@ class Floors:
             hits = torch.zeros(some.shape[1], size, dtype=torch.int32)
             for rows, cells, _ in self.parts(error):
                 count_drawn_hits(hits, cells.index, some[rows])
-            for few in torch.split(hits, max(1, _LOOKED_AT // size)):
+            for few in torch.split(hits, max(1, _SCORED_AT_ONCE // size)):
                 yield few.view(-1, *shape).double()
 
     def forget_labels(self) -> None:
@@ -181,17 +183,17 @@ class Floors:
         """Labels of calibrated models, (N, draws): by inversion of each example's distribution."""
         n, k = self._scores.shape
         random = np.random.default_rng([self._seed, 1])
-        number = affordable(self._number(ErrorOfCells), n)
+        number = limit_draws(self._number(ErrorOfCells), n)
         labels = np.empty((n, number), np.min_scalar_type(k - 1))
         step = min(max(1, _IN_CACHE // number), rows_at_once(self._scores))
         for start in range(0, n, step):
             below = self.probs(slice(start, start + step)).double().cumsum(1).numpy()
             drawn = random.random((len(below), number)) * below[:, -1:]
-            labels[start : start + step] = _inverted(below[:, :-1], drawn)
+            labels[start : start + step] = _invert_distributions(below[:, :-1], drawn)
         return labels
 
-    def _judged(self, error: ErrorOfCells, sums: Sums, number: Number) -> Number:
-        verdict = verdict_of(number.value, self.of_calibrated(error, sums))
+    def _add_verdict(self, error: ErrorOfCells, sums: Sums, number: Number) -> Number:
+        verdict = make_verdict(number.value, self.draw_errors(error, sums))
         if verdict and sums.counts.ndim == 1:
             confidence, correct = self.top_label
             excess = float(confidence.double().mean() - correct.double().mean())
@@ -199,9 +201,9 @@ class Floors:
         return replace(number, verdict=verdict)
 
 
-def _inverted(below: Floats, drawn: Floats) -> Integers:
+def _invert_distributions(below: Floats, drawn: Floats) -> Integers:
     """Classes that draws (rows, draws) fall on, given the sums of probabilities but the last, (rows, K - 1)."""
-    if below.shape[1] >= _MOST:
+    if below.shape[1] >= _MOST_COMPARED_CLASSES:
         ends, values = torch.from_numpy(below).contiguous(), torch.from_numpy(drawn)
         return torch.searchsorted(ends, values, right=True, out_int32=True).numpy()
     labels = np.zeros(drawn.shape, np.uint8)

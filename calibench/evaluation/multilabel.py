@@ -23,7 +23,7 @@ RANKED = ("auroc", "average_precision")
 BINNED = {"sigmoid_ece": "l1", "sigmoid_mce": "max"}
 
 
-def label_numbers(
+def score_labels(
     log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[int]
 ) -> list[Number]:
     """Numbers of the labels: of all together (micro), of each, and their mean (macro); none without labels.
@@ -39,28 +39,28 @@ def label_numbers(
     if predictions.labels is None:
         return []
     target = torch.from_numpy(predictions.target)
-    every = _numbers(log_probs, target, n_bins)
+    every = _score_rows(log_probs, target, n_bins)
     micro = [number for number in every if number.key.metric in (*RANKED, *BINNED)]
-    of_label = [_numbers(log_probs[own], target[own], n_bins) for own in predictions.labels.rows]
+    of_label = [_score_rows(log_probs[own], target[own], n_bins) for own in predictions.labels.rows]
     named = [
-        number.at(label=name)
+        number.with_key(label=name)
         for name, numbers in zip(predictions.label_names, of_label, strict=True)
         for number in numbers
     ]
-    return [*micro, *named, *map(_mean, zip(*of_label, strict=True))]
+    return [*micro, *named, *map(_mean_over_labels, zip(*of_label, strict=True))]
 
 
-def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Number]:
+def _score_rows(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Number]:
     probs = log_probs.exp()
     nll = -true_class(log_probs, target).double().mean()
     brier = brier_sum(probs, target) / len(target)
-    values = {"nll": float(nll), "brier": float(brier), **_ranked(log_probs, target)}
-    floors = Floors.of_pairs(probs[:, 1], target)
+    values = {"nll": float(nll), "brier": float(brier), **_score_ranking(log_probs, target)}
+    floors = Floors.from_pairs(probs[:, 1], target)
     means = [Number(Key(name), value) for name, value in values.items()]
-    return means + [floors.measured(error, key) for key, error in sigmoid_errors(n_bins)]
+    return means + [floors.measure(error, key) for key, error in list_sigmoid_errors(n_bins)]
 
 
-def sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[Key, EqualWidthError]]:
+def list_sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[Key, EqualWidthError]]:
     """Calibration errors of the sigmoid, with their keys."""
     return [
         (Key(name, n_bins=bins), EqualWidthError(bins, NORMS[norm]))
@@ -69,7 +69,7 @@ def sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[Key, EqualWidthError]]:
     ]
 
 
-def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
+def _score_ranking(log_probs: Tensor, target: Tensor) -> dict[str, float]:
     """AUROC and average precision; NaN where all or none are present."""
     from scipy.stats import rankdata  # two seconds of imports, which sets of classes do without
     from sklearn.metrics import average_precision_score, roc_auc_score
@@ -81,7 +81,7 @@ def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
     return dict(zip(RANKED, map(float, scores), strict=True))
 
 
-def _mean(numbers: Sequence[Number]) -> Number:
+def _mean_over_labels(numbers: Sequence[Number]) -> Number:
     """The mean of a number over labels, those without one left out; NaN if no label has it."""
     known = [number for number in numbers if not np.isnan(number.value)]
     value = float(np.mean([number.value for number in known])) if known else np.nan
@@ -92,7 +92,7 @@ def _mean(numbers: Sequence[Number]) -> Number:
     return Number(first._replace(metric=MACRO + first.metric), value, verdict=verdict)
 
 
-def labels_without_rank(part: Predictions) -> dict[str, str]:
+def find_unranked_labels(part: Predictions) -> dict[str, str]:
     """Labels of a set whose AUROC and average precision do not exist, with the reason."""
     found = {}
     for name, rows in zip(part.label_names, part.labels.rows if part.labels else (), strict=True):
@@ -104,7 +104,7 @@ def labels_without_rank(part: Predictions) -> dict[str, str]:
     return found
 
 
-def label_replicates(
+def resample_labels(
     log_probs: Tensor, predictions: Predictions, resamples: Resamples, n_bins: Sequence[int]
 ) -> dict[Key, Floats]:
     """Replicates (R,) of `label_numbers`: of all labels together, of each, and their mean.
@@ -131,18 +131,18 @@ def label_replicates(
             for key, values in found.items():
                 parts[key._replace(label=name)].append(values)
         for key in of_labels[0]:
-            values = _mean_of_known(np.stack([found[key] for found in of_labels]))
+            values = _mean_without_nan(np.stack([found[key] for found in of_labels]))
             parts[key._replace(metric=MACRO + key.metric)].append(values)
-    return {key: _filled(np.concatenate(values)) for key, values in parts.items()}
+    return {key: _fill_nan(np.concatenate(values)) for key, values in parts.items()}
 
 
-def _mean_of_known(values: Floats) -> Floats:
+def _mean_without_nan(values: Floats) -> Floats:
     """Mean over the first dimension, NaN left out; NaN where there is nothing else."""
     sums: Floats = np.nansum(values, axis=0)
     return safe_ratio(sums, (~np.isnan(values)).sum(axis=0))
 
 
-def _filled(values: Floats) -> Floats:
+def _fill_nan(values: Floats) -> Floats:
     unknown = np.isnan(values)
     if unknown.any() and not unknown.all():
         values[unknown] = values[~unknown].mean()
@@ -155,9 +155,9 @@ class SortedRows:
     def __init__(self, log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> None:
         odds = (log_probs[:, 1] - log_probs[:, 0]).double().numpy()
         self._ranked = RankedRows(odds, target.numpy())
-        floors = Floors.of_pairs(log_probs[:, 1].exp(), target == 1)
-        errors = sigmoid_errors(n_bins)
-        self._errors = [(key, error, floors.resampled(error)) for key, error in errors]
+        floors = Floors.from_pairs(log_probs[:, 1].exp(), target == 1)
+        errors = list_sigmoid_errors(n_bins)
+        self._errors = [(key, error, floors.resampled_cells(error)) for key, error in errors]
         self._values = {n: v.numpy() for n, v in scores_of_examples(log_probs, target).items()}
 
     def scores(self, weights: Floats) -> dict[Key, Floats]:

@@ -52,13 +52,13 @@ def evaluate(
     target = torch.from_numpy(predictions.target)
     floors = Floors(log_probs, target, are_logs=True)
     if metrics is None:
-        numbers = labelled_numbers(log_probs, target, floors, n_bins=n_bins)
+        numbers = score_labelled_set(log_probs, target, floors, n_bins=n_bins)
     else:
         metrics = metrics.clone()
         metrics.reset()
-        numbers = _of_collection(metrics, log_probs, target, floors)
-    numbers += posterior_numbers(log_probs, predictions)
-    return _after(calibrator, predictions.split or TEST, numbers)
+        numbers = _score_collection(metrics, log_probs, target, floors)
+    numbers += score_posterior(log_probs, predictions)
+    return _add_place(calibrator, predictions.split or TEST, numbers)
 
 
 def temperature_gap(
@@ -80,7 +80,7 @@ def temperature_gap(
     return {number.key.metric: number.value - other.value for number, other in pairs}
 
 
-def labelled_numbers(
+def score_labelled_set(
     log_probs: Tensor,
     target: Tensor,
     floors: Floors | None = None,
@@ -90,19 +90,19 @@ def labelled_numbers(
 ) -> list[Number]:
     """Numbers of `evaluate` for log-probabilities (N, K) and targets (N,): those of a panel of metrics, all if None."""
     floors = floors or Floors(log_probs, target, are_logs=True)
-    means = _means(log_probs, target, floors)
+    means = _compute_means(log_probs, target, floors)
     numbers = [Number(Key(name), value) for name, value in means.items()]
     formulas = (of for of in list_panel_errors(n_bins) if panel is None or of[0] in panel)
-    numbers += error_numbers(formulas, floors)
+    numbers += measure_errors(formulas, floors)
     return sorted(numbers, key=lambda number: number.key.metric)
 
 
-def values(
+def compute_metrics(
     log_probs: Tensor, target: Tensor, metrics: Iterable[str], *, n_bins: int
 ) -> dict[str, float]:
     """Metrics of the panel by name, without floors, for log-probabilities (N, K) and targets (N,)."""
     floors, wanted = Floors(log_probs, target, are_logs=True), set(metrics)
-    found = _means(log_probs, target, floors) | {
+    found = _compute_means(log_probs, target, floors) | {
         name: floors.value(error)
         for name, _, error in list_panel_errors([n_bins])
         if name in wanted
@@ -110,7 +110,7 @@ def values(
     return {name: value for name, value in found.items() if name in wanted}
 
 
-def _means(log_probs: Tensor, target: Tensor, floors: Floors) -> dict[str, float]:
+def _compute_means(log_probs: Tensor, target: Tensor, floors: Floors) -> dict[str, float]:
     """The metrics that are means over examples."""
     return {
         "error": float(floors.top_label[1].logical_not().double().mean()),
@@ -119,27 +119,27 @@ def _means(log_probs: Tensor, target: Tensor, floors: Floors) -> dict[str, float
     }
 
 
-def error_numbers(formulas: Iterable[NamedFormula], floors: Floors) -> list[Number]:
+def measure_errors(formulas: Iterable[NamedFormula], floors: Floors) -> list[Number]:
     """Calibration errors with their verdicts."""
-    return [floors.measured(error, Key(name, n_bins=n)) for name, n, error in formulas]
+    return [floors.measure(error, Key(name, n_bins=n)) for name, n, error in formulas]
 
 
-def _of_collection(
+def _score_collection(
     collection: MetricCollection, log_probs: Tensor, target: Tensor, floors: Floors
 ) -> list[Number]:
     for metric in collection.values():
-        unsynchronised(metric)
+        disable_synchronisation(metric)
     # In blocks, or the collection would hold temporaries of the size of all probabilities.
     for rows, labels in blocks_of_rows(log_probs, target):
         update_metrics(collection, rows, labels)
     return [
-        floors.judged(metric, Number(key_of(name, metric), float(value)))
+        floors.add_verdict(metric, Number(metric_key(name, metric), float(value)))
         for name, value in collection.compute().items()
         for metric in [collection[name]]
     ]
 
 
-def posterior_numbers(log_probs: Tensor, predictions: Predictions) -> list[Number]:
+def score_posterior(log_probs: Tensor, predictions: Predictions) -> list[Number]:
     """The metrics against the known class distributions of a set; none if they are not known."""
     if predictions.posterior is None:
         return []
@@ -152,10 +152,10 @@ def evaluate_ood(
 ) -> list[Number]:
     """Out-of-distribution detection: numbers of `evaluate` for a set, the positive class, against the test set."""
     sides = (predicted_log_probabilities(part, calibrator) for part in (test, outside))
-    return _after(calibrator, outside.split, ood_numbers(*sides))
+    return _add_place(calibrator, outside.split, score_ood(*sides))
 
 
-def ood_numbers(inside: Tensor, outside: Tensor) -> list[Number]:
+def score_ood(inside: Tensor, outside: Tensor) -> list[Number]:
     """Out-of-distribution detection: how well uncertainty tells a set, the positive class, from the test set."""
     sides = (inside, outside)
     for part in sides:
@@ -172,17 +172,19 @@ def uncertainty(name: str, log_probs: Tensor) -> Tensor:
     return torch.cat([SCORES[name](rows.double()) for (rows,) in blocks_of_rows(log_probs)])
 
 
-def _after(calibrator: Calibrator | None, split: str, numbers: Iterable[Number]) -> list[Number]:
+def _add_place(
+    calibrator: Calibrator | None, split: str, numbers: Iterable[Number]
+) -> list[Number]:
     name = RAW if calibrator is None else type(calibrator).__name__
-    return [number.at(split=split, calibrator=name) for number in numbers]
+    return [number.with_key(split=split, calibrator=name) for number in numbers]
 
 
-def unsynchronised(metric: Metric) -> Metric:
+def disable_synchronisation(metric: Metric) -> Metric:
     """Make a metric leave out synchronisation: one process evaluates a file, even if many have trained."""
     metric.distributed_available_fn = lambda: False
     return metric
 
 
-def key_of(name: str, metric: Metric) -> Key:
+def metric_key(name: str, metric: Metric) -> Key:
     """The key of a metric: its own name, or else the given one, and its bins if it has any."""
     return Key(getattr(metric, "name", name), n_bins=getattr(metric, "n_bins", None))

@@ -17,7 +17,7 @@ from calibench import calibrators
 from calibench.calibrators import Calibrator
 from calibench.calibrators.names import build_calibrator
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
-from calibench.evaluation.extra_metrics import blocks_of, distinct
+from calibench.evaluation.extra_metrics import drop_duplicates, metric_blocks
 from calibench.messages.errors import UsageError, errors_as
 from calibench.plugins.import_paths import find_loaded_class, import_path
 from calibench.plugins.lazy_imports import import_exports
@@ -28,7 +28,7 @@ from calibench.statistics.number import RAW
 import_exports(calibrators)  # the package's own are always among those that are loaded
 
 
-def spelled_out(given: Mapping[str, Any]) -> Json:
+def fill_defaults(given: Mapping[str, Any]) -> Json:
     """Arguments of `Evaluation` with every default, also those of the calibrators; a ValueError if they are none.
 
     A block of a class that is not loaded stays as it is: see `built`.
@@ -42,8 +42,10 @@ def spelled_out(given: Mapping[str, Any]) -> Json:
         chosen = [type(calibrator).__name__ for calibrator in default_calibrators()]
     if not isinstance(chosen, list):
         raise ValueError(f"`calibrators` must be a list of classes, got {chosen!r}.")
-    settings["calibrators"] = [_spelled_out_block(block) for block in chosen]
-    settings["metrics"] = [dict(block) for block in blocks_of(settings["metrics"] or ())] or None
+    settings["calibrators"] = [_fill_block_defaults(block) for block in chosen]
+    settings["metrics"] = [
+        dict(block) for block in metric_blocks(settings["metrics"] or ())
+    ] or None
     bins = settings["n_bins"]
     if not (isinstance(bins, list) and all(type(number) is int for number in bins)):
         raise ValueError(f"`n_bins` must be a list of integers, got {bins!r}.")
@@ -52,7 +54,7 @@ def spelled_out(given: Mapping[str, Any]) -> Json:
     return settings
 
 
-def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Json:
+def unite_evaluations(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Json:
     """The union of an earlier evaluation and the one asked for, so that no suite removes another's numbers.
 
     Calibrators keep their order, new ones come last; of the numbers of bins, those asked for come first, as tables
@@ -60,26 +62,28 @@ def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Json:
     """
     metrics = [*(earlier.get("metrics") or []), *(asked.get("metrics") or [])]
     return {
-        "calibrators": distinct([*earlier["calibrators"], *asked["calibrators"]]),
-        "n_bins": distinct([*asked["n_bins"], *earlier["n_bins"]]),
+        "calibrators": drop_duplicates([*earlier["calibrators"], *asked["calibrators"]]),
+        "n_bins": drop_duplicates([*asked["n_bins"], *earlier["n_bins"]]),
         "reference": bool(earlier["reference"] or asked["reference"]),
-        "metrics": distinct(metrics) or None,
+        "metrics": drop_duplicates(metrics) or None,
         "priors": earlier.get("priors") if asked["priors"] is None else asked["priors"],
     }
 
 
-def built(content: Mapping[str, Any]) -> Evaluation:
+def build_evaluation(content: Mapping[str, Any]) -> Evaluation:
     """The `Evaluation` that settings describe; raises as `spelled_out` and `calibrator_of` do."""
-    settings = spelled_out(content)
-    return Evaluation(**{**settings, "calibrators": [*map(calibrator_of, settings["calibrators"])]})
+    settings = fill_defaults(content)
+    return Evaluation(
+        **{**settings, "calibrators": [*map(build_calibrator_block, settings["calibrators"])]}
+    )
 
 
-def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
+def build_calibrator_block(block: Mapping[str, Any]) -> Calibrator:
     """The unfitted calibrator that a block `{class_path, init_args}` describes; nothing is imported to find it.
 
     A UsageError if there is no such class among those that are loaded, or it refuses its arguments.
     """
-    path, arguments = _parts(block)
+    path, arguments = _split_block(block)
     cls = find_loaded_class(Calibrator, path)
     if cls is None:
         raise UsageError(
@@ -91,8 +95,8 @@ def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
     return made
 
 
-def _spelled_out_block(block: Any) -> Json:
-    path, arguments = _parts(block)
+def _fill_block_defaults(block: Any) -> Json:
+    path, arguments = _split_block(block)
     cls = find_loaded_class(Calibrator, path)
     if cls is not None:
         parameters = inspect.signature(cls).parameters.values()
@@ -101,7 +105,7 @@ def _spelled_out_block(block: Any) -> Json:
     return {"class_path": path} | ({"init_args": arguments} if arguments else {})
 
 
-def _parts(block: Any) -> tuple[str, Json]:
+def _split_block(block: Any) -> tuple[str, Json]:
     """Class path and arguments of a block, or of a bare class path."""
     given: Any = {"class_path": block} if isinstance(block, str) else block
     try:
@@ -114,7 +118,7 @@ def _parts(block: Any) -> tuple[str, Json]:
     return path, arguments
 
 
-def fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
+def load_fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
     """A fitted calibrator of a run: with the parameters in metrics.json, or else fitted on its validation logits.
 
     The name is that of a leaderboard, None for raw probabilities, or a class of ours, which is then fitted with its
@@ -124,21 +128,21 @@ def fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
     if name == RAW:
         return None
     content = read_json(Path(folder) / "metrics.json")
-    calibrator = fitted_from(content, name)
+    calibrator = restore_calibrator(content, name)
     if calibrator is None:
-        calibrator = _unfitted(content, name)
+        calibrator = _build_unfitted(content, name)
         val = Predictions.load(Path(folder) / "predictions" / "val.npz")
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     return calibrator
 
 
-def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
+def restore_calibrator(content: Mapping[str, Any], name: str) -> Calibrator | None:
     """A fitted calibrator from a run's metrics.json; None if the file lacks some of its parameters."""
     parameters = with_present_calibrators(content)["calibrators"].get(name)
     if not parameters:
         return None
     try:
-        calibrator = _unfitted(content, name)
+        calibrator = _build_unfitted(content, name)
         state = {key: torch.tensor(value, dtype=torch.float64) for key, value in parameters.items()}
         calibrator.load_state_dict(state)
     except (RuntimeError, TypeError, ValueError):
@@ -146,7 +150,7 @@ def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
     return calibrator if calibrator.fitted else None
 
 
-def _unfitted(content: Mapping[str, Any], name: str) -> Calibrator:
+def _build_unfitted(content: Mapping[str, Any], name: str) -> Calibrator:
     """The calibrator of that name in the run's evaluation, or else of that class with default arguments."""
     block = evaluated_calibrators(content).get(name)
-    return build_calibrator(name) if block is None else calibrator_of(block)
+    return build_calibrator(name) if block is None else build_calibrator_block(block)

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibench import metrics
 from calibench.evaluation.evaluation import Extent
-from calibench.evaluation.serialization import built
+from calibench.evaluation.serialization import build_evaluation
 from calibench.parallel.threads import one_thread
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import load_plugins
@@ -77,7 +77,7 @@ class Verification:
         return self.checked - len({one.key for one in self.wrong if one.key.metric != _FITTED})
 
 
-def verify(entry: Entry) -> Verification:
+def verify_entry(entry: Entry) -> Verification:
     """Compute the numbers of an entry again and compare; its files are compared with their digests first.
 
     Nothing is imported for a name in it: calibrators and metrics of plug-ins count if they are installed.
@@ -95,13 +95,13 @@ def verify(entry: Entry) -> Verification:
         content = with_present_calibrators(entry.metrics())
         if content["evaluation"].get("metrics"):
             import_exports(metrics)  # four seconds, for torchmetrics, that other entries do without
-        return _compared(content, sets, exact=entry.exact)
+        return _compare_with_logits(content, sets, exact=entry.exact)
     except (AttributeError, KeyError, TypeError) as error:
         text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
         raise CorruptRun(text) from error
 
 
-def wrong_numbers(
+def find_wrong_numbers(
     content: Mapping[str, Any], sets: Mapping[str, Predictions]
 ) -> Sequence[Difference]:
     """The numbers of a run's metrics.json that differ from those of given logits by more than float16 can make them.
@@ -109,43 +109,45 @@ def wrong_numbers(
     None where they cannot be computed here: a calibrator or metric is not installed, or the file is of an old format.
     """
     try:
-        return _compared(with_present_calibrators(content), sets, exact=False).wrong
+        return _compare_with_logits(with_present_calibrators(content), sets, exact=False).wrong
     except (ValueError, AttributeError, KeyError, TypeError):
         return []
 
 
-def _compared(
+def _compare_with_logits(
     content: Mapping[str, Any], sets: Mapping[str, Predictions], *, exact: bool
 ) -> Verification:
     # On two threads that wait for a core another uses, an entry took six times as long.
     with one_thread():
-        report = built(content["evaluation"])(sets, extent=Extent(draws=None if exact else _DRAWS))
-    claimed = [Number.of(row) for row in content["rows"]]
+        report = build_evaluation(content["evaluation"])(
+            sets, extent=Extent(draws=None if exact else _DRAWS)
+        )
+    claimed = [Number.from_row(row) for row in content["rows"]]
     told = [number for number in claimed if number.key.split in sets]
-    wrong = [*_differences(told, report.numbers, sets, exact)]
-    wrong += _parameters(content["calibrators"], report.calibrators, exact)
+    wrong = [*_find_differences(told, report.numbers, sets, exact)]
+    wrong += _compare_parameters(content["calibrators"], report.calibrators, exact)
     return Verification(report.numbers, len(told), len(claimed) - len(told), wrong)
 
 
-def _differences(
+def _find_differences(
     told: Sequence[Number], found: Sequence[Number], sets: Mapping[str, Predictions], exact: bool
 ) -> Iterator[Difference]:
-    again = {number.key: _parts(number) for number in found}
+    again = {number.key: _compared_values(number) for number in found}
     for number in told:
         key = number.key
-        for what, claimed in _parts(number).items():
+        for what, claimed in _compared_values(number).items():
             value = again.get(key, {}).get(what, math.nan)
-            of_value = tolerance(key, claimed, sets[key.split], exact=exact)
-            if not _near(claimed, value, P_VALUE if what == "p" else of_value):
+            of_value = tolerated_difference(key, claimed, sets[key.split], exact=exact)
+            if not _is_near(claimed, value, P_VALUE if what == "p" else of_value):
                 yield Difference(key, what, claimed, value)
 
 
-def _parts(number: Number) -> dict[str, float]:
+def _compared_values(number: Number) -> dict[str, float]:
     """What is compared of a number."""
     return {"value": number.value, **(number.verdict.floor_and_p() if number.verdict else {})}
 
 
-def tolerance(key: Key, value: float, predictions: Predictions, *, exact: bool) -> float:
+def tolerated_difference(key: Key, value: float, predictions: Predictions, *, exact: bool) -> float:
     """How far a number may be from the one that the float32 logits gave.
 
     Without calibrator, with u = 2^-11 (`ROUNDING`), N examples and K classes: nothing for the error and u (NLL + ln K)
@@ -164,11 +166,11 @@ def tolerance(key: Key, value: float, predictions: Predictions, *, exact: bool) 
     elif key.metric == "error" and key.calibrator == RAW:
         allowed = 0.0
     else:
-        allowed = (ROUNDING + 3 / _scored_together(key.metric, predictions)) * scale
+        allowed = (ROUNDING + 3 / _count_examples_scored_together(key.metric, predictions)) * scale
     return allowed if key.calibrator == RAW else AFTER_FIT * allowed
 
 
-def _scored_together(metric: str, predictions: Predictions) -> int:
+def _count_examples_scored_together(metric: str, predictions: Predictions) -> int:
     """The examples of a set, or of its smallest class for metrics that score each class or group of classes."""
     if not _OF_CLASSES.search(metric):
         return len(predictions.target)
@@ -181,7 +183,7 @@ AFTER_FIT = 5
 P_VALUE = 0.2
 
 
-def _parameters(
+def _compare_parameters(
     told: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]], exact: bool
 ) -> Iterator[Difference]:
     """Fitted parameters that are single numbers, such as a temperature."""
@@ -191,10 +193,10 @@ def _parameters(
             if type(value) in (int, float):
                 other = found.get(calibrator, {}).get(name)
                 again = math.nan if other is None else float(other)
-                if not _near(value, again, allowed * max(1.0, abs(value))):
+                if not _is_near(value, again, allowed * max(1.0, abs(value))):
                     yield Difference(Key(_FITTED, VAL, calibrator), name, value, again)
 
 
-def _near(claimed: float, found: float, allowed: float) -> bool:
+def _is_near(claimed: float, found: float, allowed: float) -> bool:
     both_nan = math.isnan(claimed) and math.isnan(found)
     return both_nan or math.isclose(claimed, found, rel_tol=0, abs_tol=allowed)

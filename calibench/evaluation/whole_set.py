@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from calibench.evaluation.cross_fitting import refinement_of_examples, variational_terms
+from calibench.evaluation.cross_fitting import compute_refinement, compute_variational_terms
 from calibench.messages.checks import integer_from, option_named, unit_interval
 from calibench.metrics.conformal import conformal_of_examples
 from calibench.metrics.titles import NEITHER, MetricTitles, Titles, signed, signed_rate
@@ -21,7 +21,7 @@ from calibench.statistics.number import Key, Number
 Scored = tuple[Tensor, Tensor]
 """Log-probabilities (N, K) and targets (N,) of a set."""
 
-_NOTHING = torch.full((), torch.nan, dtype=torch.float64)
+_UNDEFINED = torch.full((), torch.nan, dtype=torch.float64)
 
 
 class WholeSetMetric(MetricTitles, ABC):
@@ -53,7 +53,7 @@ class WholeSetMetric(MetricTitles, ABC):
         return Number(Key(name), mean, verdict=verdict)
 
 
-def _can_be_crossfitted(scored: Scored) -> bool:
+def _can_be_cross_fitted(scored: Scored) -> bool:
     """Whether there are two examples, and no log-probability is undefined."""
     return len(scored[1]) > 1 and not bool(scored[0].isnan().any())
 
@@ -91,9 +91,9 @@ class Refinement(WholeSetMetric):
     def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
         """The parts; see `WholeSetMetric`."""
         asked = [name for name in self.value_names if name.partition("_")[0] in self.scores]
-        if not _can_be_crossfitted(scored):
-            return dict.fromkeys(asked, _NOTHING)
-        found = refinement_of_examples(*scored, folds=self.folds)
+        if not _can_be_cross_fitted(scored):
+            return dict.fromkeys(asked, _UNDEFINED)
+        found = compute_refinement(*scored, folds=self.folds)
         # Murphy's parts of the Brier score have the plain names.
         return {name: found[name.removesuffix("_crossfit")] for name in asked}
 
@@ -133,9 +133,9 @@ class VariationalCalibrationError(WholeSetMetric):
 
     def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
         """The parts; see `WholeSetMetric`."""
-        if not _can_be_crossfitted(scored):
-            return dict.fromkeys(self.value_names, _NOTHING)
-        found = variational_terms(*scored, p=self.p, folds=self.folds)
+        if not _can_be_cross_fitted(scored):
+            return dict.fromkeys(self.value_names, _UNDEFINED)
+        found = compute_variational_terms(*scored, p=self.p, folds=self.folds)
         return dict(zip(self.value_names, found.values(), strict=False))  # the error is the first
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from calibench.evaluation.calibrator_fits import log_probabilities
-from calibench.evaluation.serialization import fitted_calibrator, fitted_from
+from calibench.evaluation.serialization import load_fitted_calibrator, restore_calibrator
 from calibench.plots.reliability import Reliability, examples_and_runs, reliability
 from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliability
 from calibench.ranking.records import Record
@@ -78,7 +78,7 @@ class ExampleScores:
             CorruptRun: If it cannot be read.
             ValueError: If there is no such calibrator, or the run names a class that is not loaded.
         """
-        fitted = fitted_calibrator(record.folder, calibrator)
+        fitted = load_fitted_calibrator(record.folder, calibrator)
         return cls.after(fitted and fitted.log_prob, load_predictions(record, split))
 
     @classmethod
@@ -87,7 +87,7 @@ class ExampleScores:
         test, content = load_predictions(record, TEST), read_json(f"{record.folder}/metrics.json")
         scores = {RAW: cls.after(None, test)}
         for name in dict.fromkeys(key.calibrator for key in record.values if key.calibrator != RAW):
-            if fitted := fitted_from(content, name):
+            if fitted := restore_calibrator(content, name):
                 scores[name] = cls.after(fitted.log_prob, test)
         return scores
 

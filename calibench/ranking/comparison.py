@@ -17,12 +17,12 @@ from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
 from calibench.statistics.data_sets import (
     RankComparison,
     SetComparison,
-    cliques,
+    compare_log_ratios,
     compare_ranks,
-    compared_over_sets,
-    power,
+    find_cliques,
+    sign_flip_power,
 )
-from calibench.statistics.pairs import Beats, Runs, beats
+from calibench.statistics.pairs import Beats, Runs, estimate_beats
 from calibench.tables.grid import Grid, PrintedNumber, TableEntry, headings
 
 EFFECTS = (0.02, 0.05, 0.10)  # whose power is printed
@@ -61,7 +61,7 @@ class Comparison:
             interval = "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
             body.append(f"{method:<{width}}  {rank:9.2f}  {interval:>14}{worse}")
         difference = self.ranks.critical_difference
-        groups = cliques(self.ranks.mean_ranks, difference)
+        groups = find_cliques(self.ranks.mean_ranks, difference)
         named = ["{" + ", ".join(self.methods[i] for i in group) + "}" for group in groups]
         return [
             f"{self.column.title} over {len(self.tables)} tables: {', '.join(self.tables)}",
@@ -120,7 +120,7 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
             mean_ranks=[ranks.mean_ranks[i] for i in order],
             intervals=[ranks.intervals[i] for i in order],
         ),
-        [beats(runs[0], theirs) for theirs in runs[1:]],
+        [estimate_beats(runs[0], theirs) for theirs in runs[1:]],
         holm(list(map(wilcoxon_signed_rank, worse))),
         [f"missing: {hole}" for hole in holes],
     )
@@ -191,7 +191,7 @@ def _row(loss: str, kind: str, of: SetComparison) -> list[TableEntry]:
 
 
 def _power(sets: int, deviation: float) -> str:
-    found = [power(sets, deviation, -effect) for effect in EFFECTS]
+    found = [sign_flip_power(sets, deviation, -effect) for effect in EFFECTS]
     effects, shares = (", ".join(f"{100 * one:.0f}" for one in of) for of in (EFFECTS, found))
     return (
         f"with {sets} data sets and a deviation of {deviation:.2g} over them, one comparison fixed in advance finds a "
@@ -228,7 +228,7 @@ def compare_over_sets(
     ranked = {label: (sum(of) / len(of), label) for label, of in of_sets.items()}
     others = sorted(of_sets.keys() - set(primary), key=ranked.__getitem__)
     first, rest = (
-        dict(zip(names, compared_over_sets([of_sets[name] for name in names]), strict=True))
+        dict(zip(names, compare_log_ratios([of_sets[name] for name in names]), strict=True))
         for names in (primary, others)
     )
     return OverSets(column, baseline, first, rest)

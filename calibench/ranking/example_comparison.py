@@ -53,14 +53,16 @@ class TestExamples:
         """Which of several rows' only runs may be the best; None where a metric cannot be resampled from raw logits."""
         runs = [row.records[seed] for row in rows for seed in row.values[column].seeds]
         key = Key(column.metric, n_bins=rows[0].values[column].n_bins)
-        found = self.replicates(column, key, runs)
+        found = self.resample_metrics(column, key, runs)
         if found is None:
             return None
         values = np.array([row.values[column].mean for row in rows])
         higher = column.info.direction > 0
         return best_by_replicates(values, np.stack(found), higher_is_better=higher)
 
-    def replicates(self, column: Column, key: Key, runs: Sequence[Record]) -> list[Floats] | None:
+    def resample_metrics(
+        self, column: Column, key: Key, runs: Sequence[Record]
+    ) -> list[Floats] | None:
         """A column's value of each run on the same resampled test sets, (R,) each; None without such logits."""
         of_raw_test = column.calibrator == RAW and column.split in (None, TEST)
         if not of_raw_test or column.metric not in RESAMPLED:
@@ -96,9 +98,9 @@ def _replicates(key: Key, test: Predictions) -> Floats:
     with loading():
         import torch
 
-        from calibench.evaluation.bootstrap import replicates
+        from calibench.evaluation.bootstrap import resample_metrics
         from calibench.evaluation.calibrator_fits import predicted_log_probabilities
 
-    drawn = Resamples.of(test, _RESAMPLES)
+    drawn = Resamples.from_predictions(test, _RESAMPLES)
     log_probs, target = predicted_log_probabilities(test), torch.from_numpy(test.target)
-    return replicates(log_probs, target, [key], drawn)[key]
+    return resample_metrics(log_probs, target, [key], drawn)[key]

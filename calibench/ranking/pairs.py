@@ -16,7 +16,7 @@ from calibench.ranking.example_comparison import TestExamples
 from calibench.ranking.table import Row, Table
 from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
 from calibench.statistics.number import Key
-from calibench.statistics.pairs import Beats, Runs, beats
+from calibench.statistics.pairs import Beats, Runs, estimate_beats
 from calibench.tables.grid import MISSING_NUMBER, Grid, PrintedNumber, TableEntry, headings
 from calibench.tensors.arrays import Floats
 
@@ -113,7 +113,7 @@ def compare_pairs(
         both = [runs for runs in known.values() if first in runs and second in runs]
         if both:
             sides = ([runs[label] for runs in both] for label in (first, second))
-            pairs.append(Pair(first, second, beats(*sides, margin=margin), len(both)))
+            pairs.append(Pair(first, second, estimate_beats(*sides, margin=margin), len(both)))
     if not pairs:
         raise ValueError(f"`--pairs` needs two methods with {column} in one table.")
     all_runs = (one for runs in known.values() for one in runs.values())
@@ -141,7 +141,7 @@ def _replicates(
     """Replicates of each row's runs; tables of one benchmark share their test examples, others are independent."""
     runs = [(row.label, row.records[seed]) for row in rows for seed in row.values[column].seeds]
     key = Key(column.metric, n_bins=rows[0].values[column].n_bins if rows else None)
-    drawn = examples.replicates(column, key, [record for _, record in runs]) if runs else None
+    drawn = examples.resample_metrics(column, key, [record for _, record in runs]) if runs else None
     found: dict[str, list[Floats]] = {}
     for (label, _), replicates in zip(runs, drawn or [], strict=bool(drawn)):
         order = np.random.default_rng(zlib.crc32(table.data.encode())).permutation(len(replicates))

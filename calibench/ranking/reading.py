@@ -223,13 +223,13 @@ class _RunReader:
                 row["metric"], row["split"], row["calibrator"], get("score"), get("n_bins"), get("label")
             )  # fmt: skip
             if place not in keys:
-                key = Key.of(row)
+                key = Key.from_row(row)
                 keys[place] = key if self._wanted(key) else None
             wanted = keys[place]
             if wanted is not None:
                 value = row["value"]
                 values[wanted] = math.nan if value is None else float(value)
-                verdict = Verdict.of(row)
+                verdict = Verdict.from_row(row)
                 if verdict is not None:
                     verdicts[wanted] = verdict
         return values, verdicts

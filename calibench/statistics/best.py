@@ -88,7 +88,7 @@ def comparison_with_best(
         means[present] = table[present].mean(axis=1)
     enough = seeds >= FEWEST_SEEDS and present.sum() > 1
     rows = np.flatnonzero(np.isfinite(means) & enough)
-    return _compared(means, seeds, TwoWay(table[rows]), rows, level)
+    return _compare_rows(means, seeds, TwoWayLayout(table[rows]), rows, level)
 
 
 def comparison_of_means(
@@ -114,12 +114,16 @@ def comparison_of_means(
     signed = (-1.0 if higher_is_better else 1.0) * np.asarray(means, dtype=np.float64)
     signed = np.where(known, signed, math.nan)
     rows = np.flatnonzero(np.isfinite(signed) & (np.count_nonzero(known) > 1))
-    layout = OneWay(np.asarray(deviations, dtype=np.float64)[rows], counts[rows])
-    return _compared(signed, int(min(counts[known], default=0)), layout, rows, level)
+    layout = OneWayLayout(np.asarray(deviations, dtype=np.float64)[rows], counts[rows])
+    return _compare_rows(signed, int(min(counts[known], default=0)), layout, rows, level)
 
 
-def _compared(
-    means: Floats, seeds: int, layout: TwoWay | OneWay, rows: npt.NDArray[np.intp], level: float
+def _compare_rows(
+    means: Floats,
+    seeds: int,
+    layout: TwoWayLayout | OneWayLayout,
+    rows: npt.NDArray[np.intp],
+    level: float,
 ) -> BestComparison:
     """The comparison of rows by means (less is better), given the places and the layout of those that are compared."""
     worse = np.zeros((len(means), len(means)), dtype=bool)
@@ -128,19 +132,25 @@ def _compared(
     bold[rows] = True
     detectable, apart, noisy = math.nan, list[int](), list[int]()
     if len(rows) > 1:
-        found = spread(layout, len(rows))
-        test = _Test.of(found, layout.counts, level)
+        found = estimate_spread(layout, len(rows))
+        test = _Test.from_spread(found, layout.counts, level)
         of_pairs = test.worse(means[rows])
         worse[rows[:, None], rows], bold[rows] = of_pairs, ~of_pairs.any(axis=1)
         detectable = test.detectable(int(means[rows].argmin()))
         if found.apart:
             apart = rows[list(found.apart)].tolist()
             pooled = replace(found, variances=np.full(len(rows), found.pooled), apart=())
-            steady = _Test.of(pooled, layout.counts, level).worse(means[rows])
+            steady = _Test.from_spread(pooled, layout.counts, level).worse(means[rows])
             noisy = [int(rows[row]) for row in found.apart if bold[rows[row]] and steady[row].any()]
     told = tuple(map(tuple, worse.tolist()))
     return BestComparison(
-        tuple(bold.tolist()), _behind(means), detectable, seeds, tuple(apart), tuple(noisy), told
+        tuple(bold.tolist()),
+        _differences_from_best(means),
+        detectable,
+        seeds,
+        tuple(apart),
+        tuple(noisy),
+        told,
     )
 
 
@@ -153,7 +163,7 @@ class _Test:
     limits: Floats
 
     @classmethod
-    def of(cls, found: Spread, counts: Floats, level: float) -> _Test:
+    def from_spread(cls, found: Spread, counts: Floats, level: float) -> _Test:
         """Dunnett's limits for pairs of pooled rows, Student's with Bonferroni for the others."""
         parts, others = found.variances / counts, len(counts) - 1
         total = np.add.outer(parts, parts)
@@ -182,7 +192,7 @@ class _Test:
         return shift * float(self.errors[best, middle])
 
 
-def _behind(means: Floats) -> tuple[float, ...]:
+def _differences_from_best(means: Floats) -> tuple[float, ...]:
     """How much worse each mean is than the best of the others; NaN where one of the two is missing."""
     first, second, *_ = [*sorted(means[~np.isnan(means)].tolist()), math.nan, math.nan]
     pairs = ((mean, second if mean == first else first) for mean in means.tolist())
@@ -190,7 +200,7 @@ def _behind(means: Floats) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class TwoWay:
+class TwoWayLayout:
     """Rows x seeds, finite (K, S) with S >= 2, in which a seed moves all rows alike: the block of a two-way layout."""
 
     values: Floats
@@ -229,7 +239,7 @@ class TwoWay:
 
 
 @dataclass(frozen=True)
-class OneWay:
+class OneWayLayout:
     """Deviations (K,) of rows of at least two values, whose seeds are not known one by one: rows share nothing."""
 
     deviations: Floats
@@ -260,7 +270,7 @@ class Spread:
     apart: tuple[int, ...]
 
 
-def spread(layout: TwoWay | OneWay, n_rows: int) -> Spread:
+def estimate_spread(layout: TwoWayLayout | OneWayLayout, n_rows: int) -> Spread:
     """Estimate the residual variances of K rows.
 
     While the residual deviation of a row is more than `TRIGGER` times that of the others without it, the row of
@@ -270,7 +280,7 @@ def spread(layout: TwoWay | OneWay, n_rows: int) -> Spread:
     """
     rest, apart = list(range(n_rows)), list[int]()
     while len(rest) > 2:
-        place, ratio = _most_uneven(layout, rest)
+        place, ratio = _find_most_uneven(layout, rest)
         if ratio <= TRIGGER**2:
             break
         apart.append(rest.pop(place))
@@ -284,7 +294,7 @@ def spread(layout: TwoWay | OneWay, n_rows: int) -> Spread:
     return Spread(variances, of_rows, pooled, degrees, tuple(sorted(apart)))
 
 
-def _most_uneven(layout: TwoWay | OneWay, rows: list[int]) -> tuple[int, float]:
+def _find_most_uneven(layout: TwoWayLayout | OneWayLayout, rows: list[int]) -> tuple[int, float]:
     """The place of the row with the largest ratio of its mean square to the others', and the ratio."""
     own, total = layout.squares(rows)
     degrees = layout.counts[rows] - 1

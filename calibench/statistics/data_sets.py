@@ -101,16 +101,18 @@ class SetComparison:
         return ALIKE if self.p_equivalent <= LEVEL else UNKNOWN
 
 
-def compared_over_sets(families: Sequence[Sequence[float]]) -> list[SetComparison]:
+def compare_log_ratios(families: Sequence[Sequence[float]]) -> list[SetComparison]:
     """Compare several methods with one, each by the log ratios of its scores on the data sets that both ran on.
 
     The primary comparison, the one that was fixed before anything was seen, is a family of its own.
     """
     logs = [np.asarray(of, dtype=np.float64) for of in families]
     needed = math.ceil(1 + math.log2(max(1, len(logs)) / LEVEL))
-    flips, equivalent = holm(list(map(sign_flip_p, logs))), holm(list(map(_tost, logs)))
+    flips, equivalent = holm(list(map(sign_flip_p, logs))), holm(list(map(_equivalence_p, logs)))
     return [
-        SetComparison(_relative(of), int((of < 0).sum()), p, alike, needed, _deviation(of))
+        SetComparison(
+            _relative_effect(of), int((of < 0).sum()), p, alike, needed, _standard_deviation(of)
+        )
         for of, p, alike in zip(logs, flips, equivalent, strict=True)
     ]
 
@@ -138,28 +140,28 @@ def sign_flip_p_values(values: Floats) -> Floats:
     return np.asarray(found.pvalue, dtype=np.float64)
 
 
-def _tost(logs: Floats) -> float:
+def _equivalence_p(logs: Floats) -> float:
     """The larger p-value of the two one-sided t-tests that the mean lies within the margin (Schuirmann 1987)."""
     from scipy.stats import t
 
-    error = _deviation(logs) / math.sqrt(len(logs))
+    error = _standard_deviation(logs) / math.sqrt(len(logs))
     if len(logs) < FEWEST_SETS or not np.isfinite(logs).all():
         return 1.0
     inside = math.log1p(MARGIN) - abs(float(logs.mean()))
     return float(t.sf(inside / error, len(logs) - 1)) if error else float(inside <= 0)
 
 
-def _deviation(logs: Floats) -> float:
+def _standard_deviation(logs: Floats) -> float:
     return float(logs.std(ddof=1)) if len(logs) > 1 and np.isfinite(logs).all() else math.nan
 
 
-def _relative(logs: Floats) -> SetMean:
+def _relative_effect(logs: Floats) -> SetMean:
     of = mean_over_sets(logs)
     value, low, high, median = map(math.expm1, (of.value, of.low, of.high, of.median))
     return SetMean(value, low, high, median, math.expm1(of.least), math.expm1(of.most), of.sets)
 
 
-def power(sets: int, deviation: float, effect: float, *, tables: int = 2000) -> float:
+def sign_flip_power(sets: int, deviation: float, effect: float, *, tables: int = 2000) -> float:
     """How often a single comparison finds a relative effect, of normal logarithms with a deviation over data sets."""
     random = np.random.default_rng([sets, tables])
     logs = math.log1p(effect) + deviation * random.normal(size=(tables, sets))
@@ -204,7 +206,7 @@ def compare_ranks(table: Sequence[Sequence[float]]) -> RankComparison:
     return RankComparison([of.value for of in means], intervals, friedman, critical)
 
 
-def cliques(mean_ranks: Sequence[float], difference: float) -> list[list[int]]:
+def find_cliques(mean_ranks: Sequence[float], difference: float) -> list[list[int]]:
     """Largest groups of methods, by place, whose mean ranks lie within a difference; none of one, none in another."""
     order = sorted(range(len(mean_ranks)), key=mean_ranks.__getitem__)
     groups: list[list[int]] = []

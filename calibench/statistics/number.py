@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
     limit: float | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self | None:
+    def from_row(cls, row: Mapping[str, Any]) -> Self | None:
         """The verdict of a row of metrics.json; None where it has none, as in files of calibench 0.1."""
         floor, p = row.get("floor"), row.get("p")
         if floor is None or p is None:
@@ -79,7 +79,7 @@ class Key(NamedTuple):
     model: str = ""
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
         """The key of a row of metrics.json; the name `ece_20` that calibench 0.1 gave to 20 bins is `ece`."""
         n_bins = row.get("n_bins")
         metric = row["metric"] if n_bins is None else row["metric"].removesuffix(f"_{n_bins}")
@@ -105,14 +105,14 @@ class Number:
     best: bool | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
         """The number in a row of a file, as `to_dict` gives it."""
         value, low, high = (row.get(name) for name in ("value", "low", "high"))
         interval = None if low is None or high is None else (float(low), float(high))
         number = math.nan if value is None else float(value)
-        return cls(Key.of(row), number, interval, Verdict.of(row), row.get("best"))
+        return cls(Key.from_row(row), number, interval, Verdict.from_row(row), row.get("best"))
 
-    def at(self, **place: Any) -> Self:
+    def with_key(self, **place: Any) -> Self:
         """The same with other parts of its key."""
         return replace(self, key=self.key._replace(**place))
 

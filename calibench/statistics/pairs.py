@@ -54,7 +54,7 @@ class Beats:
     equivalent: float
 
 
-def beats(
+def estimate_beats(
     ours: Sequence[Runs], theirs: Sequence[Runs], *, margin: float = 0.0, level: float = LEVEL
 ) -> Beats:
     """Compare every run of ours with every one of theirs, data set by data set.
@@ -86,7 +86,7 @@ def beats(
         of_seeds = (_variance_of_share(probability, *count) for count in counts)
         return deviations * math.sqrt(math.fsum([*of_seeds, *of_examples]) / sets**2)
 
-    low, high = _end(share, 0.0, reach), _end(share, 1.0, reach)
+    low, high = _invert_end(share, 0.0, reach), _invert_end(share, 1.0, reach)
     return Beats(share, low, high, math.fsum(close) / sets)
 
 
@@ -97,7 +97,7 @@ def _variance_of_share(probability: float, runs: int, others: int) -> float:
     return probability * (1 - probability) * (1 + more * both) / (runs * others)
 
 
-def _end(share: float, end: float, reach: Callable[[float], float]) -> float:
+def _invert_end(share: float, end: float, reach: Callable[[float], float]) -> float:
     """The last probability on the way from a share to 0 or 1 that is within reach of the share, by bisection."""
     inside, outside = share, end
     for _ in range(50):

@@ -6,7 +6,9 @@ import numpy as np
 
 from calibench.tensors.arrays import Floats, Integers
 
-FEW = 128  # examples that are drawn one by one; the hits of more are drawn as one binomial number
+MOST_SINGLE_DRAWS = (
+    128  # examples that are drawn one by one; the hits of more are drawn as one binomial number
+)
 _AT_ONCE = 1 << 22  # numbers that are drawn at a time, so that temporaries stay small
 
 
@@ -26,11 +28,11 @@ class PoissonBinomial:
     def __init__(self, probability: Floats, group: Integers, groups: int) -> None:
         self.groups = groups
         count = np.bincount(group, minlength=groups)
-        few = count[group] <= FEW
+        few = count[group] <= MOST_SINGLE_DRAWS
         order = np.argsort(group[few], kind="stable")
         self._single = probability[few][order].astype(np.float32)
         self._small, self._starts = np.unique(group[few][order], return_index=True)
-        self._large = np.flatnonzero(count > FEW)
+        self._large = np.flatnonzero(count > MOST_SINGLE_DRAWS)
         miss = 1 - np.asarray(probability, np.float64)
         misses, squares = (np.bincount(group, m, groups)[self._large] for m in (miss, miss**2))
         self._count = count[self._large]

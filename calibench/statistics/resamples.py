@@ -20,7 +20,7 @@ from calibench.statistics.number import Verdict
 from calibench.statistics.seeds import LEVEL
 from calibench.tensors.arrays import Floats, Integers
 
-FEWEST = 99  # draws, however many examples: the smallest p-value is then 0.01
+FEWEST_DRAWS = 99  # draws, however many examples: the smallest p-value is then 0.01
 _LABELS = 20_000_000  # draws x examples that are drawn one by one: 2,000 draws of 10,000 examples
 _ROUNDING = 1e-12  # by how much a drawn value may be below the model's own and count as equal
 _EQUAL = 1e-12  # values that differ by less than this share of them are equal
@@ -41,7 +41,7 @@ class Resamples:
     rows: Integers | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, predictions: Any, n_resamples: int, seed: int = 0) -> Self:
+    def from_predictions(cls, predictions: Any, n_resamples: int, seed: int = 0) -> Self:
         """The resamples of a set: of its examples, whose labels are drawn together."""
         rows = None if predictions.labels is None else predictions.labels.example
         n = len(predictions.target) if predictions.labels is None else len(predictions.labels.known)
@@ -107,11 +107,11 @@ def best_by_replicates(
     if len(ours) > 1:
         ours, drawn = ours[finite], drawn[finite]
         centred = drawn - drawn.mean(axis=1, keepdims=True)
-        found[finite] = [_may_be_best(ours, centred, row, level) for row in range(len(ours))]
+        found[finite] = [_is_among_best(ours, centred, row, level) for row in range(len(ours))]
     return tuple(found.tolist())
 
 
-def _may_be_best(values: Floats, centred: Floats, row: int, level: float) -> bool:
+def _is_among_best(values: Floats, centred: Floats, row: int, level: float) -> bool:
     others = np.arange(len(values)) != row
     behind = values[row] - values[others]
     strayed = centred[row] - centred[others]
@@ -127,7 +127,7 @@ def _may_be_best(values: Floats, centred: Floats, row: int, level: float) -> boo
     return bool((behind[~steady, None] / errors).max() <= limit)
 
 
-def interval(
+def bootstrap_interval(
     value: float,
     replicates: Floats,
     smallest: float,
@@ -153,7 +153,7 @@ def interval(
     return max(smallest, min(value, ends[0])), min(largest, max(value, ends[1]))
 
 
-def verdict_of(value: float, of_calibrated: Floats) -> Verdict | None:
+def make_verdict(value: float, of_calibrated: Floats) -> Verdict | None:
     """The verdict on a value, given those of calibrated models; None where one of them is not finite."""
     if not (np.isfinite(value) and np.isfinite(of_calibrated).all()):
         return None
@@ -162,9 +162,9 @@ def verdict_of(value: float, of_calibrated: Floats) -> Verdict | None:
     return Verdict(mean, p, limit=float(np.sort(of_calibrated)[-max(1, as_large)]))
 
 
-def affordable(draws: int, examples: int) -> int:
+def limit_draws(draws: int, examples: int) -> int:
     """How many draws are made of so many examples: fewer of many, at least 99 (or `draws` if that is less)."""
-    return min(draws, max(FEWEST, _LABELS // max(1, examples)))
+    return min(draws, max(FEWEST_DRAWS, _LABELS // max(1, examples)))
 
 
 def p_value(value: float, of_calibrated: Floats) -> float:

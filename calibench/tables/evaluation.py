@@ -151,7 +151,7 @@ _BOLD = (
 
 def metrics_table(content: Mapping[str, Any]) -> Grid:
     """`run_table` of the content of a run's metrics.json."""
-    return run_table([*map(Number.of, content["rows"])], content["calibrators"])
+    return run_table([*map(Number.from_row, content["rows"])], content["calibrators"])
 
 
 def run_table(numbers: Sequence[Number], calibrators: Mapping[str, Mapping[str, Any]]) -> Grid:

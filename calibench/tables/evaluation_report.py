@@ -70,7 +70,7 @@ class Report:
 
     def of_model(self, model: str) -> Self:
         """The same with the name of its model in every key."""
-        self.numbers = [number.at(model=model) for number in self.numbers]
+        self.numbers = [number.with_key(model=model) for number in self.numbers]
         self.replicates = {key._replace(model=model): of for key, of in self.replicates.items()}
         return self
 

@@ -20,7 +20,7 @@ from calibench.configuration.merging import Config
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import import_metrics
-from calibench.evaluation.serialization import spelled_out
+from calibench.evaluation.serialization import fill_defaults
 from calibench.messages.errors import UsageError, pip_install
 from calibench.messages.printable_text import relative_word
 from calibench.parallel.threads import use_threads
@@ -318,4 +318,4 @@ class Experiment(LightningCLI):
     @property
     def evaluation_settings(self) -> Config:
         """The settings of the evaluation, with every default."""
-        return spelled_out(self.resolved["evaluation"])
+        return fill_defaults(self.resolved["evaluation"])

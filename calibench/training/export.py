@@ -15,7 +15,7 @@ from calibench.calibrators.names import build_calibrator
 from calibench.configuration.merging import build_configuration
 from calibench.data import ClassificationDataModule
 from calibench.data.in_memory_loader import keep_inputs
-from calibench.evaluation.calibrator_fits import PER_LABEL, PerLabel, Shared
+from calibench.evaluation.calibrator_fits import PER_LABEL, PerLabelFit, SharedFit
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
@@ -126,7 +126,7 @@ def export_run(
     val = Predictions.load(source.predictions("val"))
     if per_label and val.labels is None:
         raise UsageError("`--per-label` is for networks with several labels an example.")
-    fitted = (PerLabel if per_label else Shared)(calibrator).fit(val)
+    fitted = (PerLabelFit if per_label else SharedFit)(calibrator).fit(val)
     calibrated = fitted.module(val.label_names)
     for part in calibrated.modules():
         if isinstance(part, Calibrator):  # torch.export warns of buffers that share a storage

@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from calibench.configuration.merging import Config
-from calibench.evaluation.serialization import built, spelled_out, united
+from calibench.evaluation.serialization import build_evaluation, fill_defaults, unite_evaluations
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.terminal import Terminal
@@ -287,7 +287,7 @@ def _add_missing(experiment: Experiment, run: Run, claim: Claim) -> None:
     if missing is not None:
         settings, unavailable, fast = missing
         sets = _load_sets(run)
-        numbers = built(settings)(sets, unavailable)
+        numbers = build_evaluation(settings)(sets, unavailable)
         claim.check()
         is_of = experiment.run_id, effective_settings(experiment.resolved)
         write_metrics(run, *is_of, sets, numbers, settings, fast=fast)
@@ -300,8 +300,8 @@ def _missing_evaluation(
     requested = experiment.evaluation_settings
     try:
         before = with_present_calibrators(read_json(run.folder / "metrics.json"))
-        earlier = spelled_out(before["evaluation"])
-        combined = united(earlier, requested)
+        earlier = fill_defaults(before["evaluation"])
+        combined = unite_evaluations(earlier, requested)
         new = combined, before["unavailable"], before["fast_dev_run"]
     except (CorruptRun, KeyError, TypeError, ValueError):
         return requested, {}, False

@@ -19,7 +19,7 @@ from calibench.calibrators import TemperatureScaling
 from calibench.data import Batch, ClassificationDataModule
 from calibench.data.task import Task
 from calibench.evaluation import log_probabilities
-from calibench.evaluation.cross_fitting import cross_fitted_nll
+from calibench.evaluation.cross_fitting import compute_cross_fitted_nll
 from calibench.losses import CalibrationLoss
 from calibench.messages.checks import numbers_of_bins, positive_integer
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
@@ -341,7 +341,7 @@ class ClassificationModule(L.LightningModule):
         self.outputs = self._gathered()
         self.log_dict(self.val_metrics.compute())
         rows = self.task.rows(*self.outputs["val"])
-        self.log("val/nll_ts", cross_fitted_nll(*rows, TemperatureScaling(shrinkage=False)))
+        self.log("val/nll_ts", compute_cross_fitted_nll(*rows, TemperatureScaling(shrinkage=False)))
         self.val_metrics.reset()
         if self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking:
             self.loss.on_validation_epoch_end(*self.outputs["val"])

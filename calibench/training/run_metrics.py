@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibench.evaluation.extra_metrics import described
-from calibench.evaluation.serialization import built, spelled_out
-from calibench.files.atomic_files import text_of
+from calibench.evaluation.extra_metrics import describe_metrics
+from calibench.evaluation.serialization import build_evaluation, fill_defaults
+from calibench.files.atomic_files import read_text
 from calibench.runs import (
     FORMAT,
     Predictions,
@@ -52,7 +52,7 @@ def write_metrics(
         "unavailable": report.unavailable,
         "sets": {name: part.metadata.get("distance") or part.kind for name, part in sets.items()},
         "calibrators": report.calibrators,
-        "metrics": described(evaluation.get("metrics") or ()),
+        "metrics": describe_metrics(evaluation.get("metrics") or ()),
         "files": describe_files(run.folder),
         "rows": report.rows,
     }
@@ -74,12 +74,12 @@ def write_derived(
     run = Run(run_id.folder(first.parents[4]))
     with run.claimed():
         run.write_status("running")
-        run.write_config(text_of(first / "config.yaml"))
+        run.write_config(read_text(first / "config.yaml"))
         for name, part in sets.items():
             part.save(run.predictions(name))
         write_json(run.folder / "environment.json", _pool_environments(runs), sealed=True)
-        evaluation = spelled_out(content["evaluation"])
-        report = built(evaluation)(sets, content["unavailable"])
+        evaluation = fill_defaults(content["evaluation"])
+        report = build_evaluation(evaluation)(sets, content["unavailable"])
         write_metrics(run, run_id, of_all, sets, report, evaluation)
         run.write_status("done")
     return run.folder

@@ -190,7 +190,7 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
             check_file(source)
     with loading():
         from calibench.diagnosis.diagnosis import diagnose
-        from calibench.diagnosis.examples import check_together, checked
+        from calibench.diagnosis.examples import check_examples, check_test_and_validation
         from calibench.evaluation.calibrate import save_calibrator
         from calibench.parallel.threads import one_thread
 
@@ -200,10 +200,11 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
     if isinstance(val_predictions := predictions.get("val"), Predictions):
         predictions["val"] = labelled_as(val_predictions, "val", "val", sources["val"])
     sets = {
-        name: checked(part, str(sources[name]), reader.clip) for name, part in predictions.items()
+        name: check_examples(part, str(sources[name]), reader.clip)
+        for name, part in predictions.items()
     }
     if "val" in sets:
-        check_together(sets["test"], sets["val"])
+        check_test_and_validation(sets["test"], sets["val"])
     with one_thread():  # operations are small
         diagnosis = diagnose(
             sets["test"], sets.get("val"), build_calibrators(names) or None, jobs=options.jobs

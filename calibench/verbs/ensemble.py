@@ -7,7 +7,7 @@ from typing import Annotated
 
 from calibench.calibrators.names import build_calibrator
 from calibench.command_line.verb_parser import Option
-from calibench.evaluation.ensemble import pooled_sets
+from calibench.evaluation.ensemble import pool_members
 from calibench.messages.errors import UsageError, errors_as
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.progress import with_progress
@@ -92,7 +92,7 @@ def write_ensemble(runs: Sequence[Run], calibrate_members: str | None = None) ->
     first = runs[0].folder
     members = [{n: Predictions.load(path) for n, path in run.sets().items()} for run in runs]
     with errors_as(str(first.parent), ValueError):
-        sets = pooled_sets(members, calibrate_members)
+        sets = pool_members(members, calibrate_members)
     members_setting = (
         f"{len(runs)} after {calibrate_members}" if calibrate_members else str(len(runs))
     )

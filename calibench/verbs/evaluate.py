@@ -316,13 +316,13 @@ def evaluate_options(
     calibrators = options.check()
     with loading():
         from calibench.evaluation.evaluation import Evaluation, Extent, evaluate_pairs
-        from calibench.evaluation.extra_metrics import blocks_named
+        from calibench.evaluation.extra_metrics import parse_metric_names
 
     load_plugins("metrics", "calibrators")
     every_number = every_number or bool(output and output.suffix in _EVERY_NUMBER)
     source, read = options.sets.test[0], options.reader
     first = read.read(source)
-    further = blocks_named(options.metrics, of_pairs=isinstance(first, ConfidencePairs))
+    further = parse_metric_names(options.metrics, of_pairs=isinstance(first, ConfidencePairs))
     if isinstance(first, ConfidencePairs):
         _check_pairs(options, calibrators)
         report = evaluate_pairs(first, options.n_bins, further, options.bootstrap)
@@ -365,17 +365,17 @@ def _of_models(
     extent: Extent,
 ) -> Report:
     """One report of all models, with intervals and the best."""
-    from calibench.evaluation.bootstrap import summarised
+    from calibench.evaluation.bootstrap import add_intervals
     from calibench.evaluation.calibrator_fits import check_fittable
-    from calibench.evaluation.evaluation import STAGES
+    from calibench.evaluation.evaluation import EVALUATION_STAGES
 
     for sets in models.values() if evaluation.calibrators else ():
         check_fittable(sets["val"])
     reports = {}
     for model, sets in models.items():
         label = model if len(models) > 1 else ""
-        names = {name: f"{label} {name}".strip() for name in (*evaluation.fittings(sets), RAW)}
-        with stage_bars(names, STAGES) as watch:
+        names = {name: f"{label} {name}".strip() for name in (*evaluation.list_fits(sets), RAW)}
+        with stage_bars(names, EVALUATION_STAGES) as watch:
             reports[model] = evaluation(
                 sets, bootstrap=options.bootstrap, jobs=options.jobs, extent=extent, watch=watch,
                 after_fits=partial(sets.pop, "val", None),
@@ -388,7 +388,7 @@ def _of_models(
         first.remarks = [*dict.fromkeys([*first.remarks, *other.remarks])]
     first.fitted = {model: report.calibrators for model, report in reports.items()}
     k = next(iter(models.values()))["test"].logits.shape[1]
-    first.numbers = summarised(first.numbers, first.replicates, k)
+    first.numbers = add_intervals(first.numbers, first.replicates, k)
     return first
 
 
@@ -409,7 +409,7 @@ def read_models(
     options: EvaluationOptions, read: Callable[[Source], Predictions]
 ) -> dict[str, dict[str, Predictions]]:
     """Read the sets of each model by name; several files of a set are the members of an ensemble, which comes first."""
-    from calibench.evaluation.ensemble import pooled_sets
+    from calibench.evaluation.ensemble import pool_members
     from calibench.tables.evaluation_report import MODEL
 
     sets = options.sets.read(read)
@@ -419,7 +419,7 @@ def read_models(
     }
     if len(members) == 1:
         return {MODEL: next(iter(members.values()))}
-    ensemble = pooled_sets([*members.values()], options.calibrate_members)
+    ensemble = pool_members([*members.values()], options.calibrate_members)
     after = f" after {options.calibrate_members}" if options.calibrate_members else ""
     return {f"ensemble of {len(members)}{after}": ensemble, **members}
 

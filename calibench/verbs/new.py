@@ -13,7 +13,7 @@ import numpy as np
 from calibench.data.images.folder_layout import read_folder_layout
 from calibench.data.layouts import PART_TITLES, PartFiles, find_part_files, name_few
 from calibench.data.source import DataError
-from calibench.files.column_encoding import features_of, in_words
+from calibench.files.column_encoding import describe_features, select_features
 from calibench.files.tables import NAMELESS, QuotingError, TableFile, open_table
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.messages.printable_text import say
@@ -67,18 +67,18 @@ def describe_number_columns(path: Path, label: str | None = None) -> tuple[Words
     label = _label_column(path, table, label)
     frame = table.frame()
     names = [name for name in table.names if name != label and not name.startswith(NAMELESS)]
-    features, counters = features_of(frame, names)
+    features, counters = select_features(frame, names)
     usable = [
         feature
         for feature in features
-        if np.isfinite(feature.numbers(frame[feature.column])[0]).any()
+        if np.isfinite(feature.encode(frame[feature.column])[0]).any()
     ]
     if not usable:
         raise UsageError(f"`--data {path}` has no column of numbers beside `{label}`.")
     columns = [feature.column for feature in usable]
     others = [name for name in names if name not in (*columns, *counters)]
     left_out = f"; left out, no numbers: {', '.join(others)}" if others else ""
-    kinds = in_words(path, usable, counters).partition(": ")[2]
+    kinds = describe_features(path, usable, counters).partition(": ")[2]
     count = sum(len(feature.names) for feature in usable)
     summary = f"{count} columns of numbers{kinds and f' ({kinds})'}; labels: column `{label}`{left_out} {_CHANGE}"
     options = {"features": columns if others else None, "label_column": label}

@@ -113,10 +113,13 @@ def _metrics(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
         further += [cls] * (cls not in PANEL)
     blocks: Sequence[Block] = ()
     if further:
-        from calibench.evaluation.extra_metrics import blocks_named, described  # torchmetrics
+        from calibench.evaluation.extra_metrics import (  # torchmetrics
+            describe_metrics,
+            parse_metric_names,
+        )
 
-        blocks = blocks_named(further)
-        columns += described(blocks)
+        blocks = parse_metric_names(further)
+        columns += describe_metrics(blocks)
     if direction(columns[0]) >= 0:
         raise UsageError(f"`--metrics {names[0]}`: the first ranks, so less of it must be better.")
     return tuple(dict.fromkeys(columns)), tuple(blocks)

@@ -22,8 +22,8 @@ from calibench.store.additions import Kept, add, add_imported
 from calibench.store.entry import Entry
 from calibench.store.index import CARD, Listed, card_text, mark_verified, write_card, wrong_card
 from calibench.store.locations import Folder, Limits, is_url, place_of
-from calibench.store.lookup import listed_entries, results_folder
-from calibench.store.transfer import Added, chosen, pull, push
+from calibench.store.lookup import list_entries, results_folder
+from calibench.store.transfer import Added, pull, push, select_entries
 from calibench.tables.cells import Scores, label, measures
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.metric_titles import HEADLINE
@@ -125,7 +125,7 @@ def _list(words: Sequence[str], adding: Adding) -> int:
     text, *further = words or ["store"]
     if further:
         raise UsageError(f"`{further[0]}` is one argument too many")
-    for piece in entry_grids(listed_entries(text)):
+    for piece in entry_grids(list_entries(text)):
         show(piece)
     return 0
 
@@ -142,8 +142,8 @@ def _add(words: Sequence[str], adding: Adding) -> int:
 def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> Sequence[object]:
     """`verify.wrong_numbers`; torch is imported by the first run that there is."""
     with loading():
-        from calibench.evaluation.verify import wrong_numbers
-    return wrong_numbers(metrics, sets)
+        from calibench.evaluation.verify import find_wrong_numbers
+    return find_wrong_numbers(metrics, sets)
 
 
 def _added(text: str, adding: Adding, settings: Kept) -> Added:
@@ -223,7 +223,7 @@ def verify(
             return _verify_folder(Folder(Path(copy)), fetched.new, problems)
     folder = results_folder(store).resolve()
     runs = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
-    entries_found = chosen(runs, names, store)
+    entries_found = select_entries(runs, names, store)
     return _verify_folder(
         Folder(folder), entries_found, [] if entries else wrong_card(Folder(folder))
     )
@@ -274,13 +274,13 @@ def _verified(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
 
 
 def _verdict_of(folder: Path, name: str) -> _Verdict:
-    from calibench.evaluation.verify import verify
+    from calibench.evaluation.verify import verify_entry
 
     digest = ""
     try:
         entry = Entry.read(folder / name)
         digest = entry.digest
-        result = verify(entry)
+        result = verify_entry(entry)
     except (ExpectedFailure, ValueError, OSError) as error:
         line: list[str | PrintedNumber] = [name, "NO", *[""] * (2 + len(HEADLINE))]
         return _Verdict(line, [f"{name}: {error}"], digest)

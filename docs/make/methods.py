@@ -11,7 +11,7 @@ import yaml
 from families import FAMILIES, Family, Note
 from pictures import drawn, shown
 
-from calibench.evaluation.extra_metrics import metric_class
+from calibench.evaluation.extra_metrics import find_metric_class
 from calibench.run_configuration.keys import FAMILIES as LISTED
 
 
@@ -28,7 +28,7 @@ def pages(root: Path) -> dict[str, str | bytes]:
 def defined(kind: str, name: str) -> str:
     """Path of the class whose docstring is a method's reference."""
     package = import_module(f"calibench.{kind}")
-    cls = metric_class(name) if kind == "metrics" else getattr(package, name)
+    cls = find_metric_class(name) if kind == "metrics" else getattr(package, name)
     return f"{cls.__module__}.{name}"
 
 

@@ -18,4 +18,6 @@ def predictions(n: int, *, sharpness: float = 1.0, k: int = 4, seed: int = 0) ->
 
 def examples(n: int, *, sharpness: float = 1.0, k: int = 4, seed: int = 0) -> LabelledExamples:
     """The same as the doctor looks at them."""
-    return LabelledExamples.of(predictions(n, sharpness=sharpness, k=k, seed=seed), 0.0)
+    return LabelledExamples.from_predictions(
+        predictions(n, sharpness=sharpness, k=k, seed=seed), 0.0
+    )

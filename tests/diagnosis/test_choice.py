@@ -23,7 +23,7 @@ from calibench.calibrators.cross_validated import (
 )
 from calibench.diagnosis import nested_cv as of_doctor
 from calibench.diagnosis.diagnosis import diagnose
-from calibench.diagnosis.nested_cv import choose
+from calibench.diagnosis.nested_cv import choose_calibrator
 from calibench.diagnosis.verdict import Gain
 from calibench.statistics.number import RAW
 
@@ -34,7 +34,7 @@ def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
     base = examples(90, sharpness=1.5)
     scores, target = base.scores, base.target
     calibrators = [TemperatureScaling(), VectorScaling()]
-    found = choose(scores, target, calibrators)
+    found = choose_calibrator(scores, target, calibrators)
     fold = stratified_folds(target, 5)
 
     def scored(which: int, train: torch.Tensor, test: torch.Tensor) -> torch.Tensor:
@@ -73,15 +73,15 @@ def test_a_calibrated_model_gets_a_temperature_near_1() -> None:
 
 def test_a_model_that_every_map_harms_is_left_as_it_is() -> None:
     base = examples(200)
-    assert not choose(base.scores, base.target, [MeanReplacement()]).helps
+    assert not choose_calibrator(base.scores, base.target, [MeanReplacement()]).helps
 
 
 def test_a_sharpened_model_gets_its_temperature_back() -> None:
     base = examples(2000, sharpness=2.0)
-    found = choose(base.scores, base.target, [TemperatureScaling(), IRM()], jobs=2)
+    found = choose_calibrator(base.scores, base.target, [TemperatureScaling(), IRM()], jobs=2)
     assert found.name == "TemperatureScaling"
     assert found.helps
-    truth = Gain.of(
+    truth = Gain.from_nll(
         example_nll(base.scores.log_softmax(1), base.target),
         example_nll((base.scores / 2).log_softmax(1), base.target),
     )
@@ -92,7 +92,7 @@ def test_of_many_examples_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(of_doctor, "_VALUES", 400)
     monkeypatch.setattr(of_doctor, "_ROWS", 50)
     base = examples(300)
-    found = choose(base.scores, base.target, [TemperatureScaling()])
+    found = choose_calibrator(base.scores, base.target, [TemperatureScaling()])
     assert len(found.rows.unique()) == len(found.rows) == len(found.log_probs) == 100
 
 
@@ -103,10 +103,10 @@ def test_matrices_are_not_tried_on_many_classes() -> None:
 
 def test_a_calibrator_that_gives_exact_zeros_is_scored_with_a_floor() -> None:
     base = examples(60)
-    found = choose(base.scores, base.target, [HistogramBinning()])
+    found = choose_calibrator(base.scores, base.target, [HistogramBinning()])
     assert found.name == RAW
     assert found.nll[RAW] < found.nll["HistogramBinning"] < np.log(4 * 49)
-    gain = Gain.of(torch.zeros(2), torch.tensor([0.0, torch.inf]))
+    gain = Gain.from_nll(torch.zeros(2), torch.tensor([0.0, torch.inf]))
     assert str(gain) == "-inf [nan, nan]"
 
 
@@ -124,4 +124,4 @@ def test_a_model_without_an_error_gets_a_calibrator_that_does_not_rule_one_out()
 def test_fewer_than_20_examples_are_refused() -> None:
     base = examples(19)
     with pytest.raises(ValueError, match="takes 20 examples, got 19"):
-        choose(base.scores, base.target, [TemperatureScaling()])
+        choose_calibrator(base.scores, base.target, [TemperatureScaling()])

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from calibench.diagnosis.diagnosis import about_kinds, about_ranges
+from calibench.diagnosis.diagnosis import describe_classes, describe_confidence_ranges
 from calibench.diagnosis.examples import LabelledExamples
-from calibench.diagnosis.verdict import groups, kinds, ranges
+from calibench.diagnosis.verdict import group_by_class, group_by_confidence, measure_groups
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.runs import Predictions
 
@@ -21,12 +21,14 @@ def test_the_range_that_is_off_is_named() -> None:
     random = np.random.default_rng(0)
     confidence = random.random(4000)
     chance = np.where(confidence > 0.8, confidence - 0.2, confidence)
-    pairs = LabelledExamples.of(ConfidencePairs(confidence, random.random(4000) < chance), 1e-12)
-    (line,) = about_ranges(ranges(pairs), len(pairs))
+    pairs = LabelledExamples.from_predictions(
+        ConfidencePairs(confidence, random.random(4000) < chance), 1e-12
+    )
+    (line,) = describe_confidence_ranges(group_by_confidence(pairs), len(pairs))
     assert re.match(
         r"overconfident by (19|2[01])\.\d points at confidences 0.80 to 0.9996 \(20 % of", line
     )
-    assert kinds(pairs) == []
+    assert group_by_class(pairs) == []
 
 
 def test_the_class_that_is_off_is_named() -> None:
@@ -36,7 +38,7 @@ def test_the_class_that_is_off_is_named() -> None:
     of_class_2 = number == 2
     wrong = torch.from_numpy(np.random.default_rng(0).random(4000) < 0.3)
     spoilt = replace(base, correct=base.correct & ~(of_class_2 & wrong), class_names="abcd")
-    (line,) = about_kinds(kinds(spoilt), spoilt.shape.of)
+    (line,) = describe_classes(group_by_class(spoilt), spoilt.shape.of)
     assert line.startswith(
         "overconfident where it predicts c (by 1"
     )  # 0.3 of those that were right
@@ -48,8 +50,10 @@ def test_labels_are_looked_at_one_by_one() -> None:
     target = (random.random((2000, 3)) < 1 / (1 + np.exp(-logits))).astype(int)
     logits[:, 1] *= 3
     names = {"label_names": ["edema", "mass", "hernia"]}
-    labelled = LabelledExamples.of(Predictions.from_labels(logits, target, names), 0.0)
-    (line,) = about_kinds(kinds(labelled), labelled.shape.of)
+    labelled = LabelledExamples.from_predictions(
+        Predictions.from_labels(logits, target, names), 0.0
+    )
+    (line,) = describe_classes(group_by_class(labelled), labelled.shape.of)
     assert line.startswith("overconfident in label mass (by ")
     assert "and" not in line
 
@@ -57,5 +61,7 @@ def test_labels_are_looked_at_one_by_one() -> None:
 def test_few_calibrated_models_have_a_group_that_is_off() -> None:
     random = np.random.default_rng(0)
     number = torch.from_numpy(random.integers(10, size=500))
-    off = sum(any(g.sure for g in groups(examples(500, seed=s), number)) for s in range(100))
+    off = sum(
+        any(g.sure for g in measure_groups(examples(500, seed=s), number)) for s in range(100)
+    )
     assert off <= 12  # 5 are expected; more than 12 in 2 of 1,000 such tests

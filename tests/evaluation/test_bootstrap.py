@@ -11,14 +11,14 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from calibench.evaluation.bootstrap import (
-    error_replicates,
-    interval,
-    ood_replicates,
-    replicates,
-    summarised,
+    add_intervals,
+    bootstrap_interval,
+    resample_errors,
+    resample_metrics,
+    resample_ood_metrics,
 )
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.scoring import labelled_numbers
+from calibench.evaluation.scoring import score_labelled_set
 from calibench.metrics import classwise_calibration_error
 from calibench.metrics.bins import Cells, TopLabelError
 from calibench.metrics.detection import log_entropy
@@ -37,7 +37,7 @@ def log_probs_and_target(n: int = 203, k: int = 4) -> tuple[Tensor, Tensor]:
 
 
 def values_of(probs: Tensor, target: Tensor) -> dict[Key, float]:
-    numbers = labelled_numbers(probs.log(), target, n_bins=N_BINS)
+    numbers = score_labelled_set(probs.log(), target, n_bins=N_BINS)
     return {number.key: number.value for number in numbers}
 
 
@@ -46,7 +46,7 @@ def test_replicates_are_the_metrics_of_the_resampled_set(n: int, k: int) -> None
     """Where the cells depend on no example; those of AdaECE and smECE are the whole set's, see below."""
     log_probs, target = log_probs_and_target(n, k)
     resamples = Resamples(n, 150)  # more than a chunk
-    found = replicates(log_probs, target, values_of(log_probs.exp(), target), resamples)
+    found = resample_metrics(log_probs, target, values_of(log_probs.exp(), target), resamples)
     for number in (0, 49, 149):
         drawn = np.repeat(np.arange(n), resamples.counts[number].astype(int))
         expected = values_of(log_probs[drawn].exp(), target[drawn])
@@ -61,7 +61,7 @@ def test_adaptive_ece_is_resampled_in_the_bins_of_the_set() -> None:
     probs = log_probs.exp()
     resamples = Resamples(len(target), 4)
     key = Key("adaptive_ece", n_bins=15)
-    found = replicates(log_probs, target, [key], resamples)[key]
+    found = resample_metrics(log_probs, target, [key], resamples)[key]
     confidence, predicted = probs.max(1)
     bins = np.empty(len(target), dtype=int)
     for number, members in enumerate(np.array_split(np.argsort(confidence.numpy()), 15)):
@@ -76,7 +76,7 @@ def test_smooth_ece_is_resampled_at_the_width_of_the_set() -> None:
     log_probs, target = log_probs_and_target()
     resamples = Resamples(len(target), 3)
     key = Key("smooth_ece")
-    found = replicates(log_probs, target, [key], resamples)[key]
+    found = resample_metrics(log_probs, target, [key], resamples)[key]
     value = values_of(log_probs.exp(), target)[key]
     width = math.ceil(value * 1024) / 1024
     kernel = KERNELS["reflected"]
@@ -122,7 +122,7 @@ def test_a_new_calibration_error_needs_no_resampled_form() -> None:
     log_probs, target = log_probs_and_target()
     resamples = Resamples(len(target), 20)
     key = Key("confident_mistakes")
-    found = error_replicates({key: ConfidentMistakes()}, Floors(log_probs.exp(), target), resamples)
+    found = resample_errors({key: ConfidentMistakes()}, Floors(log_probs.exp(), target), resamples)
     confidence, predicted = log_probs.exp().max(1)
     mistaken = ((confidence > 0.5) & (predicted != target)).double().numpy()
     expected = resamples.counts @ mistaken / len(target)
@@ -132,7 +132,7 @@ def test_a_new_calibration_error_needs_no_resampled_form() -> None:
 def test_threads_are_given_back() -> None:
     threads = torch.get_num_threads()
     log_probs, target = log_probs_and_target(20)
-    replicates(log_probs, target, [Key("smooth_ece")], Resamples(20, 2))
+    resample_metrics(log_probs, target, [Key("smooth_ece")], Resamples(20, 2))
     assert torch.get_num_threads() == threads
 
 
@@ -141,7 +141,7 @@ def test_classwise_cells_on_the_edge_of_the_first_bin() -> None:
     target = torch.tensor([0, 0, 1, 0])
     resamples = Resamples(4, 20)
     key = Key("classwise_ece", n_bins=15)
-    found = replicates(probs.log(), target, [key], resamples)[key]
+    found = resample_metrics(probs.log(), target, [key], resamples)[key]
     for value, counts in zip(found, resamples.counts, strict=True):
         drawn = np.repeat(np.arange(4), counts.astype(int))
         expected = classwise_calibration_error(probs[drawn], target[drawn])
@@ -154,7 +154,7 @@ def test_auroc_agrees_with_scikit_learn() -> None:
         for n, s in ((80, 2.0), (50, 1.0))
     )
     drawn = Resamples(80, 55), Resamples(50, 55, seed=1)
-    found = ood_replicates(inside, outside, *drawn)[Key("ood_auroc", score="entropy")]
+    found = resample_ood_metrics(inside, outside, *drawn)[Key("ood_auroc", score="entropy")]
     scores = torch.cat([log_entropy(inside.double()), log_entropy(outside.double())])
     weights = np.concatenate([part.counts for part in drawn], axis=1)
     for number in (0, 54):
@@ -165,8 +165,8 @@ def test_auroc_agrees_with_scikit_learn() -> None:
 def test_the_interval_of_a_mean_is_the_normal_one() -> None:
     log_probs, target = log_probs_and_target(2000)
     values = -log_probs.gather(1, target[:, None]).double()
-    drawn = replicates(log_probs, target, [Key("nll")], Resamples(2000, 2000))
-    (number,) = summarised([Number(Key("nll"), float(values.mean()))], drawn)
+    drawn = resample_metrics(log_probs, target, [Key("nll")], Resamples(2000, 2000))
+    (number,) = add_intervals([Number(Key("nll"), float(values.mean()))], drawn)
     half = 1.96 * float(values.std()) / math.sqrt(2000)
     assert number.interval is not None
     low, high = number.interval
@@ -185,21 +185,21 @@ def test_the_interval_is_around_the_replicates_own_mean() -> None:
         (ece, 0.7, (0.225, 1.0)),
         (brier, 1.9, (1.425, 2.0)),
     ):
-        (found,) = summarised([Number(key, value)], {key: drawn})
+        (found,) = add_intervals([Number(key, value)], {key: drawn})
         assert found.interval == pytest.approx(ends)
 
 
 def test_the_interval_holds_the_value_even_if_the_replicates_are_skewed() -> None:
     rare = np.where(np.arange(200) < 3, 1.0, 0.0)  # the mean lies above the upper quantile
-    assert interval(0.4, rare, 0.0, 1.0) == pytest.approx((0.4, 0.415))
-    assert interval(0.4, np.full(5, 0.4), 0.0, 1.0) == (0.4, 0.4)  # no variance
+    assert bootstrap_interval(0.4, rare, 0.0, 1.0) == pytest.approx((0.4, 0.415))
+    assert bootstrap_interval(0.4, np.full(5, 0.4), 0.0, 1.0) == (0.4, 0.4)  # no variance
 
 
 def test_what_is_not_finite_has_no_interval() -> None:
     for value in (math.inf, math.nan):
-        (found,) = summarised([Number(Key("nll"), value)], {Key("nll"): np.ones(5)})
+        (found,) = add_intervals([Number(Key("nll"), value)], {Key("nll"): np.ones(5)})
         assert found.interval is None
-    assert interval(0.4, np.array([0.1, math.nan]), 0.0, 1.0) is None
+    assert bootstrap_interval(0.4, np.array([0.1, math.nan]), 0.0, 1.0) is None
 
 
 def test_best_are_those_that_may_be_by_the_same_resamples() -> None:
@@ -216,7 +216,7 @@ def test_best_are_those_that_may_be_by_the_same_resamples() -> None:
     def best(key: Key, names: list[str]) -> dict[str, bool | None]:
         numbers = [Number(key._replace(calibrator=name), values[name]) for name in names]
         by_key = {key._replace(calibrator=name): of for name, of in drawn.items()}
-        return {number.key.calibrator: number.best for number in summarised(numbers, by_key)}
+        return {number.key.calibrator: number.best for number in add_intervals(numbers, by_key)}
 
     assert best(Key("nll"), list(values)) == {
         "first": True, "tied": True, "behind": False, "infinite": None, "none": None
@@ -229,6 +229,6 @@ def test_an_infinite_nll_is_infinite_where_it_is_drawn() -> None:
     probs = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]])
     resamples = Resamples(3, 40)
     nll = Key("nll")
-    found = replicates(probs.log(), torch.tensor([1, 0, 1]), [nll], resamples)[nll]
+    found = resample_metrics(probs.log(), torch.tensor([1, 0, 1]), [nll], resamples)[nll]
     assert np.array_equal(np.isinf(found), resamples.counts[:, 0] > 0)
     assert not np.isnan(found).any()

@@ -19,7 +19,7 @@ from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibr
 from calibench.evaluation.evaluation import Extent
 from calibench.runs import Predictions
 from calibench.statistics.number import Number
-from calibench.statistics.resamples import verdict_of
+from calibench.statistics.resamples import make_verdict
 from calibench.tables.metric_titles import RESAMPLED
 
 from .examples import predictions, saved
@@ -52,7 +52,7 @@ def test_every_metric_raw_and_after_each_calibrator(
     for calibrator, name in ((None, "raw"), (fitted, "TemperatureScaling")):
         for expected in evaluate(test, calibrator):
             key = expected.key._replace(calibrator=name, model="model")
-            (number,) = [n for n in map(Number.of, report["rows"]) if n.key == key]
+            (number,) = [n for n in map(Number.from_row, report["rows"]) if n.key == key]
             assert number.value == pytest.approx(expected.value)
             if key.metric in RESAMPLED:
                 assert number.interval is not None
@@ -370,8 +370,8 @@ def test_a_table_begins_with_error_nll_and_ece_and_has_no_column_that_only_some_
 
 def test_the_limit_decides_the_circle() -> None:
     drawn = np.random.default_rng(0).random(999)
-    limit = verdict_of(0.0, drawn).limit  # type: ignore[union-attr]
+    limit = make_verdict(0.0, drawn).limit  # type: ignore[union-attr]
     above = np.nextafter(limit, 1)
-    assert verdict_of(limit, drawn).marked  # type: ignore[union-attr]
-    assert not verdict_of(above, drawn).marked or above - limit < 1e-12  # type: ignore[union-attr]
-    assert not verdict_of(limit + 1e-9, drawn).marked  # type: ignore[union-attr]
+    assert make_verdict(limit, drawn).marked  # type: ignore[union-attr]
+    assert not make_verdict(above, drawn).marked or above - limit < 1e-12  # type: ignore[union-attr]
+    assert not make_verdict(limit + 1e-9, drawn).marked  # type: ignore[union-attr]

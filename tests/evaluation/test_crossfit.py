@@ -15,18 +15,18 @@ from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.calibrators.cross_validated import stratified_folds
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.evaluation.cross_fitting import (
-    cross_fitted,
-    cross_fitted_nll,
-    refinement_of_examples,
-    variational_terms,
+    compute_cross_fitted_nll,
+    compute_refinement,
+    compute_variational_terms,
+    cross_fit,
 )
 from calibench.metrics.conformal import conformal_of_examples, conformal_threshold
 from tests.calibrators.test_real_logits import referenced_halves
 
 from .examples import means
 
-refinement = means(refinement_of_examples)
-variational_error = means(variational_terms)
+refinement = means(compute_refinement)
+variational_error = means(compute_variational_terms)
 conformal_sets = means(conformal_of_examples)
 
 
@@ -60,7 +60,7 @@ def test_temperature_changes_the_calibration_part_alone() -> None:
 
 def test_no_example_is_recalibrated_by_a_fit_that_saw_it() -> None:
     logits, target, _ = drawn(60, 3, sharper=2.0)
-    found = cross_fitted(lambda again, _: {"again": again}, logits, target, folds=4)["again"]
+    found = cross_fit(lambda again, _: {"again": again}, logits, target, folds=4)["again"]
     fold = stratified_folds(target, 4)
     for which in range(4):
         others = fold != which
@@ -156,7 +156,7 @@ def test_the_nll_by_which_a_calibrator_is_chosen_is_that_of_folds_it_has_not_see
         torch.tensor(random.integers(4, size=200)),
     )
     raw = log_loss(target, logits.softmax(1), labels=range(4))
-    assert cross_fitted_nll(logits, target, None) == pytest.approx(raw, rel=1e-12)
+    assert compute_cross_fitted_nll(logits, target, None) == pytest.approx(raw, rel=1e-12)
     fold = stratified_folds(target, 5)
     found = {}
     for one in (TemperatureScaling(), HistogramBinning(n_bins=20)):
@@ -166,7 +166,7 @@ def test_the_nll_by_which_a_calibrator_is_chosen_is_that_of_folds_it_has_not_see
         ]
         expected = [-of[range(len(of)), target[fold == k]] for k, of in enumerate(parts)]
         in_sample = -one.fit(logits, target).log_prob(logits)[range(200), target].mean()
-        found[type(one).__name__] = cross_fitted_nll(logits, target, one), float(in_sample)
+        found[type(one).__name__] = compute_cross_fitted_nll(logits, target, one), float(in_sample)
         assert found[type(one).__name__][0] == pytest.approx(float(torch.cat(expected).mean()))
     (scaled, in_scaled), (binned, in_binned) = found.values()
     assert in_binned < in_scaled < raw

@@ -13,7 +13,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from calibench.calibrators import TemperatureScaling
 from calibench.evaluation import Evaluation, evaluate, evaluate_ood, fit_calibrator
 from calibench.evaluation.calibrator_fits import predicted_log_probabilities
-from calibench.evaluation.scoring import ood_numbers
+from calibench.evaluation.scoring import score_ood
 from calibench.metrics import (
     adaptive_calibration_error,
     calibration_metrics,
@@ -38,7 +38,7 @@ def value(numbers: list[Number], metric: str, **where: Any) -> float:
     (found,) = (
         number.value
         for number in numbers
-        if number.key.metric == metric and number.at(**where) == number
+        if number.key.metric == metric and number.with_key(**where) == number
     )
     return found
 
@@ -87,7 +87,7 @@ def test_the_papers_variants_are_computed_on_request() -> None:
 
 def test_ood_rows_agree_with_scikit_learn() -> None:
     test, outside = predictions(), predictions(split="far", kind="ood", seed=3, scale=0.5)
-    rows = ood_numbers(*map(predicted_log_probabilities, (test, outside)))
+    rows = score_ood(*map(predicted_log_probabilities, (test, outside)))
     probs = [torch.tensor(part.logits).double().softmax(1) for part in (test, outside)]
     entropy = np.concatenate([-(p * p.log()).sum(1).numpy() for p in probs])
     labels = np.repeat([0, 1], 400)
@@ -138,7 +138,7 @@ def test_own_metrics_can_be_given() -> None:
 def test_detection_by_files_is_that_by_log_probabilities() -> None:
     test, outside = predictions(), predictions(seed=1)
     found = evaluate_ood(test, outside)
-    expected = ood_numbers(*map(predicted_log_probabilities, (test, outside)))
+    expected = score_ood(*map(predicted_log_probabilities, (test, outside)))
     assert [number.value for number in found] == [number.value for number in expected]
 
 

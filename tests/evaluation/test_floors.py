@@ -13,11 +13,11 @@ from torch import Tensor
 from calibench import metrics as M
 from calibench.evaluation import evaluate
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.scoring import labelled_numbers
+from calibench.evaluation.scoring import score_labelled_set
 from calibench.metrics import CalibrationMetric
 from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
-from calibench.statistics.resamples import FEWEST, affordable, p_value
+from calibench.statistics.resamples import FEWEST_DRAWS, limit_draws, p_value
 
 from .examples import predictions
 
@@ -68,7 +68,7 @@ def test_a_floor_is_what_models_with_drawn_labels_get(name: str) -> None:
     expected = np.array(
         [value_of(METRICS[name](), probs, labels) for labels in drawn_labels(probs, 60)]
     )
-    found = Floors(probs, target).of_calibrated(METRICS[name]())
+    found = Floors(probs, target).draw_errors(METRICS[name]())
     error = expected.std() / math.sqrt(len(expected))
     assert found.mean() == pytest.approx(expected.mean(), abs=4 * error)
     assert found.std() == pytest.approx(expected.std(), rel=0.4)
@@ -78,7 +78,7 @@ def test_a_floor_is_what_models_with_drawn_labels_get(name: str) -> None:
 def test_labels_of_two_classes_are_drawn_together() -> None:
     """With K = 2 both classes have the same gaps: classwise ECE varies as one class does, not as two apart."""
     probs, target = calibrated(400, 2)
-    found = Floors(probs, target).of_calibrated(M.ClasswiseCalibrationError(num_classes=2))
+    found = Floors(probs, target).draw_errors(M.ClasswiseCalibrationError(num_classes=2))
     labels = drawn_labels(probs, 400)
     of_metric = [float(M.classwise_calibration_error(probs, one)) for one in labels]
     assert found.std() == pytest.approx(np.std(of_metric), rel=0.15)
@@ -99,7 +99,7 @@ def test_draws_go_by_the_seed(name: str, mean: float) -> None:
     probs, target = calibrated(200)
 
     def drawn(seed: int) -> np.ndarray:
-        return Floors(probs, target, seed=seed).of_calibrated(METRICS[name]())
+        return Floors(probs, target, seed=seed).draw_errors(METRICS[name]())
 
     assert (drawn(3) == drawn(3)).all()
     assert (drawn(3) != drawn(4)).any()
@@ -107,9 +107,9 @@ def test_draws_go_by_the_seed(name: str, mean: float) -> None:
 
 
 def test_many_examples_have_fewer_draws() -> None:
-    assert affordable(1000, 10_000) == 1000
-    assert affordable(1000, 10**6) == FEWEST
-    assert affordable(39, 10**9) == 39
+    assert limit_draws(1000, 10_000) == 1000
+    assert limit_draws(1000, 10**6) == FEWEST_DRAWS
+    assert limit_draws(39, 10**9) == 39
 
 
 def test_rows_carry_floor_and_p_without_a_bootstrap_and_always_the_same() -> None:
@@ -153,13 +153,13 @@ def test_without_variance_the_verdict_is_certain() -> None:
 
 
 def test_no_examples_have_no_verdict() -> None:
-    rows = labelled_numbers(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), n_bins=(15,))
+    rows = score_labelled_set(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), n_bins=(15,))
     assert not any(number.verdict for number in rows)
 
 
 def test_what_is_no_calibration_error_has_no_floor() -> None:
     with pytest.raises(TypeError, match="got ErrorRate"):
-        Floors(*calibrated(20)).of_calibrated(M.ErrorRate())
+        Floors(*calibrated(20)).draw_errors(M.ErrorRate())
 
 
 def lacking(name: str, models: int, n: int) -> float:

@@ -15,12 +15,12 @@ import torch
 from calibench.cli import configuration_of
 from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import (
-    blocks_named,
-    blocks_of,
+    find_unavailable_metrics,
     import_metrics,
-    unavailable_metrics,
+    metric_blocks,
+    parse_metric_names,
 )
-from calibench.evaluation.serialization import built, spelled_out, united
+from calibench.evaluation.serialization import build_evaluation, fill_defaults, unite_evaluations
 from calibench.messages.errors import UsageError
 from calibench.metrics import (
     calibration_error,
@@ -72,7 +72,7 @@ def rows(*metrics: Any) -> list[dict[str, Any]]:
 
 
 def test_all_metrics_of_a_labelled_set_are_rows() -> None:
-    found = rows(*blocks_named(["all"]))
+    found = rows(*parse_metric_names(["all"]))
     names = {row["metric"] for row in found}
     assert len(names) > 20
     places = [(r["metric"], r.get("n_bins"), r.get("label")) for r in found]
@@ -81,7 +81,8 @@ def test_all_metrics_of_a_labelled_set_are_rows() -> None:
     able = {"class_path": "GroupError", "init_args": {"class_counts": [5, 3, 2]}}
     lacking = Evaluation([], metrics=["GroupError"])(SETS).unavailable
     assert (
-        unavailable_metrics(blocks_of(["GroupError", able]), SETS["test"], has_val=True) == lacking
+        find_unavailable_metrics(metric_blocks(["GroupError", able]), SETS["test"], has_val=True)
+        == lacking
     )
     assert lacking == {"GroupError": "the predictions do not say the `class_counts` of training"}
 
@@ -120,7 +121,7 @@ def test_the_debiased_estimate_stands_beside_ece() -> None:
 def test_a_users_metric_by_its_import_path(own: str) -> None:
     block = {"class_path": own, "init_args": {"share": 0.25}}
     with pytest.raises(UsageError, match="results import none"):  # as in a stranger's metrics.json
-        built(spelled_out({"metrics": [block]}))(SETS)
+        build_evaluation(fill_defaults({"metrics": [block]}))(SETS)
     import_metrics([block])
     (row,) = [row for row in rows(block) if row["metric"] == "Half"]
     assert row["value"] == len(SETS["test"].target) / 4
@@ -151,11 +152,11 @@ def _imported_and_computed(metric: Any) -> None:
 
 def test_settings_unite_metrics_without_repeating_them() -> None:
     first, second = ({"metrics": [name]} for name in ("RiskCoverage", "PerClassError"))
-    both = united(
-        spelled_out(first), spelled_out({"metrics": [*second["metrics"], "RiskCoverage"]})
+    both = unite_evaluations(
+        fill_defaults(first), fill_defaults({"metrics": [*second["metrics"], "RiskCoverage"]})
     )
     assert both["metrics"] == [{"class_path": "RiskCoverage"}, {"class_path": "PerClassError"}]
-    assert united(spelled_out({}), spelled_out({}))["metrics"] is None
+    assert unite_evaluations(fill_defaults({}), fill_defaults({}))["metrics"] is None
 
 
 def test_they_are_printed_beside_the_benchmarks_own(

@@ -14,9 +14,9 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 import calibench
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
-from calibench.evaluation.calibrator_fits import PerLabel, Shared
+from calibench.evaluation.calibrator_fits import PerLabelFit, SharedFit
 from calibench.evaluation.evaluation import Evaluation
-from calibench.evaluation.multilabel import SortedRows, label_numbers, label_replicates
+from calibench.evaluation.multilabel import SortedRows, resample_labels, score_labels
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.number import Key
@@ -141,8 +141,8 @@ def test_calibrators_are_fitted_on_all_labels_and_on_each_alone() -> None:
     assert after < raw
 
 
-@pytest.mark.parametrize("way", [Shared, PerLabel])
-def test_what_was_fitted_maps_outputs_to_probabilities(way: type[Shared | PerLabel]) -> None:
+@pytest.mark.parametrize("way", [SharedFit, PerLabelFit])
+def test_what_was_fitted_maps_outputs_to_probabilities(way: type[SharedFit | PerLabelFit]) -> None:
     test = SETS["test"]
     assert test.labels is not None
     fitted = way(TemperatureScaling()).fit(SETS["val"])
@@ -180,7 +180,7 @@ def test_a_file_holds_tables_and_reads_back(tmp_path: Path) -> None:
 def test_resamples_draw_all_labels_of_an_example_together() -> None:
     test = SETS["test"]
     assert test.labels is not None
-    (chunk,) = Resamples.of(test, 5).chunks(5)
+    (chunk,) = Resamples.from_predictions(test, 5).chunks(5)
     counts = Resamples(400, 5).counts
     expected = counts[:, test.labels.example]
     np.testing.assert_allclose(
@@ -196,14 +196,14 @@ def test_replicates_are_the_numbers_of_the_resampled_examples() -> None:
     said = {"split": "test", "kind": "test", "label_names": NAMES}
     part = Predictions.from_labels(logits, target, said)
     log_probs = torch.from_numpy(part.logits).log_softmax(1)
-    resamples = Resamples.of(part, 12)
-    found = label_replicates(log_probs, part, resamples, n_bins=[5, 10])
+    resamples = Resamples.from_predictions(part, 12)
+    found = resample_labels(log_probs, part, resamples, n_bins=[5, 10])
     lacking = 0
     for number, counts in enumerate(Resamples(40, 12).counts):
         again = np.repeat(np.arange(40), counts.astype(int))
         own = Predictions.from_labels(logits[again], target[again], said)
         of_own = torch.from_numpy(own.logits).log_softmax(1)
-        rows = label_numbers(of_own, own, n_bins=[5, 10])
+        rows = score_labels(of_own, own, n_bins=[5, 10])
         assert {one.key for one in rows} == set(found)
         for one in rows:
             lacking += np.isnan(one.value)
@@ -221,7 +221,7 @@ def test_floors_of_labels_and_of_their_mean() -> None:
         said = {"split": "test", "kind": "test", "label_names": NAMES}
         part = Predictions.from_labels(honest, target, said)
         log_probs = torch.from_numpy(part.logits).double().log_softmax(1)
-        numbers = label_numbers(log_probs, part, n_bins=[10])
+        numbers = score_labels(log_probs, part, n_bins=[10])
         verdicts = [n.verdict for n in numbers if n.key.metric.endswith("ece") and n.verdict]
         alone.append([verdict.p <= 0.05 for verdict in verdicts])
     pooled, *each, macro = np.mean(alone, axis=0)

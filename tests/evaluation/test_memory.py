@@ -86,7 +86,7 @@ def test_validation_is_let_go_of_before_anything_is_scored() -> None:
 def test_labels_that_are_drawn_for_floors_are_not_kept_beside_resamples() -> None:
     test = drawn_sets(50, 3)["test"]
     floors = Floors(torch.from_numpy(test.logits).softmax(1), torch.from_numpy(test.target))
-    before = floors.of_calibrated(ClasswiseError(15))
+    before = floors.draw_errors(ClasswiseError(15))
     floors.forget_labels()
     assert "_labels" not in vars(floors)
-    assert (floors.of_calibrated(ClasswiseError(15)) == before).all()
+    assert (floors.draw_errors(ClasswiseError(15)) == before).all()

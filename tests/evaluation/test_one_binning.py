@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibench.evaluation import evaluate
-from calibench.evaluation.bootstrap import replicates
+from calibench.evaluation.bootstrap import resample_metrics
 from calibench.evaluation.calibrator_fits import predicted_log_probabilities
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.reliability import reliability
@@ -43,7 +43,7 @@ def test_the_bootstrap_scores_the_set_itself_as_the_table_does(
     votes: Predictions, table: dict[Key, float]
 ) -> None:
     log_probs, target = predicted_log_probabilities(votes), torch.from_numpy(votes.target)
-    found = replicates(log_probs, target, table, Itself(2000, 1))
+    found = resample_metrics(log_probs, target, table, Itself(2000, 1))
     for key, value in table.items():
         assert found[key][0] == pytest.approx(value, abs=1e-6), key
 

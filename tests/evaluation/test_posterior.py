@@ -16,7 +16,7 @@ from torch import Tensor
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
 from calibench.evaluation import deep_ensemble, evaluate, fit_calibrator
-from calibench.evaluation.bootstrap import posterior_replicates, summarised
+from calibench.evaluation.bootstrap import add_intervals, resample_posterior_metrics
 from calibench.metrics.proper_scores import PosteriorScores
 from calibench.metrics.soft_label_scores import posterior_values
 from calibench.runs import CorruptRun, Predictions
@@ -142,18 +142,18 @@ def test_resamples_are_the_means_of_the_resampled_set() -> None:
     test = known(50)
     log_probs = torch.from_numpy(test.logits).log_softmax(1)
     resamples = Resamples(50, 40)
-    found = posterior_replicates(log_probs, test, resamples)
+    found = resample_posterior_metrics(log_probs, test, resamples)
     for number in (0, 17, 39):
         drawn = np.repeat(np.arange(50), resamples.counts[number].astype(int))
         expected = means(log_probs[drawn], torch.from_numpy(test.posterior)[drawn])
         assert {name: found[Key(name)][number] for name in expected} == pytest.approx(expected)
-    assert posterior_replicates(log_probs, predictions(50), resamples) == {}
+    assert resample_posterior_metrics(log_probs, predictions(50), resamples) == {}
 
 
 def test_what_is_no_quality_has_an_interval_and_no_best() -> None:
     numbers = [Number(Key(f"posterior_{name}"), 0.5) for name in ("overconfident", "excess")]
     drawn = {number.key: np.linspace(0.4, 0.6, 50) for number in numbers}
-    share, mean = summarised(numbers, drawn)
+    share, mean = add_intervals(numbers, drawn)
     assert share.interval is not None
     assert share.best is None
     assert mean.best is False  # nothing to compare it with

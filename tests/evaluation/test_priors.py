@@ -12,7 +12,7 @@ import calibench
 from calibench.calibrators import BiasCorrectedTemperatureScaling, TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import Evaluation
-from calibench.evaluation.serialization import spelled_out, united
+from calibench.evaluation.serialization import fill_defaults, unite_evaluations
 from calibench.runs import Predictions
 
 from .examples import predictions
@@ -72,8 +72,12 @@ def test_label_counts_of_the_test_set_are_refused_unless_they_are_called_an_orac
 
 
 def test_settings_keep_the_priors() -> None:
-    asked, earlier = spelled_out({"priors": "uniform"}), spelled_out({})
-    assert united(earlier, asked)["priors"] == united(asked, earlier)["priors"] == "uniform"
+    asked, earlier = fill_defaults({"priors": "uniform"}), fill_defaults({})
+    assert (
+        unite_evaluations(earlier, asked)["priors"]
+        == unite_evaluations(asked, earlier)["priors"]
+        == "uniform"
+    )
 
 
 def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

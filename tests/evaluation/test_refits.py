@@ -12,12 +12,12 @@ from torch import Tensor
 
 from calibench.evaluation.cross_fitting import (
     REFITTED,
-    refinement_of_examples,
-    refinement_replicates,
-    refitted_replicates,
+    compute_refinement,
+    resample_refinement,
+    resample_refitted_metrics,
 )
 from calibench.evaluation.whole_set import Refinement
-from calibench.statistics.resamples import Resamples, interval
+from calibench.statistics.resamples import Resamples, bootstrap_interval
 
 
 class Whole(Resamples):
@@ -37,8 +37,8 @@ def drawn(n: int, k: int, off: float, generator: torch.Generator) -> tuple[Tenso
 @pytest.mark.parametrize(("n", "k"), [(150, 4), (359, 10), (2000, 3)])
 def test_on_the_set_itself_it_is_the_cross_fitted_refinement(n: int, k: int) -> None:
     log_probs, target = drawn(n, k, 0.4, torch.Generator().manual_seed(n))
-    expected = refinement_of_examples(log_probs, target)
-    found = refinement_replicates(log_probs, target, Whole(n))
+    expected = compute_refinement(log_probs, target)
+    found = resample_refinement(log_probs, target, Whole(n))
     for score in ("nll", "brier"):
         whole = float(expected[f"{score}_refinement"].mean())
         assert found[score] == pytest.approx([whole], abs=3e-5)
@@ -49,7 +49,7 @@ def test_parts_add_up_to_the_resampled_score() -> None:
     names = [*Refinement()((log_probs, target), None)]
     assert set(names) == set(REFITTED)
     resamples = Resamples(200, 50)
-    found = refitted_replicates([*names, "nll"], log_probs, target, resamples)
+    found = resample_refitted_metrics([*names, "nll"], log_probs, target, resamples)
     nll = -log_probs.gather(1, target[:, None]).squeeze(1).numpy()
     assert found["nll_refinement"] + found["nll_calibration"] == pytest.approx(
         resamples.counts @ nll / 200, abs=1e-6
@@ -62,10 +62,12 @@ def covered(n: int, k: int, off: float, *, sets: int, resamples: int = 200) -> f
     values, ends = [], []
     for _ in range(sets):
         log_probs, target = drawn(n, k, off, generator)
-        value = float(refinement_of_examples(log_probs, target)["nll_calibration"].mean())
-        of = refitted_replicates(["nll_calibration"], log_probs, target, Resamples(n, resamples))
+        value = float(compute_refinement(log_probs, target)["nll_calibration"].mean())
+        of = resample_refitted_metrics(
+            ["nll_calibration"], log_probs, target, Resamples(n, resamples)
+        )
         values.append(value)
-        ends.append(interval(value, of["nll_calibration"], -np.inf, np.inf, centre=value))
+        ends.append(bootstrap_interval(value, of["nll_calibration"], -np.inf, np.inf, centre=value))
     return float(np.mean([low <= np.mean(values) <= high for low, high in ends]))  # type: ignore[operator]
 
 

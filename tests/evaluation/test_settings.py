@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from calibench.evaluation.serialization import built, spelled_out, united
+from calibench.evaluation.serialization import build_evaluation, fill_defaults, unite_evaluations
 
 from .examples import predictions
 
@@ -15,7 +15,7 @@ FIVE = {"class_path": "AdaptiveTemperatureScaling", "init_args": {"n_bins": 5}}
 
 
 def test_defaults_are_spelled_out() -> None:
-    given = spelled_out({})
+    given = fill_defaults({})
     assert [block["class_path"].rpartition(".")[2] for block in given["calibrators"]] == [
         "TemperatureScaling",
     ]
@@ -25,26 +25,31 @@ def test_defaults_are_spelled_out() -> None:
         "shrinkage": True,
     }
     assert json.loads(json.dumps(given)) == given  # plain data
-    assert given == spelled_out(given) == spelled_out({"calibrators": None})
+    assert given == fill_defaults(given) == fill_defaults({"calibrators": None})
     with pytest.raises(ValueError, match="nonsense"):
-        spelled_out({"nonsense": 1})
+        fill_defaults({"nonsense": 1})
 
 
 def test_a_union_keeps_what_was_there_and_is_reached_once() -> None:
-    plain, other = spelled_out({}), spelled_out({"calibrators": [ECE, FIVE], "n_bins": [20]})
-    both = united(plain, other)
-    assert list(built(both).fittings({"test": predictions()})) == [
+    plain, other = fill_defaults({}), fill_defaults({"calibrators": [ECE, FIVE], "n_bins": [20]})
+    both = unite_evaluations(plain, other)
+    assert list(build_evaluation(both).list_fits({"test": predictions()})) == [
         "TemperatureScaling",
         "TemperatureScaling(objective=ece)",
         "AdaptiveTemperatureScaling(n_bins=5)",
     ]
     assert both["n_bins"] == [20, 15]
-    assert united(both, other) == both
-    again = united(both, plain)  # the other suite once more: only what tables print first changes
+    assert unite_evaluations(both, other) == both
+    again = unite_evaluations(
+        both, plain
+    )  # the other suite once more: only what tables print first changes
     assert {**again, "n_bins": both["n_bins"]} == both
     assert again["n_bins"] == [15, 20]
 
 
 def test_the_papers_variants_stay_once_asked_for() -> None:
-    assert united(spelled_out({"reference": True}), spelled_out({}))["reference"] is True
-    assert united(spelled_out({}), spelled_out({}))["reference"] is False
+    assert (
+        unite_evaluations(fill_defaults({"reference": True}), fill_defaults({}))["reference"]
+        is True
+    )
+    assert unite_evaluations(fill_defaults({}), fill_defaults({}))["reference"] is False

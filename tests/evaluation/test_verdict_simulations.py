@@ -53,8 +53,8 @@ def test_intervals_of_a_calibrated_models_ece_do_not_hold_the_populations_value(
         for metric in (ece, unbiased):
             metric.update(probs.float(), target)
         key = Key("ece", n_bins=15)
-        of = script.replicates(probs.log().float(), target, [key], Resamples(1000, 150))
-        low, _ = script.interval(float(ece.compute()), of[key], 0.0, 1.0)
+        of = script.resample_metrics(probs.log().float(), target, [key], Resamples(1000, 150))
+        low, _ = script.bootstrap_interval(float(ece.compute()), of[key], 0.0, 1.0)
         held += low == 0
         debiased.append(float(unbiased.compute()))
     assert held <= 2

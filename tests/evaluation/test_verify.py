@@ -17,12 +17,12 @@ from calibench.calibrators import (
     VectorScaling,
 )
 from calibench.evaluation import Evaluation
-from calibench.evaluation.extra_metrics import blocks_named
-from calibench.evaluation.serialization import spelled_out
-from calibench.evaluation.verify import tolerance, verify
+from calibench.evaluation.extra_metrics import parse_metric_names
+from calibench.evaluation.serialization import fill_defaults
+from calibench.evaluation.verify import tolerated_difference, verify_entry
 from calibench.runs import Predictions, read_json, write_json
 from calibench.statistics.number import Key
-from calibench.store.packing import rounded
+from calibench.store.packing import round_predictions
 from tests.examples import sampled
 from tests.run_folders import write_run
 
@@ -50,16 +50,18 @@ def model(scale: float, n: int = 300, k: int = 6) -> dict[str, Predictions]:
 @pytest.mark.parametrize("scale", sampled([1.0, 30.0], [30.0]))
 def test_float16_moves_every_metric_by_no_more_than_is_stated(scale: float) -> None:
     sets = model(scale)
-    packed = {name: Predictions.from_arrays(rounded(part)) for name, part in sets.items()}
-    every = Evaluation([], [15], reference=True, metrics=blocks_named(["all"]))
-    before, after = ({Key.of(row): row for row in every(given).rows} for given in (sets, packed))
+    packed = {name: Predictions.from_arrays(round_predictions(part)) for name, part in sets.items()}
+    every = Evaluation([], [15], reference=True, metrics=parse_metric_names(["all"]))
+    before, after = (
+        {Key.from_row(row): row for row in every(given).rows} for given in (sets, packed)
+    )
     assert before.keys() == after.keys()
     assert {"ece", "smooth_ece", "aurc", "brier", "ood_auroc", "spiegelhalter_z"} <= {
         key.metric for key in before
     }
     moved = 0
     for key, row in before.items():
-        allowed = tolerance(key, row["value"], sets[key.split], exact=False)
+        allowed = tolerated_difference(key, row["value"], sets[key.split], exact=False)
         assert after[key]["value"] == pytest.approx(
             row["value"], abs=allowed, rel=0, nan_ok=True
         ), key
@@ -81,12 +83,14 @@ FITTED = (
 def test_float16_moves_every_metric_after_a_fit_by_no_more_than_is_stated(scale: float) -> None:
     """Both what is fitted on and what is scored are rounded; an infinite NLL stays infinite."""
     sets = model(scale)
-    packed = {name: Predictions.from_arrays(rounded(part)) for name, part in sets.items()}
+    packed = {name: Predictions.from_arrays(round_predictions(part)) for name, part in sets.items()}
     every = Evaluation([*FITTED], [15])
-    before, after = ({Key.of(row): row for row in every(given).rows} for given in (sets, packed))
+    before, after = (
+        {Key.from_row(row): row for row in every(given).rows} for given in (sets, packed)
+    )
     far = {}
     for key, row in before.items():
-        allowed = tolerance(key, row["value"], sets[key.split], exact=False)
+        allowed = tolerated_difference(key, row["value"], sets[key.split], exact=False)
         value = after[key]["value"]
         if value != row["value"] and not abs(value - row["value"]) <= allowed:
             far[key] = row["value"], value, allowed
@@ -95,10 +99,10 @@ def test_float16_moves_every_metric_after_a_fit_by_no_more_than_is_stated(scale:
 
 def test_the_bound_is_tight_enough_to_tell_a_lie_of_a_thousandth() -> None:
     large = Predictions(np.zeros((10_000, 10), "f4"), np.zeros(10_000, int))
-    assert tolerance(Key("ece"), 0.03, large, exact=False) < 1e-3
-    assert tolerance(Key("error"), 0.05, large, exact=False) == 0
-    assert tolerance(Key("nll"), 0.2, large, exact=False) < 1.3e-3
-    assert tolerance(Key("nll"), 0.2, large, exact=True) <= 1e-5
+    assert tolerated_difference(Key("ece"), 0.03, large, exact=False) < 1e-3
+    assert tolerated_difference(Key("error"), 0.05, large, exact=False) == 0
+    assert tolerated_difference(Key("nll"), 0.2, large, exact=False) < 1.3e-3
+    assert tolerated_difference(Key("nll"), 0.2, large, exact=True) <= 1e-5
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +111,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("verified")
     sets = model(3.0)
     report = Evaluation([TemperatureScaling()])(sets)
-    settings = spelled_out({"calibrators": ["TemperatureScaling"]})
+    settings = fill_defaults({"calibrators": ["TemperatureScaling"]})
     told = {"rows": report.rows, "calibrators": report.calibrators, "evaluation": settings}
     folder = write_run(root, changes=told)
     for name, part in sets.items():
@@ -136,14 +140,14 @@ def claiming(results: Path, to: Path, **changes: float) -> store.Entry:
 @pytest.mark.parametrize("exact", [False, True])
 def test_numbers_that_follow_are_verified(results: Path, tmp_path: Path, exact: bool) -> None:
     store.add(tmp_path, results, kept=store.Kept(exact=exact))
-    found = verify(store.find(NAME, tmp_path))
+    found = verify_entry(store.find(NAME, tmp_path))
     assert found.follows
     assert found.wrong == []
     assert (found.checked, found.claimed) == (len(found.numbers), 0)
 
 
 def test_a_number_that_does_not_follow_is_named(results: Path, tmp_path: Path) -> None:
-    found = verify(claiming(results, tmp_path, ece=0.001, error=0.0))
+    found = verify_entry(claiming(results, tmp_path, ece=0.001, error=0.0))
     assert not found.follows
     assert {(d.key.metric, d.key.n_bins) for d in found.wrong} == {
         ("ece", 15),
@@ -161,21 +165,22 @@ def test_other_labels_or_classes_in_another_order_do_not_follow(
         Predictions(given.logits[:, ::-1], given.target, given.metadata).save(file)
     store.add(tmp_path / "kept", tmp_path / "results")
     wrong = {
-        difference.key.metric for difference in verify(store.find(NAME, tmp_path / "kept")).wrong
+        difference.key.metric
+        for difference in verify_entry(store.find(NAME, tmp_path / "kept")).wrong
     }
     assert {"error", "nll", "ece"} <= wrong
 
 
 def test_numbers_without_logits_are_claimed(results: Path, tmp_path: Path) -> None:
     store.add(tmp_path, results, kept=store.Kept(sets=[]))
-    found = verify(store.find(NAME, tmp_path))
+    found = verify_entry(store.find(NAME, tmp_path))
     assert found.follows
     assert found.claimed == len([key for key in found_keys(results) if key.split == "far"]) > 0
 
 
 def found_keys(results: Path) -> list[Key]:
     (file,) = results.rglob("metrics.json")
-    return [Key.of(row) for row in read_json(file)["rows"]]
+    return [Key.from_row(row) for row in read_json(file)["rows"]]
 
 
 def test_a_calibrator_that_is_not_installed_is_named(results: Path, tmp_path: Path) -> None:
@@ -185,4 +190,4 @@ def test_a_calibrator_that_is_not_installed_is_named(results: Path, tmp_path: Pa
     write_json(file, content, sealed=True)
     store.add(tmp_path / "kept", tmp_path / "results")
     with pytest.raises(ValueError, match=r"`os\.system` is not among the calibrators"):
-        verify(store.find(NAME, tmp_path / "kept"))
+        verify_entry(store.find(NAME, tmp_path / "kept"))

@@ -12,8 +12,8 @@ import torch
 
 from calibench.cli import main
 from calibench.evaluation import Evaluation
-from calibench.evaluation.cross_fitting import refinement_of_examples, variational_terms
-from calibench.evaluation.extra_metrics import blocks_named, blocks_of
+from calibench.evaluation.cross_fitting import compute_refinement, compute_variational_terms
+from calibench.evaluation.extra_metrics import metric_blocks, parse_metric_names
 from calibench.evaluation.whole_set import (
     ConformalSets,
     Refinement,
@@ -27,8 +27,8 @@ from calibench.tables.metric_titles import METRICS, TEST_METRICS
 
 from .examples import means, predictions, saved
 
-refinement = means(refinement_of_examples)
-variational_error = means(variational_terms)
+refinement = means(compute_refinement)
+variational_error = means(compute_variational_terms)
 conformal_sets = means(conformal_of_examples)
 SETS = {"val": predictions(split="val", seed=1), "test": predictions()}
 LOGITS, TARGET = (torch.from_numpy(part) for part in (SETS["test"].logits, SETS["test"].target))
@@ -42,9 +42,9 @@ def rows(metrics: list[Any], sets: dict[str, Any] = SETS, **how: Any) -> dict[st
 def test_they_are_listed_and_called_by_class_or_by_what_files_call_them() -> None:
     names = ("Refinement", "VariationalCalibrationError", "ConformalSets")
     assert set(names) <= set(METRIC_CLASSES.lines)
-    assert blocks_of(["refinement", "variational_error", "conformal"]) == blocks_of(names)
-    assert {"class_path": "SweepCalibrationError"} in blocks_of(["ece_sweep"])
-    assert {block["class_path"] for block in blocks_named(["all"])} >= set(names)
+    assert metric_blocks(["refinement", "variational_error", "conformal"]) == metric_blocks(names)
+    assert {"class_path": "SweepCalibrationError"} in metric_blocks(["ece_sweep"])
+    assert {block["class_path"] for block in parse_metric_names(["all"])} >= set(names)
 
 
 def test_rows_are_the_functions_numbers() -> None:

@@ -12,7 +12,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 from calibench import metrics
 from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, VectorScaling
 from calibench.calibrators.names import build_calibrator
-from calibench.evaluation.serialization import fitted_from
+from calibench.evaluation.serialization import restore_calibrator
 from calibench.plots.curves import risk_coverage_curve, roc, training_curves
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.kinds.examples import confusion
@@ -197,7 +197,7 @@ def test_a_restored_calibrator_is_the_fitted_one_or_none(name: str) -> None:
     logits, target = torch.from_numpy(LOGITS), torch.from_numpy(TARGET)
     fitted = build_calibrator(name).fit(logits, target)
     content = json.loads(json.dumps({"calibrators": {name: fitted.parameters_dict()}}))
-    restored = fitted_from(content, name)
+    restored = restore_calibrator(content, name)
     if name in ("TemperatureScaling", "AdaptiveTemperatureScaling"):
         assert restored is not None
     if restored is not None:
@@ -214,7 +214,7 @@ def test_a_restored_calibrator_has_its_arguments() -> None:
         "calibrators": {name: parameters},
         "evaluation": {"calibrators": [{**block, "init_args": {"n_bins": 2, "shrinkage": True}}]},
     }
-    restored = fitted_from(content, name)
+    restored = restore_calibrator(content, name)
     assert isinstance(restored, AdaptiveTemperatureScaling)
     assert restored.n_bins == 2
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from calibench.cli import main
-from calibench.evaluation.cross_fitting import variational_terms
+from calibench.evaluation.cross_fitting import compute_variational_terms
 from calibench.metrics.soft_label_scores import posterior_values
 from calibench.plots.curves import OverEpochs
 from calibench.plots.kinds.losses import sides_of
@@ -19,7 +19,7 @@ from calibench.runs import Predictions
 from tests.evaluation.examples import means
 from tests.run_folders import write_predictions, write_run
 
-variational_error = means(variational_terms)
+variational_error = means(compute_variational_terms)
 POINTS = [(0.0, 8.0), (1.0, 4.0), (2.0, 0.0), (3.0, 2.0)]
 
 

@@ -64,8 +64,8 @@ def test_other_calibrators_are_added_to_the_same_numbers(results: Path) -> None:
     )  # fmt: skip
     after = json.loads((results / FOLDER / "metrics.json").read_text())["rows"]
     assert {row["calibrator"] for row in after} > {row["calibrator"] for row in before}
-    numbers = {Key.of(row): row["value"] for row in before}
-    found = {Key.of(row): row["value"] for row in after}  # with metrics that are newer, too
+    numbers = {Key.from_row(row): row["value"] for row in before}
+    found = {Key.from_row(row): row["value"] for row in after}  # with metrics that are newer, too
     # computed on another machine, from float32 logits
     assert {key: found.get(key) for key in numbers} == pytest.approx(numbers, rel=1e-6, abs=1e-8)
 

@@ -16,10 +16,10 @@ from calibench.statistics.data_sets import (
     ALIKE,
     BEHIND,
     UNKNOWN,
-    compared_over_sets,
+    compare_log_ratios,
     mean_over_sets,
-    power,
     sign_flip_p,
+    sign_flip_power,
 )
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "simulations" / "over_sets.py"
@@ -79,35 +79,35 @@ def test_the_sign_flip_test_is_the_share_of_all_signs() -> None:
 def test_nine_comparisons_need_nine_sets() -> None:
     """On eight sets nothing can be told of nine losses, however clear; the primary comparison alone can be."""
     logs = [[0.3 + 0.01 * n for n in range(8)]] * 9
-    assert {of.verdict for of in compared_over_sets(logs)} == {UNKNOWN}
-    assert compared_over_sets(logs)[0].needed == 9
-    (alone,) = compared_over_sets(logs[:1])
+    assert {of.verdict for of in compare_log_ratios(logs)} == {UNKNOWN}
+    assert compare_log_ratios(logs)[0].needed == 9
+    (alone,) = compare_log_ratios(logs[:1])
     assert (alone.verdict, alone.needed, alone.lower) == (BEHIND, 6, 0)
     assert alone.effect.value == pytest.approx(math.expm1(0.335))
-    assert {of.verdict for of in compared_over_sets([[0.3, *of] for of in logs])} == {BEHIND}
+    assert {of.verdict for of in compare_log_ratios([[0.3, *of] for of in logs])} == {BEHIND}
 
 
 def test_no_difference_beyond_five_percent_is_two_one_sided_t_tests() -> None:
     random = np.random.default_rng(2)
     values = random.normal(scale=0.03, size=10)
-    (found,) = compared_over_sets([values])
+    (found,) = compare_log_ratios([values])
     sides = [
         scipy.stats.ttest_1samp(values, end, alternative=side).pvalue
         for end, side in ((-math.log(1.05), "greater"), (math.log(1.05), "less"))
     ]
     assert found.p_equivalent == pytest.approx(max(sides))
     assert found.verdict == ALIKE
-    (wide,) = compared_over_sets([4 * values])
+    (wide,) = compare_log_ratios([4 * values])
     assert wide.verdict == UNKNOWN
-    (same,) = compared_over_sets([np.zeros(6)])
+    (same,) = compare_log_ratios([np.zeros(6)])
     assert same.verdict == ALIKE
 
 
 def test_power_at_ten_sets() -> None:
     """A standard error of 1 point; 5 % is found in seven of ten cases where sets deviate by .055, in a quarter at .10."""
-    assert power(10, 0.055, -0.05) == pytest.approx(0.74, abs=0.03)
-    assert power(10, 0.10, -0.05) == pytest.approx(0.29, abs=0.03)
-    assert power(10, 0.055, 0.0) <= 0.06
+    assert sign_flip_power(10, 0.055, -0.05) == pytest.approx(0.74, abs=0.03)
+    assert sign_flip_power(10, 0.10, -0.05) == pytest.approx(0.29, abs=0.03)
+    assert sign_flip_power(10, 0.055, 0.0) <= 0.06
 
 
 @pytest.mark.parametrize("effect", [0.0, 1.0, 4.0])

@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from calibench.statistics.pairs import Runs, beats
+from calibench.statistics.pairs import Runs, estimate_beats
 
 
 def runs(*values: float) -> Runs:
@@ -18,36 +18,38 @@ def runs(*values: float) -> Runs:
 def test_probability_by_hand() -> None:
     """Two data sets: 3.5 of 4 pairs, then one tie."""
     ours, theirs = [runs(1.0, 2.0), runs(5.0)], [runs(2.0, 3.0), runs(5.0)]
-    assert beats(ours, theirs).probability == pytest.approx((3.5 / 4 + 0.5) / 2)
-    assert beats(theirs, ours).probability == pytest.approx(1 - (3.5 / 4 + 0.5) / 2)
+    assert estimate_beats(ours, theirs).probability == pytest.approx((3.5 / 4 + 0.5) / 2)
+    assert estimate_beats(theirs, ours).probability == pytest.approx(1 - (3.5 / 4 + 0.5) / 2)
 
 
 def test_practically_equal_pairs() -> None:
-    found = beats([runs(0.100, 0.104)], [runs(0.103, 0.110)], margin=0.005)
+    found = estimate_beats([runs(0.100, 0.104)], [runs(0.103, 0.110)], margin=0.005)
     assert found.equivalent == 2 / 4
-    assert beats([runs(0.1)], [runs(0.1)]).equivalent == 1.0
+    assert estimate_beats([runs(0.1)], [runs(0.1)]).equivalent == 1.0
     assert found.probability == 3 / 4
 
 
 def test_infinite_runs_tie_with_each_other_and_lose_to_the_rest() -> None:
-    assert beats([runs(math.inf)], [runs(math.inf)]).probability == 0.5
-    assert beats([runs(1.0)], [runs(math.inf)]).probability == 1.0
+    assert estimate_beats([runs(math.inf)], [runs(math.inf)]).probability == 0.5
+    assert estimate_beats([runs(1.0)], [runs(math.inf)]).probability == 1.0
 
 
 def test_without_runs_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        beats([runs(1.0)], [runs()])
+        estimate_beats([runs(1.0)], [runs()])
     with pytest.raises(ValueError, match="at least one"):
-        beats([], [])
+        estimate_beats([], [])
 
 
 def test_test_examples_widen_the_interval_unless_they_are_shared() -> None:
     values = np.array([0.0, 0.1, 0.2])
     noise = np.random.default_rng(0).normal(scale=0.5, size=(3, 400))
-    alone = beats([Runs(values)], [Runs(values + 1)])
-    own = beats([Runs(values, noise)], [Runs(values + 1, noise[::-1])])
+    alone = estimate_beats([Runs(values)], [Runs(values + 1)])
+    own = estimate_beats([Runs(values, noise)], [Runs(values + 1, noise[::-1])])
     shared = np.repeat(noise[:1], 3, axis=0)
-    same = beats([Runs(values, shared)], [Runs(values + 1, shared + 7.0)])  # a bias is centred
+    same = estimate_beats(
+        [Runs(values, shared)], [Runs(values + 1, shared + 7.0)]
+    )  # a bias is centred
     assert (alone.low, alone.high) == (same.low, same.high)
     assert alone.high == 1.0
     assert own.low < alone.low - 0.01
@@ -57,7 +59,7 @@ def test_test_examples_widen_the_interval_unless_they_are_shared() -> None:
 def test_more_data_sets_have_a_narrower_interval() -> None:
     random = np.random.default_rng(1)
     sides = [[Runs(random.normal(size=5) + at) for _ in range(8)] for at in (0.0, 0.7)]
-    one, many = beats(sides[0][:1], sides[1][:1]), beats(*sides)
+    one, many = estimate_beats(sides[0][:1], sides[1][:1]), estimate_beats(*sides)
     assert many.high - many.low < 0.6 * (one.high - one.low)
     assert many.low < many.probability < many.high
 
@@ -68,7 +70,7 @@ def covered(seeds: int, shift: float, tables: int) -> float:
     hits = 0
     for _ in range(tables):
         ours, theirs = random.normal(size=seeds), random.normal(size=seeds) + shift
-        found = beats([Runs(ours)], [Runs(theirs)])
+        found = estimate_beats([Runs(ours)], [Runs(theirs)])
         hits += found.low <= true <= found.high
     return hits / tables
 
@@ -89,7 +91,7 @@ def test_the_interval_covers_so_often_at_every_number_of_seeds(seeds: int, shift
 
 def test_the_ends_solve_newcombes_equation() -> None:
     """3 x 3 pairs, 6 of 9 ahead: the share is 1.96 deviations from each end, by the variance as published."""
-    found = beats([runs(1.0, 2.0, 5.0)], [runs(3.0, 4.0, 4.5)])
+    found = estimate_beats([runs(1.0, 2.0, 5.0)], [runs(3.0, 4.0, 4.5)])
     assert found.probability == pytest.approx(6 / 9)
     for end in (found.low, found.high):
         factor = 1 + 2 * ((1 - end) / (2 - end) + end / (1 + end))

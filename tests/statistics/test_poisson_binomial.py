@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from calibench.statistics.poisson_binomial import FEW, PoissonBinomial
+from calibench.statistics.poisson_binomial import MOST_SINGLE_DRAWS, PoissonBinomial
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,8 +33,8 @@ def total_variation(hits: Floats, probability: Floats) -> float:
     ("low", "high", "n"),
     [
         (0.2, 0.9, 30),
-        (0.2, 0.9, FEW),
-        (0.2, 0.6, FEW + 1),
+        (0.2, 0.9, MOST_SINGLE_DRAWS),
+        (0.2, 0.6, MOST_SINGLE_DRAWS + 1),
         (0.9333, 1.0, 700),
         (0.99999, 1.0, 5000),
         (0.3, 1.0, 700),

@@ -7,8 +7,8 @@ import pytest
 import scipy.stats
 
 from calibench.statistics.data_sets import (
-    cliques,
     compare_ranks,
+    find_cliques,
 )
 
 
@@ -49,9 +49,9 @@ def test_demsars_example() -> None:
 
 def test_cliques_are_maximal_and_more_than_one() -> None:
     ranks = [3.0, 1.0, 1.8, 2.6, 6.0]
-    assert cliques(ranks, 1.0) == [[1, 2], [2, 3], [3, 0]]
-    assert cliques(ranks, 2.0) == [[1, 2, 3, 0]]
-    assert cliques(ranks, 0.1) == []
+    assert find_cliques(ranks, 1.0) == [[1, 2], [2, 3], [3, 0]]
+    assert find_cliques(ranks, 2.0) == [[1, 2, 3, 0]]
+    assert find_cliques(ranks, 0.1) == []
 
 
 @pytest.mark.parametrize("table", [[[1.0]], [[1.0, math.nan]], [1.0, 2.0]])

@@ -14,9 +14,9 @@ def test_a_value_that_is_not_above_its_floor_at_five_percent_is_marked() -> None
 
 
 def test_rows_of_earlier_versions_have_no_verdict() -> None:
-    assert Verdict.of({"metric": "ece", "value": 0.1}) is None
-    assert Verdict.of({"metric": "ece", "value": None, "floor": None, "p": None}) is None
-    assert Verdict.of({"metric": "ece", "floor": 0.01, "p": 1}) == Verdict(0.01, 1.0)
+    assert Verdict.from_row({"metric": "ece", "value": 0.1}) is None
+    assert Verdict.from_row({"metric": "ece", "value": None, "floor": None, "p": None}) is None
+    assert Verdict.from_row({"metric": "ece", "floor": 0.01, "p": 1}) == Verdict(0.01, 1.0)
 
 
 def test_over_seeds_the_floor_is_the_mean_and_p_twice_the_median() -> None:

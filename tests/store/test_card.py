@@ -13,7 +13,7 @@ import pytest
 from calibench import store
 from calibench.cli import main
 from calibench.evaluation import Evaluation
-from calibench.evaluation.serialization import spelled_out
+from calibench.evaluation.serialization import fill_defaults
 from calibench.runs import Predictions
 from calibench.store import CARD, place_of
 from tests.run_folders import write_predictions, write_run
@@ -30,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_predictions(folder)
     sets = {n: Predictions.load(folder / "predictions" / f"{n}.npz") for n in ("val", "test")}
     found = Evaluation([], [15])(sets)
-    settings = spelled_out({"calibrators": [], "n_bins": [15]})
+    settings = fill_defaults({"calibrators": [], "n_bins": [15]})
     told = {"rows": found.rows, "calibrators": {}, "evaluation": settings}
     write_run(results, changes=told)
     store.add(results.parent / "mine", results)

@@ -12,7 +12,7 @@ import pytest
 from calibench import store
 from calibench.cli import main
 from calibench.evaluation import Evaluation, verify
-from calibench.evaluation.serialization import spelled_out
+from calibench.evaluation.serialization import fill_defaults
 from calibench.runs import Predictions
 from calibench.store import Entry
 from tests.run_folders import write_predictions, write_run
@@ -33,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name: Predictions.load(folder / "predictions" / f"{name}.npz") for name in ("val", "test")
     }
     found = Evaluation([], [15])(sets)
-    settings = spelled_out({"calibrators": [], "n_bins": [15]})
+    settings = fill_defaults({"calibrators": [], "n_bins": [15]})
     told = {"rows": found.rows, "calibrators": {}, "evaluation": settings}
     write_run(results, changes=told)
     return results
@@ -62,7 +62,9 @@ def test_add_and_list(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_what_float16_would_change_too_much_is_kept_exactly(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verify, "tolerance", lambda *_, exact: 0.0)  # as if each change were large
+    monkeypatch.setattr(
+        verify, "tolerated_difference", lambda *_, exact: 0.0
+    )  # as if each change were large
     mine = tmp_path / "mine"
     assert main(["store", "add", str(made), "--to", str(mine)]) == 0
     out = capsys.readouterr().out
@@ -86,7 +88,9 @@ def test_the_script_of_the_store_that_ships(
     monkeypatch.setattr(sys, "argv", ["shipped_store.py", str(one), "--to", str(mine)])
     runpy.run_path(str(SCRIPT), run_name="__main__")
     assert "1 added" in capsys.readouterr().out
-    monkeypatch.setattr(verify, "tolerance", lambda *_, exact: 1e-6)  # nothing is lost twice
+    monkeypatch.setattr(
+        verify, "tolerated_difference", lambda *_, exact: 1e-6
+    )  # nothing is lost twice
     assert main(["store", "verify", str(mine)]) == 0
 
 

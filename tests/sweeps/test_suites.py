@@ -35,11 +35,11 @@ def write_cell(root: Path, setting: Setting, seed: int, **given: Any) -> Path:
     """A run folder of a suite's cell, under the key that training would give it."""
     from calibench.calibrators.names import unique_names
     from calibench.evaluation.evaluation import default_calibrators
-    from calibench.evaluation.serialization import built
+    from calibench.evaluation.serialization import build_evaluation
 
     experiment = resolved(setting)
     cell, evaluation = experiment.run_id, experiment.evaluation_settings
-    chosen = built(evaluation).calibrators or default_calibrators()
+    chosen = build_evaluation(evaluation).calibrators or default_calibrators()
     calibrators = {name: {"temperature": 1.3} for name in unique_names(chosen)}
     changes = {"evaluation": evaluation, "calibrators": calibrators, **given.pop("changes", {})}
     return write_run(

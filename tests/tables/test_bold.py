@@ -10,7 +10,7 @@ import pytest
 
 from calibench.calibrators import MeanReplacement, TemperatureScaling, VectorScaling
 from calibench.evaluation import Evaluation
-from calibench.evaluation.bootstrap import summarised
+from calibench.evaluation.bootstrap import add_intervals
 from calibench.runs import Predictions
 from calibench.statistics import Verdict
 from calibench.statistics.number import Key, Number
@@ -87,7 +87,7 @@ def sets(seed: int, n: int = 800, k: int = 5) -> dict[str, Predictions]:
 def test_no_table_bolds_the_canary_for_its_calibration_or_its_scores(seed: int) -> None:
     chosen = [TemperatureScaling(), VectorScaling(), MeanReplacement()]
     report = Evaluation(chosen)(sets(seed), bootstrap=100)
-    found = summarised(report.numbers, report.replicates, 5)
+    found = add_intervals(report.numbers, report.replicates, 5)
     bold = {n.key.metric for n in found if n.best and n.key.calibrator == "MeanReplacement"}
     assert bold <= {"error"}  # it predicts the same classes as others
     of_test = [n for n in found if n.key.split == "test"]

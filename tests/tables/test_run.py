@@ -22,7 +22,9 @@ def printed(width: int) -> list[str]:
     values = {"nll": 1.2345, "nll@TemperatureScaling": 1.1, "error": 0.25}
     rows = [*metric_rows(values), *set_rows({"gaussian_noise-1-generated": 0.87})]
     file = io.StringIO()
-    Console(width=width, file=file).print(Printed(run_table(list(map(Number.of, rows)), FITTED)))
+    Console(width=width, file=file).print(
+        Printed(run_table(list(map(Number.from_row, rows)), FITTED))
+    )
     return [" ".join(line.split()) for line in file.getvalue().splitlines()]
 
 
@@ -38,7 +40,7 @@ def test_a_terminal_of_80_columns_has_a_line_for_each_metric() -> None:
 
 
 def test_a_temperature_that_is_not_known_is_blank() -> None:
-    numbers = [Number.of(row) for row in metric_rows({"nll": 1.0})]
+    numbers = [Number.from_row(row) for row in metric_rows({"nll": 1.0})]
     file = io.StringIO()
     fitted = {"TemperatureScaling": {"temperature": None}, "VectorScaling": {}}
     Console(width=80, file=file).print(Printed(run_table(numbers, fitted)))

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
-from calibench.evaluation.cross_fitting import cross_fitted_nll
+from calibench.evaluation.cross_fitting import compute_cross_fitted_nll
 from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.statistics.number import Key
@@ -82,7 +82,7 @@ def test_the_run_folder(finished: Run) -> None:
         "CrossEntropyLoss",
         1,
     ]
-    keys = {Key.of(row) for row in content["rows"]}
+    keys = {Key.from_row(row) for row in content["rows"]}
     for calibrator in ("raw", "TemperatureScaling"):
         for metric in ("error", "nll", "brier", "smooth_ece"):
             assert Key(metric, calibrator=calibrator) in keys
@@ -113,7 +113,7 @@ def test_the_same_seed_gives_the_same_metrics(finished: Run, tmp_path: Path) -> 
     assert other.folder.parent == run.folder.parent
     uncalibrated = [row for row in metrics(run)["rows"] if row["calibrator"] == "raw"]
     found = metrics(other)["rows"]
-    assert [Key.of(row) for row in found] == [Key.of(row) for row in uncalibrated]
+    assert [Key.from_row(row) for row in found] == [Key.from_row(row) for row in uncalibrated]
     assert found != uncalibrated
 
 
@@ -420,7 +420,7 @@ def test_refinement_selects_the_epoch_that_is_best_after_its_own_temperature(
     assert best["epoch"] == int(curve["val/nll_ts"].argmin())
     predictions = Predictions.load(run.predictions("val"))
     scores = map(torch.from_numpy, (predictions.logits, predictions.target))
-    found = cross_fitted_nll(*scores, TemperatureScaling(shrinkage=False))
+    found = compute_cross_fitted_nll(*scores, TemperatureScaling(shrinkage=False))
     assert found == pytest.approx(curve["val/nll_ts"].min(), rel=1e-6)
     assert (curve["val/nll_ts"] <= curve["val/nll"] + 0.01).all()
 

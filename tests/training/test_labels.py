@@ -19,7 +19,7 @@ from calibench.calibrators import VectorScaling
 from calibench.cli import configuration_of, main
 from calibench.data import Batch
 from calibench.data.task import Multilabel, Task
-from calibench.evaluation.calibrator_fits import PerLabel
+from calibench.evaluation.calibrator_fits import PerLabelFit
 from calibench.losses.base import LabelLoss
 from calibench.runs import Predictions, Run, read_json
 from calibench.training import fit as training
@@ -201,7 +201,7 @@ def test_ten_crops_are_stored_as_one_logit_and_the_exported_program_has_them_ins
     probs = program(stored).detach().numpy()
     assert probs.shape == (val.examples, 14)
     assert val.labels is not None
-    expected = PerLabel(VectorScaling()).fit(val).log_probabilities(val)[:, 1].exp()
+    expected = PerLabelFit(VectorScaling()).fit(val).log_probabilities(val)[:, 1].exp()
     np.testing.assert_allclose(probs[val.labels.known], expected, atol=1e-4)
     said = json.loads(notes["calibench.json"])
     assert said["labels"] == val.label_names

@@ -13,9 +13,15 @@ from calibench.plots.style import GREY, PALETTE, Axes, inches, panel, tidied
 from calibench.ranking.columns import Column
 from calibench.ranking.comparison import compare
 from calibench.statistics import LEVEL
-from calibench.statistics.data_sets import cliques
+from calibench.statistics.data_sets import find_cliques
 from calibench.statistics.number import RAW
-from calibench.statistics.pairs import FEWEST_RUNS, Interval, Runs, beats, interquartile_mean
+from calibench.statistics.pairs import (
+    FEWEST_RUNS,
+    Interval,
+    Runs,
+    estimate_beats,
+    interquartile_mean,
+)
 from calibench.tensors.arrays import Floats
 
 ScoresOfRuns = Mapping[str, Sequence[Floats]]
@@ -53,7 +59,7 @@ def improvement(request: Request) -> Picture:
     found = {
         loss: Interval(of.probability, of.low, of.high)
         for loss, values in signed.items()
-        if loss != baseline and (of := beats(values, signed[baseline]))
+        if loss != baseline and (of := estimate_beats(values, signed[baseline]))
     }
     if not found:
         raise ValueError(f"there is no loss beside {baseline} to compare with it.")
@@ -158,7 +164,7 @@ def draw_critical_difference(
     two_sided = width - 2 * beside >= _LEAST * width
     unit = (k - 0.4) / (width - (1 + two_sided) * beside)  # ranks an inch
     order = sorted(range(k), key=mean_ranks.__getitem__)
-    groups = cliques(mean_ranks, difference)
+    groups = find_cliques(mean_ranks, difference)
     lines = (k + 1) // 2 if two_sided else 0
     top = 0.3 + 0.4 * len(groups)
     axes.hlines(0, 1, k, color="black", linewidth=1)

@@ -98,7 +98,7 @@ def draw_reliability_of(
 def class_reliability_picture(request: Request) -> Picture:
     """Reliability of each class against the rest."""
     from calibench.evaluation.calibrator_fits import predicted_log_probabilities
-    from calibench.evaluation.serialization import fitted_calibrator
+    from calibench.evaluation.serialization import load_fitted_calibrator
     from calibench.plots import reliability as classes
     from calibench.plots.example_scores import class_names, load_predictions
 
@@ -107,7 +107,7 @@ def class_reliability_picture(request: Request) -> Picture:
         records = list(row.records.values())
         test = [load_predictions(record, TEST) for record in records]
         names = class_names(test[0].metadata, test[0].logits.shape[1])
-        fitted = [fitted_calibrator(record.folder, calibrator) for record in records]
+        fitted = [load_fitted_calibrator(record.folder, calibrator) for record in records]
         log_probs = map(predicted_log_probabilities, test, fitted)
         probs = [of.double().exp().numpy() for of in log_probs]
         targets = [of.target for of in test]

@@ -189,16 +189,18 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     import torch
 
     from calibench.evaluation.calibrator_fits import log_probabilities
-    from calibench.evaluation.cross_fitting import variational_terms
-    from calibench.evaluation.serialization import fitted_calibrator
+    from calibench.evaluation.cross_fitting import compute_variational_terms
+    from calibench.evaluation.serialization import load_fitted_calibrator
     from calibench.metrics.soft_label_scores import posterior_values
     from calibench.plots.example_scores import load_predictions
 
     test = load_predictions(record, TEST)
     logits = torch.from_numpy(test.logits).double()
-    log_probs = log_probabilities(logits, fitted_calibrator(record.folder, calibrator)).double()
+    log_probs = log_probabilities(
+        logits, load_fitted_calibrator(record.folder, calibrator)
+    ).double()
     if test.posterior is None:
-        found = variational_terms(log_probs, torch.from_numpy(test.target))
+        found = compute_variational_terms(log_probs, torch.from_numpy(test.target))
         return Sides(float(found["over"].mean()), float(found["under"].mean()), None)
     probs, eta = log_probs.exp(), torch.from_numpy(test.posterior).double()
     against = posterior_values(log_probs, eta)

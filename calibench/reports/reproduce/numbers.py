@@ -297,7 +297,7 @@ def _value(
     if label == "Average":
         measured, label = f"macro_{measured}", ""
     asked = Key(measured, split, calibrator, label=label.replace(" ", "_") or None)
-    for one in map(Number.of, content["rows"]):
+    for one in map(Number.from_row, content["rows"]):
         same = one.key._replace(n_bins=None, score=None) == asked
         of_bins = one.key.n_bins in (None, number.bins) and one.key.score in (None, SCORE)
         if same and of_bins:
