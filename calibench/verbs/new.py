@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any
@@ -53,11 +53,12 @@ def describe_text_columns(path: Path, label: str | None = None) -> tuple[Words, 
     """The columns of texts and of labels in a table, or a folder of tables, by their names and cells."""
     files, table = _open_users_table(path)
     label = _label_column(path, table, label)
+    files, unlabelled = _drop_unlabelled(files, label)
     others = [name for name in table.names if name != label]
     text = _first_known_name(others, _TEXT_NAMES, _longest_texts(table, others))
     options = {"text_columns": [text], "label_column": label}
     lines = [f"texts: column `{text}`; labels: column `{label}` {_CHANGE}"]
-    lines += _try_to_read("TextFileDataModule", files, options)
+    lines += [*_try_to_read("TextFileDataModule", files, options), *unlabelled]
     return {"text": json.dumps(text), "label": json.dumps(label), **_part_words(files)}, lines
 
 
@@ -65,6 +66,7 @@ def describe_number_columns(path: Path, label: str | None = None) -> tuple[Words
     """The columns of labels and of features in a table: numbers, dates and categories; a UsageError without any."""
     files, table = _open_users_table(path)
     label = _label_column(path, table, label)
+    files, unlabelled = _drop_unlabelled(files, label)
     frame = table.frame()
     names = [name for name in table.names if name != label and not name.startswith(NAMELESS)]
     features, counters = select_features(frame, names)
@@ -82,7 +84,7 @@ def describe_number_columns(path: Path, label: str | None = None) -> tuple[Words
     count = sum(len(feature.names) for feature in usable)
     summary = f"{count} columns of numbers{kinds and f' ({kinds})'}; labels: column `{label}`{left_out} {_CHANGE}"
     options = {"features": columns if others else None, "label_column": label}
-    lines = [summary, *_try_to_read("TableDataModule", files, options)]
+    lines = [summary, *_try_to_read("TableDataModule", files, options), *unlabelled]
     facts = {
         "label": json.dumps(label),
         "features": json.dumps(columns) if others else "null",
@@ -110,6 +112,17 @@ def _open_users_table(path: Path) -> tuple[PartFiles, TableFile]:
     if len(table.names) < 2 or not len(table.rows):
         raise UsageError(f"`--data {train}`: a header and at least two columns are expected.")
     return files, table
+
+
+def _drop_unlabelled(files: PartFiles, label: str) -> tuple[PartFiles, list[str]]:
+    """The files without those that have no column of labels, such as GLUE's test files, and a line for each."""
+    paths, lines = dict(files.paths), list[str]()
+    for part in files.implied - {"train"}:
+        with errors_as(f"`--data {paths[part]}` is no table", ValueError, OSError):
+            names = open_table(paths[part], quotes=False).names
+        if label not in names:
+            lines.append(f"not used: {paths.pop(part).name}, without a column `{label}`")
+    return replace(files, paths=paths), lines
 
 
 def _part_words(files: PartFiles) -> Words:
