@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from calibench.messages.errors import UsageError, no_file
+from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.files import Arrays, Source, check_file
+from calibench.predictions.row_checks import describe_rows
 from calibench.runs import Predictions, corrupt_if_it_fails
+from calibench.runs.class_names import align_sets
 
 
 def sources_of(name: str, given: Any) -> tuple[Source, ...]:
@@ -85,6 +89,8 @@ class Sets:
             if sources
         }
         check_together(sets)
+        sets = align_sets(sets)
+        say_lines(describe_rows(sets))
         if self.posterior:
             sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
         return sets
@@ -136,6 +142,12 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
                 f"{spell_argument('val')} and {spell_argument('test')} hold the same predictions: "
                 "that would fit on the test set."
             )
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines about what was read on stderr."""
+    for line in lines:
+        say(line, to=sys.stderr)
 
 
 def short_names(paths: Sequence[Source]) -> list[str]:

@@ -1,5 +1,6 @@
 """Predictions in a table: which of its columns are scores of classes, labels, or pairs of a confidence and a hit."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,18 +17,47 @@ from calibench.predictions.arrays import (
     NAMES,
     PROBS,
     SCORES_OF_ANY_KIND,
-    SUM_TOLERANCE,
     TARGET,
 )
 from calibench.predictions.confidence_pairs import CONFIDENCE, CORRECT, PAIR_NAMES
 from calibench.tensors.arrays import Array, check_distinct
+from calibench.tensors.score_meaning import are_probabilities
 
 LABELS = ("label", "labels", "target", "targets")  # a class may be called y
+# Columns of labels of other programs, where none has a name of ours: mlr3, caret, scikit-learn, evaluation harnesses.
+_LABELS_OF_OTHERS = (
+    "truth",
+    "obs",
+    "actual",
+    "class",
+    "gold",
+    "observed",
+    "reference",
+    "answer_key",
+)
+# Columns of numbers beside those of classes that are no classes, where other columns say what they hold.
+_BESIDE = (
+    "weight",
+    "weights",
+    "fold",
+    "id",
+    "index",
+    "row",
+    "row_id",
+    "row_ids",
+    "seed",
+    "group",
+    "split",
+    "sample_id",
+    "rowindex",
+)
 LABEL_COLUMN = "label:"
 # How columns of all classes begin that say what they hold, as in `logit_0`.
 _BEGINNINGS = {
-    "logit_": LOGITS, "logits_": LOGITS, "prob_": PROBS, "probs_": PROBS, "proba_": PROBS, "probability_": PROBS,
+    "logit_": LOGITS, "logits_": LOGITS, "logit.": LOGITS, "prob_": PROBS, "probs_": PROBS, "proba_": PROBS,
+    "probability_": PROBS, "prob.": PROBS, ".pred_": PROBS, "pred_prob_": PROBS, "p_": PROBS,
 }  # fmt: skip
+_NUMBERED = re.compile(r"p(\d+)")  # of H2O: predict, p0, p1
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 
 
@@ -142,13 +172,16 @@ class _Columns:
 
     def of_classes(self) -> tuple[dict[str, Array], str]:
         """The columns of classes as one array of probabilities, and the column of labels."""
-        labels = self._named(LABELS) or self._named(("y", "y_true")) or self._named(NAMES[TARGET])
+        labels = (
+            self._named(LABELS) or self._named(("y", "y_true")) or self._named(NAMES[TARGET])
+            or self._unscored(_LABELS_OF_OTHERS)
+        )  # fmt: skip
         if len(labels) > 1:
             several = ", ".join(self.names[at] for at in labels)
             raise ValueError(f"more than one column of labels: {several}.")
         nameless = [at for at, name in enumerate(self._table.names) if name.startswith(NAMELESS)]
         others = [at for at in range(len(self.names)) if at not in (*labels, *nameless)]
-        chosen = [at for at in others if not self._is_no_score(at)]
+        chosen = self._classes([at for at in others if not self._is_no_score(at)])
         known = {TARGET: self.labels(labels[0])} if labels else {}
         whole = [at for at in chosen if self.names[at].lower() in _OF_ALL]
         if labels and (len(chosen) == 1 or (len(whole) == 1 and not self._sum_to_1(chosen))):
@@ -172,6 +205,24 @@ class _Columns:
             values, names = values[:, [names.index(number) for number in numbered]], numbered
         return {role: values, CLASS_NAMES: np.array(names), **known}, self._without(others, chosen)
 
+    def _unscored(self, names: Collection[str]) -> list[int]:
+        """Columns of some names that hold texts or whole numbers, as scores of classes do not."""
+        columns = self._named(names)
+        return [at for at in columns if not (self._numeric(at) % 1 > 0).any()][:1]
+
+    def _classes(self, columns: Sequence[int]) -> list[int]:
+        """Columns of classes: those of one prefix where several have it, else all but weights and folds."""
+        for prefix in _BEGINNINGS:
+            of_prefix = [at for at in columns if self.names[at].lower().startswith(prefix)]
+            if len(of_prefix) >= 2:
+                return of_prefix
+        numbered = [at for at in columns if _NUMBERED.fullmatch(self.names[at].lower())]
+        if len(numbered) >= 2:
+            return numbered
+        others = [at for at in columns if self.names[at].lower() not in _BESIDE]
+        is_whole = len(others) < len(columns) and len(others) >= 2 and self._sum_to_1(others)
+        return others if is_whole else [*columns]
+
     def _without(self, others: Sequence[int], chosen: Sequence[int]) -> str:
         """One line on the columns that are not chosen, if there are any."""
         names = ", ".join(f"`{self.names[at]}`" for at in others if at not in chosen)
@@ -188,8 +239,7 @@ class _Columns:
         )
 
     def _sum_to_1(self, chosen: Sequence[int]) -> bool:
-        excess = self.numbers(chosen).sum(axis=1) - 1
-        return bool((np.abs(excess) < SUM_TOLERANCE).all())
+        return are_probabilities(self.numbers(chosen))
 
     def pair(self) -> dict[str, Array] | None:
         """The columns `confidence` and `correct`; None in a table of classes."""
@@ -220,6 +270,8 @@ def _role_and_classes(names: list[str]) -> tuple[str, list[str]]:
     for beginning, role in _BEGINNINGS.items():
         if all(name.lower().startswith(beginning) for name in names):
             return role, [name[len(beginning) :] for name in names]
+    if all(_NUMBERED.fullmatch(name.lower()) for name in names):
+        return PROBS, [name[1:] for name in names]
     return PROBS, names
 
 
@@ -230,9 +282,8 @@ def _refuse(problems: Mapping[int, str], total: int) -> None:
 
 def _check_labels_are_named(scores: Array, names: list[str]) -> None:
     """Raise a ValueError if without one of its columns a table without labels were one of probabilities."""
-    excess = scores.sum(axis=1) - 1
-    for values, name in zip(scores.T, names, strict=True):
-        rest_is_1 = np.abs(excess - values).max(initial=0.0) < SUM_TOLERANCE
-        if rest_is_1 and values.max(initial=0.0) >= 1:
+    for place, name in enumerate(names):
+        others = np.delete(scores, place, axis=1)
+        if are_probabilities(others) and scores[:, place].max(initial=0.0) >= 1:
             said = f"`{name}` looks like the labels: rename it, or say {spell_argument('keys', f'target={name}')}."
             raise ValueError(f"no column is called label, target or y; {said}")
