@@ -145,24 +145,24 @@ def _label_column(path: Path, table: TableFile, label: str | None) -> str:
             )
         return label
     frame = table.frame(table.names, table.names)
+    by_name = {name.lower(): name for name in reversed(table.names)}
+    named = [by_name[name] for name in _LABEL_NAMES if name in by_name]
+    constant = {name for name in named if len(frame) > 1 and frame[name].nunique() < 2}
+    if others := [name for name in named if name not in constant]:
+        return others[0]
     usable = [
         name for name in table.names if not name.startswith(NAMELESS) and _is_label(frame[name])
     ]
-    if not usable:
-        raise UsageError(
-            f"`--data {path}` has no column that could be the labels: at least two values are expected, each in two "
-            "rows or more on average (`--label NAME` names the column)."
-        )
-    named = next((name for name in usable if name.lower() in _LABEL_NAMES), None)
+    if table.names[-1] in usable:
+        return table.names[-1]
     texts = [name for name in usable if not _is_numeric(frame[name])]
-    if named is None and table.names[-1] not in usable and len(texts) != 1:
-        first_is_text = table.names[0] in texts
-        if not first_is_text:
-            raise UsageError(
-                f"`--data {path}`: which column has the labels, {name_few(usable)}? (`--label NAME` names it.)"
-            )
-        return table.names[0]
-    return named or (table.names[-1] if table.names[-1] in usable else texts[0])
+    if texts and (texts[0] == table.names[0] or len(texts) == 1):
+        return texts[0]
+    which = f"`{path}`: which column has the labels, {name_few(usable)}?" if usable else (
+        f"`{path}` has no column that could be the labels: at least two values are expected, each in two rows or more "
+        "on average"
+    )  # fmt: skip
+    raise UsageError(f"`--data` {which} (`--label NAME` names it.)")
 
 
 _MOST_CLASSES = 20  # of a column of numbers that is taken for labels without being called so
