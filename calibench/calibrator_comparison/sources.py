@@ -19,6 +19,7 @@ from calibench.messages.errors import ExpectedFailure
 from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
+from calibench.runs.class_names import align_sets
 from calibench.store import Entry, results_folder
 from calibench.store.locations import is_url
 from calibench.tables.metric_titles import TEST_METRICS
@@ -94,7 +95,8 @@ def load_source(source: ModelPredictions, reader: Reader) -> dict[str, Predictio
         CorruptRun: If a file is damaged or holds something else.
     """
     read = Predictions.load if source.entry else lambda path: reader(str(path))
-    return {name: read(path) for name, path in source.files}
+    sets = align_sets({name: [read(path)] for name, path in source.files})
+    return {name: part for name, (part,) in sets.items()}
 
 
 def find_sources(names: Sequence[str], reader: Reader) -> list[ModelPredictions]:
