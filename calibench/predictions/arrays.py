@@ -157,9 +157,9 @@ def from_python(
         TARGET: target,
         CLASS_NAMES: None if classes is None else np.array([str(name) for name in classes]),
     }
-    given = {role: part for role, part in optional.items() if part is not None}
+    arrays = {role: part for role, part in optional.items() if part is not None}
     return predictions_of(
-        {UNDECLARED: array, **given}, scores=scores, clip=clip, task=task, notes=notes
+        {UNDECLARED: array, **arrays}, scores=scores, clip=clip, task=task, notes=notes
     )
 
 
@@ -266,21 +266,21 @@ def two_columns(values: Array, scores: str = PROBS) -> Array:
     return np.concatenate([first, second], axis=1)
 
 
-def roles_told(keys: Sequence[str], there: Collection[str]) -> dict[str, list[str]]:
+def roles_told(keys: Sequence[str], present_names: Collection[str]) -> dict[str, list[str]]:
     """The names of each role that the user tells, `ROLE=NAME` or `probs=A,B,C` of columns; raises a ValueError."""
-    told = dict[str, list[str]]()
+    names_by_role = dict[str, list[str]]()
     for role, _, names in (text.partition("=") for text in keys):
         if role not in (LOGITS, PROBS, TARGET, CLASS_NAMES):
             raise ValueError(
                 f"{spell_argument('keys')} takes logits=, probs=, target= or class_names=, got {role}=."
             )
-        told[role] = [names] if names in there else names.split(",")
-        for name in told[role]:
-            if name not in there:
+        names_by_role[role] = [names] if names in present_names else names.split(",")
+        for name in names_by_role[role]:
+            if name not in present_names:
                 raise ValueError(
-                    f"there is no `{name}`{near_matches(name, there)}, {spell_argument('keys')} names it."
+                    f"there is no `{name}`{near_matches(name, present_names)}, {spell_argument('keys')} names it."
                 )
-    return told
+    return names_by_role
 
 
 def with_roles(
@@ -316,10 +316,10 @@ def with_roles(
 
 def _scores_among(named: Mapping[str, Array]) -> list[str]:
     """The name of the scores: one that people give them, or else that of the only probabilities there are."""
-    usual = [name for name in SCORES_OF_ANY_KIND if name in named]
+    usual_names = [name for name in SCORES_OF_ANY_KIND if name in named]
     others = [name for name in named if name not in (*_NO_SCORES, *ROLES)]
     only = [name for name in others if _may_be_probabilities(as_array(named[name]))]
-    return usual[:1] or (only if len(only) == 1 else [])
+    return usual_names[:1] or (only if len(only) == 1 else [])
 
 
 def _may_be_probabilities(values: Array) -> bool:
@@ -346,9 +346,9 @@ def are_labels(
 
     A ValueError says what to do where that cannot be told, because there is exactly one 1 in every row.
     """
-    said = task or metadata.get("task")
-    if said or labels.ndim != 2 or labels.shape != scores.shape:
-        return said == MULTILABEL
+    declared_task = task or metadata.get("task")
+    if declared_task or labels.ndim != 2 or labels.shape != scores.shape:
+        return declared_task == MULTILABEL
     if labels.dtype.kind == "f" and are_probabilities(labels) and (labels % 1).any():
         raise ValueError(
             f"the labels {labels.shape} are class distributions: use `labels.argmax(1)` as the labels, and the "

@@ -45,27 +45,31 @@ class ConfidencePairs:
         return len(self.confidence)
 
     def binary(self, clip: float = 0.0) -> Predictions:
-        """The same as predictions of two classes, `wrong` and `right`, which calibrators can be fitted on.
+        """Predictions of two classes, `wrong` and `right`, which calibrators can be fitted on.
 
         Args:
             clip: Smaller probabilities are raised to this one; without it an exact 0 or 1 has an infinite logit.
         """
-        both = np.stack([1 - self.confidence, self.confidence], axis=1)
+        probs = np.stack([1 - self.confidence, self.confidence], axis=1)
         with np.errstate(divide="ignore"):
-            logits = np.log(np.maximum(both, clip)).astype(np.float32)
-        said = {"class_names": ["wrong", "right"]}
-        return Predictions(logits, self.correct.astype(np.int64), said)
+            logits = np.log(np.maximum(probs, clip)).astype(np.float32)
+        metadata = {"class_names": ["wrong", "right"]}
+        return Predictions(logits, self.correct.astype(np.int64), metadata)
 
 
 def pairs_of(arrays: Mapping[str, Array]) -> ConfidencePairs | None:
     """The pairs among named arrays; None unless both names are there."""
-    found = {
+    arrays_by_role = {
         role: array
         for role, names in PAIR_NAMES.items()
         for name, array in arrays.items()
         if name.strip().lower() in names
     }
-    return ConfidencePairs(found[CONFIDENCE], found[CORRECT]) if len(found) == 2 else None  # type: ignore[arg-type]
+    return (
+        ConfidencePairs(arrays_by_role[CONFIDENCE], arrays_by_role[CORRECT])
+        if len(arrays_by_role) == 2
+        else None
+    )  # type: ignore[arg-type]
 
 
 def _column(values: Array) -> Array:

@@ -59,7 +59,7 @@ def _sign(name: str, sign: str | None) -> str | None:
 
 
 class Arrays(NamedTuple):
-    """What a Python program has in place of a file: arrays, tensors, data frames, series or lists.
+    """Predictions in memory, in place of a file: arrays, tensors, data frames, series or lists.
 
     Attributes:
         values: Scores (N, K), or confidences (N,).
@@ -322,14 +322,19 @@ def _of_group(path: Path, group: str, reader: Reader) -> Mapping[str, Prediction
 
 def _by_split(arrays: Mapping[str, Array], reader: Reader, called: str) -> dict[str, Predictions]:
     """Predictions from arrays `probas_cal`, `labels_cal`, `probas_test`, ...; raises CorruptRun."""
-    found = hdf5.by_split(arrays)
-    if lacking := [split for split in ("val", "test") if len(found.get(split, ())) < 2]:
-        held = ", ".join(arrays) or "nothing"
+    arrays_by_split = hdf5.by_split(arrays)
+    if lacking := [split for split in ("val", "test") if len(arrays_by_split.get(split, ())) < 2]:
+        names = ", ".join(arrays) or "nothing"
         without = f"{called} lacks scores or labels of {lacking[0]}"
-        raise CorruptRun(f"{without}: {hdf5.EXPECTED}, it holds {held}")
+        raise CorruptRun(f"{without}: {hdf5.EXPECTED}, it holds {names}")
     with corrupt_if_it_fails(called):
-        of = partial(predictions_of, scores=reader.scores, clip=reader.clip, task=reader.task)
-        return {split: _labelled(of(found[split]), split, called) for split in ("val", "test")}
+        read_split = partial(
+            predictions_of, scores=reader.scores, clip=reader.clip, task=reader.task
+        )
+        return {
+            split: _labelled(read_split(arrays_by_split[split]), split, called)
+            for split in ("val", "test")
+        }
 
 
 def _labelled(predictions: Predictions, split: str, called: str) -> Predictions:

@@ -56,14 +56,14 @@ def _digits_of_row(values: Array) -> float:
 
 
 def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:
-    known = predictions.target >= 0
-    target = predictions.target[known]
+    has_label = predictions.target >= 0
+    target = predictions.target[has_label]
     if len(target) < _FEWEST_EXAMPLES or predictions.labels is not None:
         return
     if (target == target[0]).all():
         yield f"`{name}` has labels of one class only ({target[0]})"
         return
-    predicted = predictions.logits[known].argmax(axis=1)
+    predicted = predictions.logits[has_label].argmax(axis=1)
     k = predictions.logits.shape[1]
     shares = (np.bincount(part, minlength=k) / len(target) for part in (predicted, target))
     chance = float(np.multiply(*shares).sum())

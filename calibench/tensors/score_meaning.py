@@ -33,10 +33,10 @@ _BLOCK = 1 << 20  # values that are looked at together
 
 
 class Declaration(NamedTuple):
-    """What is known of scores beside their values: the name of the array, and what the user says that they are."""
+    """Declared meaning of scores: by the name of their array, and by the user, whose word wins."""
 
     named: str | None = None
-    said: str | None = None
+    by_user: str | None = None
 
 
 def are_probabilities(values: Array) -> bool:
@@ -123,18 +123,18 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
     Raises:
         ValueError: Where two readings remain, or declared probabilities are none; the line names both, and the way out.
     """
-    named, said = declaration
-    if said == PROBS or (named == PROBS and said is None):
+    named, by_user = declaration
+    if by_user == PROBS or (named == PROBS and by_user is None):
         check_probabilities(values, name)
         return PROBS, ""
-    if said == LOGITS or not len(values):
+    if by_user == LOGITS or not len(values):
         return LOGITS, ""
     inside = _lie_in_unit_interval(values)
     is_normalised = bool(sum_to_1(values).all())
     if named == LOGITS:
         if is_normalised:
             raise ValueError(
-                f"`{name}` are called logits and {_describe(inside)}, as probabilities do: {_which()}."
+                f"`{name}` are called logits and {_describe(inside)}, as probabilities do: {_name_both_options()}."
             )
         return LOGITS, ""
     if inside and is_normalised:
@@ -156,7 +156,7 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
     return LOGITS, ""
 
 
-def _which() -> str:
+def _name_both_options() -> str:
     return f"{spell_argument('scores', 'probs')} or {spell_argument('scores', 'logits')} says which"
 
 
@@ -191,13 +191,13 @@ def check_probabilities(values: Array, name: str) -> None:
 
 def meaning_of_label_scores(values: Array, declaration: Declaration, name: str) -> tuple[str, str]:
     """Read scores of labels (N, L) as `logits` or `probs`, an independent probability each; raises a ValueError."""
-    named, said = declaration
-    if said or not values.size:
-        return said or named or LOGITS, ""
+    named, by_user = declaration
+    if by_user or not values.size:
+        return by_user or named or LOGITS, ""
     inside = _lie_in_unit_interval(values)
     if named == LOGITS and inside:
         raise ValueError(
-            f"`{name}` are called logits and all lie in [0, 1], as probabilities do: {_which()}."
+            f"`{name}` are called logits and all lie in [0, 1], as probabilities do: {_name_both_options()}."
         )
     if named:
         return named, ""
@@ -207,9 +207,9 @@ def meaning_of_label_scores(values: Array, declaration: Declaration, name: str) 
 
 def meaning_of_column(values: Floats, declaration: Declaration, name: str) -> tuple[str, str]:
     """Read scores (N,) of the second of two classes as `probs`, P(y = 1), or as `logits`, its log-odds."""
-    named, said = declaration
-    if said or named:
-        return str(said or named), ""
+    named, by_user = declaration
+    if by_user or named:
+        return str(by_user or named), ""
     if len(values) and bool(((values >= 0) & (values <= 1)).all()):
         return PROBS, f"`{name}` {values.shape} are read as P(y = 1), as in scikit-learn"
     return LOGITS, f"`{name}` {values.shape} are read as log-odds of the second of two classes"
