@@ -27,6 +27,7 @@ from calibench.predictions import Predictions
 from calibench.predictions.files import Arrays, Reader, Source, check_file
 from calibench.predictions.hdf5 import is_hdf5, the_model
 from calibench.predictions.inputs import labelled_as, sources_of
+from calibench.predictions.probability_tables import CALIBRATOR_KINDS
 from calibench.verbs.evaluate import files_of_run
 from calibench.verbs.python_types import is_network, refuse_positional
 
@@ -53,7 +54,7 @@ class DiagnosisOptions:
     """
 
     calibrators: Calibrators = ()
-    export: Annotated[Path | None, "CAL.pt"] = None
+    export: Annotated[Path | None, Option("CAL.pt"), ends_in(*CALIBRATOR_KINDS)] = None
     output: Annotated[Path | None, Option("X.json", ("-o",)), ends_in(".json")] = None
     jobs: Jobs = ONE_PER_CORE
     reader: Reader = _CLIPPED
