@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import main, read_arguments
+from calibench.cli import main
+from calibench.configuration.merging import read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.sweeps.launchers.sbatch import JobArray, gpus_asked_for, minutes_of, slurm_options
 from calibench.sweeps.launchers.slurm import ArrayTask, Slurm, ended, record, recorded
