@@ -119,9 +119,7 @@ def calibrate_command(
     calibrator: CalibratorName = "TemperatureScaling",
     apply: Annotated[Path | None, "CALIBRATOR"] = None,
     input: File = None,
-    output: Annotated[
-        Path, Option("FILE", ("-o",)), ends_in(*CALIBRATOR_KINDS, *PROBABILITY_KINDS)
-    ],
+    output: Annotated[Path, Option("FILE", ("-o",))],
     reader: Reader,
 ) -> int:
     """Fit a calibrator on validation logits and write it to a file, or apply such a file to logits.
@@ -161,10 +159,10 @@ def calibrate_command(
         )
         result = f"{calibrator} fitted on {len(part.target)} x {part.logits.shape[1]}{parameters}"
     elif val is None and apply is not None and input is not None:
-        ends_in(*PROBABILITY_KINDS)("--output", output)
         check_file(input)
         if not apply.is_file():
             raise FileNotFoundError(f"there is no file {apply}")
+        ends_in(*PROBABILITY_KINDS)("--output", output)
         with loading():
             from calibench.evaluation.calibrate import load_calibrator, save_probabilities
         fitted, part = load_calibrator(apply), reader.of_classes(input)

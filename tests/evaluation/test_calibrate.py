@@ -159,7 +159,7 @@ MISTAKES = {
     "--val {val} --apply x.pt --output y": "give either `--val FILE`",
     "--apply x.pt --output y": "give either `--val FILE`",
     "--output y": "give either `--val FILE`",
-    "--apply {val} --input {test} --output y": "is not a calibrator file",
+    "--apply {val} --input {test} --output y.npz": "is not a calibrator file",
     "--apply nowhere.pt --input {test} --output y": "nowhere.pt",
     "--val {val}": "--output",
 }

@@ -142,8 +142,14 @@ def test_pairs_keep_their_rows(tmp_path: Path) -> None:
     [(["--val"], ".pt or .json"), (["--apply", "cal.json", "--input"], ".npz, .csv, .tsv, .parquet or .jsonl")],
 )  # fmt: skip
 def test_another_suffix_is_refused_and_nothing_written(
-    words: list[str], suffixes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    suffixes: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cal.json").touch()
     path = tmp_path / "x.npz"
     np.savez(path, logits=np.eye(3), target=np.arange(3))
     for name in ("out.xlsx", "out", "out.pdf"):
