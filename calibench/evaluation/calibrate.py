@@ -22,6 +22,7 @@ from calibench.predictions.probability_tables import (
 from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
 from calibench.runs.files import parse_json, sealed_json
 
+_RECORD = ("num_classes", "class_names", "fitted_on")  # what a file says of the set of the fit
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}
 
@@ -58,15 +59,19 @@ def save_probabilities(
 
 
 def save_calibrator(calibrator: Calibrator, path: Path) -> None:
-    """Write a fitted calibrator: the name of its class, its arguments and its state; a ValueError if it has none.
+    """Write a fitted calibrator: class, arguments, state, and the classes and digest of the set that it was fitted on.
 
     The suffix decides the format: `.pt`, which torch reads, or `.json`, in which numbers are exact too.
+
+    Raises:
+        ValueError: If it has not been fitted, no file can hold its class, or the suffix is another.
     """
     ends_in(*CALIBRATOR_KINDS)("path", path)
     described = describe_calibrator(calibrator)
     if not calibrator.fitted:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")
-    content = {"format": FORMAT, **described, "state": calibrator.state_dict()}
+    record = {name: getattr(calibrator, name) for name in _RECORD}
+    content = {"format": FORMAT, **described, "record": record, "state": calibrator.state_dict()}
     if path.suffix.lower() == ".json":
         state = {name: _tensor_to_json(values) for name, values in content["state"].items()}
         write_output(path, sealed_json({**content, "state": state}))
@@ -142,4 +147,6 @@ def load_calibrator(path: Path | str) -> Calibrator:
         content = _read_content(Path(path))
         calibrator: Calibrator = build_described(content)
         calibrator.load_state_dict(content["state"])
+        for name in _RECORD:
+            setattr(calibrator, name, content["record"][name])
     return calibrator
