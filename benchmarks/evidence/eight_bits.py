@@ -23,7 +23,7 @@ from calibench import store
 from calibench.evaluation import Evaluation
 from calibench.evaluation.verify import tolerated_difference
 from calibench.runs import Predictions
-from calibench.store.packing import rounded
+from calibench.store.packing import round_predictions
 from calibench.tables.text import rows_csv
 
 LOW, HIGH, STEPS = -8.0, 6.0, 254
@@ -67,7 +67,7 @@ def row(entry: store.Entry) -> dict[str, object]:
     largest = {name: max(change[k] for k in change if k.metric == name) for name in ("nll", "ece")}
     return {
         "entry": entry.name, "examples": sum(part.examples for part in sets.values()),
-        "bytes_float16": sum(size(rounded(part)["logits"]) for part in sets.values()),
+        "bytes_float16": sum(size(round_predictions(part)["logits"]) for part in sets.values()),
         "bytes_8": sum(map(size, coded.values())), "numbers": len(told), "beyond_float16": len(wrong),
         **{f"{name}_change": round(value, 6) for name, value in largest.items()},
         "ece": round(max(v for k, v in told.items() if k.metric == "ece"), 6),

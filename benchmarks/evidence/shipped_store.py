@@ -32,7 +32,7 @@ from calibench.statistics.number import RAW
 from calibench.store import Entry
 from calibench.store.entry import entry_digest
 from calibench.store.index import rebuild_index
-from calibench.store.packing import rounded
+from calibench.store.packing import round_predictions
 from calibench.verbs.store import print_additions
 
 
@@ -40,7 +40,9 @@ def round_and_score(source: Path, folder: Path) -> None:
     """Copy a run with rounded logits of validation and test, and the numbers that follow from them."""
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("checkpoints", "tensorboard"))
     sets = {name: Predictions.load(path) for name, path in Run(folder).sets().items()}
-    sets |= {name: Predictions.from_arrays(rounded(sets[name])) for name in ("val", "test")}
+    sets |= {
+        name: Predictions.from_arrays(round_predictions(sets[name])) for name in ("val", "test")
+    }
     for name in ("val", "test"):
         sets[name].save(folder / "predictions" / f"{name}.npz")
     metrics = read_json(folder / "metrics.json")

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.files.hub import one_line_of
+from calibench.files.hub import one_line_errors
 from calibench.messages.errors import UsageError
 from calibench.plugins.import_paths import accepts, check_arguments, import_by_path, parameters_of
 
@@ -45,7 +45,7 @@ class ImportedBackbone(Backbone):
         self._argument_names = parameters_of(make)
         # torchvision's networks take trained weights so
         self.is_trained = keywords.get("weights") is not None and not replace_head
-        with one_line_of(f"`{name}` cannot be made", Exception):
+        with one_line_errors(f"`{name}` cannot be made", Exception):
             self.network = make(**keywords)
         if not isinstance(self.network, nn.Module):
             raise UsageError(

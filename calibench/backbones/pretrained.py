@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.files.hub import one_line_of, without_retries
+from calibench.files.hub import cache_if_offline, one_line_errors
 from calibench.messages.errors import UsageError, near_matches, pip_install
 from calibench.tensors.scores import TokenInputs
 
@@ -104,8 +104,8 @@ def _sequence_classifier(name: str, pretrained: bool, options: Mapping[str, Any]
             "`options` must not hold trust_remote_code: only transformers' own models are run."
         )
     kind: Any = AutoModelForSequenceClassification
-    hub_access = nullcontext() if Path(name).is_dir() else without_retries()
-    with one_line_of(f"the model `{name}` cannot be had", OSError, ValueError), hub_access:
+    hub_access = nullcontext() if Path(name).is_dir() else cache_if_offline()
+    with one_line_errors(f"the model `{name}` cannot be had", OSError, ValueError), hub_access:
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **options)
         if not pretrained:
             return kind.from_config(config, trust_remote_code=False)  # type: ignore[no-any-return]
@@ -189,8 +189,11 @@ def _image_model(name: str, pretrained: bool, **options: Any) -> nn.Module:
         raise ValueError(f"timm has no model `{name}`{near_matches(name, timm.list_models())}.")
     # The hub client's errors differ by version and by what is missing: network, file, rights.
     errors = (Exception,) if pretrained else ()
-    hub_access = without_retries() if pretrained else nullcontext()
-    with one_line_of(f"the pretrained weights of `{name}` cannot be loaded", *errors), hub_access:
+    hub_access = cache_if_offline() if pretrained else nullcontext()
+    with (
+        one_line_errors(f"the pretrained weights of `{name}` cannot be loaded", *errors),
+        hub_access,
+    ):
         network: nn.Module = timm.create_model(name, pretrained=pretrained, **options)
     return network
 

@@ -14,7 +14,7 @@ from calibench.calibrator_comparison.peers import known_peers
 from calibench.calibrators.names import ONE_PER_CORE
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Count
-from calibench.files.atomic_files import opened
+from calibench.files.atomic_files import open_regular
 from calibench.messages.errors import ExpectedFailure
 from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of
@@ -202,7 +202,7 @@ def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
         if is_hdf5(str(path)):
             content.update(sets[name].logits.tobytes() + sets[name].target.tobytes())
             continue
-        with opened(path) as file:
+        with open_regular(path) as file:
             content.update(file.read())
     digest = source.digest or content.hexdigest()
     return replace(source, digest=digest[:10], examples=examples, classes=classes)

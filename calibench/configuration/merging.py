@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import yaml
 
-from calibench.files.atomic_files import text_of
+from calibench.files.atomic_files import read_text
 from calibench.messages.errors import UsageError, near_matches
 
 # --- merging ---
@@ -181,7 +181,7 @@ def load_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     name, _, entry = name.partition("@")
     path = find_configuration_file(name, folders=folders)
     try:
-        config = deepcopy(_read_once(text_of(path)))
+        config = deepcopy(_read_once(read_text(path)))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""

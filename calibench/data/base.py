@@ -26,7 +26,7 @@ from calibench.data.mixing import Augmentation, Mixing
 from calibench.data.source import DataError
 from calibench.data.splits import fingerprint_examples, stratified_fraction
 from calibench.data.task import Task
-from calibench.files.set_names import sets_named
+from calibench.files.set_names import match_set_names
 from calibench.messages.checks import integer_from, positive_integer
 from calibench.messages.errors import UsageError, errors_as
 from calibench.tensors.scores import TokenInputs
@@ -122,7 +122,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
             raise ValueError(
                 f"`mixing`: {' and '.join(changing)} change the inputs of a batch: choose one of them."
             )
-        self.ood = tuple(sets_named(ood, self.known_sets))
+        self.ood = tuple(match_set_names(ood, self.known_sets))
         self.evaluation_sets: dict[str, EvaluationSet] = {}
         self.unavailable: dict[str, str] = {}
         self.test_posterior: Posterior | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calibench.data.source import DataError
-from calibench.files.tables import KINDS, kind_of
+from calibench.files.tables import TABLE_KINDS, table_kind
 
 PART_NAMES: Mapping[str, tuple[str, ...]] = {
     "train": ("train", "training"),
@@ -86,7 +86,7 @@ def find_part_files(train: Path, named: Mapping[str, Path]) -> PartFiles:
         notes = [f"not used: {name_few(unnamed)} beside {train.name}"] if unnamed else []
         return PartFiles({"train": train, **named}, frozenset(), notes)
     files = [path for path in sorted(train.iterdir()) if path.is_file() and path.name[0] != "."]
-    by_part = parts_by_name(path for path in files if kind_of(path) in KINDS)
+    by_part = parts_by_name(path for path in files if table_kind(path) in TABLE_KINDS)
     if "train" not in by_part:
         names = name_few(path.name for path in files)
         raise DataError(f"{train} has no table that is called train or training; it has: {names}.")
@@ -97,7 +97,7 @@ def find_part_files(train: Path, named: Mapping[str, Path]) -> PartFiles:
 
 
 def _list_part_files(folder: Path) -> list[Path]:
-    tables = [path for path in sorted(folder.iterdir()) if kind_of(path) in KINDS]
+    tables = [path for path in sorted(folder.iterdir()) if table_kind(path) in TABLE_KINDS]
     return [path for path in tables if path.is_file() and part_of(_stem(path))]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from calibench.configuration.merging import data_root, read_yaml
-from calibench.files.hub import forbidden
+from calibench.files.hub import offline_variable
 from calibench.messages.errors import ExpectedFailure, one_line, summarize_problems
 
 Checksum = Literal["strict", "warn", "off"]
@@ -118,7 +118,7 @@ class Source:
         expected = self._where((self.missing(root) or [root / self.folder])[0])
         if not self.fetchable:
             raise DataError(f"{expected} It cannot be fetched for you.")
-        if reason := forbidden():
+        if reason := offline_variable():
             raise DataError(f"{expected} Not tried: {reason}.")
         try:
             root.mkdir(parents=True, exist_ok=True)

@@ -12,14 +12,21 @@ from torch import Tensor
 
 from calibench.data.layouts import PART_TITLES, PartFiles, name_few
 from calibench.data.source import DataError, left_out_caveats, made_up_caveats
-from calibench.files.tables import EXPECTED, KINDS, QuotingError, TableFile, kind_of, open_table
+from calibench.files.tables import (
+    EXPECTED_TABLES,
+    TABLE_KINDS,
+    QuotingError,
+    TableFile,
+    open_table,
+    table_kind,
+)
 from calibench.messages.errors import errors_as, label_rows, near_matches
 
 
 def open_users_table(path: Path, expected: str, **options: Any) -> TableFile:
     """A user's table, by `open_table`; raises a DataError that says what is `expected` there."""
-    if kind_of(path) not in KINDS:
-        raise DataError(f"{path} must end in one of {EXPECTED}.")
+    if table_kind(path) not in TABLE_KINDS:
+        raise DataError(f"{path} must end in one of {EXPECTED_TABLES}.")
     if not path.is_file():
         raise DataError(f"{path} is missing: {expected} is expected there.")
     with errors_as(f"{path} cannot be read", ValueError, OSError, EOFError, kind=DataError):

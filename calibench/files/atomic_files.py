@@ -29,7 +29,7 @@ class NotRegular(ExpectedFailure, ValueError):
 
 
 @contextmanager
-def opened(path: Path | str, *, limit: int | None = None) -> Iterator[BufferedReader]:
+def open_regular(path: Path | str, *, limit: int | None = None) -> Iterator[BufferedReader]:
     """Open a regular file, or a link to one, to read.
 
     Raises:
@@ -42,28 +42,28 @@ def opened(path: Path | str, *, limit: int | None = None) -> Iterator[BufferedRe
         yield file
 
 
-def content_of(path: Path | str, *, limit: int = TEXT_LIMIT) -> bytes:
-    """The content of a regular file of at most so many bytes; raises as `opened` does."""
-    with opened(path, limit=limit) as file:
+def read_content(path: Path | str, *, limit: int = TEXT_LIMIT) -> bytes:
+    """The content of a regular file of at most so many bytes; raises as `open_regular` does."""
+    with open_regular(path, limit=limit) as file:
         content = file.read(os.fstat(file.fileno()).st_size + 1)
         # a file of /proc says that it has no bytes
-        while len(content) <= limit and (more := file.read(_PART)):
-            content += more
+        while len(content) <= limit and (block := file.read(_PART)):
+            content += block
     if len(content) > limit:
         raise NotRegular(f"{path} has more than {limit:,} bytes")
     return content
 
 
-def text_of(path: Path | str) -> str:
-    """The content of a regular file as UTF-8; raises as `opened` does, and UnicodeDecodeError."""
-    return content_of(path).decode()
+def read_text(path: Path | str) -> str:
+    """The content of a regular file as UTF-8; raises as `open_regular` does, and UnicodeDecodeError."""
+    return read_content(path).decode()
 
 
-def _check(found: os.stat_result, path: Path | str, limit: int | None) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check(status: os.stat_result, path: Path | str, limit: int | None) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise NotRegular(f"{path} is no regular file: a pipe, a socket, a device or a folder")
-    if limit is not None and found.st_size > limit:
-        raise NotRegular(f"{path} has {found.st_size:,} bytes, at most {limit:,} are read")
+    if limit is not None and status.st_size > limit:
+        raise NotRegular(f"{path} has {status.st_size:,} bytes, at most {limit:,} are read")
 
 
 # --- writing ---
@@ -103,7 +103,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def process_lives(pid: int) -> bool:
+def is_process_alive(pid: int) -> bool:
     """Whether a process on this machine has this number."""
     try:
         os.kill(pid, 0)

@@ -9,20 +9,20 @@ VARIABLES = ("CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRAN
 _PATIENCE = 3.0  # seconds; the hub's client alone tries again for most of a minute
 
 
-def forbidden() -> str:
-    """`NAME is set` of the variable that forbids downloads, or an empty string."""
+def offline_variable() -> str:
+    """Variable that forbids downloads, as `NAME is set`, or an empty string."""
     for name in VARIABLES:
         if os.environ.get(name, "").lower() not in ("", "0", "false", "no", "off"):
             return f"{name} is set"
     return ""
 
 
-def offline() -> str:
-    """Why nothing can be downloaded, or an empty string: a variable forbids it, or the hub does not answer.
+def reason_offline() -> str:
+    """Reason why nothing can be downloaded, or an empty string: a variable forbids it, or the hub does not answer.
 
     One request of the client's own session (so with its proxies and its endpoint) tells whether it answers.
     """
-    if reason := forbidden():
+    if reason := offline_variable():
         return reason
     from huggingface_hub import constants, get_session
 
@@ -34,9 +34,9 @@ def offline() -> str:
 
 
 @contextmanager
-def without_retries() -> Iterator[None]:
+def cache_if_offline() -> Iterator[None]:
     """Take weights from the cache at once where the hub cannot be reached; raises a ValueError if it lacks them."""
-    reason = offline()
+    reason = reason_offline()
     if not reason:
         yield
         return
@@ -55,7 +55,7 @@ def without_retries() -> Iterator[None]:
 
 
 @contextmanager
-def one_line_of(what: str, *errors: type[Exception]) -> Iterator[None]:
+def one_line_errors(subject: str, *errors: type[Exception]) -> Iterator[None]:
     """Raise a ValueError, `WHAT: REASON` in one line, for some errors, without the client's lines of retries."""
     loggers = [logging.getLogger(name) for name in ("huggingface_hub", "transformers")]
     before = [logger.level for logger in loggers]
@@ -68,16 +68,16 @@ def one_line_of(what: str, *errors: type[Exception]) -> Iterator[None]:
         # a LookupError says no more than what was looked for
         if not reason or isinstance(error, LookupError):
             reason = f"{type(error).__name__} {reason}".strip()
-        raise ValueError(f"{what}: {reason}") from error
+        raise ValueError(f"{subject}: {reason}") from error
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
 
 
-def file_of_the_hub(model: str, name: str) -> str:
+def download_model_file(model: str, name: str) -> str:
     """The path of a file of a model, in the hub's cache or downloaded into it."""
     from huggingface_hub import hf_hub_download
 
-    what = f"`{name}` of `{model}` cannot be had"
-    with one_line_of(what, OSError, ValueError), without_retries():
+    failure = f"`{name}` of `{model}` cannot be had"
+    with one_line_errors(failure, OSError, ValueError), cache_if_offline():
         return str(hf_hub_download(model, name))

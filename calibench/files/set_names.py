@@ -15,7 +15,7 @@ UNKNOWN: Final = -1
 
 OUT_OF_DISTRIBUTION = ("svhn", "cifar10", "cifar100", "mnist", "tiny_imagenet", "noise")
 CORRUPTED = ("cifar10", "cifar100", "tiny_imagenet", "imagenet")  # that have a `-C` archive
-OF_IMAGENET = ("imagenet_v2", "imagenet_r", "imagenet_a")
+IMAGENET_VARIANTS = ("imagenet_v2", "imagenet_r", "imagenet_a")
 CORRUPTIONS = (
     "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise",
     "defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur",
@@ -26,30 +26,34 @@ SEVERITIES = (1, 2, 3, 4, 5)
 _SHOWN = 8  # names in a message
 
 
-def of_images(dataset: str) -> list[str]:
-    """What an image set can be evaluated on: all sets but itself, and its corruptions where it has them."""
+def image_evaluation_sets(dataset: str) -> list[str]:
+    """Evaluation sets of an image data set: all other sets, and its corruptions where it has them."""
     names = [name for name in OUT_OF_DISTRIBUTION if name != dataset]
     if dataset == "imagenet":
-        names += OF_IMAGENET
+        names += IMAGENET_VARIANTS
     if dataset in CORRUPTED:
         names += [f"{kind}-{severity}" for kind in CORRUPTIONS for severity in SEVERITIES]
     return names
 
 
-def sets_named(patterns: Sequence[str], known: Sequence[str] | None) -> list[str]:
-    """The names that patterns such as `noise` or `*-5` mean, in order and once; the patterns if any name may be one.
+def match_set_names(patterns: Sequence[str], all_names: Sequence[str] | None) -> list[str]:
+    """Match patterns such as `noise` or `*-5` with names, in order and once; the patterns if any name may be one.
 
     Raises a ValueError for a pattern that means none.
     """
-    if known is None:
+    if all_names is None:
         return [*patterns]
-    chosen: dict[str, None] = {}
+    names: dict[str, None] = {}
     for pattern in patterns:
-        found = fnmatch.filter(known, pattern)
-        if not found:
-            more = ", ..." if len(known) > _SHOWN else ""
-            there = f"known: {', '.join(known[:_SHOWN])}{more}" if known else "there are none"
-            near = near_matches(pattern, known)
-            raise ValueError(f"there is no evaluation set `{pattern}` here{near} ({there}).")
-        chosen |= dict.fromkeys(found)
-    return [*chosen]
+        matches = fnmatch.filter(all_names, pattern)
+        if not matches:
+            ellipsis = ", ..." if len(all_names) > _SHOWN else ""
+            choices = (
+                f"known: {', '.join(all_names[:_SHOWN])}{ellipsis}"
+                if all_names
+                else "there are none"
+            )
+            near = near_matches(pattern, all_names)
+            raise ValueError(f"there is no evaluation set `{pattern}` here{near} ({choices}).")
+        names |= dict.fromkeys(matches)
+    return [*names]

@@ -22,8 +22,8 @@ import numpy as np
 from calibench.messages.printable_text import say
 
 SEPARATED, LINES = (".csv", ".tsv", ".txt"), (".jsonl", ".ndjson")
-KINDS = (*SEPARATED, *LINES, ".json", ".parquet")
-EXPECTED = f"{', '.join(KINDS[:-1])} or {KINDS[-1]} (text also .gz)"
+TABLE_KINDS = (*SEPARATED, *LINES, ".json", ".parquet")
+EXPECTED_TABLES = f"{', '.join(TABLE_KINDS[:-1])} or {TABLE_KINDS[-1]} (text also .gz)"
 
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
 """Cells that hold nothing, where numbers are expected. Among texts and labels they are words like others."""
@@ -70,7 +70,7 @@ class TableFile:
 
     @property
     def total(self) -> int:
-        """How many rows there are, those that cannot be read among them."""
+        """Number of rows of the file, readable or not."""
         return len(self.rows) + len(self.problems)
 
     def frame(self, columns: Sequence[str] | None = None, text: Sequence[str] = ()) -> Any:
@@ -82,8 +82,8 @@ class TableFile:
         return frame if columns is None else frame[list(columns)]
 
 
-def kind_of(path: Path) -> str:
-    """The ending that says what a file is: `.csv` of `x.CSV.gz`, and of one that is no table what it ends in."""
+def table_kind(path: Path) -> str:
+    """File suffix that says the format: `.csv` of `x.CSV.gz`; of other files their own suffix."""
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return plain.suffix.lower()
 
@@ -110,16 +110,16 @@ def open_table(
         QuotingError: Its quotes can be read in two ways.
         ValueError: If it is no table; the message does not name the file.
     """
-    kind = kind_of(path)
-    if kind not in KINDS:
-        raise ValueError(f"a table must end in one of {EXPECTED}")
+    kind = table_kind(path)
+    if kind not in TABLE_KINDS:
+        raise ValueError(f"a table must end in one of {EXPECTED_TABLES}")
     if kind == ".parquet":
-        return _parquet(path)
-    text = _decoded(_unpacked(path), encoding)
+        return _open_parquet(path)
+    text = _decode(_unpack(path), encoding)
     if kind in SEPARATED:
-        table = _separated(text, separator, "," if kind == ".csv" else "\t", names, quotes)
+        table = _open_separated(text, separator, "," if kind == ".csv" else "\t", names, quotes)
     else:
-        table = _records(text, whole=kind == ".json")
+        table = _open_records(text, is_document=kind == ".json")
     if text.said:
         say(f"{path.name} is read {' and '.join(text.said)}", to=sys.stderr)
     return replace(table, caveats=[f"{path.name}: {line}" for line in text.caveats])
@@ -134,7 +134,7 @@ class _Text:
     caveats: list[str]
 
 
-def _unpacked(path: Path) -> bytes:
+def _unpack(path: Path) -> bytes:
     raw = path.read_bytes()
     if not raw.startswith(_PACKED):
         return raw
@@ -145,23 +145,25 @@ def _unpacked(path: Path) -> bytes:
     return content
 
 
-def _decoded(raw: bytes, told: str | None) -> _Text:
-    guessed = encoding_of(raw)
-    encoding = guessed if told is None or guessed.startswith("utf-16") else told
-    said = [] if told or encoding.startswith("utf-8") else [f"as {encoding.upper()}"]
+def _decode(raw: bytes, chosen_encoding: str | None) -> _Text:
+    guessed = guess_encoding(raw)
+    encoding = (
+        guessed if chosen_encoding is None or guessed.startswith("utf-16") else chosen_encoding
+    )
+    notes = [] if chosen_encoding or encoding.startswith("utf-8") else [f"as {encoding.upper()}"]
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError:
         text = raw.decode(encoding, errors="replace")
         bad = text.count(_REPLACED) - raw.decode(encoding, errors="ignore").count(_REPLACED)
         wrong = f"{bad} bytes are not {encoding.removesuffix('-sig').upper()} and were replaced"
-        return _Text(text.removeprefix("\ufeff").encode(), said, [wrong])
+        return _Text(text.removeprefix("\ufeff").encode(), notes, [wrong])
     content = raw if encoding == "utf-8" else text.removeprefix("\ufeff").encode()
-    return _Text(content, said, [])
+    return _Text(content, notes, [])
 
 
-def encoding_of(raw: bytes) -> str:
-    """The encoding of a text: what its mark says, else UTF-8, else UTF-16 with zeros in it, else Latin-1.
+def guess_encoding(raw: bytes) -> str:
+    """Guess the encoding of a text: what its mark says, else UTF-8, else UTF-16 with zeros in it, else Latin-1.
 
     Where more of it is UTF-8 beyond ASCII than is not, some of its bytes are damaged, and it is UTF-8.
     """
@@ -180,46 +182,46 @@ def encoding_of(raw: bytes) -> str:
     return "utf-8"
 
 
-def separator_of(header: str, usual: str = ",") -> str:
-    """What is between the cells of a header: the most frequent of comma, semicolon, tab and bar outside of quotes."""
-    return max((usual, *_SEPARATORS), key=re.sub('"[^"]*"', "", header).count)
+def guess_separator(header: str, default: str = ",") -> str:
+    """Separator of a header: the most frequent of comma, semicolon, tab and bar outside of quotes."""
+    return max((default, *_SEPARATORS), key=re.sub('"[^"]*"', "", header).count)
 
 
-def _separated(
+def _open_separated(
     text: _Text,
     separator: str | None,
-    usual: str,
-    given: Sequence[str] | None,
+    default: str,
+    header_names: Sequence[str] | None,
     quotes: bool | None = None,
 ) -> TableFile:
     import pandas
 
-    content, header = text.content, given is None
+    content, header = text.content, header_names is None
     first = content.partition(b"\n")[0].decode() if header else ""
-    sign = separator or separator_of(first, usual)
+    sign = separator or guess_separator(first, default)
     comma = sign == ";" and _DECIMAL_COMMA.search(content[:_BLOCK])
-    if separator is None and sign != usual:
-        said = f"with {_SEPARATORS[sign]} between cells"
-        text.said.append(f"{said} and decimal commas" if comma else said)
+    if separator is None and sign != default:
+        note = f"with {_SEPARATORS[sign]} between cells"
+        text.said.append(f"{note} and decimal commas" if comma else note)
     header_quoting = _UNQUOTED if quotes is False else _QUOTED
-    first_row = next(_rows(content, sign, header_quoting), _Row(0, [], 0, 0))
-    written = [name.strip() for name in given or first_row.cells]
+    first_row = next(_parse_rows(content, sign, header_quoting), _Row(0, [], 0, 0))
+    written = [name.strip() for name in header_names or first_row.cells]
     if not written:
         raise ValueError(first_row.problem or "it is empty")
-    names = _each_once(written)
-    rows, problems, content = _checked(text, content, sign, len(names), header, quotes)
+    names = _make_unique(written)
+    rows, problems, content = _check_cells(text, content, sign, len(names), header, quotes)
 
     def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
-        chosen = names if columns is None else list(columns)
+        selected = names if columns is None else list(columns)
         frame = pandas.read_csv(
             io.BytesIO(content),
             sep=sign,
             decimal="," if comma else ".",
             header=0 if header else None,
             names=names,
-            usecols=chosen,
+            usecols=selected,
             dtype=dict.fromkeys(texts, str),
-            na_values={name: list(MISSING) for name in chosen if name not in texts},
+            na_values={name: list(MISSING) for name in selected if name not in texts},
             keep_default_na=False,
             index_col=False,
             skipinitialspace=True,
@@ -230,13 +232,15 @@ def _separated(
     return TableFile(names, written, rows, problems, text.caveats, read)
 
 
-def _each_once(written: Sequence[str]) -> list[str]:
-    """Names of columns that differ: numbers behind those that repeat, and for those that are empty."""
+def _make_unique(written: Sequence[str]) -> list[str]:
+    """Make the names of columns unique: a number behind each repeated or empty name."""
     names = list[str]()
     for place, name in enumerate(written):
         name = name or f"{NAMELESS}{place}"
-        more = (f"{name}.{number}" for number in range(1, len(written)))
-        names.append(name if name not in names else next(one for one in more if one not in names))
+        numbered = (f"{name}.{number}" for number in range(1, len(written)))
+        names.append(
+            name if name not in names else next(new for new in numbered if new not in names)
+        )
     return names
 
 
@@ -255,14 +259,14 @@ class _Row(NamedTuple):
     problem: str = ""
 
 
-def _checked(
+def _check_cells(
     text: _Text, content: bytes, sign: str, cells: int, header: bool, quotes: bool | None
 ) -> tuple[np.ndarray, dict[int, str], bytes]:
-    """The rows with so many cells (more only if they are empty), problems of others, and a text without them.
+    """Check the number of cells of each row: the good rows, the problems of the others, and the text without those.
 
     Readers leave out what is too much, or take the first column for names of rows, and fill what is too little.
     """
-    count = _even_lines(content, sign, cells)
+    count = _count_even_lines(content, sign, cells)
     if count is not None:
         return np.arange(1, count + 1 - header), {}, content
     table = _read_rows(content, sign, cells, header, quotes)
@@ -306,14 +310,14 @@ def _read_rows(
     """Parse a text by what `quotes` says; raises a QuotingError where that is open and both readings are possible."""
     first = 0 if header else 1
     if quotes is False:
-        return _ParsedRows([*_rows(content, sign, _UNQUOTED, first)])
-    rows = [*_rows(content, sign, _QUOTED, first)]
+        return _ParsedRows([*_parse_rows(content, sign, _UNQUOTED, first)])
+    rows = [*_parse_rows(content, sign, _QUOTED, first)]
     doubtful = [row for row in rows if row.problem or row.last_line > row.first_line]
     if not doubtful:
         return _ParsedRows(rows)
     has_problems = any(_row_problem(row, cells) for row in doubtful)
     if b'\\"' in content and has_problems:
-        escaped = [*_rows(content, sign, _ESCAPED, first)]
+        escaped = [*_parse_rows(content, sign, _ESCAPED, first)]
         if not any(_row_problem(row, cells) for row in escaped):
             return _ParsedRows(escaped, is_escaped=True)
     if quotes is None:
@@ -332,7 +336,7 @@ def _refuse_without_quoting(
     Signs are quotes that no quoting explains in a file whose lines all have the expected cells without it, and a row
     over several lines, each of which has the expected cells, and in a column cells that other lines have too (labels).
     """
-    lines = {row.first_line: row.cells for row in _rows(content, sign, _UNQUOTED, first)}
+    lines = {row.first_line: row.cells for row in _parse_rows(content, sign, _UNQUOTED, first)}
     is_even = all(len(line) == cells for line in lines.values())
     counts = [
         Counter(line[column] for line in lines.values() if len(line) == cells)
@@ -357,8 +361,10 @@ def _refuse_without_quoting(
 _UNCLOSED = "a quote opens and never closes"
 
 
-def _rows(content: bytes, sign: str, quoting: Mapping[str, Any], first: int = 0) -> Iterator[_Row]:
-    """The rows, by number; empty lines are none."""
+def _parse_rows(
+    content: bytes, sign: str, quoting: Mapping[str, Any], first: int = 0
+) -> Iterator[_Row]:
+    """Parse the rows with their numbers; empty lines are no rows."""
     csv.field_size_limit(max(csv.field_size_limit(), len(content)))  # a long text is no broken row
     with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="") as file:
         reader, number = csv.reader(file, delimiter=sign, **quoting), first
@@ -375,8 +381,8 @@ def _rows(content: bytes, sign: str, quoting: Mapping[str, Any], first: int = 0)
                 number += 1
 
 
-def _even_lines(content: bytes, sign: str, cells: int) -> int | None:
-    """How many lines there are, if each has so many cells and no quotes; None if that takes a closer look."""
+def _count_even_lines(content: bytes, sign: str, cells: int) -> int | None:
+    """Number of lines, if each has as many cells as the header and no quotes; None if that takes a closer look."""
     if cells < 2 or b'"' in content or content.count(b"\r") != content.count(b"\r\n"):
         return None
     count, file = 0, io.BytesIO(content)
@@ -390,48 +396,48 @@ def _even_lines(content: bytes, sign: str, cells: int) -> int | None:
     return count
 
 
-def _records(text: _Text, *, whole: bool) -> TableFile:
+def _open_records(text: _Text, *, is_document: bool) -> TableFile:
     """A table of JSON: an object a line, a list of objects, or an object of lists, one a column."""
     import pandas
 
     content, problems = text.content.decode(), dict[int, str]()
     rows: list[Any] = []
-    if whole:
+    if is_document:
         try:
-            rows = _rows_of(json.loads(content))
+            rows = _records_from_json(json.loads(content))
         except json.JSONDecodeError as error:
             if error.lineno == 1:
                 raise ValueError(f"it is not JSON ({error})") from None
-            whole = False  # an object a line
-    if not whole:
+            is_document = False  # an object a line
+    if not is_document:
         for row, line in enumerate(filter(str.strip, content.split("\n")), start=1):
             try:
                 rows.append(json.loads(line))
             except ValueError as error:
                 rows.append(None)
                 problems[row] = f"it is not JSON ({error})"
-    for row, found in enumerate(rows, start=1):
-        if not isinstance(found, dict):
+    for row, record in enumerate(rows, start=1):
+        if not isinstance(record, dict):
             problems.setdefault(row, 'an object such as {"text": "...", "label": 3} is expected')
     good = [number for number in range(1, len(rows) + 1) if number not in problems]
     frame = pandas.DataFrame([rows[number - 1] for number in good], dtype=object)
     names = [str(name) for name in frame.columns]
 
     def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
-        made = {
-            name: _text(frame[name]) if name in texts else frame[name].infer_objects()
+        cells_by_name = {
+            name: _as_stripped_text(frame[name]) if name in texts else frame[name].infer_objects()
             for name in names
         }
-        return pandas.DataFrame(made)
+        return pandas.DataFrame(cells_by_name)
 
     return TableFile(names, names, np.array(good, np.int64), problems, text.caveats, read)
 
 
-def _rows_of(parsed: Any) -> list[Any]:
+def _records_from_json(parsed: Any) -> list[Any]:
     if isinstance(parsed, list):
         return parsed
     columns = list(parsed.values()) if isinstance(parsed, dict) else []
-    lengths = {len(one) if isinstance(one, list) else None for one in columns}
+    lengths = {len(column) if isinstance(column, list) else None for column in columns}
     if len(lengths) != 1 or None in lengths:
         raise ValueError(
             "a list of objects is expected, or an object of lists of one length, a column each"
@@ -439,7 +445,7 @@ def _rows_of(parsed: Any) -> list[Any]:
     return [dict(zip(parsed, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
-def _parquet(path: Path) -> TableFile:
+def _open_parquet(path: Path) -> TableFile:
     import pyarrow.parquet
 
     try:
@@ -450,14 +456,17 @@ def _parquet(path: Path) -> TableFile:
     table = file.select(names)
 
     def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
-        chosen = table if columns is None else table.select(list(dict.fromkeys(columns)))
-        frame = chosen.to_pandas(ignore_metadata=True)
-        whole = {name: _text(table[name].to_pandas(integer_object_nulls=True)) for name in texts}
-        return frame.assign(**whole)
+        selected = table if columns is None else table.select(list(dict.fromkeys(columns)))
+        frame = selected.to_pandas(ignore_metadata=True)
+        texts_by_name = {
+            name: _as_stripped_text(table[name].to_pandas(integer_object_nulls=True))
+            for name in texts
+        }
+        return frame.assign(**texts_by_name)
 
     return TableFile(names, names, np.arange(1, table.num_rows + 1), {}, [], read)
 
 
-def _text(cells: Any) -> Any:
+def _as_stripped_text(cells: Any) -> Any:
     """Cells as texts, stripped, empty where there is none."""
     return cells.astype(str).str.strip().where(cells.notna(), "")

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from calibench.files.atomic_files import TEXT_LIMIT, opened
+from calibench.files.atomic_files import TEXT_LIMIT, open_regular
 from calibench.messages.checks import unit_interval
 from calibench.plots.style import GREY, Axes, look, tidied
 from calibench.runs import corrupt_if_it_fails
@@ -120,7 +120,7 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
     path = folder / "metrics.csv"
     broken = f"{path} is no training curve"
     curves: dict[str, Series] = {}
-    with opened(path, limit=TEXT_LIMIT) as file, corrupt_if_it_fails(broken):
+    with open_regular(path, limit=TEXT_LIMIT) as file, corrupt_if_it_fails(broken):
         check_is_of_run(path, file)
         lines = io.StringIO(file.read().decode(), newline="")
         names, *rows = list(csv.reader(lines)) or [[]]

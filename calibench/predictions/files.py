@@ -17,7 +17,7 @@ import numpy as np
 
 from calibench.command_line.verb_parser import InPython, Option
 from calibench.files.set_names import MULTICLASS, MULTILABEL
-from calibench.files.tables import EXPECTED, KINDS, kind_of, open_table
+from calibench.files.tables import EXPECTED_TABLES, TABLE_KINDS, open_table, table_kind
 from calibench.messages.checks import unit_interval
 from calibench.messages.errors import UsageError, near_matches, no_file
 from calibench.messages.printable_text import say
@@ -164,7 +164,7 @@ class Reader:
 
     def _arrays(self, path: Path, *labels: Path) -> tuple[dict[str, Array], str, str]:
         """The arrays of a file, or of a pair, by their roles, and what to say of what was left out and guessed."""
-        if kind_of(path) in KINDS:
+        if table_kind(path) in TABLE_KINDS:
             table = open_table(path, separator=self.separator)
             arrays, left_out = arrays_of_table(table, roles_told(self.keys, table.written))
             return *with_roles(arrays), left_out
@@ -193,8 +193,8 @@ def check_file(text: str) -> None:
             raise ValueError(f"`{path}` is a pickle, which can run code when it is read: {_SAFELY}")
         if not _is_read(path):
             raise ValueError(
-                f"`{path}`: a file {', '.join(_ARRAYS)}, {EXPECTED} is expected"
-                f"{near_matches(path.suffix, (*_ARRAYS, *KINDS))}"
+                f"`{path}`: a file {', '.join(_ARRAYS)}, {EXPECTED_TABLES} is expected"
+                f"{near_matches(path.suffix, (*_ARRAYS, *TABLE_KINDS))}"
             )
         if not path.is_file():
             raise no_file(path)
@@ -206,7 +206,7 @@ def is_a_file(text: str) -> bool:
 
 
 def _is_read(path: Path) -> bool:
-    return path.suffix.lower() in (*_ARRAYS, *hdf5.HDF5) or kind_of(path) in KINDS
+    return path.suffix.lower() in (*_ARRAYS, *hdf5.HDF5) or table_kind(path) in TABLE_KINDS
 
 
 def _paths(text: str) -> list[Path]:

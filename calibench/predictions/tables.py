@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from calibench.files.column_encoding import counts_rows
+from calibench.files.column_encoding import is_row_counter
 from calibench.files.tables import NAMELESS, TableFile
 from calibench.messages.errors import label_rows, summarize_problems
 from calibench.messages.spelling import spell_argument
@@ -183,7 +183,7 @@ class _Columns:
         numbers, name = self._numeric(at), self.names[at].lower()
         if not numbers.notna().any():
             return len(numbers) > 0
-        return counts_rows(self._column(at), name) or (
+        return is_row_counter(self._column(at), name) or (
             name in HARD and bool((numbers % 1 == 0).all())
         )
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibench.files.atomic_files import opened
+from calibench.files.atomic_files import open_regular
 from calibench.messages.version import __version__
 from calibench.ranking.column_store import (
     ALL_NUMBERS,
@@ -93,7 +93,7 @@ def _read(path: Path, wanted: NumberFilter, most: int) -> tuple[pa.Table, list[_
     """The columns of what is wanted, and the shapes of runs; raises a CorruptRun if they are of other runs."""
     import pyarrow.parquet as pq
 
-    with opened(path, limit=_LARGEST) as source:
+    with open_regular(path, limit=_LARGEST) as source:
         file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         meta = json.loads(file.schema_arrow.metadata[_META])
         if meta["format"] != _FORMAT or file.metadata.num_rows > most:

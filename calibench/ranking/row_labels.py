@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from calibench.files.atomic_files import text_of
+from calibench.files.atomic_files import read_text
 from calibench.messages.printable_text import without_machine
 from calibench.ranking.records import Problem, Record, Settings
 
@@ -146,7 +146,7 @@ def _planned(folder: str, names: Sequence[str]) -> str:
     if len(set(names)) < 2:
         return names[0] if names else ""
     try:
-        content = yaml.safe_load(text_of(Path(folder) / "config.yaml"))
+        content = yaml.safe_load(read_text(Path(folder) / "config.yaml"))
         arguments = content["data"]["init_args"]
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
         return names[0]

@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from calibench.files.atomic_files import content_of, opened, write_atomically
+from calibench.files.atomic_files import open_regular, read_content, write_atomically
 from calibench.messages.errors import ExpectedFailure, one_line
 from calibench.runs.schemas import SCHEMAS, FileDigest, check_schema
 
@@ -143,7 +143,7 @@ def read_json(path: Path | str, *, called: str = "") -> Json:
     called = called or str(path)
     schema = SCHEMAS.get(os.path.basename(path))
     try:
-        content = parse_json(content_of(path))
+        content = parse_json(read_content(path))
         if not isinstance(content, dict):
             raise CorruptRun(f"{called} is not a JSON object")
         if schema is not None:
@@ -177,7 +177,7 @@ def describe_files(folder: Path) -> dict[str, FileDigest]:
     """Size and digest of each file in `predictions/`, and of metrics.csv, where they are there."""
     digests: dict[str, FileDigest] = {}
     for path in [*sorted((folder / "predictions").glob("*.npz")), folder / "metrics.csv"]:
-        with suppress(FileNotFoundError), opened(path) as file:
+        with suppress(FileNotFoundError), open_regular(path) as file:
             digests[path.relative_to(folder).as_posix()] = describe_file(file)
     return digests
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
 from calibench.configuration.merging import Config, class_title, flatten, long_tail_seed
-from calibench.files.atomic_files import text_of, write_atomically
+from calibench.files.atomic_files import read_text, write_atomically
 from calibench.messages.errors import UsageError
 from calibench.runs.files import json_or_nothing, write_json
 from calibench.runs.lock import Claim, hold_lock
@@ -311,5 +311,5 @@ class Run:
             if not path.exists():
                 write_atomically(path, text.encode())
                 return
-            if text_of(path) == text:
+            if read_text(path) == text:
                 return

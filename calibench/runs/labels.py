@@ -11,7 +11,7 @@ from typing import BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.files.atomic_files import content_of, opened
+from calibench.files.atomic_files import open_regular, read_content
 from calibench.files.set_names import UNKNOWN
 from calibench.runs.files import CorruptRun, check_archive, check_is_of_run, corrupt_if_it_fails
 from calibench.tensors.arrays import Array, Integers
@@ -98,7 +98,7 @@ def read_npz(file: Path | bytes) -> Arrays:
     """The arrays in an .npz file, or in its content, by name; no code in it is run."""
     if isinstance(file, bytes):
         return _arrays(io.BytesIO(file))
-    with opened(file) as archive:
+    with open_regular(file) as archive:
         check_is_of_run(file, archive)
         return _arrays(archive)
 
@@ -130,7 +130,7 @@ def read_labels(store: Path, digest: str) -> Arrays:
     path = store / labels_path(digest)
     if not path.is_file():
         raise CorruptRun(f"the labels {path} are missing")
-    return parse_labels(content_of(path, limit=LABELS_LIMIT), digest, str(path))
+    return parse_labels(read_content(path, limit=LABELS_LIMIT), digest, str(path))
 
 
 def parse_labels(content: bytes, digest: str, called: str) -> Arrays:

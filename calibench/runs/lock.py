@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from calibench.files.atomic_files import NotRegular, content_of, process_lives
+from calibench.files.atomic_files import NotRegular, is_process_alive, read_content
 from calibench.messages.errors import ExpectedFailure
 
 EXPIRES_AFTER = 120.0  # seconds without a sign of life after which an owner elsewhere is dead
@@ -121,7 +121,7 @@ class Lease(Claim):
         """Make the file; raises Busy if its owner is alive, or if another machine holds the folder by `flock`."""
         self.wait()
         pid, host = read_signature(self.path)
-        if host and (host != socket.gethostname() or process_lives(pid)):
+        if host and (host != socket.gethostname() or is_process_alive(pid)):
             self.release()
             raise Busy(self.path.parent, _describe_owner(pid, host))
 
@@ -155,7 +155,7 @@ class Lease(Claim):
 def read_signature(path: Path) -> tuple[int, str]:
     """The process that signed a lock file, and its machine; (0, "") where it names none."""
     try:
-        pid, host = json.loads(content_of(path))
+        pid, host = json.loads(read_content(path))
         return int(pid), str(host)
     except (OSError, NotRegular, ValueError, TypeError):
         return 0, ""

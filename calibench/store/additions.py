@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from calibench.configuration.merging import read_yaml
-from calibench.files.atomic_files import content_of
+from calibench.files.atomic_files import read_content
 from calibench.messages.printable_text import without_machine
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, Predictions, Run, run_folders, write_atomically
@@ -25,8 +25,15 @@ from calibench.runs.predictions import Imported
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import Entry, entry_digest
 from calibench.store.locations import Folder
-from calibench.store.packing import content_digest, rounded, save_packed
-from calibench.store.transfer import Added, changing, copied, finish, noted, staged
+from calibench.store.packing import content_digest, round_predictions, save_packed
+from calibench.store.transfer import (
+    Added,
+    copy_entry,
+    hold_store,
+    note_problems,
+    place_entry,
+    staging_folder,
+)
 
 # What may name folders of the machine and decides no number.
 _PATHS = (
@@ -36,7 +43,7 @@ _PATHS = (
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a run.
+    """Precision and sets of logits that a store keeps of a run.
 
     Attributes:
         exact: Logits as float32 instead of float16.
@@ -50,11 +57,13 @@ class Kept:
     sets: Collection[str] | None = None
     wrong: Callable[[Mapping[str, Any], Mapping[str, Predictions]], Sequence[object]] | None = None
 
-    def exactly(self, metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> bool:
+    def needs_float32(self, metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> bool:
         """Whether the logits of a run must be kept as float32."""
         if self.exact or self.wrong is None:
             return self.exact
-        halves = {name: Predictions.from_arrays(rounded(part)) for name, part in sets.items()}
+        halves = {
+            name: Predictions.from_arrays(round_predictions(part)) for name, part in sets.items()
+        }
         return bool(self.wrong(metrics, halves)) and not self.wrong(metrics, sets)
 
 
@@ -73,24 +82,24 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
     """
     if not source.is_dir():
         raise FileNotFoundError(f"no folder {source}")
-    folders = [Path(one) for one in run_folders(source.resolve()) if holds_run(one)]
+    folders = [Path(path) for path in run_folders(source.resolve()) if holds_run(path)]
     if not folders:
         raise ValueError(f"{source} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
     added = Added()
     place = Folder(store)
-    with changing(place):
+    with hold_store(place):
         for folder in with_progress(folders, len(folders), "adding runs"):
-            with noted(added, folder):
+            with note_problems(added, folder):
                 entry = Entry.read(folder)
                 if entry.digest:
                     entry.check()
-                    copied(Folder(folder.parents[4]), place, entry.name, added)
+                    copy_entry(Folder(folder.parents[4]), place, entry.name, added)
                 else:
                     _add_run(place, entry, kept, added)
     return added
 
 
-def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False) -> Added:
+def add_imported(store: Path, imported: Iterable[Imported], *, exact: bool = False) -> Added:
     """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`.
 
     The folder of the store is made if it is not there.
@@ -98,36 +107,36 @@ def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False)
     Raises:
         StoreError: If another process writes the store.
     """
-    added, place, every = Added(), Folder(store), list(found)
-    with changing(place):
-        for one in with_progress(every, len(every), "importing predictions"):
-            names = [part.strip(". ").replace("/", "_") for part in (one.dataset, one.model)]
-            with noted(added, "/".join(names)):
-                sets = one.read()
+    added, place, sources = Added(), Folder(store), list(imported)
+    with hold_store(place):
+        for source in with_progress(sources, len(sources), "importing predictions"):
+            names = [part.strip(". ").replace("/", "_") for part in (source.dataset, source.model)]
+            with note_problems(added, "/".join(names)):
+                sets = source.read()
                 name = "/".join([*names, "imported", content_digest(sets)[:10], f"{SEED_PREFIX}1"])
-                _keep(place, name, sets, {}, added, exact=exact, imported=True)
+                _write_entry(place, name, sets, {}, added, exact=exact, imported=True)
     return added
 
 
-def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
+def _add_run(place: Folder, run: Entry, policy: Kept, added: Added) -> None:
     state = run.status.get("status")
     if state != "done":
         raise CorruptRun(f"it is no finished run but {state}")
     sets, metrics = run.predictions(), run.metrics()
-    if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
+    if any(str(metrics[name]) != str(value) for name, value in run.cell._asdict().items()):
         raise CorruptRun("metrics.json is of another run")
     files = {"metrics.json": _public_metrics(metrics)}  # its digest is in status.json
     if (config := run.folder / "config.yaml").is_file():
         files["config.yaml"] = public_config(config)
     if (environment := run.folder / "environment.json").is_file():
-        its = {k: v for k, v in read_json(environment).items() if k != "command"}  # it has paths
-        files["environment.json"] = json_bytes(without_machine(its))
-    wanted = sets if kept.sets is None else ("val", "test", *kept.sets)
-    chosen = {name: part for name, part in sets.items() if name in wanted}
-    claimed = sorted({row["split"] for row in metrics["rows"]} - set(chosen))
-    exact = kept.exact if place.status(run.name) else kept.exactly(metrics, chosen)
-    _keep(place, run.name, chosen, files, added, exact=exact, claimed=claimed)
-    if exact and not kept.exact:
+        public = {k: v for k, v in read_json(environment).items() if k != "command"}  # it has paths
+        files["environment.json"] = json_bytes(without_machine(public))
+    set_names = sets if policy.sets is None else ("val", "test", *policy.sets)
+    selected_sets = {name: part for name, part in sets.items() if name in set_names}
+    claimed = sorted({row["split"] for row in metrics["rows"]} - set(selected_sets))
+    exact = policy.exact if place.status(run.name) else policy.needs_float32(metrics, selected_sets)
+    _write_entry(place, run.name, selected_sets, files, added, exact=exact, claimed=claimed)
+    if exact and not policy.exact:
         added.exact.append(run.name)
 
 
@@ -136,23 +145,25 @@ def _public_metrics(metrics: Mapping[str, Any]) -> bytes:
     for name, value in settings.items():
         if without_machine(value) != value:  # and the run's key is made of it
             raise ValueError(f"its setting `{name}` names a folder of this machine: {value}")
-    its = {name: value for name, value in metrics.items() if name != "files"}  # of the run
-    public = without_machine({**its, "settings": None})
+    without_files = {
+        name: value for name, value in metrics.items() if name != "files"
+    }  # of the run
+    public = without_machine({**without_files, "settings": None})
     return json_bytes({**public, "settings": settings}, compact=True)
 
 
 def public_config(path: Path) -> bytes:
     """The content of config.yaml without paths of the machine: as it is where it has none."""
-    content = content_of(path)
+    content = read_content(path)
     with corrupt_if_it_fails(f"{path} cannot be read"):
         config = read_yaml(content.decode())
-        named = [key for key in _PATHS if _blanked(config, key.split("."))]
+        named = [key for key in _PATHS if _blank_path(config, key.split("."))]
         public = without_machine(config)
     changed = named or public != config
     return yaml.safe_dump(public, sort_keys=False).encode() if changed else content
 
 
-def _blanked(block: Any, keys: Sequence[str]) -> bool:
+def _blank_path(block: Any, keys: Sequence[str]) -> bool:
     """Set a value of a nested configuration to null if it is a path. Returns whether it was one."""
     for key in keys[:-1]:
         block = block.get(key) if isinstance(block, dict) else None
@@ -162,7 +173,7 @@ def _blanked(block: Any, keys: Sequence[str]) -> bool:
     return True
 
 
-def _keep(
+def _write_entry(
     place: Folder,
     name: str,
     sets: Mapping[str, Predictions],
@@ -176,8 +187,8 @@ def _keep(
     """Write an entry to the side, and give it its place when it is whole."""
     if not sets:
         raise CorruptRun("it has no logits of the splits that are to be kept")
-    check_together(sets)
-    with staged(place) as folder:
+    check_same_classes(sets)
+    with staging_folder(place) as folder:
         inside = Run(folder)
         labels = {
             save_packed(part, inside.predictions(split), store=place.path, exact=exact)
@@ -203,15 +214,15 @@ def _keep(
             "digest": "",
         }
         status["digest"] = entry_digest(status)
-        finish(place, folder, name, status, added)
+        place_entry(place, folder, name, status, added)
 
 
-def check_together(sets: Mapping[str, Predictions]) -> None:
+def check_same_classes(sets: Mapping[str, Predictions]) -> None:
     """Raise a ValueError unless all sets have examples and the same classes."""
     outputs = {split: part.outputs for split, part in sets.items()}
     if len(set(outputs.values())) > 1:
-        said = ", ".join(f"{split} has {what}" for split, what in outputs.items())
-        raise ValueError(f"its sets do not belong together: {said}")
+        counts = ", ".join(f"{split} has {count}" for split, count in outputs.items())
+        raise ValueError(f"its sets do not belong together: {counts}")
     empty = [split for split, part in sets.items() if not part.examples]
     if empty:
         raise ValueError(f"its set {empty[0]} has no examples")

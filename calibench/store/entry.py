@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
-from calibench.files.atomic_files import opened
+from calibench.files.atomic_files import open_regular
 from calibench.messages.errors import errors_as
 from calibench.runs import CorruptRun, Predictions, Run, RunId, check_format, read_json
 from calibench.runs.files import Json, check_content, describe_file, parse_json
@@ -35,7 +35,7 @@ class Entry:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read what an entry says of itself.
+        """Read the status of an entry.
 
         Raises:
             CorruptRun: If there is no status.json, or it is not what was written.
@@ -43,7 +43,7 @@ class Entry:
         name = "/".join(folder.absolute().parts[-5:])
         status = read_json(folder / STATUS)
         with_digest = "digest" in status
-        return cls(name, folder, checked_status(status, str(folder)) if with_digest else status)
+        return cls(name, folder, check_status(status, str(folder)) if with_digest else status)
 
     @property
     def cell(self) -> RunId:
@@ -72,10 +72,10 @@ class Entry:
             CorruptRun: If a file is missing, damaged or altered, or its labels do not fit.
         """
         self.check("predictions/")
-        found = {name: Predictions.load(path) for name, path in Run(self.folder).sets().items()}
-        if not found:
+        sets = {name: Predictions.load(path) for name, path in Run(self.folder).sets().items()}
+        if not sets:
             raise CorruptRun(f"{self.folder} has no predictions")
-        return found
+        return sets
 
     def metrics(self) -> Json:
         """The content of metrics.json; raises CorruptRun if it cannot be read."""
@@ -84,15 +84,15 @@ class Entry:
     def check(self, prefix: str = "") -> None:
         """Raise a CorruptRun unless all files, or those that begin with a prefix, are what the entry says."""
         files = {f: v for f, v in (self.status.get("files") or {}).items() if f.startswith(prefix)}
-        for file, known in files.items():
+        for file, recorded in files.items():
             path = self.folder / file
             if not path.is_file():
                 raise CorruptRun(f"{path} is missing")
-            with opened(path) as content:
-                check_content(describe_file(content), known, str(path))
+            with open_regular(path) as content:
+                check_content(describe_file(content), recorded, str(path))
         if files:
-            found = {f"predictions/{path.name}" for path in Run(self.folder).sets().values()}
-            for name in sorted(found - set(self.status["files"])):
+            sets = {f"predictions/{path.name}" for path in Run(self.folder).sets().values()}
+            for name in sorted(sets - set(self.status["files"])):
                 raise CorruptRun(f"{self.folder / name} does not belong to the entry")
 
 
@@ -108,10 +108,10 @@ def parse_status(content: bytes, called: str) -> EntryStatus:
         status = parse_json(content)
     if not isinstance(status, dict) or "digest" not in status:
         raise CorruptRun(f"{called}/{STATUS} is not that of an entry")
-    return checked_status(status, called)
+    return check_status(status, called)
 
 
-def checked_status(status: Mapping[str, Any], called: str) -> EntryStatus:
+def check_status(status: Mapping[str, Any], called: str) -> EntryStatus:
     """Check the content of an entry's status.json, which may be a stranger's; raises CorruptRun."""
     with errors_as(f"{called}/{STATUS}", ValueError, kind=CorruptRun):
         check_schema(status, Status)

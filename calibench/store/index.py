@@ -1,4 +1,4 @@
-"""What a store says of its entries, derived from them: its index, and its card.
+"""Index and card of a store, both derived from its entries.
 
 The index is one parquet file with a row for each entry, rebuilt when one is added. The card, README.md of a pushed
 store, says what its entries are, whose, under which licence, and their digest.
@@ -28,7 +28,7 @@ _PIECE = 10_000  # its rows that are read at a time
 
 @dataclass(frozen=True)
 class Listed:
-    """What the index says of an entry.
+    """Row of the index: one entry of a store.
 
     Attributes:
         name: `<benchmark>/<backbone>/<loss>/<key>/seed=<k>`.
@@ -56,7 +56,7 @@ class Listed:
     verified: str = ""
 
     @classmethod
-    def of(cls, name: str, status: EntryStatus, verified: str = "") -> Listed:
+    def from_status(cls, name: str, status: EntryStatus, verified: str = "") -> Listed:
         """The row of an entry, from its status.json."""
         examples = status["examples"]
         return cls(
@@ -92,8 +92,8 @@ def iterate_index(place: Place) -> Iterator[Listed]:
         file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         format = int((file.schema_arrow.metadata or {}).get(_FORMAT, b"1"))
         if format > FORMAT:
-            known = f"this calibench reads {FORMAT}: a newer one is needed"
-            raise StoreError(f"{place} is of format {format}, {known}.")
+            supported = f"this calibench reads {FORMAT}: a newer one is needed"
+            raise StoreError(f"{place} is of format {format}, {supported}.")
         # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
         for piece in file.iter_batches(_PIECE, use_threads=False):
             yield from msgspec.convert(piece.to_pylist(), list[Listed])
@@ -123,13 +123,13 @@ def rebuild_index(place: Place) -> list[Listed]:
     """
     names: list[str] | None = None
     while names != (names := place.names()):
-        rows = listed(place, names)
+        rows = list_rows(place, names)
         _write(place, rows)
     return rows
 
 
-def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
-    """A row for each entry, or for those of some names, from their status.json; damaged ones are left out."""
+def list_rows(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
+    """List the rows of all or some entries, from their status.json; damaged ones are left out."""
     verified: dict[str, str] = {}
     with suppress(FileNotFoundError, StoreError):
         verified = {row.digest: row.verified for row in iterate_index(place)}
@@ -137,7 +137,7 @@ def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
     for name in place.names() if names is None else names:
         with suppress(ValueError):  # `verify` names it
             if status := place.status(name):
-                rows.append(Listed.of(name, status, verified.get(status["digest"], "")))
+                rows.append(Listed.from_status(name, status, verified.get(status["digest"], "")))
     return rows
 
 
@@ -151,7 +151,7 @@ def mark_verified(place: Place, verdicts: Mapping[str, str]) -> None:
         return [replace(row, verified=verdicts.get(row.digest, row.verified)) for row in rows]
 
     with suppress(FileNotFoundError, StoreError):
-        if read_index(place) == marked(listed(place)):
+        if read_index(place) == marked(list_rows(place)):
             return
     _write(place, marked(rebuild_index(place)))
 
@@ -197,8 +197,8 @@ def write_card(place: Place, *, about: str, by: str, licence: str) -> None:
     Raises:
         CorruptRun: If there is a README.md that is no card: it stays as it is.
     """
-    there = _card_of(place)
-    if there and _MADE not in there:
+    present_card = _read_card(place)
+    if present_card and _MADE not in present_card:
         raise CorruptRun(f"{place}/{CARD} is no card of `calibench store push`: it stays as it is")
     names = entry_names(place)
     rows = dict.fromkeys("/".join(name.split("/")[:3]) for name in names)
@@ -218,30 +218,30 @@ tags: [calibration, calibench]
 | by | {by} |
 | licence | {licence} |
 | command | `calibench verify {place}` computes every number again |
-| digest | `{_digest_of(place, names)}` |
+| digest | `{_digest_entries(place, names)}` |
 
 {"".join(f"* {row}{chr(10)}" for row in rows)}"""
     place.write(CARD, text.encode())
 
 
 def wrong_card(place: Place) -> list[str]:
-    """What is wrong with the card of a store, if it has one: its digest is of other entries."""
-    said = _DIGEST.search(_card_of(place))
-    if said is None or said[1] == _digest_of(place, entry_names(place)):
+    """Problems of the card of a store, if it has one: its digest is of other entries."""
+    recorded = _DIGEST.search(_read_card(place))
+    if recorded is None or recorded[1] == _digest_entries(place, entry_names(place)):
         return []
-    return [f"{place}/{CARD}: its digest {said[1][:10]} is of other entries than are there"]
+    return [f"{place}/{CARD}: its digest {recorded[1][:10]} is of other entries than are there"]
 
 
-def _card_of(place: Place) -> str:
+def _read_card(place: Place) -> str:
     try:
         return place.read(CARD).decode(errors="replace")
     except FileNotFoundError:
         return ""
 
 
-def _digest_of(place: Place, names: list[str]) -> str:
-    """Over the names and digests of the entries; a damaged one has none."""
-    found = hashlib.sha256()
-    for row in listed(place, sorted(names)):
-        found.update(f"{row.name} {row.digest}\n".encode())
-    return found.hexdigest()
+def _digest_entries(place: Place, names: list[str]) -> str:
+    """Digest over the names and digests of the entries; a damaged one has none."""
+    digest = hashlib.sha256()
+    for row in list_rows(place, sorted(names)):
+        digest.update(f"{row.name} {row.digest}\n".encode())
+    return digest.hexdigest()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from calibench.files.atomic_files import TEXT_LIMIT, content_of
+from calibench.files.atomic_files import TEXT_LIMIT, read_content
 from calibench.messages.errors import ExpectedFailure, errors_as, one_line
 from calibench.runs import Busy, run_folders, write_atomically
 from calibench.runs.files import describe_content
@@ -68,12 +68,12 @@ class Place(ABC):
     def size(self, name: str) -> int | None:
         """The bytes of a file; None if there is none."""
 
-    def has(self, name: str, known: Mapping[str, Any]) -> bool:
+    def has_file(self, name: str, recorded: Mapping[str, Any]) -> bool:
         """Whether a file is there already, given its `bytes` and `sha256`: a URL is asked for the former only."""
-        return self.size(name) == int(known["bytes"])
+        return self.size(name) == int(recorded["bytes"])
 
     def status(self, name: str) -> EntryStatus | None:
-        """What the status.json of an entry says, checked; None if there is no such entry."""
+        """Content of the status.json of an entry, checked; None if there is no such entry."""
         try:
             return parse_status(self.read(f"{name}/{STATUS}"), f"{self}/{name}")
         except FileNotFoundError:
@@ -103,16 +103,16 @@ class Folder(Place):
 
     def read(self, name: str, limit: int = TEXT_LIMIT) -> bytes:
         """The content of a file."""
-        return content_of(self.path / name, limit=limit)
+        return read_content(self.path / name, limit=limit)
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file atomically."""
         write_atomically(self.path / name, content)
 
-    def has(self, name: str, known: Mapping[str, Any]) -> bool:
+    def has_file(self, name: str, recorded: Mapping[str, Any]) -> bool:
         """Whether a file is there already, by its digest."""
-        size = known["bytes"]
-        return self.size(name) == size and describe_content(self.read(name, size)) == known
+        size = recorded["bytes"]
+        return self.size(name) == size and describe_content(self.read(name, size)) == recorded
 
     def size(self, name: str) -> int | None:
         """The bytes of a file."""
@@ -121,8 +121,8 @@ class Folder(Place):
 
     def names(self) -> list[str]:
         """The folders `seed=<k>` with a status.json."""
-        found = (Path(folder) for folder in run_folders(self.path))
-        entries = (folder for folder in found if (folder / STATUS).exists())
+        folders = (Path(folder) for folder in run_folders(self.path))
+        entries = (folder for folder in folders if (folder / STATUS).exists())
         return sorted(folder.relative_to(self.path).as_posix() for folder in entries)
 
     @contextmanager
@@ -156,7 +156,7 @@ class Remote(Place):
         # as a stream: what a web server says of sizes and ranges is not relied on
         self._opening = {"block_size": 0, "size": 1} if on_web else {}
         with errors_as(f"{self.url} cannot be opened", ImportError, ValueError, kind=StoreError):
-            self._files, self._root = url_to_fs(self.url, **(_patience() if on_web else {}))
+            self._files, self._root = url_to_fs(self.url, **(_web_timeouts() if on_web else {}))
 
     def __str__(self) -> str:
         return self.url
@@ -170,17 +170,17 @@ class Remote(Place):
             return self._content(file, name, min(limit, self.limits.largest))
 
     def _content(self, file: IO[bytes], name: str, limit: int) -> bytes:
-        found, began = bytearray(), time.monotonic()
-        while part := file.read(min(_PART, limit + 1 - len(found))):
-            found += part
+        content, began = bytearray(), time.monotonic()
+        while part := file.read(min(_PART, limit + 1 - len(content))):
+            content += part
             waited = time.monotonic() - began - self.limits.patience
-            if len(found) > limit:
+            if len(content) > limit:
                 allowed = f"the {limit:,} bytes that it may have"
                 raise StoreError(f"{self.url}/{name} has more than {allowed}.")
-            if waited > len(found) / self.limits.least_rate:
+            if waited > len(content) / self.limits.least_rate:
                 rate = f"{self.limits.least_rate:,.0f} bytes a second are expected"
                 raise StoreError(f"{self.url}/{name} is sent too slowly: {rate} (`--least-rate`).")
-        return bytes(found)
+        return bytes(content)
 
     def write(self, name: str, content: bytes) -> None:
         """Send a file; an object store shows it when it is there as a whole."""
@@ -206,8 +206,8 @@ class Remote(Place):
         """The folders with a status.json; only for places that can list their files."""
         self._files.invalidate_cache()
         with self._answering(""):
-            found = self._files.find(self._root)
-        inside = (path.partition(self._root.strip("/"))[2].strip("/") for path in found)
+            folders = self._files.find(self._root)
+        inside = (path.partition(self._root.strip("/"))[2].strip("/") for path in folders)
         return sorted(
             path.removesuffix(f"/{STATUS}")
             for path in inside
@@ -238,7 +238,7 @@ def is_url(text: str | Path) -> bool:
     return "://" in str(text)
 
 
-def _patience() -> dict[str, Any]:
+def _web_timeouts() -> dict[str, Any]:
     """Seconds to wait for a web server, whose default is five minutes."""
     from aiohttp import ClientTimeout
 

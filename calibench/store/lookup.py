@@ -13,7 +13,7 @@ from calibench.messages.errors import UsageError, near_matches
 from calibench.runs import Predictions, run_folders
 from calibench.runs.folder import SEED_PREFIX
 from calibench.store.entry import STATUS, Entry
-from calibench.store.index import Listed, entry_names, iterate_index, listed
+from calibench.store.index import Listed, entry_names, iterate_index, list_rows
 from calibench.store.locations import Folder, StoreError, is_url, place_of
 from calibench.store.transfer import pull
 
@@ -39,7 +39,7 @@ def results_folder(results: Path | str) -> Path:
         StoreError: If a URL does not answer and there is no copy of it.
     """
     if is_url(results):
-        return _up_to_date_copy(str(results))
+        return _update_copy(str(results))
     path = Path(results)
     if path.is_dir():
         return path
@@ -67,15 +67,15 @@ def entries(store: Path | str = SHIPPED) -> Iterator[Entry]:
                 yield entry
 
 
-def listed_entries(text: str) -> Iterator[Listed]:
-    """What the index says of each entry of a store, or of a folder of runs, by its path or URL."""
+def list_entries(text: str) -> Iterator[Listed]:
+    """List the entries of a store, or of a folder of runs, by its path or URL, from the index."""
     place = place_of(text) if is_url(text) else Folder(results_folder(text))
     try:
         yield from iterate_index(place)
     except FileNotFoundError:
         if is_url(text):
             raise UsageError(f"{text} is no store: it has no index.parquet.") from None
-        yield from listed(place)
+        yield from list_rows(place)
 
 
 def load(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:
@@ -101,14 +101,14 @@ def load(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:
 def find(name: str, store: Path | str = SHIPPED) -> Entry:
     """The entry of a store; arguments and errors are those of `load`."""
     if is_url(store):
-        copy, url = _copy(str(store)), str(store)
-        if not _matching(entry_names(Folder(copy)) if copy.is_dir() else [], name):
-            pulled = pull(url, copy, [_only(name, entry_names(place_of(url)), url)])
+        copy, url = _copy_folder(str(store)), str(store)
+        if not _match_names(entry_names(Folder(copy)) if copy.is_dir() else [], name):
+            pulled = pull(url, copy, [_match_one(name, entry_names(place_of(url)), url)])
             if pulled.problems:
                 raise StoreError(pulled.problems[0])
         store = copy
     folder = results_folder(store)
-    return Entry.read(folder / _only(name, entry_names(Folder(folder)), store))
+    return Entry.read(folder / _match_one(name, entry_names(Folder(folder)), store))
 
 
 def find_run(text: str) -> Entry:
@@ -136,35 +136,35 @@ def _is_store(text: str) -> bool:
         return False
 
 
-def _matching(names: Sequence[str], asked: str) -> list[str]:
-    wanted = asked.strip("/")
-    return [name for name in names if wanted in (name, _without_key(name))]
+def _match_names(names: Sequence[str], text: str) -> list[str]:
+    name_or_folder = text.strip("/")
+    return [name for name in names if name_or_folder in (name, _without_key(name))]
 
 
 def _without_key(name: str) -> str:
-    *most, _, seed = name.split("/")
-    return "/".join([*most, seed])
+    *folders, _, seed = name.split("/")
+    return "/".join([*folders, seed])
 
 
-def _only(asked: str, names: Sequence[str], store: Path | str) -> str:
+def _match_one(text: str, names: Sequence[str], store: Path | str) -> str:
     """The only name that matches; raises StoreError."""
-    found = _matching(names, asked)
-    if not found:
-        near = near_matches(asked, [*map(_without_key, names)])
-        raise StoreError(f"{store} has no entry `{asked}`{near} (see `calibench store list`)")
-    if len(found) > 1:
-        raise StoreError(f"`{asked}` fits {len(found)} entries: say {' or '.join(found)}")
-    return found[0]
+    matches = _match_names(names, text)
+    if not matches:
+        near = near_matches(text, [*map(_without_key, names)])
+        raise StoreError(f"{store} has no entry `{text}`{near} (see `calibench store list`)")
+    if len(matches) > 1:
+        raise StoreError(f"`{text}` fits {len(matches)} entries: say {' or '.join(matches)}")
+    return matches[0]
 
 
-def _copy(url: str) -> Path:
+def _copy_folder(url: str) -> Path:
     readable = re.sub(r"\W+", "-", url.partition("://")[2]).strip("-")[:60]
     digest = hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:8]
     return data_root() / "stores" / f"{readable}-{digest}"
 
 
-def _up_to_date_copy(url: str) -> Path:
-    copy = _copy(url)
+def _update_copy(url: str) -> Path:
+    copy = _copy_folder(url)
     try:
         problems = pull(url, copy).problems
     except StoreError as error:

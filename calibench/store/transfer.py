@@ -26,7 +26,7 @@ STAGED = ".partial"
 
 @dataclass
 class Added:
-    """What came of adding to a store.
+    """Outcome of adding to a store.
 
     Attributes:
         new: Names of the entries that were added.
@@ -42,7 +42,7 @@ class Added:
 
 
 @contextmanager
-def changing(place: Place) -> Iterator[None]:
+def hold_store(place: Place) -> Iterator[None]:
     """Hold a store while inside; list its entries anew at the end, also after an error."""
     with place.writing():
         try:
@@ -52,17 +52,17 @@ def changing(place: Place) -> Iterator[None]:
 
 
 @contextmanager
-def noted(added: Added, what: object) -> Iterator[None]:
+def note_problems(added: Added, subject: object) -> Iterator[None]:
     """Let a problem of one entry not keep the others from being added."""
     try:
         yield
     except ValueError as error:
         text = str(error)
-        added.problems.append(text if str(what) in text else f"{what}: {text}")
+        added.problems.append(text if str(subject) in text else f"{subject}: {text}")
 
 
 @contextmanager
-def staged(place: Folder, name: str = "") -> Iterator[Path]:
+def staging_folder(place: Folder, name: str = "") -> Iterator[Path]:
     """A folder for the files of an entry until it is whole; it is removed after an error unless it has a name.
 
     The name is the same for each attempt to fetch the entry: what it has got stays for the next one.
@@ -78,12 +78,12 @@ def staged(place: Folder, name: str = "") -> Iterator[Path]:
             folder.parent.rmdir()
 
 
-def finish(place: Folder, folder: Path, name: str, status: EntryStatus, added: Added) -> None:
+def place_entry(place: Folder, folder: Path, name: str, status: EntryStatus, added: Added) -> None:
     """Give a whole entry, whose folder lacks status.json only, its place, unless there is one with its name."""
     target = place.path / check_name(name)
-    if there := place.status(name):
+    if present := place.status(name):
         shutil.rmtree(folder, ignore_errors=True)
-        note_known(name, there, status, added)
+        note_known(name, present, status, added)
         return
     _check_classes(place.path / name.split("/")[0], folder)
     write_atomically(folder / STATUS, json_bytes(status))
@@ -92,13 +92,13 @@ def finish(place: Folder, folder: Path, name: str, status: EntryStatus, added: A
     added.new.append(name)
 
 
-def note_known(name: str, there: EntryStatus, status: EntryStatus, added: Added) -> None:
+def note_known(name: str, present: EntryStatus, status: EntryStatus, added: Added) -> None:
     """Note that an entry is there already, or that another one has its name."""
-    if there["content"] == status["content"]:
+    if present["content"] == status["content"]:
         added.known.append(name)
     else:
         added.problems.append(
-            f"{name}: another run has this identity (content {there['content'][:10]} there, "
+            f"{name}: another run has this identity (content {present['content'][:10]} there, "
             f"{status['content'][:10]} here); it stays as it is"
         )
 
@@ -108,11 +108,11 @@ def _check_classes(benchmark: Path, folder: Path) -> None:
     other = next(run_folders(benchmark), None) if benchmark.is_dir() else None
     if other is None:
         return
-    known, names = _class_names(Path(other)), _class_names(folder)
-    if names != known and sorted(names) == sorted(known):
+    benchmark_names, names = _class_names(Path(other)), _class_names(folder)
+    if names != benchmark_names and sorted(names) == sorted(benchmark_names):
         raise CorruptRun(
             f"its classes are in another order ({', '.join(names[:3])}, ...) than those of {other} "
-            f"({', '.join(known[:3])}, ...)"
+            f"({', '.join(benchmark_names[:3])}, ...)"
         )
 
 
@@ -139,48 +139,48 @@ def pull(
     Raises:
         StoreError: If the URL does not answer, is no store or lacks what is named, or another process writes the store.
     """
-    return _move(place_of(url, limits), Folder(store), names, "pulling entries")
+    return _transfer_entries(place_of(url, limits), Folder(store), names, "pulling entries")
 
 
 def push(store: Path, url: str, names: Sequence[str] = ()) -> Added:
     """Send to another store what it lacks; the arguments are those of `pull`."""
-    return _move(Folder(store), place_of(url), names, "pushing entries")
+    return _transfer_entries(Folder(store), place_of(url), names, "pushing entries")
 
 
-def _move(source: Place, target: Place, names: Sequence[str], title: str) -> Added:
-    there = chosen(entry_names(source), names, source)
+def _transfer_entries(source: Place, target: Place, names: Sequence[str], title: str) -> Added:
+    selected = select_entries(entry_names(source), names, source)
     added = Added()
-    with changing(target):
-        for name in with_progress(there, len(there), title):
-            with noted(added, name):
-                copied(source, target, name, added)
+    with hold_store(target):
+        for name in with_progress(selected, len(selected), title):
+            with note_problems(added, name):
+                copy_entry(source, target, name, added)
     return added
 
 
-def chosen(there: Sequence[str], names: Sequence[str], what: object) -> list[str]:
-    """The entries of some names, or of folders, all if there are none; a StoreError if one is not there."""
-    wanted = [name.rstrip("/") for name in names]
-    for name in wanted:
-        if not any(f"{entry}/".startswith(f"{name}/") for entry in there):
-            raise StoreError(f"{what} has no entry `{name}`{near_matches(name, there)}")
-    if not wanted:
-        return list(there)
-    return [entry for entry in there if any(f"{entry}/".startswith(f"{n}/") for n in wanted)]
+def select_entries(entries: Sequence[str], names: Sequence[str], source: object) -> list[str]:
+    """Select the entries of some names or folders, all if none is given; a StoreError if one is not there."""
+    prefixes = [name.rstrip("/") for name in names]
+    for name in prefixes:
+        if not any(f"{entry}/".startswith(f"{name}/") for entry in entries):
+            raise StoreError(f"{source} has no entry `{name}`{near_matches(name, entries)}")
+    if not prefixes:
+        return list(entries)
+    return [entry for entry in entries if any(f"{entry}/".startswith(f"{n}/") for n in prefixes)]
 
 
-def copied(source: Place, target: Place, name: str, added: Added) -> None:
+def copy_entry(source: Place, target: Place, name: str, added: Added) -> None:
     """Copy an entry unless it is there; every file is compared with its digest."""
     status = source.status(name)
     if status is None:
         raise StoreError(f"{source} lists {name}, and has no such entry.")
-    if there := target.status(name):
-        note_known(name, there, status, added)
+    if present := target.status(name):
+        note_known(name, present, status, added)
         return
     _copy_labels(source, target, status)
     if isinstance(target, Folder):
-        with staged(target, status["digest"]) as folder:
+        with staging_folder(target, status["digest"]) as folder:
             _copy_files(source, name, Folder(folder), "", status)
-            finish(target, folder, name, status, added)
+            place_entry(target, folder, name, status, added)
     else:
         _copy_files(source, name, target, f"{name}/", status)
         target.write(f"{name}/{STATUS}", source.read(f"{name}/{STATUS}"))  # from now on it is there
@@ -189,10 +189,10 @@ def copied(source: Place, target: Place, name: str, added: Added) -> None:
 
 
 def _copy_files(source: Place, name: str, target: Place, prefix: str, status: EntryStatus) -> None:
-    for file, known in status["files"].items():
-        if not target.has(f"{prefix}{file}", known):
-            content = _read(source, f"{name}/{file}", known["bytes"])
-            check_content(describe_content(content), known, f"{source}/{name}/{file}")
+    for file, recorded in status["files"].items():
+        if not target.has_file(f"{prefix}{file}", recorded):
+            content = _read(source, f"{name}/{file}", recorded["bytes"])
+            check_content(describe_content(content), recorded, f"{source}/{name}/{file}")
             target.write(f"{prefix}{file}", content)
 
 
@@ -207,10 +207,10 @@ def _copy_labels(source: Place, target: Place, status: EntryStatus) -> None:
 
 def _check_sent(target: Place, name: str, status: EntryStatus) -> None:
     """Raise a CorruptRun unless an entry is there as it was sent: nothing keeps two writers of a URL apart."""
-    there = target.status(name)
+    present = target.status(name)
     sizes = {file: target.size(f"{name}/{file}") for file in status["files"]}
-    sent = {file: known["bytes"] for file, known in status["files"].items()}
-    if there is None or there["digest"] != status["digest"] or sizes != sent:
+    sent = {file: recorded["bytes"] for file, recorded in status["files"].items()}
+    if present is None or present["digest"] != status["digest"] or sizes != sent:
         raise CorruptRun(
             f"{target}/{name}: another writer sent another run of this identity at the same time; "
             "`calibench store verify` says which of its files are damaged"

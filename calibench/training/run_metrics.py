@@ -6,7 +6,7 @@ from typing import Any
 
 from calibench.evaluation.extra_metrics import describe_metrics
 from calibench.evaluation.serialization import build_evaluation, fill_defaults
-from calibench.files.atomic_files import text_of
+from calibench.files.atomic_files import read_text
 from calibench.runs import (
     FORMAT,
     Predictions,
@@ -74,7 +74,7 @@ def write_derived(
     run = Run(run_id.folder(first.parents[4]))
     with run.claimed():
         run.write_status("running")
-        run.write_config(text_of(first / "config.yaml"))
+        run.write_config(read_text(first / "config.yaml"))
         for name, part in sets.items():
             part.save(run.predictions(name))
         write_json(run.folder / "environment.json", _pool_environments(runs), sealed=True)

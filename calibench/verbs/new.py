@@ -10,7 +10,7 @@ from typing import Annotated
 
 import numpy as np
 
-from calibench.files.column_encoding import features_of, in_words
+from calibench.files.column_encoding import describe_features, select_features
 from calibench.files.tables import NAMELESS, TableFile, open_table
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.messages.printable_text import say
@@ -65,14 +65,14 @@ def describe_number_columns(path: Path) -> tuple[Words, str]:
     label = _first_known_name(table.names, _LABEL_NAMES, table.names[-1])
     frame = table.frame()
     names = [name for name in table.names if name != label and not name.startswith(NAMELESS)]
-    features, counters = features_of(frame, names)
-    usable = [one for one in features if np.isfinite(one.numbers(frame[one.column])[0]).any()]
+    features, counters = select_features(frame, names)
+    usable = [one for one in features if np.isfinite(one.encode(frame[one.column])[0]).any()]
     if not usable:
         raise UsageError(f"`--data {path}` has no column of numbers beside `{label}`.")
     columns = [feature.column for feature in usable]
     others = [name for name in names if name not in (*columns, *counters)]
     left_out = f"; left out, no numbers: {', '.join(others)}" if others else ""
-    made = in_words(path, usable, counters).partition(": ")[2]
+    made = describe_features(path, usable, counters).partition(": ")[2]
     count = sum(len(feature.names) for feature in usable)
     return (
         {

@@ -22,8 +22,8 @@ from calibench.store.additions import Kept, add, add_imported
 from calibench.store.entry import Entry
 from calibench.store.index import CARD, Listed, card_text, mark_verified, write_card, wrong_card
 from calibench.store.locations import Folder, Limits, is_url, place_of
-from calibench.store.lookup import listed_entries, results_folder
-from calibench.store.transfer import Added, chosen, pull, push
+from calibench.store.lookup import list_entries, results_folder
+from calibench.store.transfer import Added, pull, push, select_entries
 from calibench.tables.cells import Scores, label, measures
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.metric_titles import HEADLINE
@@ -125,7 +125,7 @@ def _list(words: Sequence[str], adding: Adding) -> int:
     text, *further = words or ["store"]
     if further:
         raise UsageError(f"`{further[0]}` is one argument too many")
-    for piece in entry_grids(listed_entries(text)):
+    for piece in entry_grids(list_entries(text)):
         show(piece)
     return 0
 
@@ -223,7 +223,7 @@ def verify(
             return _verify_folder(Folder(Path(copy)), fetched.new, problems)
     folder = results_folder(store).resolve()
     runs = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
-    entries_found = chosen(runs, names, store)
+    entries_found = select_entries(runs, names, store)
     return _verify_folder(
         Folder(folder), entries_found, [] if entries else wrong_card(Folder(folder))
     )

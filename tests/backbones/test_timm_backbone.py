@@ -51,7 +51,7 @@ def test_unreachable_weights_are_one_line(
         return create(name, **options)
 
     monkeypatch.setattr(timm, "create_model", offline)
-    monkeypatch.setattr(hub, "offline", lambda: "")
+    monkeypatch.setattr(hub, "reason_offline", lambda: "")
     with pytest.raises(
         ValueError, match=r"weights of `resnet18` cannot be loaded: cannot reach the hub$"
     ):

@@ -22,7 +22,7 @@ from calibench.evaluation.serialization import fill_defaults
 from calibench.evaluation.verify import tolerated_difference, verify_entry
 from calibench.runs import Predictions, read_json, write_json
 from calibench.statistics.number import Key
-from calibench.store.packing import rounded
+from calibench.store.packing import round_predictions
 from tests.examples import sampled
 from tests.run_folders import write_run
 
@@ -50,7 +50,7 @@ def model(scale: float, n: int = 300, k: int = 6) -> dict[str, Predictions]:
 @pytest.mark.parametrize("scale", sampled([1.0, 30.0], [30.0]))
 def test_float16_moves_every_metric_by_no_more_than_is_stated(scale: float) -> None:
     sets = model(scale)
-    packed = {name: Predictions.from_arrays(rounded(part)) for name, part in sets.items()}
+    packed = {name: Predictions.from_arrays(round_predictions(part)) for name, part in sets.items()}
     every = Evaluation([], [15], reference=True, metrics=parse_metric_names(["all"]))
     before, after = (
         {Key.from_row(row): row for row in every(given).rows} for given in (sets, packed)
@@ -83,7 +83,7 @@ FITTED = (
 def test_float16_moves_every_metric_after_a_fit_by_no_more_than_is_stated(scale: float) -> None:
     """Both what is fitted on and what is scored are rounded; an infinite NLL stays infinite."""
     sets = model(scale)
-    packed = {name: Predictions.from_arrays(rounded(part)) for name, part in sets.items()}
+    packed = {name: Predictions.from_arrays(round_predictions(part)) for name, part in sets.items()}
     every = Evaluation([*FITTED], [15])
     before, after = (
         {Key.from_row(row): row for row in every(given).rows} for given in (sets, packed)

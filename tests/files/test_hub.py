@@ -24,9 +24,9 @@ def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_variable_forbids_requests(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "1")
     monkeypatch.setattr(constants, "ENDPOINT", None)  # whoever asks it fails
-    assert hub.offline() == f"{name} is set"
+    assert hub.reason_offline() == f"{name} is set"
     monkeypatch.setenv(name, "off")
-    assert hub.forbidden() == ""
+    assert hub.offline_variable() == ""
 
 
 def test_a_closed_door_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,10 +34,10 @@ def test_a_closed_door_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
-    assert hub.offline().startswith("the hub does not answer (Connect")
+    assert hub.reason_offline().startswith("the hub does not answer (Connect")
     seen = []
 
-    @hub.without_retries()
+    @hub.cache_if_offline()
     def fetch() -> None:
         seen.append(constants.HF_HUB_OFFLINE)
         raise OSError("as the client does")
@@ -52,7 +52,7 @@ def test_a_hub_that_is_silent_is_waited_for_shortly(monkeypatch: pytest.MonkeyPa
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         start = time.monotonic()
-        assert hub.offline().startswith("the hub does not answer (")
+        assert hub.reason_offline().startswith("the hub does not answer (")
         assert time.monotonic() - start < 30
 
 
@@ -67,5 +67,5 @@ def test_a_hub_that_answers_is_asked_for_more(monkeypatch: pytest.MonkeyPatch) -
             connection.close()
 
         threading.Thread(target=answer, daemon=True).start()
-        with hub.without_retries():
+        with hub.cache_if_offline():
             assert constants.HF_HUB_OFFLINE is False

@@ -12,7 +12,7 @@ from calibench.data.source import DataError
 from calibench.data.tabular.table import read_columns
 from calibench.data.text.corpus import read_text_table
 from calibench.files import tables
-from calibench.files.tables import open_table, separator_of
+from calibench.files.tables import guess_separator, open_table
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun
 
@@ -98,7 +98,7 @@ def test_tables_of_semicolons_and_of_utf_16_are_read(
     said = "t.csv is read as UTF-16 and with semicolons between cells and decimal commas"
     assert said in capsys.readouterr().err
     (tmp_path / "p.csv").write_text("height,cm|kind\n1|a\n2|b\n")
-    assert separator_of("height,cm|kind", ",") == ","  # a tie is for what is usual
+    assert guess_separator("height,cm|kind", ",") == ","  # a tie is for what is usual
     found = read_columns(tmp_path / "p.csv", None, "kind", separator="|")
     assert found.labels.tolist() == ["a", "b"]
     (tmp_path / "b.csv").write_text("height|age|kind\n1|2|a\n2|3|b\n")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from calibench.cli import main
-from calibench.files.tables import encoding_of
+from calibench.files.tables import guess_encoding
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 
@@ -103,7 +103,7 @@ def test_encodings_and_separators(
         assert read.metadata["class_names"] == NAMES
         said = capsys.readouterr().err
         assert ("is read" in said) == (separator != "," or not encoding.startswith("utf-8"))
-    assert encoding_of(text.encode(encoding)) == ("utf-16" if encoding == "utf-16" else encoding)
+    assert guess_encoding(text.encode(encoding)) == ("utf-16" if encoding == "utf-16" else encoding)
 
 
 def test_decimal_commas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

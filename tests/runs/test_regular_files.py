@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.files.atomic_files import NotRegular, content_of, opened
+from calibench.files.atomic_files import NotRegular, open_regular, read_content
 from calibench.runs import check_archive, read_json
 from calibench.store import add
 from tests.examples import sampled
@@ -45,7 +45,7 @@ FILES = [
 @pytest.mark.parametrize("make", KINDS)
 def test_what_is_no_regular_file_is_refused(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "a")
-    with pytest.raises(NotRegular, match="a is no regular file"), opened(tmp_path / "a"):
+    with pytest.raises(NotRegular, match="a is no regular file"), open_regular(tmp_path / "a"):
         pass
 
 
@@ -70,11 +70,11 @@ def test_a_small_archive_that_would_fill_the_memory_is_refused_before_it_is_unpa
 
 def test_the_size_is_limited(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
-    assert content_of(tmp_path / "a", limit=5) == b"12345"
+    assert read_content(tmp_path / "a", limit=5) == b"12345"
     with pytest.raises(NotRegular, match="has 5 bytes, at most 4 are read"):
-        content_of(tmp_path / "a", limit=4)
+        read_content(tmp_path / "a", limit=4)
     with pytest.raises(NotRegular, match="has more than 10 bytes"):
-        content_of("/proc/cpuinfo", limit=10)
+        read_content("/proc/cpuinfo", limit=10)
     with (tmp_path / "b.json").open("wb") as file:
         file.truncate(2**33)
     with pytest.raises(ValueError, match=r"b\.json .*at most 67,108,864 are read"):

@@ -10,7 +10,7 @@ import pytest
 
 from calibench.metrics import log_softmax
 from calibench.runs import Predictions
-from calibench.store.packing import ROUNDING, content_digest, packed
+from calibench.store.packing import ROUNDING, content_digest, pack_logits
 
 
 def logits_of(scale: float, *, n: int = 2000, k: int = 10, seed: int = 0) -> np.ndarray:
@@ -18,7 +18,7 @@ def logits_of(scale: float, *, n: int = 2000, k: int = 10, seed: int = 0) -> np.
 
 
 def unpacked(logits: np.ndarray) -> np.ndarray:
-    arrays = packed(logits)
+    arrays = pack_logits(logits)
     return Predictions.from_arrays({**arrays, "target": np.zeros(len(logits), int)}).logits
 
 
@@ -41,12 +41,14 @@ def test_the_largest_logit_and_the_predicted_class_are_exact() -> None:
     logits[:, 1] = np.nextafter(logits.max(1), np.float32(np.inf))  # by the least there is
     assert (unpacked(logits).argmax(1) == 1).all()
     assert (unpacked(logits).max(1) == logits.max(1)).all()
-    assert (packed(logits)["logits"].argmax(1) == 1).all()  # also for who reads the array alone
+    assert (
+        pack_logits(logits)["logits"].argmax(1) == 1
+    ).all()  # also for who reads the array alone
 
 
 def test_ties_stay_ties() -> None:
     logits = np.array([[2.5, 2.5, -1.0]], "f4")
-    assert packed(logits)["logits"].tolist() == [[0.0, 0.0, -3.5]]
+    assert pack_logits(logits)["logits"].tolist() == [[0.0, 0.0, -3.5]]
 
 
 def test_zeros_of_probabilities_stay_and_nothing_finite_becomes_infinite() -> None:
@@ -57,7 +59,7 @@ def test_zeros_of_probabilities_stay_and_nothing_finite_becomes_infinite() -> No
 
 def test_a_row_without_a_finite_largest_logit_is_refused() -> None:
     with pytest.raises(ValueError, match="largest logit of a row is infinite"):
-        packed(np.full((1, 3), -np.inf, "f4"))
+        pack_logits(np.full((1, 3), -np.inf, "f4"))
 
 
 def test_content_is_that_of_the_logits_and_labels_whatever_the_precision() -> None:

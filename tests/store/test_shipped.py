@@ -13,7 +13,7 @@ from calibench import store
 from calibench.configuration.merging import benchmarks_folder
 from calibench.evaluation.verify import verify_entry
 from calibench.ranking import read_results
-from calibench.store.index import listed
+from calibench.store.index import list_rows
 
 SHIPPED = benchmarks_folder() / "store"
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ ENTRY = "digits_lt/SmallCNN/CrossEntropyLoss"
 def test_it_is_small_whole_and_verified(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     rows = store.read_index(store.Folder(SHIPPED))
-    assert rows == listed(store.Folder(SHIPPED))
+    assert rows == list_rows(store.Folder(SHIPPED))
     assert all(row.verified for row in rows)
     assert sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()) < 10e6
     for entry in store.entries("store"):

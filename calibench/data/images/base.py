@@ -15,7 +15,7 @@ from calibench.data.images.sets import EvaluationContext
 from calibench.data.mixing import Augmentation
 from calibench.data.source import Checksum, Source, official_sources
 from calibench.data.splits import hold_out_reference
-from calibench.files.set_names import of_images, sets_named
+from calibench.files.set_names import image_evaluation_sets, match_set_names
 
 Channels = tuple[float, float, float]
 
@@ -66,7 +66,7 @@ class ImageDataModule(ClassificationDataModule, ABC):
         augment: bool | Augmentation = True,
         **common: Any,
     ) -> None:
-        ood = sets_named(ood, of_images(self.dataset))
+        ood = match_set_names(ood, image_evaluation_sets(self.dataset))
         super().__init__(class_names=self.names, ood=ood, **common)
         self.root, self.checksum, self.download = data_root(root), checksum, download
         self.transform = Normalize(self.mean, self.std)

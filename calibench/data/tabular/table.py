@@ -18,7 +18,7 @@ from calibench.data.batch import Examples, Splits
 from calibench.data.layouts import find_part_files
 from calibench.data.source import DataError, locate_file
 from calibench.data.splits import held_out_shares, make_splits
-from calibench.files.column_encoding import Feature, features_of, in_words
+from calibench.files.column_encoding import Feature, describe_features, select_features
 from calibench.files.tables import NAMELESS
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import near_matches
@@ -85,18 +85,18 @@ def read_columns(
     frame = table.frame([*feature_columns, *names], [*names, *as_text])
     caveats = list(table.caveats)
     if like is None:
-        like, counters = features_of(frame, feature_columns, all_of_them=features is not None)
-        if line := in_words(path, like, counters):
+        like, counters = select_features(frame, feature_columns, all_of_them=features is not None)
+        if line := describe_features(path, like, counters):
             say(line, to=sys.stderr)
     else:
         caveats += [
             f"{path.name}: {line}"
             for feature in like
-            if (line := feature.unknown(frame[feature.column]))
+            if (line := feature.describe_unknown_levels(frame[feature.column]))
         ]
     blocks, problems = [np.empty((len(frame), 0), np.float32)], dict(table.problems)
     for feature in like:
-        numbers, wrong = feature.numbers(frame[feature.column])
+        numbers, wrong = feature.encode(frame[feature.column])
         if wrong and np.isnan(numbers).all():
             first = min(wrong)
             raise DataError(

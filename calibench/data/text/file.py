@@ -19,7 +19,7 @@ from calibench.data.users_table import (
     drop_unlabelled_parts,
     lacking_classes,
 )
-from calibench.files.set_names import sets_named
+from calibench.files.set_names import match_set_names
 
 
 class TextFileDataModule(TextDataModule):
@@ -83,7 +83,7 @@ class TextFileDataModule(TextDataModule):
             raise ValueError(
                 f"`encoding` must be one that Python knows, such as utf-8 or latin-1, got `{encoding}`."
             ) from None
-        sets_named(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
+        match_set_names(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
         self.label_column, self._given_root = label_column, common.get("root")
         self._read = partial(
             read_text_table, text=tuple(text_columns), skip=skip_bad, columns=column_names, encoding=encoding,

@@ -24,7 +24,7 @@ from calibench.data.text.corpus import (
 )
 from calibench.data.text.near_duplicates import describe_near_duplicates
 from calibench.data.users_table import class_numbers
-from calibench.files.set_names import sets_named
+from calibench.files.set_names import match_set_names
 from calibench.messages.errors import near_matches
 
 FINSEN = "FinSen_US_Categorized_Timestamp.csv"
@@ -110,7 +110,7 @@ class NewsgroupsDataModule(TextDataModule):
         max_length: int = 1000,
         **common: Any,
     ) -> None:
-        sets_named(ood, ("ag_news", *(["held_out"] if held_out else [])))
+        match_set_names(ood, ("ag_news", *(["held_out"] if held_out else [])))
         for group in set(held_out) - set(NEWSGROUPS):
             raise ValueError(f"there is no newsgroup `{group}`{near_matches(group, NEWSGROUPS)}.")
         if corpus == "raw" and split == "bydate":

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibench.data.source import DataError
-from calibench.files.hub import file_of_the_hub
+from calibench.files.hub import download_model_file
 from calibench.messages.checks import integer_from
 from calibench.messages.errors import pip_install
 
@@ -134,7 +134,7 @@ class SubwordTokenizer(Tokenizer):
                 f"a tokenizer.json needs the `tokenizers` library: {pip_install('text')}."
             ) from None
         if file.startswith("hf:"):
-            file = file_of_the_hub(file.removeprefix("hf:"), "tokenizer.json")
+            file = download_model_file(file.removeprefix("hf:"), "tokenizer.json")
         try:
             content = Path(file).expanduser().read_text(encoding="utf-8")
             self._ready = Ready.from_str(content)
