@@ -35,7 +35,7 @@ _PER_NETWORK = 100  # sets of labels
 
 
 def softmax_probabilities(n: int, k: int, spread: float, seed: int, *, tail: float = 1.0) -> Tensor:
-    """Softmax probabilities (n, k) of normal logits; with a tail the last class is so many times as rare as the first."""
+    """Softmax probabilities (n, k) of normal logits; with a tail the last class is rarer than the first."""
     generator = torch.Generator().manual_seed(seed)
     logits = spread * torch.randn(n, k, generator=generator, dtype=torch.float64)
     return (logits - torch.linspace(0, np.log(tail), k, dtype=torch.float64)).softmax(1)
@@ -50,7 +50,9 @@ def rejected(
     random = np.random.default_rng([seed, 3])
     chunks = [statistics.all(labels) for labels in draw_labels(truth, sets, random)]
     p_values = []
-    for values, drawn in zip(map(np.concatenate, zip(*chunks, strict=True)), calibrated, strict=True):
+    for values, drawn in zip(
+        map(np.concatenate, zip(*chunks, strict=True)), calibrated, strict=True
+    ):
         largest = np.sort(drawn.max(1))
         above = len(largest) - np.searchsorted(largest, values.max(1) - 1e-12)
         p_values.append((1 + above) / (1 + len(largest)))
@@ -70,7 +72,7 @@ def level(n: int, k: int, spread: float, models: int, *, tail: float = 1.0) -> f
 
 
 def rounded_level(n: int, k: int, spread: float, models: int, rounding: str) -> tuple[float, float]:
-    """The shares of calibrated models that are rejected from rounded files: as it is done, and as if they were exact."""
+    """The shares of calibrated models that are rejected from rounded files, by moved and by exact probabilities."""
     shares = []
     networks, sets = max(1, models // _PER_NETWORK), min(models, _PER_NETWORK)
     for seed in range(networks):
@@ -101,7 +103,7 @@ def expected_rounding(rounding: str) -> Rounding:
 
 
 def shifted(probs: Tensor, label: int, points: float) -> Tensor:
-    """Probabilities of which a class is so much less frequent, the others more in proportion: a shift of its log-odds."""
+    """Probabilities with a shift of one class's log-odds, so that it is less frequent and the others more."""
     own = probs[:, label].clamp(1e-12, 1 - 1e-12)
     low, high = 0.0, 20.0
     for _ in range(60):
@@ -123,7 +125,9 @@ def frequency_power(n: int, k: int, points: float, frequency: float, models: int
             weighted = probs.clone()
             weighted[:, 0] *= np.exp(middle)
             weighted /= weighted.sum(1, keepdim=True)
-            low, high = (middle, high) if float(weighted[:, 0].mean()) < frequency else (low, middle)
+            low, high = (
+                (middle, high) if float(weighted[:, 0].mean()) < frequency else (low, middle)
+            )
         probs = weighted
     return float(rejected(probs, shifted(probs, 0, points), models).mean())
 
@@ -154,43 +158,51 @@ def long_tail_power(k: int, models: int, share: float = 1.0) -> float:
     return float(rejected(weighted / weighted.sum(1, keepdim=True), truth, models).mean())
 
 
-def tables(what: str, models: int) -> Iterator[str]:
-    """The lines of a simulation's table."""
-    if what == "level":
-        yield from _head("N", "K", "logits", "calibrated models rejected")
-        for n in SIZES:
-            for k in CLASSES:
-                for name, spread in SPREADS.items():
-                    yield _line(f"{n:,}", f"{k}", name, _percent(level(n, k, spread, models)))
+def level_table(models: int) -> Iterator[str]:
+    """The share of calibrated models that are rejected, by size, classes and confidence."""
+    yield from _head("N", "K", "logits", "calibrated models rejected")
+    for n in SIZES:
+        for k in CLASSES:
+            for name, spread in SPREADS.items():
+                yield _line(f"{n:,}", f"{k}", name, _percent(level(n, k, spread, models)))
+    for k in (10, 100):
+        share = level(1000, k, 2.0, models, tail=100.0)
+        yield _line("1,000", f"{k}", "long tail of 100", _percent(share))
+
+
+def rounding_table(models: int) -> Iterator[str]:
+    """The same of rounded files."""
+    yield from _head("N", "K", "rounding", "calibrated models rejected", "taken for exact")
+    for n, k in ((1000, 2), (1000, 10), (10_000, 10), (10_000, 100)):
+        for rounding in ("2", "3", "4", "bfloat16"):
+            shares = rounded_level(n, k, 3.0, models, rounding)
+            name = rounding if rounding == "bfloat16" else f"{rounding} decimals"
+            yield _line(f"{n:,}", f"{k}", name, *map(_percent, shares))
+
+
+def power_table(models: int) -> Iterator[str]:
+    """The share of models with a class-wise fault that are rejected."""
+    yield from _head("fault", "N", "K", "rejected")
+    for points, n in ((0.02, 10_000), (0.05, 2000)):
+        for k, frequency in ((2, 0.5), (10, 0.1), (100, 0.01), (10, 0.5), (100, 0.5)):
+            if points <= frequency:
+                share = frequency_power(n, k, points, frequency, models)
+                fault = f"class of frequency {frequency:g} is {100 * points:.0f} points rarer"
+                yield _line(fault, f"{n:,}", f"{k}", _percent(share))
+    for share, name in ((1.0, "balanced"), (0.25, "a quarter of balanced")):
+        cells = [
+            class_weight_power(rate, spread, models, share)
+            for rate in (0.05, 0.1, 0.2, 0.3)
+            for spread in (1.0, 2.0, 3.0)
+        ]
+        fault = f"{name} class weights, base rates 5 to 30 %, least of 12"
+        yield _line(fault, "4,000", "2", _percent(min(cells)))
         for k in (10, 100):
-            share = level(1000, k, 2.0, models, tail=100.0)
-            yield _line("1,000", f"{k}", "long tail of 100", _percent(share))
-    elif what == "rounding":
-        yield from _head("N", "K", "rounding", "calibrated models rejected", "taken for exact")
-        for n, k in ((1000, 2), (1000, 10), (10_000, 10), (10_000, 100)):
-            for rounding in ("2", "3", "4", "bfloat16"):
-                shares = rounded_level(n, k, 3.0, models, rounding)
-                name = rounding if rounding == "bfloat16" else f"{rounding} decimals"
-                yield _line(f"{n:,}", f"{k}", name, *map(_percent, shares))
-    else:
-        yield from _head("fault", "N", "K", "rejected")
-        for points, n in ((0.02, 10_000), (0.05, 2000)):
-            for k, frequency in ((2, 0.5), (10, 0.1), (100, 0.01), (10, 0.5), (100, 0.5)):
-                if points <= frequency:
-                    share = frequency_power(n, k, points, frequency, models)
-                    fault = f"class of frequency {frequency:g} is {100 * points:.0f} points rarer"
-                    yield _line(fault, f"{n:,}", f"{k}", _percent(share))
-        for share, name in ((1.0, "balanced"), (0.25, "a quarter of balanced")):
-            cells = [
-                class_weight_power(rate, spread, models, share)
-                for rate in (0.05, 0.1, 0.2, 0.3)
-                for spread in (1.0, 2.0, 3.0)
-            ]
-            fault = f"{name} class weights, base rates 5 to 30 %, least of 12"
-            yield _line(fault, "4,000", "2", _percent(min(cells)))
-            for k in (10, 100):
-                power = _percent(long_tail_power(k, models, share))
-                yield _line(f"{name} class weights, long tail of 100", "4,000", f"{k}", power)
+            power = _percent(long_tail_power(k, models, share))
+            yield _line(f"{name} class weights, long tail of 100", "4,000", f"{k}", power)
+
+
+TABLES = {"level": level_table, "rounding": rounding_table, "power": power_table}
 
 
 def _head(*names: str) -> Iterator[str]:
@@ -211,10 +223,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("level", "rounding", "power"))
+    parser.add_argument("what", choices=TABLES)
     parser.add_argument("--models", type=int, default=200)
     options = parser.parse_args(arguments)
-    for line in tables(options.what, options.models):
+    for line in TABLES[options.what](options.models):
         print(line, flush=True)
 
 

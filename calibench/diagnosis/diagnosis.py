@@ -31,11 +31,14 @@ from calibench.diagnosis.verdict import (
     compute_power,
     group_by_class,
     group_by_confidence,
+    judge_examples,
     measure_ece,
     measure_kuiper_error,
 )
 from calibench.evaluation.calibrator_fits import log_probabilities
+from calibench.evaluation.verdict import Rounding, find_rounding
 from calibench.messages.printable_text import say
+from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import Key, Number
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ class Diagnosis:
         confidence: Mean confidence.
         accuracy: The share of right answers.
         verdict: The Kuiper calibration error with its floor and p-value.
+        calibration: The verdict by top label, class frequencies, and class by class.
         ece: The expected calibration error, with its own.
         ranges: Ranges of confidences of equal size.
         kinds: The answers of each class, or each label.
@@ -74,6 +78,7 @@ class Diagnosis:
     confidence: float
     accuracy: float
     verdict: Number
+    calibration: CalibrationVerdict
     ece: Number
     ranges: Sequence[Group]
     kinds: Sequence[Group]
@@ -90,7 +95,7 @@ class Diagnosis:
         n, of = self.shape.examples, self.shape.of
         shift, choice, names = self.shift, self.choice, self.class_names
         return [
-            self.verdict.in_words(n),
+            self.calibration.in_words(),
             describe_numbers(self.shape, self.confidence, self.accuracy, self.ece),
             *(f"where: {line}" for line in describe_confidence_ranges(self.ranges, n)),
             *(f"where: {line}" for line in describe_classes(self.kinds, of)),
@@ -175,7 +180,10 @@ def diagnose(
         if choice.helps:
             model = CrossValidatedCalibration(calibrators=calibrators or None)
             fitted = model.fit_choice(choice.chosen, source.scores, source.target)
-    shift = None
+    shift, rounding, moved = None, None, None
+    if not examples.are_pairs:
+        rounding = find_rounding(examples.scores)
+        moved = rounding.move(examples.scores) if rounding else None
     if val and not examples.are_pairs:
         both = val.target.numpy(), examples.target.numpy()
         shift = LabelShift.from_labels(*both, len(val.class_names))
@@ -185,13 +193,14 @@ def diagnose(
         confidence=float(examples.confidence.mean()),
         accuracy=examples.accuracy,
         verdict=measure_kuiper_error(examples),
+        calibration=judge_examples(examples, moved, rounding),
         ece=measure_ece(examples),
         ranges=group_by_confidence(examples),
         kinds=group_by_class(examples),
         shift=shift,
         choice=choice,
         compared=len(source),
-        after=_score_choice(choice, examples, fitted if val else None)
+        after=_score_choice(choice, examples, fitted if val else None, moved, rounding)
         if choice and fitted
         else None,
         enough=compute_power(examples),
@@ -203,6 +212,8 @@ def _to_plain_data(value: Any) -> Any:
     """A value as plain data, null where it is not finite; without calibrators and what there is of each example."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, CalibrationVerdict):
+        return _to_plain_data(value.to_dict())
     if isinstance(value, Number):
         return _to_plain_data(value.to_dict())
     if is_dataclass(value):
@@ -218,19 +229,25 @@ def _to_plain_data(value: Any) -> Any:
 
 
 def _score_choice(
-    choice: Choice, examples: LabelledExamples, fitted: Calibrator | None
+    choice: Choice,
+    examples: LabelledExamples,
+    fitted: Calibrator | None,
+    moved: Tensor | None,
+    rounding: Rounding | None,
 ) -> CalibratedResult:
     """What the choice does to examples that it was not fitted on: without such a calibrator, by its folds' fits."""
     if fitted is None:
-        before, gain = examples.select_rows(choice.rows), None
+        before, gain, moved, rounding = examples.select_rows(choice.rows), None, None, None
         after = before.calibrated(choice.log_probs)
     else:
         before, after = examples, examples.calibrated(fitted.log_prob(examples.scores))
         gain = Gain.from_nll(
             *(example_nll(log_probabilities(each.scores), each.target) for each in (before, after))
         )
+        moved = fitted.log_prob(moved) if moved is not None else None
     number = measure_kuiper_error(after).with_key(calibrator=choice.name)
-    return CalibratedResult(len(after), number, before.accuracy, after.accuracy, gain)
+    calibration = judge_examples(after, moved, rounding)
+    return CalibratedResult(len(after), number, before.accuracy, after.accuracy, gain, calibration)
 
 
 def describe_numbers(shape: Shape, confidence: float, accuracy: float, ece: Number) -> str:
@@ -313,7 +330,7 @@ def describe_calibrated_result(after: CalibratedResult, of: str) -> Iterator[str
         yield f"measured: gain in NLL {after.gain}"
     was, is_now = (f"{100 * share:.1f} %" for share in (after.accuracy_before, after.accuracy))
     accuracy = "" if of == "pairs" else f"; accuracy {was} before, {is_now} after"
-    yield f"after it: {after.verdict.in_words(after.examples)}{accuracy}"
+    yield f"after it: {after.calibration.in_words()}{accuracy}"
 
 
 def describe_power(power: Power, n: int) -> str:

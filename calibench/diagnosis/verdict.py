@@ -12,10 +12,13 @@ import numpy as np
 from torch import Tensor
 
 from calibench.diagnosis.examples import LabelledExamples
+from calibench.evaluation.calibrator_fits import log_probabilities
 from calibench.evaluation.floors import Floors
+from calibench.evaluation.verdict import Rounding, judge_calibration, judge_pairs
 from calibench.metrics.bins import TopLabelError
 from calibench.metrics.calibration_errors import EqualWidthError, KuiperError
 from calibench.statistics import LEVEL
+from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.statistics.resamples import Resamples, bootstrap_interval, limit_draws, p_value
@@ -63,6 +66,25 @@ class CalibratedResult(NamedTuple):
     accuracy_before: float
     accuracy: float
     gain: Gain | None
+    calibration: CalibrationVerdict
+
+
+def judge_examples(
+    examples: LabelledExamples, moved: Tensor | None = None, rounding: Rounding | None = None
+) -> CalibrationVerdict:
+    """The verdict on the calibration of examples, see `judge_calibration`; of pairs and labels that of the confidence.
+
+    Args:
+        examples: Labelled examples.
+        moved: Log-probabilities (N, K) that the rounding of their file may have had.
+        rounding: That rounding.
+    """
+    if examples.are_pairs:
+        return judge_pairs(examples.confidence, examples.correct)
+    return judge_calibration(
+        log_probabilities(examples.scores), examples.target, class_names=examples.class_names,
+        moved=moved, rounding=rounding, only_top_label=examples.label is not None,
+    )  # fmt: skip
 
 
 def measure_kuiper_error(examples: LabelledExamples) -> Number:

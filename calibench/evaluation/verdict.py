@@ -10,7 +10,6 @@ last place: a calibrated model whose file has two decimals is else rejected in 3
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -77,8 +76,7 @@ class Rounding(NamedTuple):
 def find_rounding(scores: Tensor) -> Rounding | None:
     """The rounding of the scores of a file, logits or log-probabilities (N, K); None where they look exact."""
     sample = scores[:1000].double()
-    sample = sample[sample.isfinite().all(1)]
-    if not sample.numel():
+    if not sample.numel() or bool(sample.isnan().any()):
         return None
     probs = sample.exp()
     half = 0.5 * 10.0 ** -_DECIMALS[0]
@@ -92,7 +90,8 @@ def find_rounding(scores: Tensor) -> Rounding | None:
                 return Rounding(decimals)
         if bool(((inside.bfloat16().double() - inside).abs() <= 1e-5 * inside).all()):
             return Rounding(0)
-    if bool((sample.bfloat16().double() == sample).all()) and not _is_whole(sample):
+    finite = sample[sample.isfinite()]
+    if bool((finite.bfloat16().double() == finite).all()) and not _is_whole(finite):
         return Rounding(0, of_logits=True)
     return None
 
@@ -106,9 +105,7 @@ def count_draws(examples: int) -> int:
     return min(_DRAWS, max(_FEWEST_DRAWS, _LABELS // max(1, examples)))
 
 
-def draw_labels(
-    probs: Tensor, draws: int, random: np.random.Generator
-) -> Iterator[Integers]:
+def draw_labels(probs: Tensor, draws: int, random: np.random.Generator) -> Iterator[Integers]:
     """Labels of calibrated models, in chunks (N, some draws) of `draws` in all, given probabilities (N, K)."""
     n = len(probs)
     below = probs.double().cumsum(1).numpy()
@@ -128,6 +125,7 @@ class RankedProbabilities:
 
     @classmethod
     def from_probabilities(cls, values: Floats) -> RankedProbabilities:
+        """Rank the probabilities (N,) of a class."""
         order = np.argsort(values, kind="stable")
         ordered = values[order]
         ends = np.flatnonzero(np.append(ordered[1:] > ordered[:-1], True))
@@ -190,12 +188,19 @@ class RankedClasses:
 class LabelStatistics:
     """The statistics of the three tests for labels (N, draws), given the probabilities (N, K) that are tested."""
 
-    def __init__(self, probs: Tensor, seed: int, *, only_top_label: bool) -> None:
+    def __init__(
+        self,
+        probs: Tensor,
+        seed: int,
+        *,
+        only_top_label: bool = False,
+        answers: Tensor | None = None,
+    ) -> None:
         n, k = probs.shape
-        self._top = first_largest(probs).numpy()
+        self._top = (first_largest(probs) if answers is None else answers).numpy()
         values = probs.double().numpy()
         confidence = values[np.arange(n), self._top]
-        self.confidence = float(confidence.mean()) if n else math.nan
+        self.confidences: Floats = confidence
         self._column = RankedProbabilities.from_probabilities(confidence)
         self.only_top_label = only_top_label
         if only_top_label:
@@ -210,7 +215,9 @@ class LabelStatistics:
         self.deviation_by_class = np.maximum(
             1.0, np.sqrt((chosen * (1 - chosen)).sum(0).clip(min=0))
         )
-        self._ranked = RankedClasses(chosen) if k > 2 else RankedProbabilities.from_probabilities(values[:, 1])
+        self._ranked = (
+            RankedClasses(chosen) if k > 2 else RankedProbabilities.from_probabilities(values[:, 1])
+        )
 
     def top_label(self, labels: Integers) -> Floats:
         """Kuiper error of the top label, (draws,)."""
@@ -231,8 +238,9 @@ class LabelStatistics:
     def by_class(self, labels: Integers) -> Floats:
         """Kuiper ranges in each class, in the same standard deviations, (draws, classes)."""
         if isinstance(self._ranked, RankedProbabilities):
-            return (self._ranked.kuiper(labels) / self.deviation_by_class[1])[:, None]
-        return self._ranked.kuiper(labels[self.rows]) / self.deviation_by_class
+            ranges = self._ranked.kuiper(labels)[:, None]
+            return np.asarray(ranges / self.deviation_by_class[1])
+        return np.asarray(self._ranked.kuiper(labels[self.rows]) / self.deviation_by_class)
 
     def all(self, labels: Integers) -> tuple[Floats, ...]:
         """The statistics of each test, (draws, classes or 1) each."""
@@ -253,6 +261,7 @@ def judge_calibration(
     moved: Tensor | None = None,
     rounding: Rounding | None = None,
     only_top_label: bool = False,
+    answers: Tensor | None = None,
     seed: int = 0,
 ) -> CalibrationVerdict:
     """Test whether labels may come from predicted probabilities: top label, class frequencies, class by class.
@@ -268,6 +277,7 @@ def judge_calibration(
             labels are drawn.
         rounding: That rounding.
         only_top_label: Whether only the top label is tested: of pairs of confidence and correct, and several labels.
+        answers: The class that counts as the answer of each example, (N,); the most probable one if None.
         seed: Seed of the draws.
     """
     probs = log_probs.double().exp()
@@ -275,7 +285,7 @@ def judge_calibration(
     n, k = probs.shape
     names = list(class_names) or [f"class {label}" for label in range(k)]
     with one_thread():
-        statistics = LabelStatistics(probs, seed, only_top_label=only_top_label)
+        statistics = LabelStatistics(probs, seed, only_top_label=only_top_label, answers=answers)
         labels = target.numpy().reshape(-1, 1)
         values = statistics.all(labels)
         exact = draw_statistics(statistics, probs, seed)
@@ -300,31 +310,34 @@ def judge_calibration(
                 classes.append(
                     ClassDeviation(names[label], predicted, float(observed[label]), *kuiper)
                 )
-        tests.append(
-            CalibrationTest(name, float(value.max()), limit, p, p_unmoved, tuple(classes))
-        )
+        tests.append(CalibrationTest(name, float(value.max()), limit, p, p_unmoved, tuple(classes)))
     positive, spread = None, 0.0
     if k == 2 and not only_top_label:
         p_one, hits = probs[:, 1].numpy(), target.numpy()
         positive = ClassDeviation(names[1], float(p_one.mean()), float(hits.mean()))
         spread = float(((p_one - p_one.mean()) * (p_one - hits)).mean())
-    confidence = probs.amax(1)
     return CalibrationVerdict(
         examples=n,
         tests=tuple(tests),
-        overconfidence=statistics.confidence - statistics.accuracy(labels),
+        overconfidence=float(statistics.confidences.mean()) - statistics.accuracy(labels),
         draws=len(drawn[0]),
         positive=positive,
         spread=spread,
         rounding=rounding.in_words() if rounding else "",
         examples_by_class=0 if only_top_label else len(statistics.rows),
-        gap=detectable_gap(confidence.numpy()),
+        gap=detectable_gap(statistics.confidences),
     )
 
 
-def draw_statistics(
-    statistics: LabelStatistics, probs: Tensor, seed: int
-) -> tuple[Floats, ...]:
+def judge_pairs(confidence: Tensor, correct: Tensor) -> CalibrationVerdict:
+    """The verdict on pairs of a confidence (N,) and whether the answer was right (N,): that of the top label."""
+    certain = confidence.double().clamp(0, 1)
+    target, answers = (~correct.bool()).long(), torch.zeros_like(correct, dtype=torch.int64)
+    log_probs = torch.stack([certain, 1 - certain], 1).clamp(min=1e-300).log()
+    return judge_calibration(log_probs, target, only_top_label=True, answers=answers)
+
+
+def draw_statistics(statistics: LabelStatistics, probs: Tensor, seed: int) -> tuple[Floats, ...]:
     """The statistics for labels that are drawn from probabilities (N, K), (draws, classes or 1) each."""
     random = np.random.default_rng([seed, 1])
     chunks = [
@@ -357,7 +370,7 @@ def detectable_gap(confidence: Floats) -> float | None:
     deviation = float(np.sqrt(summed.sum() / len(ordered)))  # of a hit about its confidence
     if deviation == 0:
         return None
-    return _find_drift(summed / summed.sum()) * deviation / len(ordered) ** 0.5
+    return float(_find_drift(summed / summed.sum()) * deviation / len(ordered) ** 0.5)
 
 
 def _find_drift(share: Floats) -> float:

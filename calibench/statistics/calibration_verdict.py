@@ -15,7 +15,9 @@ TOP_LABEL = "top label"
 CLASS_FREQUENCIES = "class frequencies"
 BY_CLASS = "class by class"
 
-_ONE_SIDED = 0.5  # share of its Kuiper error from which a model is over- or underconfident as a whole
+_ONE_SIDED = (
+    0.5  # share of its Kuiper error from which a model is over- or underconfident as a whole
+)
 _MOST_NAMED_CLASSES = 3
 _WIDEST_GAP = 0.1  # a set whose power does not reach down to this gap is too small for a verdict
 
@@ -123,7 +125,9 @@ class CalibrationVerdict:
             sample = ""
             if self.examples_by_class < self.examples:
                 sample = f" (of a sample of {self.examples_by_class:,} examples)"
-            return f"probabilities are off by class{sample}: {_list_classes(worst.classes, _kuiper)}"
+            return (
+                f"probabilities are off by class{sample}: {_list_classes(worst.classes, _kuiper)}"
+            )
         return self._about_top_label(worst)
 
     def _consistent(self) -> str:
@@ -131,9 +135,7 @@ class CalibrationVerdict:
         if self.gap is not None and self.gap > _WIDEST_GAP:
             return f"{n} examples: no verdict below a gap of {100 * self.gap:.0f} points"
         if self.is_within_rounding:
-            return (
-                f"consistent with perfect calibration within the rounding of the file ({self.rounding}; n = {n})"
-            )
+            return f"consistent with perfect calibration within the rounding of the file ({self.rounding}; n = {n})"
         return f"consistent with perfect calibration (n = {n})"
 
     def _about_top_label(self, test: CalibrationTest) -> str:
@@ -187,16 +189,15 @@ def _percent(share: float) -> str:
 
 
 def _frequency(deviation: ClassDeviation) -> str:
-    return (
-        f'"{deviation.name}" predicted {_percent(deviation.predicted)}, observed {_percent(deviation.observed)}'
-    )
+    return f'"{deviation.name}" predicted {_percent(deviation.predicted)}, observed {_percent(deviation.observed)}'
 
 
 def _kuiper(deviation: ClassDeviation) -> str:
     return f'"{deviation.name}" by up to {100 * deviation.kuiper:.1f} points (limit {100 * deviation.kuiper_limit:.1f})'
 
 
-def _list_classes(deviations: Sequence[ClassDeviation], describe: Callable[[ClassDeviation], str]
+def _list_classes(
+    deviations: Sequence[ClassDeviation], describe: Callable[[ClassDeviation], str]
 ) -> str:
     if not deviations:
         return "no single class named"
