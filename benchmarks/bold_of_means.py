@@ -20,9 +20,7 @@ from calibench.tables.grid import SCATTER
 from calibench.tables.metric_titles import METRICS
 
 UNPAIRED = f"- bold: {PROMISE} (unpaired: from means and deviations)"
-_LINES = re.compile(
-    rf"- with \d+ seeds, differences below .* cannot be seen\n|- {WELCH}: .*\n|- {NOISY}\n"
-)
+_LINES = re.compile(rf"- \d+ seeds detect differences of .*\n|- {WELCH}: .*\n|- {NOISY}\n")
 _COSTS = ("s/run", "s/epoch", "peak MB")
 _DIRECTIONS = {info.title: info.direction for info in METRICS.values()}
 _TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
@@ -44,14 +42,14 @@ def _part(part: str) -> str:
     shown = [title for title in ("NLL", "Error %") if title in seen]
     amounts = " and ".join(_amount(title, seen[title].detectable) for title in shown)
     seeds = min(found.seeds for found in seen.values())
-    lines = [UNPAIRED, f"- with {seeds} seeds, differences below {amounts} cannot be seen"]
+    lines = [UNPAIRED, f"- {seeds} seeds detect differences of {amounts}, or more"]
     lines += [f"- {line}" for line in separate_variance_lines([*seen.values()])]
     return part.replace(UNPAIRED, "\n".join(lines))
 
 
 def _amount(title: str, value: float) -> str:
     name, _, unit = title.partition(" ")
-    return f"{value:.2g}{f' {unit}' if unit else ''} of {name}"
+    return f"{value:.2g}{' percentage points' if unit else ''} in {name}"
 
 
 def _table(text: str, seen: Seen) -> str:
@@ -68,8 +66,9 @@ def _table(text: str, seen: Seen) -> str:
             seen.setdefault(title, found)
         for number, row in enumerate(rows):
             plain = row[place].removesuffix(SCATTER).strip("*")
-            noisy = SCATTER if found and number in found.noisy else ""
-            row[place] = f"**{plain}**{noisy}" if found and found.bold[number] else plain
+            noisy = found is not None and number in found.noisy
+            bold = found is not None and found.bold[number] and not noisy
+            row[place] = f"{plain}{SCATTER}" if noisy else f"**{plain}**" if bold else plain
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, rule, *rows))
 
 

@@ -35,7 +35,7 @@ TABLES = {
     "evidence_wine": "evidence",
     **{name: name for name in ("evidence_newsgroups", "evidence_ag_news", "evidence_cifar100_lt")},
 }
-_AGAIN = (r"with \d+ seeds, differences below", re.escape(WELCH), re.escape(NOISY))
+_AGAIN = (r"\d+ seeds detect differences of", re.escape(WELCH), re.escape(NOISY))
 _FAR = {"OOD AUROC % photos": "OOD AUROC % far"}  # a mean over one set
 
 

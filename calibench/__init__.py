@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from calibench.verbs.collect import collect as collect
     from calibench.verbs.doctor import doctor as doctor
     from calibench.verbs.evaluate import evaluate as evaluate
+    from calibench.verbs.fit import fit as fit
     from calibench.verbs.load import load as load
     from calibench.verbs.reliability import reliability as reliability
 
@@ -39,6 +40,7 @@ __all__ = [
     "diagnosis",
     "doctor",
     "evaluate",
+    "fit",
     "gather_batch",
     "load",
     "load_calibrator",
@@ -64,6 +66,7 @@ _MODULES = {
     "diagnosis": "calibench",
     "doctor": "calibench.verbs.doctor",
     "evaluate": "calibench.verbs.evaluate",
+    "fit": "calibench.verbs.fit",
     "gather_batch": "calibench.tensors.distributed",
     "load": "calibench.verbs.load",
     "load_calibrator": "calibench.evaluation.calibrate",

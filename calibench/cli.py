@@ -6,22 +6,21 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from calibench.command_line.verb_parser import VerbParser
-from calibench.configuration.merging import Config, build_configuration, read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
-from calibench.messages.printable_text import loading, say, signs_of_life, wrap_text
+from calibench.messages.printable_text import say, signs_of_life, wrap_text
 from calibench.messages.spelling import command_line_spelling
 from calibench.messages.version import __version__
-from calibench.run_configuration.keys import FAMILIES, KEYS_HELP
+from calibench.verbs.fit import configuration_of as configuration_of
 
 # The function that each verb is, in its module: its signature and docstring make the command line, and it returns the
-# exit code, or the words of another verb that does the work. Empty where keys of a configuration are the command line.
+# exit code, or the words of another verb that does the work.
 VERBS = {
     "new": "verbs.new:new",
-    "fit": "",
+    "fit": "verbs.fit:fit_command",
     "sweep": "verbs.sweep:sweep",
     "data": "verbs.data:data",
     "doctor": "verbs.doctor:doctor_command",
@@ -32,9 +31,9 @@ VERBS = {
     "plot": "verbs.plot:plot",
     "report": "verbs.report:report",
     "list": "verbs.list:list_names",
-    "validate": "",
-    "test": "",
-    "predict": "",
+    "validate": "verbs.validate:validate_command",
+    "test": "verbs.test:test_command",
+    "predict": "verbs.predict:predict_command",
     "features": "verbs.features:features",
     "posthoc": "verbs.posthoc:posthoc",
     "store": "verbs.store:store",
@@ -108,124 +107,30 @@ start here
 version; with --debug an error shows its traceback.
 """
 
-OF_PREDICT = ("output", "calibrator", "passes", "laplace", "row")
-"""Options of `predict` beside the configuration."""
-TRAINING_HELP = {
-    "fit": f"""\
-usage: calibench fit --config FILE [--config OVERLAY ...] [--KEY VALUE ...]
-
-Trains one run, saves the logits of the validation, test and out-of-distribution (OOD) sets, evaluates them raw and
-after each calibrator (fitted on the validation set only), and writes everything into the run folder
-results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
-
-  --config FILE        a benchmark, or an overlay that changes a part of it; a path or a short name (see
-                       `calibench list benchmarks`). Later files win; another class replaces the whole block.
-  --KEY VALUE          any key of the configuration, for instance:
-    --model.loss CLASS --model.loss.ARGUMENT VALUE      a loss; your own as mymodule.MyLoss, or mymodule.my_function
-{KEYS_HELP}    --seed 2
-    --trainer.accelerator gpu  --trainer.devices 2
-  --overwrite true     start anew. Without it, a finished run is not trained again, and a run that was interrupted
-                       goes on from its last checkpoint and ends with the same numbers.
-  --ckpt_path FILE     start from this checkpoint
-  --print_config       print the resolved configuration, which can be run as it is
-
-  calibench fit --model.loss.help FocalLoss    the arguments of a class
-  calibench fit --help-all                     every key there is
-
-Several values of a key, and choosing the best of them on the validation set: `grid` and `select` of a suite, see
-`calibench sweep --help`.
-""",
-    "validate": """\
-usage: calibench validate --config RUN/config.yaml [--ckpt_path FILE]
-
-Prints the validation metrics of a checkpoint (default: the run folder's last.ckpt).
-""",
-    "test": """\
-usage: calibench test --config RUN/config.yaml [--ckpt_path FILE]
-
-Prints the metrics of a checkpoint on the test set and on the out-of-distribution (OOD) and shift sets
-(default: the run folder's last.ckpt).
-""",
-    "predict": """\
-usage: calibench predict --config RUN/config.yaml [--ckpt_path FILE] [--output DIR] [--calibrator NAME]
-                         [--passes N | --laplace kron|diag|full] [--row true]
-       calibench predict --data BENCHMARK --model.backbone timm:NAME --model.backbone.pretrained true [...]
-
-Writes the logits of a checkpoint (default: the run folder's last.ckpt) on the validation set, the test set and every
-out-of-distribution (OOD) and shift set as DIR/<name>.npz (default of DIR: predictions). With --calibrator it also
-writes DIR/NAME/<name>.npz, the probabilities after a calibrator that is fitted on the validation set, and
-DIR/NAME/calibrator.pt, the calibrator (a NAME of `calibench list calibrators`).
-With --passes the probabilities are means of N passes with dropout (MC dropout), with --laplace those of a Gaussian over
-the last layer's weights (extra `laplace`); --row true makes either a run beside the trained one, with a row of its own.
-
-Without a checkpoint it takes a network whose weights, last layer included, are pretrained on so many classes, as in
-the second line; `calibench fit --trainer.max_epochs 0` with the same options makes it a row of the leaderboard.
-""",
-}
+WORDS_ARE_KEYS = ("fit", "validate", "test", "predict")
+"""Verbs whose command line is keys of a configuration: their functions take the words."""
 
 
-def configuration_of(arguments: Sequence[str]) -> Config:
-    """The configuration that a command line after `fit` describes.
-
-    Raises:
-        UsageError: For a mistake in it.
-    """
-    given = read_arguments(arguments)
-    return build_configuration(given.files, given.options)
-
-
-def _training(verb: str, arguments: list[str]) -> int:
-    if any(argument in ("-h", "--help") for argument in arguments):
-        say(*wrap_text(TRAINING_HELP[verb]).splitlines())
-        return 0
-    given = read_arguments(arguments)
-    others = OF_PREDICT if verb == "predict" else ()
-    of_verb = {key: value for key, value in given.options if key in others}
-    if "calibrator" in of_verb:
-        FAMILIES["calibrators"].check(of_verb["calibrator"])
-    config = build_configuration(
-        given.files, [pair for pair in given.options if pair[0] not in others]
-    )
-    _check(config, given.questions, others)
-    with loading():
-        from calibench.messages.terminal import Terminal
-        from calibench.plots.trackers import keep_artefacts
-        from calibench.training import infer
-        from calibench.training.experiment import Experiment
-        from calibench.training.fit import fit
-
-    if given.questions:
-        Experiment(config, given.questions)  # answers and exits
-    if verb == "fit":
-        fit(config, console=Terminal(), keep=keep_artefacts)
-    else:
-        getattr(infer, verb)(config, Terminal(), **of_verb)
-    return 0
-
-
-def _check(config: Config, questions: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Refuse what is wrong before anything slow is imported; a question about a class needs no whole configuration."""
-    from calibench.run_configuration import checks
-
-    if not any(question.startswith("--") and "help" in question for question in questions):
-        checks.check_configuration(config, others)
-    for option, name in pairwise(questions):
-        if option.endswith(".help") and not name.startswith("--"):
-            checks.check_class_name(option.removeprefix("--").removesuffix(".help"), name)
+def function_of(verb: str) -> Callable[..., Any]:
+    """The function that a verb is."""
+    module, _, name = VERBS[verb].partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(f"calibench.{module}"), name)
+    return function
 
 
 def parser_of(verb: str) -> VerbParser:
     """The parser of a verb that is a function."""
-    module, _, name = VERBS[verb].partition(":")
-    return VerbParser(verb, getattr(importlib.import_module(f"calibench.{module}"), name))
+    return VerbParser(verb, function_of(verb))
 
 
-def _room(verb: str, arguments: list[str]) -> int:
+def _run(verb: str, arguments: list[str]) -> int:
+    if verb in WORDS_ARE_KEYS:
+        return int(function_of(verb)(arguments))
     try:
-        done = parser_of(verb).run(arguments)
+        result = parser_of(verb).run(arguments)
     except (ValueError, FileNotFoundError) as error:  # raised for a wrong argument or folder
         raise UsageError(str(error)) from error
-    return _dispatch(done) if isinstance(done, list) else done
+    return _dispatch(result) if isinstance(result, list) else result
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -245,7 +150,7 @@ def _dispatch(arguments: list[str]) -> int:
             f"there is no verb `{verb}`{near_matches(verb, [*VERBS, '--help', '--version'])} (see `calibench --help`)"
         )
     with signs_of_life(verb):
-        return _room(verb, rest) if VERBS[verb] else _training(verb, rest)
+        return _run(verb, rest)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

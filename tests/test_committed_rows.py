@@ -65,7 +65,8 @@ def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[s
             higher_is_better=column.info.direction > 0,
         )
         for place, value in enumerate(values.values()):
-            value.tied, value.noisy = best.bold[place], place in best.noisy
+            value.noisy = place in best.noisy
+            value.tied = best.bold[place] and not value.noisy
     cells = {}
     for label, value in values.items():
         text = f"{column.info.show(value.mean)} ± {column.info.show(value.std)}"
@@ -133,7 +134,7 @@ def test_the_table_of_the_store_is_made_from_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["leaderboard", "store/cifar10_lt", "--format", "markdown"]) == 0
+    assert main(["leaderboard", "store/cifar10_lt", "--wide", "--format", "markdown"]) == 0
     page = (ROOT / "results" / "cifar10_lt.md").read_text()
     (part,) = re.findall(r"<!-- cifar10_lt100 -->\n(.*)<!-- /cifar10_lt100 -->", page, re.DOTALL)
     agree(capsys.readouterr().out.strip(), part.strip())

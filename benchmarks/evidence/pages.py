@@ -29,9 +29,9 @@ from scipy.stats import binom, binomtest, norm
 from calibench.calibrator_comparison.summary import (
     TS,
     BenchmarkSummary,
-    curves,
-    frame,
-    summarised,
+    build_curves,
+    build_frame,
+    summarise_results,
 )
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds.aggregates import draw_critical_difference
@@ -303,7 +303,7 @@ def spans() -> Iterator[list[str]]:
 
 def learning_curves() -> Iterator[list[str]]:
     """How much lower than raw the NLL is after each calibrator, by examples that it was fitted on."""
-    gains = curves(posthoc("posthoc_sizes.csv")[0], "nll")
+    gains = build_curves(posthoc("posthoc_sizes.csv")[0], "nll")
     yield ["calibrator", *(f"{size:g} examples" for size in gains.columns)]
     for name in sorted(
         set(gains.index) - {RAW}, key=lambda name: (-gains.loc[name].iloc[-1], name)
@@ -387,8 +387,8 @@ def claims_table() -> Iterator[list[str]]:
 def posthoc(file: str) -> tuple[pd.DataFrame, BenchmarkSummary | None]:
     """Rows of `calibench posthoc`, and their summary if calibrators were fitted on all examples."""
     metrics = ["nll", "brier", "ece", "error"]
-    found = frame(pd.read_csv(RESULTS / file).to_dict("records"), metrics)
-    return found, summarised(found, metrics) if not found["size"].any() else None
+    found = build_frame(pd.read_csv(RESULTS / file).to_dict("records"), metrics)
+    return found, summarise_results(found, metrics) if not found["size"].any() else None
 
 
 def sentences() -> str:

@@ -64,11 +64,11 @@ def plot_learning_curves(
     if not file.is_file():
         raise UsageError(f"there is no {file}: {_COMMAND} writes one.")
     name = metric_named(metric)
-    draw_learning_curves(_read(file, name), name, calibrators).write(output, width=width)
+    draw_learning_curves(_read_results(file, name), name, calibrators).write(output, width=width)
     return 0
 
 
-def _read(file: Path, metric: str) -> pd.DataFrame:
+def _read_results(file: Path, metric: str) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.read_csv(file)
@@ -87,17 +87,17 @@ def draw_learning_curves(results: pd.DataFrame, metric: str, calibrators: Sequen
     for name in calibrators:
         if name not in calibrators_there:
             raise UsageError(f"no results of `{name}`{near_matches(name, calibrators_there)}.")
-    drawn_calibrators = calibrators or _best(results, metric)
+    drawn_calibrators = calibrators or _best_calibrators(results, metric)
     datasets = list(dict.fromkeys(results["dataset"]))
     figure, grid = panels(len(datasets), columns=3, alone=(5, 3.6))
     info = metric_info(metric)
     numbers = []
     for axes, dataset in zip(grid, datasets, strict=True):
-        curves = _curves(results[results["dataset"] == dataset], metric)
+        curves = _average_curves(results[results["dataset"] == dataset], metric)
         curves_by_label = {
-            _short(name): curves[name] for name in drawn_calibrators if name in curves
+            _shorten_name(name): curves[name] for name in drawn_calibrators if name in curves
         }
-        _draw(axes, curves_by_label, float(curves[RAW].mean[-1]), info.scale)
+        _draw_curves(axes, curves_by_label, float(curves[RAW].mean[-1]), info.scale)
         tidied(axes, xlabel="validation examples", ylabel=info.label, title=dataset)
         numbers += [
             {"dataset": dataset, "calibrator": name, "examples": int(size), metric: float(mean), "std": float(std)}
@@ -109,12 +109,12 @@ def draw_learning_curves(results: pd.DataFrame, metric: str, calibrators: Sequen
     return Picture(figure, numbers)
 
 
-def _short(name: str) -> str:
+def _shorten_name(name: str) -> str:
     short = name.removesuffix("Calibration").removesuffix("Scaling")
     return short if len(initials(name)) > 1 else name
 
 
-def _best(results: pd.DataFrame, metric: str) -> list[str]:
+def _best_calibrators(results: pd.DataFrame, metric: str) -> list[str]:
     """The calibrators with the best mean rank over data sets, models and sizes."""
     others = results[results["calibrator"] != RAW]
     sign = -metric_info(metric).direction or 1
@@ -123,7 +123,7 @@ def _best(results: pd.DataFrame, metric: str) -> list[str]:
     return [str(name) for name in ranks.index[:DEFAULT_CURVES]]
 
 
-def _curves(results: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:
+def _average_curves(results: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:
     """The curve of each calibrator that has finite values of some model at every size, over such models."""
     draws = results.groupby(["calibrator", "model", "seed", "size"])[metric]
     by_size = draws.agg(["mean", "std"]).unstack("size")
@@ -134,7 +134,7 @@ def _curves(results: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:
     return {name: LearningCurve(sizes, mean, std) for name, mean, std in curves}
 
 
-_ROOM = 0.15  # of the uncalibrated value, at least, above it; what is worse leaves the panel
+_HEADROOM = 0.15  # of the uncalibrated value, at least, above it; what is worse leaves the panel
 
 
 class LearningCurve(NamedTuple):
@@ -148,10 +148,10 @@ class LearningCurve(NamedTuple):
     std: Floats
 
 
-def _draw(axes: Axes, curves: Mapping[str, LearningCurve], raw: float, scale: float) -> None:
+def _draw_curves(axes: Axes, curves: Mapping[str, LearningCurve], raw: float, scale: float) -> None:
     """Draw the curve of each calibrator with its deviations, and the uncalibrated value as a dashed line."""
     low = min([raw, *(float(np.nanmin(curve.mean)) for curve in curves.values())])
-    high = raw + max(raw - low, _ROOM * raw)
+    high = raw + max(raw - low, _HEADROOM * raw)
     axes.axhline(scale * raw, color=GREY, linestyle="--", linewidth=1, label="raw")
     for index, (name, curve) in enumerate(curves.items()):
         spread = np.where(curve.mean <= high, np.nan_to_num(curve.std), 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from calibench.calibrators import SklearnCalibrator
 
 
-def known_peers(name: str, peers: tuple[str, ...]) -> tuple[str, ...]:
+def check_peers(name: str, peers: tuple[str, ...]) -> tuple[str, ...]:
     """The check of an argument that takes calibrators of other packages; it imports none of them."""
     for text in peers:
         package, _, method = text.partition(":")
@@ -32,11 +32,11 @@ def known_peers(name: str, peers: tuple[str, ...]) -> tuple[str, ...]:
     return peers
 
 
-_FEW = 60  # rows of a first fit
+_FIRST_FIT_ROWS = 60  # rows of a first fit
 
 
 @cache
-def peer(text: str) -> SklearnCalibrator:
+def build_peer(text: str) -> SklearnCalibrator:
     """A calibrator of another package, in its published form; a fit starts anew.
 
     It is fitted once on a few rows here, which no time counts: what a package imports or compiles at its first fit is
@@ -51,56 +51,58 @@ def peer(text: str) -> SklearnCalibrator:
 
     package, _, name = text.partition(":")
     try:
-        made = SklearnCalibrator(_PACKAGES[package](name), shrinkage=False)
-        rows = torch.randn(_FEW, 3, generator=torch.Generator().manual_seed(0))
-        made.fit(rows, torch.arange(_FEW) % 3).log_prob(rows)
+        calibrator = SklearnCalibrator(_PACKAGES[package](name), shrinkage=False)
+        rows = torch.randn(_FIRST_FIT_ROWS, 3, generator=torch.Generator().manual_seed(0))
+        calibrator.fit(rows, torch.arange(_FIRST_FIT_ROWS) % 3).log_prob(rows)
     except ImportError as error:
         raise ValueError(f"`{text}` needs a package that is not installed: {error}") from error
     except Exception as error:
-        said = one_line(error, 200)
-        raise ValueError(f"`{text}` cannot be had: {said}") from error
-    return made
+        reason = one_line(error, 200)
+        raise ValueError(f"`{text}` cannot be had: {reason}") from error
+    return calibrator
 
 
-def _of_netcal(name: str) -> Any:
+def _build_netcal(name: str) -> Any:
     for module in ("netcal.binning", "netcal.scaling"):  # the latter imports more
         if cls := getattr(import_module(module), name, None):
-            return _Transforming(cls())
+            return _NetcalAdapter(cls())
     raise ValueError(f"neither netcal.binning nor netcal.scaling has `{name}`")
 
 
-class _Transforming:
+class _NetcalAdapter:
     """A calibrator of netcal, whose probabilities of two classes are those of the second one, (N,)."""
 
     def __init__(self, method: Any) -> None:
         self.method = method
 
-    def fit(self, probs: Array, target: Array) -> _Transforming:
+    def fit(self, probs: Array, target: Array) -> _NetcalAdapter:
         self.method.fit(_second_of_two(probs), target)
         return self
 
     def predict_proba(self, probs: Array) -> Array:
-        found = np.asarray(self.method.transform(_second_of_two(probs)))
-        return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
+        calibrated = np.asarray(self.method.transform(_second_of_two(probs)))
+        return (
+            calibrated if calibrated.ndim == 2 else np.stack([1 - calibrated, calibrated], axis=1)
+        )
 
 
 def _second_of_two(probs: Array) -> Array:
     return probs[:, 1] if probs.shape[1] == 2 else probs
 
 
-class _OnProbabilities:
+class _SklearnAdapter:
     """A method of scikit-learn's CalibratedClassifierCV around a classifier that returns what it is given."""
 
     def __init__(self, method: str) -> None:
         self.method = method
 
-    def fit(self, probs: Array, target: Array) -> _OnProbabilities:
+    def fit(self, probs: Array, target: Array) -> _SklearnAdapter:
         from sklearn.base import BaseEstimator, ClassifierMixin
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.frozen import FrozenEstimator
 
-        class Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-            def fit(self, probs: Array, target: Array) -> Given:
+        class IdentityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+            def fit(self, probs: Array, target: Array) -> IdentityClassifier:
                 self.classes_ = np.unique(target)
                 return self
 
@@ -110,18 +112,18 @@ class _OnProbabilities:
             def predict(self, probs: Array) -> Any:
                 return self.classes_[self.predict_proba(probs).argmax(axis=1)]
 
-        given = FrozenEstimator(Given().fit(probs, target))
-        self._fitted = CalibratedClassifierCV(given, method=self.method).fit(probs, target)
+        identity = FrozenEstimator(IdentityClassifier().fit(probs, target))
+        self._fitted = CalibratedClassifierCV(identity, method=self.method).fit(probs, target)
         self.classes_ = self._fitted.classes_
         return self
 
     def predict_proba(self, probs: Array) -> Array:
-        found: Array = self._fitted.predict_proba(probs)
-        return found
+        calibrated: Array = self._fitted.predict_proba(probs)
+        return calibrated
 
 
 _PACKAGES: dict[str, Callable[[str], Any]] = {
     "probmetrics": lambda name: import_module("probmetrics.calibrators").get_calibrator(name),
-    "netcal": _of_netcal,
-    "sklearn": _OnProbabilities,
+    "netcal": _build_netcal,
+    "sklearn": _SklearnAdapter,
 }

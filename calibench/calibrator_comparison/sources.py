@@ -10,7 +10,7 @@ from typing import Annotated
 
 import numpy as np
 
-from calibench.calibrator_comparison.peers import known_peers
+from calibench.calibrator_comparison.peers import check_peers
 from calibench.calibrators.names import ONE_PER_CORE
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Count
@@ -19,6 +19,7 @@ from calibench.messages.errors import ExpectedFailure
 from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
+from calibench.runs.class_names import align_sets
 from calibench.store import Entry, results_folder
 from calibench.store.locations import is_url
 from calibench.tables.metric_titles import TEST_METRICS
@@ -29,7 +30,7 @@ _SUFFIXES = (".npz", ".pt", ".csv", ".parquet")
 @fill_docstring(metrics=", ".join(TEST_METRICS))
 @dataclass(frozen=True)
 class PosthocSettings:
-    """What is computed of predictions.
+    """Settings of the comparison: calibrators, metrics, sizes.
 
     Attributes:
         reader: How files are read.
@@ -50,7 +51,7 @@ class PosthocSettings:
     metrics: Annotated[tuple[str, ...], "NAME"] = ("nll", "brier", "ece", "error")
     sizes: tuple[Count, ...] = ()
     repeats: Count = 5
-    also: Annotated[tuple[str, ...], "PACKAGE:NAME", known_peers] = ()
+    also: Annotated[tuple[str, ...], "PACKAGE:NAME", check_peers] = ()
     arena: bool = False
     jobs: Count = ONE_PER_CORE
 
@@ -82,40 +83,43 @@ class ModelPredictions:
 
     @property
     def fitted_on(self) -> int:
-        """How many examples calibrators are fitted on."""
+        """Number of examples that calibrators are fitted on."""
         return self.examples // 2 if self.halved else self.examples
 
 
 @lru_cache(maxsize=2)  # a worker's cells come source by source
-def load(source: ModelPredictions, reader: Reader) -> dict[str, Predictions]:
+def load_source(source: ModelPredictions, reader: Reader) -> dict[str, Predictions]:
     """The predictions of a source by split: `val` and `test`, or `whole`.
 
     Raises:
         CorruptRun: If a file is damaged or holds something else.
     """
     read = Predictions.load if source.entry else lambda path: reader(str(path))
-    return {name: read(path) for name, path in source.files}
+    sets = align_sets({name: [read(path)] for name, path in source.files})
+    return {name: part for name, (part,) in sets.items()}
 
 
-def sources(names: Sequence[str], reader: Reader) -> list[ModelPredictions]:
+def find_sources(names: Sequence[str], reader: Reader) -> list[ModelPredictions]:
     """The sources that the command line names, each looked into; what cannot be used is left out with a warning.
 
     Raises:
         FileNotFoundError: If there is no such file, folder or store.
         ValueError: If no source is left.
     """
-    found = {}
+    sources_by_key = {}
     for name in names:
-        for source in _named(name):
+        for source in _iterate_sources(name):
             try:
-                known = _known(source, reader)
+                inspected = _inspect_source(source, reader)
             except (CorruptRun, ValueError) as error:
                 warnings.warn(f"left out: {error}", stacklevel=2)
                 continue
-            found[known.dataset, known.model, known.seed, known.digest] = known
-    if not found:
+            sources_by_key[inspected.dataset, inspected.model, inspected.seed, inspected.digest] = (
+                inspected
+            )
+    if not sources_by_key:
         raise ExpectedFailure(f"{', '.join(names)}: no predictions that can be compared.")
-    return list(found.values())
+    return list(sources_by_key.values())
 
 
 def check_sources(names: Sequence[str]) -> None:
@@ -125,24 +129,28 @@ def check_sources(names: Sequence[str]) -> None:
             results_folder(name)
 
 
-def _named(name: str) -> Iterable[ModelPredictions]:
+def _iterate_sources(name: str) -> Iterable[ModelPredictions]:
     path = Path(name)
     if is_hdf5(name):
-        return map(_of_arena, models_of(name))
+        return map(_source_of_model, models_of(name))
     if path.is_file():
-        return [_single(path)]
+        return [_source_of_file(path)]
     folder = path if path.is_dir() and not is_url(name) else results_folder(name)
     runs = [Path(run) for run in run_folders(folder.resolve())]
     if runs:
-        return filter(None, map(_run, runs))
-    pairs = [pair for one in (folder, *sorted(folder.iterdir())) if (pair := _pair(one))]
+        return filter(None, map(_source_of_run, runs))
+    pairs = [
+        pair
+        for directory in (folder, *sorted(folder.iterdir()))
+        if (pair := _source_of_pair(directory))
+    ]
     if pairs and pairs[0].files[0][1].parent == folder:
         return pairs
     files = sorted(file for file in folder.iterdir() if file.suffix in _SUFFIXES)
-    return [*pairs, *map(_single, files)]
+    return [*pairs, *map(_source_of_file, files)]
 
 
-def _run(folder: Path) -> ModelPredictions | None:
+def _source_of_run(folder: Path) -> ModelPredictions | None:
     if not (folder / "status.json").is_file():
         return None
     entry, parts = Entry.read(folder), _val_and_test(Run(folder).sets())
@@ -152,38 +160,38 @@ def _run(folder: Path) -> ModelPredictions | None:
     return ModelPredictions(benchmark, "/".join(names), parts, seed, True, entry.digest)
 
 
-def _pair(folder: Path) -> ModelPredictions | None:
+def _source_of_pair(folder: Path) -> ModelPredictions | None:
     """The files `val` and `test` of a folder, of any suffix that is read."""
-    found = folder.iterdir() if folder.is_dir() else ()
-    parts = _val_and_test({file.stem: file for file in found if file.suffix in _SUFFIXES})
+    paths = folder.iterdir() if folder.is_dir() else ()
+    parts = _val_and_test({file.stem: file for file in paths if file.suffix in _SUFFIXES})
     *_, dataset, model = folder.absolute().parts
     return ModelPredictions(dataset, model, parts) if parts else None
 
 
 def _val_and_test(files: Mapping[str, Path]) -> tuple[tuple[str, Path], ...]:
     """The two files, or nothing."""
-    both = {"val", "test"} <= set(files)
-    return tuple((name, files[name]) for name in ("val", "test") if both)
+    is_pair = {"val", "test"} <= set(files)
+    return tuple((name, files[name]) for name in ("val", "test") if is_pair)
 
 
-def _single(file: Path) -> ModelPredictions:
+def _source_of_file(file: Path) -> ModelPredictions:
     """One file; `<data set>__<model>` is what people call it."""
     dataset, _, model = file.stem.partition("__")
     model = model or file.parent.absolute().name
     return ModelPredictions(dataset, model, (("whole", file),))
 
 
-def _of_arena(model: str) -> ModelPredictions:
+def _source_of_model(model: str) -> ModelPredictions:
     """A model of an HDF5 file, whose places stand for files: it is read when it is needed, one at a time."""
     dataset, name = dataset_and_model(model)
     places = (("val", Path(f"{model}/cal")), ("test", Path(f"{model}/test")))
     return ModelPredictions(dataset, name, places)
 
 
-def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
+def _inspect_source(source: ModelPredictions, reader: Reader) -> ModelPredictions:
     """The source with its sizes and digest; raises a ValueError for what calibrators cannot use."""
-    where = source.files[0][1]
-    sets = load(source, reader)
+    place = source.files[0][1]
+    sets = load_source(source, reader)
     examples, classes = next(iter(sets.values())).logits.shape
     for part in sets.values():
         wrong = ""
@@ -196,7 +204,7 @@ def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
         elif part.logits.shape[1] != classes:
             wrong = "val and test have different numbers of classes."
         if wrong:
-            raise ValueError(f"{where}: {wrong}")
+            raise ValueError(f"{place}: {wrong}")
     content = hashlib.sha256()
     for name, path in () if source.digest else source.files:
         if is_hdf5(str(path)):

@@ -34,26 +34,26 @@ from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.metric_titles import metric_info
 from calibench.tensors.arrays import Floats
 
-SCORES = ("nll", "brier")  # proper scores, of which an improvement is one
+PROPER_SCORES = ("nll", "brier")  # proper scores, of which an improvement is one
 
-_SET = ["dataset", "model"]
+_MODEL_COLUMNS = ["dataset", "model"]
 
 
-def _number(of: SetMean, decimals: int, factor: float = 1.0) -> PrintedNumber:
+def _print_mean(mean: SetMean, decimals: int, factor: float = 1.0) -> PrintedNumber:
     """A mean over sets with its interval, as a table prints it."""
-    value, low, high = (f"{factor * end:.{decimals}f}" for end in (of.value, of.low, of.high))
-    return PrintedNumber(value, interval=(f"{low} to {high}",) if isfinite(of.low) else ())
+    value, low, high = (f"{factor * end:.{decimals}f}" for end in (mean.value, mean.low, mean.high))
+    return PrintedNumber(value, interval=(f"{low} to {high}",) if isfinite(mean.low) else ())
 
 
-def _without_one(of: SetMean) -> tuple[PrintedNumber, PrintedNumber]:
+def _print_robustness(mean: SetMean) -> tuple[PrintedNumber, PrintedNumber]:
     """The median over data sets, and the range of the mean without one of them."""
-    ends = f"{of.least:.4f} to {of.most:.4f}" if isfinite(of.least) else ""
-    return PrintedNumber(f"{of.median:.4f}"), PrintedNumber(ends)
+    ends = f"{mean.least:.4f} to {mean.most:.4f}" if isfinite(mean.least) else ""
+    return PrintedNumber(f"{mean.median:.4f}"), PrintedNumber(ends)
 
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """What the table and the pictures show of some results.
+    """Numbers that the table and the pictures show of some results.
 
     Attributes:
         names: The calibrators and `raw`, best mean rank first.
@@ -86,15 +86,19 @@ class BenchmarkSummary:
 
     def grid(self) -> Grid:
         """The table."""
-        scores = [score for score in SCORES if score in self.means]
-        others = [name for name in self.means if name not in SCORES]
+        scores = [score for score in PROPER_SCORES if score in self.means]
+        others = [name for name in self.means if name not in PROPER_SCORES]
         titles = {name: metric_info(name).label for name in self.means}
         columns = [Heading("#", label=True), Heading("calibrator", label=True, left=True)]
         columns += [Heading("mean rank"), Heading("wins %")]
-        phi = [f"PHI {titles[score]}\nover {of}" for score in scores for of in ("raw", "TS")]
+        phi = [
+            f"PHI {titles[score]}\nover {reference}"
+            for score in scores
+            for reference in ("raw", "TS")
+        ]
         first = f"PHI {titles[scores[0]]} over TS" if scores else ""
-        more = [f"{first}\nmedian", f"{first}\nwithout one set"] if scores else []
-        columns += map(Heading, (*phi, *more, *(titles[name] for name in others), "fit s"))
+        robustness = [f"{first}\nmedian", f"{first}\nwithout one set"] if scores else []
+        columns += map(Heading, (*phi, *robustness, *(titles[name] for name in others), "fit s"))
         rows = [self._row(place, name, scores, others) for place, name in enumerate(self.names, 1)]
         title = f"post-hoc calibrators{f', fitted on {self.size} examples' if self.size else ''}"
         return Grid(title, columns, rows, self._footer())
@@ -104,9 +108,9 @@ class BenchmarkSummary:
     ) -> list[PrintedNumber | str]:
         rank = f"{self.ranks.mean_ranks[place - 1]:.2f}" if self.ranks else str(place)
         return [
-            PrintedNumber(str(place)), name, PrintedNumber(rank), _number(self.win_rate[name], 0, 100),
-            *(_number(self.improvement[score, of, name], 4) for score in scores for of in (RAW, TS)),
-            *(_without_one(self.improvement[scores[0], TS, name]) if scores else ()),
+            PrintedNumber(str(place)), name, PrintedNumber(rank), _print_mean(self.win_rate[name], 0, 100),
+            *(_print_mean(self.improvement[score, reference, name], 4) for score in scores for reference in (RAW, TS)),
+            *(_print_robustness(self.improvement[scores[0], TS, name]) if scores else ()),
             *(PrintedNumber(metric_info(other).show(self.means[other][name])) for other in others),
             PrintedNumber(f"{self.seconds[name]:.2f}"),
         ]  # fmt: skip
@@ -135,15 +139,15 @@ class BenchmarkSummary:
         return lines
 
 
-def frame(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> pd.DataFrame:
+def build_frame(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> pd.DataFrame:
     """The rows of results as numbers; cells that failed are left out."""
-    found = pd.DataFrame(list(rows))
+    frame = pd.DataFrame(list(rows))
     numbers = [*metrics, "size", "fit_seconds"]
-    found[numbers] = found[numbers].apply(pd.to_numeric, errors="coerce")
-    return found.dropna(subset=[*metrics])
+    frame[numbers] = frame[numbers].apply(pd.to_numeric, errors="coerce")
+    return frame.dropna(subset=[*metrics])
 
 
-def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> BenchmarkSummary:
+def summarise_results(results: pd.DataFrame, metrics: Sequence[str]) -> BenchmarkSummary:
     """The summary of results of one size, as `frame` gives them; seeds and repeats of a model are averaged.
 
     The first of the metrics ranks.
@@ -151,59 +155,67 @@ def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> BenchmarkSummary:
     Raises:
         ValueError: If no model has results of all calibrators.
     """
-    by_set = found.groupby([*_SET, "calibrator"])[[*metrics]].mean().unstack("calibrator")
-    whole = by_set.dropna()
-    if whole.empty:
+    by_set = (
+        results.groupby([*_MODEL_COLUMNS, "calibrator"])[[*metrics]].mean().unstack("calibrator")
+    )
+    complete = by_set.dropna()
+    if complete.empty:
         raise ValueError("no model has results of all calibrators.")
-    by_dataset = whole.groupby(level="dataset").mean()
+    by_dataset = complete.groupby(level="dataset").mean()
     mean_ranks = by_dataset[metrics[0]].rank(axis=1).mean()
     names = sorted(mean_ranks.index, key=lambda name: (mean_ranks[name], name))
     # the others with a higher score, a tie as a half: the methods less the rank, where ties share theirs
-    beaten = (len(names) - whole[metrics[0]].rank(axis=1)) / (len(names) - 1)
-    of = whole.index.get_level_values("dataset")
+    beaten = (len(names) - complete[metrics[0]].rank(axis=1)) / (len(names) - 1)
+    datasets = complete.index.get_level_values("dataset")
     ranked = by_dataset[metrics[0]][names].to_numpy()
     return BenchmarkSummary(
         names=names,
-        sets=(len(by_dataset), len(whole)),
-        left_out=len(by_set) - len(whole),
+        sets=(len(by_dataset), len(complete)),
+        left_out=len(by_set) - len(complete),
         ranks=compare_ranks(ranked.tolist()) if len(names) > 1 and len(ranked) > 1 else None,
-        win_rate={n: mean_over_sets(beaten[n].to_numpy(), of).within(0, 1) for n in names},
+        win_rate={n: mean_over_sets(beaten[n].to_numpy(), datasets).within(0, 1) for n in names},
         improvement={
-            (metric, before, name): mean_over_sets(_improvement(whole[metric], before, name), of)
+            (metric, before, name): mean_over_sets(
+                _compute_improvement(complete[metric], before, name), datasets
+            )
             for metric in metrics
-            if metric in SCORES
+            if metric in PROPER_SCORES
             for before in (RAW, TS)
             for name in names
         },
         means={metric: by_dataset[metric].mean().to_dict() for metric in metrics},
-        seconds=found.groupby("calibrator")["fit_seconds"].median().to_dict(),
-        infinite=np.isinf(whole["nll"]).sum().to_dict() if "nll" in metrics else {},
-        size=int(found["size"].max()),
+        seconds=results.groupby("calibrator")["fit_seconds"].median().to_dict(),
+        infinite=np.isinf(complete["nll"]).sum().to_dict() if "nll" in metrics else {},
+        size=int(results["size"].max()),
     )
 
 
-def _improvement(score: pd.DataFrame, of: str, name: str) -> Floats:
+def _compute_improvement(score: pd.DataFrame, reference: str, name: str) -> Floats:
     """How much lower the score is than the reference's; 0 where both are infinite."""
-    before, after = score[of].to_numpy(), score[name].to_numpy()
+    before, after = score[reference].to_numpy(), score[name].to_numpy()
     same = before == after
     return np.where(same, 0.0, before - np.where(same, 0.0, after))
 
 
-def curves(found: pd.DataFrame, metric: str) -> pd.DataFrame | None:
+def build_curves(results: pd.DataFrame, metric: str) -> pd.DataFrame | None:
     """Learning curves: PHI of a score over raw by calibrator (rows) and number of examples (columns).
 
     Means over data sets, each once. Only models with results of every calibrator at every size count, so that the
     sizes can be compared; None if there are none, or only one size.
     """
-    by_size = found.groupby([*_SET, "size", "calibrator"])[metric].mean().unstack("calibrator")
+    by_size = (
+        results.groupby([*_MODEL_COLUMNS, "size", "calibrator"])[metric]
+        .mean()
+        .unstack("calibrator")
+    )
     improvement = by_size.rsub(by_size[RAW], axis=0)
-    whole = improvement.unstack("size").dropna()
-    if whole.empty or found["size"].nunique() < 2:
+    complete = improvement.unstack("size").dropna()
+    if complete.empty or results["size"].nunique() < 2:
         return None
-    return whole.groupby(level="dataset").mean().mean().unstack("size")
+    return complete.groupby(level="dataset").mean().mean().unstack("size")
 
 
-def curve_grid(table: pd.DataFrame, metric: str) -> Grid:
+def build_curve_grid(table: pd.DataFrame, metric: str) -> Grid:
     """Learning curves as a table; the best of each size is bold."""
     columns = headings("calibrator", *(f"{size:g}" for size in table.columns))
     best = table.max()
@@ -217,45 +229,45 @@ def curve_grid(table: pd.DataFrame, metric: str) -> Grid:
     return Grid(title, columns, rows, footer)
 
 
-ROW = 0.19  # height in inches of a calibrator
+ROW_INCHES = 0.19  # height in inches of a calibrator
 _WORST = 1.5  # what is worse than the best is good, in multiples, is off the axis
 
 
-def pictures(
+def iterate_pictures(
     summary: BenchmarkSummary, curves: pd.DataFrame | None
 ) -> Iterator[tuple[str, Picture]]:
     """The pictures by name."""
-    yield "phi", improvements(summary)
+    yield "phi", draw_improvements(summary)
     if summary.ranks:
-        yield "critical_difference", ranks(summary)
-    yield "seconds", seconds(summary)
+        yield "critical_difference", draw_ranks(summary)
+    yield "seconds", draw_seconds(summary)
     if curves is not None:
-        yield "learning_curves", learning_curves(curves, summary.first)
+        yield "learning_curves", draw_improvement_curves(curves, summary.first)
 
 
-def improvements(summary: BenchmarkSummary) -> Picture:
+def draw_improvements(summary: BenchmarkSummary) -> Picture:
     """PHI over raw and over temperature scaling, a line for each calibrator; what is far below 0 is an arrow."""
-    scores = [score for score in SCORES if score in summary.means]
-    shown = [(score, of) for score in scores for of in (RAW, TS)]
+    scores = [score for score in PROPER_SCORES if score in summary.means]
+    pairs = [(score, reference) for score in scores for reference in (RAW, TS)]
     names = [name for name in summary.names if name != RAW]
-    figure, grid = panels(len(shown), columns=len(shown), height=ROW * len(names) + 0.7)
-    for axes, (score, of) in zip(grid, shown, strict=True):
-        _draw_improvement(axes, summary, names, score, of)
+    figure, grid = panels(len(pairs), columns=len(pairs), height=ROW_INCHES * len(names) + 0.7)
+    for axes, (score, reference) in zip(grid, pairs, strict=True):
+        _draw_improvement(axes, summary, names, score, reference)
     grid[0].set_yticks(range(len(names)), names)
     width, height = figure.get_size_inches()
     figure.set_size_inches(width + 1.2, height)
     numbers = []
-    for (score, of), name in product(shown, names):
-        phi = summary.improvement[score, of, name]
+    for (score, reference), name in product(pairs, names):
+        phi = summary.improvement[score, reference, name]
         value = {"phi": phi.value, "low": phi.low, "high": phi.high}
-        numbers.append({"metric": score, "over": of, "calibrator": name, **value})
+        numbers.append({"metric": score, "over": reference, "calibrator": name, **value})
     return Picture(figure, numbers)
 
 
 def _draw_improvement(
-    axes: Axes, summary: BenchmarkSummary, names: list[str], score: str, of: str
+    axes: Axes, summary: BenchmarkSummary, names: list[str], score: str, reference: str
 ) -> None:
-    estimates = [summary.improvement[score, of, name] for name in names]
+    estimates = [summary.improvement[score, reference, name] for name in names]
     top = max(
         (e.high if isfinite(e.high) else e.value for e in estimates if e.value > 0), default=1e-6
     )
@@ -269,11 +281,11 @@ def _draw_improvement(
     axes.axvline(0, color=GREY, linewidth=0.7)
     axes.set(xlim=(left, 1.05 * top), ylim=(len(names) - 0.5, -0.5), yticks=[])
     axes.locator_params(axis="x", nbins=4)
-    title = f"{metric_info(score).title} over {'raw' if of == RAW else 'TS'}"
+    title = f"{metric_info(score).title} over {'raw' if reference == RAW else 'TS'}"
     tidied(axes, title=title, xlabel="PHI (right is better)")
 
 
-def ranks(summary: BenchmarkSummary) -> Picture:
+def draw_ranks(summary: BenchmarkSummary) -> Picture:
     """The critical-difference diagram."""
     assert summary.ranks is not None
     mean_ranks, critical = summary.ranks.mean_ranks, summary.ranks.critical_difference
@@ -287,14 +299,14 @@ def ranks(summary: BenchmarkSummary) -> Picture:
     return Picture(figure, numbers)
 
 
-def seconds(summary: BenchmarkSummary) -> Picture:
+def draw_seconds(summary: BenchmarkSummary) -> Picture:
     """Median CPU seconds of a fit against the win rate."""
     figure, axes = panel(6.4, 4.2)
     numbers = []
     for name in (name for name in summary.names if name != RAW):
-        taken, rate = summary.seconds[name], summary.win_rate[name].value
-        numbers.append({"calibrator": name, "seconds": taken, "win_rate": rate})
-        spent, wins = max(taken, 1e-3), 100 * rate
+        fit_seconds, rate = summary.seconds[name], summary.win_rate[name].value
+        numbers.append({"calibrator": name, "seconds": fit_seconds, "win_rate": rate})
+        spent, wins = max(fit_seconds, 1e-3), 100 * rate
         axes.plot(spent, wins, "o", color=PALETTE[0], markersize=3.5)
         short = name.removesuffix("Calibration").removesuffix("Scaling")
         axes.annotate(short, (spent, wins), (3, 2), textcoords="offset points", fontsize=6)
@@ -305,7 +317,7 @@ def seconds(summary: BenchmarkSummary) -> Picture:
     return Picture(figure, numbers)
 
 
-def learning_curves(curves: pd.DataFrame, metric: str) -> Picture:
+def draw_improvement_curves(curves: pd.DataFrame, metric: str) -> Picture:
     """PHI over raw by number of validation examples; calibrators that harm at every size are left out."""
     figure, axes = panel(5.4, 3.6)
     helpful = curves[(curves > 0).any(axis=1)].sort_values(curves.columns[-1], ascending=False)

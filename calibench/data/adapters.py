@@ -126,6 +126,11 @@ class ImportedDataModule(ClassificationDataModule):
         """Batches of a training epoch; `setup` must have run."""
         return len(self._batches_of("train"))
 
+    @property
+    def last_batch_size(self) -> int | None:
+        """Examples of the last batch of a training epoch; None of a loader of whole batches."""
+        return self._batches_of("train").last_batch_size
+
     def training_inputs(self) -> Iterator[Tensor]:
         """The module's training inputs, in the same order each time; what is done to inputs is the module's own."""
         for batch in self._batches_of("train").slices(whole=True):

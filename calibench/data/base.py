@@ -229,6 +229,12 @@ class ClassificationDataModule(LightningDataModule, ABC):
             metadata["distance"] = "near" if name in self.near_ood else "far"
         return metadata
 
+    def set_size(self, name: str) -> int:
+        """Number of examples of a split or an evaluation set, of which each is predicted once; after `setup`."""
+        evaluation_set = self.evaluation_sets.get(name)
+        part = evaluation_set.examples if evaluation_set else getattr(self.splits, name)
+        return len(part.target)
+
     def first_inputs(self, rows: int) -> Tensor:
         """The first validation inputs, as the network takes them; nothing is drawn for it. `setup` must have run."""
         return self.evaluated_transform(self.first_stored(rows))
@@ -277,6 +283,11 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def training_batches(self) -> int:
         """Batches of a training epoch, known without a loader; `setup` must have run."""
         return math.ceil(len(self.splits.train.target) / self.batch_size)
+
+    @property
+    def last_batch_size(self) -> int | None:
+        """Examples of the last batch of a training epoch; None where it is not known before. After `setup`."""
+        return len(self.splits.train.target) - (self.training_batches - 1) * self.batch_size
 
     def training_inputs(self) -> Iterator[Tensor]:
         """Training inputs as the network takes them, not augmented, in a random order; the same in every process."""

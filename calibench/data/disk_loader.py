@@ -88,6 +88,11 @@ class StreamedLoader(ResumableLoader):
             return None
         return [position for _, position in chain.from_iterable(self._order())]
 
+    @property
+    def last_batch_size(self) -> int | None:
+        """Examples of the last batch; None of a loader of whole batches, which nothing says before."""
+        return len(self._order()[-1]) if self._reader is not None and len(self) else None
+
     def take(self, index: Tensor) -> Tensor:
         """The inputs (n, ...) at some positions of the epoch; of a loader of whole batches, all up to them are read."""
         if self._reader is not None:

@@ -32,7 +32,7 @@ CLASS_COUNTS = torch.tensor([500, 200, 90, 40, 15])
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class AuditedLoss:
     """A loss to audit, which every check builds anew from its block, as under `model.loss` in a configuration."""
 
     name: str
@@ -45,15 +45,15 @@ class Subject:
         block = wrap_foreign_classes({"model": {"loss": self.block}})["model"]["loss"]
         parser = Parser(parser_mode="yaml")
         parser.add_subclass_arguments(CalibrationLoss, "loss", required=True)
-        found = parser.instantiate_classes(parser.parse_object({"loss": block}))
-        loss: CalibrationLoss = found.loss
+        instances = parser.instantiate_classes(parser.parse_object({"loss": block}))
+        loss: CalibrationLoss = instances.loss
         return loss
 
     def live(self, order: Tensor | None = None, *, num_classes: int = K) -> CalibrationLoss:
         """The loss in the second of three epochs, after one validation; all it is told in this order of the classes."""
         loss = self.new()
         order = torch.arange(num_classes) if order is None else order
-        logits, target = batch(200, seed=1, num_classes=num_classes)
+        logits, target = random_batch(200, seed=1, num_classes=num_classes)
         loss.on_fit_start(CLASS_COUNTS[order])
         loss.on_train_epoch_start(0, 3)
         loss.on_validation_epoch_end(logits[:, order], order.argsort()[target])
@@ -68,7 +68,7 @@ def _reach_own_classes(folder: Path) -> None:
     reach_own_classes()
 
 
-def batch(n: int, *, seed: int = 0, num_classes: int = K) -> tuple[Tensor, Tensor]:
+def random_batch(n: int, *, seed: int = 0, num_classes: int = K) -> tuple[Tensor, Tensor]:
     """Random logits (n, num_classes) in float64 and targets (n,)."""
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(n, num_classes, generator=generator, dtype=torch.float64)
@@ -98,7 +98,7 @@ VISIBLE = 0.005
 
 
 @cache
-def resting_places(subject: Subject) -> list[tuple[Tensor, Tensor]]:
+def train_to_rest(subject: AuditedLoss) -> list[tuple[Tensor, Tensor]]:
     """Several posteriors, each with the probabilities (K,) at which gradient descent comes to rest.
 
     The batch holds ROWS examples of each of several points of the input space, with the classes in the frequencies of
@@ -125,33 +125,33 @@ def batch_of_posteriors() -> tuple[Tensor, Tensor]:
     return rows, torch.cat([torch.arange(K).repeat_interleave(row) for row in counts])
 
 
-def moved(subject: Subject) -> str:
+def describe_movement(subject: AuditedLoss) -> str:
     """Where training from the posterior it moves furthest from ends; empty where it is too near to be seen."""
     start, end = max(
-        resting_places(subject), key=lambda place: float((place[1] - place[0]).abs().max())
+        train_to_rest(subject), key=lambda place: float((place[1] - place[0]).abs().max())
     )
     return _movement(start, end) if float((end - start).abs().max()) >= VISIBLE else ""
 
 
-def keeps_order(subject: Subject) -> CheckAnswer:
+def keeps_order(subject: AuditedLoss) -> CheckAnswer:
     """Whether the most frequent class gets the largest probability (Bartlett et al. 2006)."""
-    for posterior, found in resting_places(subject):
-        if found.argmax() != posterior.argmax():
-            return False, _movement(posterior, found)
+    for posterior, resting_place in train_to_rest(subject):
+        if resting_place.argmax() != posterior.argmax():
+            return False, _movement(posterior, resting_place)
     return True, ""
 
 
-def _movement(posterior: Tensor, found: Tensor) -> str:
+def _movement(posterior: Tensor, resting_place: Tensor) -> str:
     start, end = (
         ", ".join(f"{p:.3g}" for p in part.tolist())
-        for part in (posterior, found.round(decimals=3))
+        for part in (posterior, resting_place.round(decimals=3))
     )
     return f"({start}) ends at ({end})"
 
 
-def finite_when_saturated(subject: Subject) -> CheckAnswer:
+def finite_when_saturated(subject: AuditedLoss) -> CheckAnswer:
     """Whether value and gradient are finite at logits of 1e4 in float32."""
-    logits, target = batch(24)
+    logits, target = random_batch(24)
     perfect = F.one_hot(target, K).double()
     for rows in (logits.sign(), perfect, -perfect, torch.zeros_like(logits)):
         if not _is_finite(subject, (1e4 * rows).float(), target):
@@ -159,77 +159,79 @@ def finite_when_saturated(subject: Subject) -> CheckAnswer:
     return True, ""
 
 
-def finite_when_masked(subject: Subject) -> CheckAnswer:
+def finite_when_masked(subject: AuditedLoss) -> CheckAnswer:
     """Whether value and gradient are finite where a class that no target has is masked by -inf."""
-    logits, target = batch(24)
+    logits, target = random_batch(24)
     logits[:, -1] = -torch.inf
     return _is_finite(subject, logits.float(), target % (K - 1)), ""
 
 
-def _is_finite(subject: Subject, logits: Tensor, target: Tensor) -> bool:
+def _is_finite(subject: AuditedLoss, logits: Tensor, target: Tensor) -> bool:
     value, gradient = value_and_gradient(subject.live(), logits, target)
     return bool(value.isfinite() and gradient.isfinite().all())
 
 
-def shift_invariant(subject: Subject) -> CheckAnswer:
+def shift_invariant(subject: AuditedLoss) -> CheckAnswer:
     """Whether a constant added to a row of logits changes nothing, as it does not change their softmax."""
-    logits, target = batch(24)
+    logits, target = random_batch(24)
     loss = subject.live()
     shifted = logits + 10 * torch.linspace(-1, 1, 24, dtype=torch.float64).unsqueeze(1)
-    return _same(loss(shifted, target), loss(logits, target))
+    return _compare_tensors(loss(shifted, target), loss(logits, target))
 
 
-def permutes_with_the_classes(subject: Subject) -> CheckAnswer:
+def permutes_with_the_classes(subject: AuditedLoss) -> CheckAnswer:
     """Whether another order of the classes changes the gradient's order and nothing else."""
-    logits, target = batch(24)
+    logits, target = random_batch(24)
     order = torch.tensor([2, 0, 4, 1, 3])
     value, gradient = value_and_gradient(subject.live(), logits, target)
     permuted = value_and_gradient(subject.live(order), logits[:, order], order.argsort()[target])
-    return _same(torch.cat([permuted[0].view(1), permuted[1][:, order.argsort()].flatten()]),
+    return _compare_tensors(torch.cat([permuted[0].view(1), permuted[1][:, order.argsort()].flatten()]),
                  torch.cat([value.view(1), gradient.flatten()]))  # fmt: skip
 
 
-def permutes_with_the_batch(subject: Subject) -> CheckAnswer:
+def permutes_with_the_batch(subject: AuditedLoss) -> CheckAnswer:
     """Whether another order of the examples changes the gradient's order and nothing else."""
-    logits, target = batch(24)
+    logits, target = random_batch(24)
     order = torch.arange(23, -1, -1)
     loss = subject.live()
     _, gradient = value_and_gradient(loss, logits, target)
-    return _same(value_and_gradient(loss, logits[order], target[order])[1], gradient[order])
+    return _compare_tensors(
+        value_and_gradient(loss, logits[order], target[order])[1], gradient[order]
+    )
 
 
-def separable(subject: Subject) -> CheckAnswer:
+def separable(subject: AuditedLoss) -> CheckAnswer:
     """Whether a batch's loss is the mean of its examples' losses; otherwise the loss is batch-coupled."""
-    logits, target = batch(24)
+    logits, target = random_batch(24)
     loss = subject.live()
-    alone = [loss(logits[row : row + 1], target[row : row + 1]) for row in range(24)]
-    return _same(torch.stack(alone).mean(), loss(logits, target))
+    values = [loss(logits[row : row + 1], target[row : row + 1]) for row in range(24)]
+    return _compare_tensors(torch.stack(values).mean(), loss(logits, target))
 
 
-def gradient_is_the_slope(subject: Subject) -> CheckAnswer:
+def gradient_is_the_slope(subject: AuditedLoss) -> CheckAnswer:
     """Whether the gradient is the value's slope; a loss that holds a factor constant gives another one on purpose."""
-    logits, target = batch(7)
+    logits, target = random_batch(7)
     loss = subject.live()
     _, gradient = value_and_gradient(loss, logits, target)
     along = torch.randn(logits.shape, generator=torch.Generator().manual_seed(3)).double()
     step = 1e-6
     slope = (loss(logits + step * along, target) - loss(logits - step * along, target)) / (2 * step)
-    return _same((gradient * along).sum(), slope, tolerance=1e-5)
+    return _compare_tensors((gradient * along).sum(), slope, tolerance=1e-5)
 
 
-def transforms(subject: Subject) -> CheckAnswer:
+def transforms(subject: AuditedLoss) -> CheckAnswer:
     """Whether `torch.func`'s grad, vmap and jacrev and a double backward give what autograd gives."""
-    logits, target = batch(7)
+    logits, target = random_batch(7)
     loss = subject.live()
     _, gradient = value_and_gradient(loss, logits, target)
     pairs = torch.stack([logits, 2 * logits]), torch.stack([target, target])
     each = torch.stack([value_and_gradient(loss, *pair)[1] for pair in zip(*pairs, strict=True)])
-    for name, found, expected in (
+    for name, transformed, expected in (
         ("grad", torch.func.grad(loss)(logits, target), gradient),
         ("jacrev", torch.func.jacrev(loss)(logits, target), gradient),
         ("vmap", torch.func.vmap(torch.func.grad(loss))(*pairs), each),
     ):
-        if not _same(found, expected)[0]:
+        if not _compare_tensors(transformed, expected)[0]:
             return False, f"torch.func.{name} gives another gradient"
     leaf = logits.clone().requires_grad_()
     (first,) = torch.autograd.grad(loss(leaf, target), leaf, create_graph=True)
@@ -239,21 +241,21 @@ def transforms(subject: Subject) -> CheckAnswer:
     return bool(second.isfinite().all()), ""
 
 
-def half_precision(subject: Subject) -> CheckAnswer:
+def half_precision(subject: AuditedLoss) -> CheckAnswer:
     """Whether logits in bfloat16 give the value of the same logits in float32, within 1 %."""
-    logits, target = batch(24)
+    logits, target = random_batch(24)
     half = logits.bfloat16()
     value, gradient = value_and_gradient(subject.live(), half, target)
     expected, _ = value_and_gradient(subject.live(), half.float(), target)
     if not gradient.isfinite().all():
         return False, "the gradient is not finite"
-    return _same(value.double(), expected.double(), tolerance=0.01)
+    return _compare_tensors(value.double(), expected.double(), tolerance=0.01)
 
 
-def resumable(subject: Subject) -> CheckAnswer:
+def resumable(subject: AuditedLoss) -> CheckAnswer:
     """Whether a new instance with the state of another one gives the same value, bit for bit."""
     loss = subject.live()
-    logits, target = batch(24)
+    logits, target = random_batch(24)
     loss(logits, target)  # what a step leaves behind counts
     file = io.BytesIO()
     torch.save(loss.state_dict(), file)
@@ -265,65 +267,67 @@ def resumable(subject: Subject) -> CheckAnswer:
     return torch.equal(restored(logits, target), expected), ""
 
 
-def _same(found: Tensor, expected: Tensor, *, tolerance: float = 1e-8) -> CheckAnswer:
-    gap = float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
+def _compare_tensors(actual: Tensor, expected: Tensor, *, tolerance: float = 1e-8) -> CheckAnswer:
+    gap = float((actual - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
     return gap <= tolerance, f"relative difference {gap:.1e}"
 
 
 EXAMPLES = 13
-TOLERANCE = 1e-8
+PROCESS_TOLERANCE = 1e-8
 
 
 _Expected = tuple[float, list[list[float]]]  # the value of one process, and its gradient
 
 
-def in_processes(subject: Subject, *, processes: int) -> CheckAnswer:
+def in_processes(subject: AuditedLoss, *, processes: int) -> CheckAnswer:
     """Whether gloo processes with unequal and empty shards of 13 examples give one process's loss and gradient."""
-    value, gradient = value_and_gradient(subject.live(), *batch(EXAMPLES))
+    value, gradient = value_and_gradient(subject.live(), *random_batch(EXAMPLES))
     expected = value.item(), gradient.tolist()
     with TemporaryDirectory() as folder:
-        of_rank = partial(_one_rank, subject, expected, processes, f"{folder}/meeting")
+        of_rank = partial(_answer_in_rank, subject, expected, processes, f"{folder}/meeting")
         answers = map_in_processes(
             of_rank, range(processes), processes=processes, imports=(__name__,)
         )
         return next((answer for answer in list(answers) if not answer[0]), (True, ""))
 
 
-def _one_rank(
-    subject: Subject, expected: _Expected, processes: int, file: str, rank: int
+def _answer_in_rank(
+    subject: AuditedLoss, expected: _Expected, processes: int, file: str, rank: int
 ) -> CheckAnswer:
     use_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{file}", rank=rank, world_size=processes, timeout=timedelta(minutes=2),
     )  # fmt: skip
     try:
-        return _answer(subject, expected, processes, rank)
+        return _compare_shards(subject, expected, processes, rank)
     except Exception as error:  # a user's loss may raise anything
-        return raised(error)
+        return answer_of_error(error)
     finally:
         dist.destroy_process_group()
 
 
-def _answer(subject: Subject, expected: _Expected, processes: int, rank: int) -> CheckAnswer:
+def _compare_shards(
+    subject: AuditedLoss, expected: _Expected, processes: int, rank: int
+) -> CheckAnswer:
     """This process's answer; every process gathers before its loss can fail, so that none waits for another."""
-    logits, target = batch(EXAMPLES)
+    logits, target = random_batch(EXAMPLES)
     value, gradient = expected[0], torch.tensor(expected[1], dtype=torch.float64)
     gathered = []
     for first in (1, 0):  # rows of all processes but the last: unequal shards, then empty ones
         sizes = [first] * (processes - 1) + [EXAMPLES - first * (processes - 1)]
         mine = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
-        own = logits[mine].clone().requires_grad_()
-        gathered.append((own, gradient[mine], gather_batch(own, target[mine], sizes=sizes)))
-    for own, of_one, rows in gathered:
-        found = subject.live()(*rows)
-        (ours,) = torch.autograd.grad(found, own)
-        off = (ours / processes - of_one).flatten().abs().tolist()
-        gap = max([abs(found.item() - value), *off])  # a shard may be empty
-        if gap > TOLERANCE:
+        shard = logits[mine].clone().requires_grad_()
+        gathered.append((shard, gradient[mine], gather_batch(shard, target[mine], sizes=sizes)))
+    for shard, expected_gradient, rows in gathered:
+        shared_value = subject.live()(*rows)
+        (shard_gradient,) = torch.autograd.grad(shared_value, shard)
+        off = (shard_gradient / processes - expected_gradient).flatten().abs().tolist()
+        gap = max([abs(shared_value.item() - value), *off])  # a shard may be empty
+        if gap > PROCESS_TOLERANCE:
             return False, f"{processes} processes differ from one by {gap:.1e}"
     return True, ""
 
 
-def raised(error: Exception) -> CheckAnswer:
+def answer_of_error(error: Exception) -> CheckAnswer:
     """The answer where a loss raises something."""
     return False, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -12,8 +12,8 @@ import torch
 
 from calibench.configuration.merging import Config
 from calibench.loss_audit import checks
-from calibench.loss_audit.checks import CheckAnswer, Subject, in_processes
-from calibench.loss_audit.propriety import proper
+from calibench.loss_audit.checks import AuditedLoss, CheckAnswer, in_processes
+from calibench.loss_audit.propriety import is_proper
 from calibench.losses import CalibrationLoss
 from calibench.messages.progress import with_progress
 from calibench.runs import json_bytes, write_output
@@ -31,12 +31,12 @@ class Check:
 
     name: str
     question: str
-    answer: Callable[[Subject], CheckAnswer]
+    answer: Callable[[AuditedLoss], CheckAnswer]
     wanted: bool = True
 
 
 CHECKS = (
-    Check("proper", "does training end at the true probabilities?", proper, wanted=False),
+    Check("proper", "does training end at the true probabilities?", is_proper, wanted=False),
     Check("keeps order", "does the most frequent class come first there?", checks.keeps_order,
           wanted=False),
     Check("separable", "is it a mean over examples? (no: batch-coupled)", checks.separable,
@@ -59,38 +59,38 @@ CHECKS = (
 )  # fmt: skip
 
 
-def answer(check: Check, subject: Subject) -> CheckAnswer:
+def ask(check: Check, subject: AuditedLoss) -> CheckAnswer:
     """The answer to a question about a loss; whatever the loss raises is a no."""
     try:
         return check.answer(subject)
     except Exception as error:  # a user's loss may raise anything
-        return checks.raised(error)
+        return checks.answer_of_error(error)
 
 
 REPEATS, CALLS = 15, 10
 
 
-def cost(subject: Subject) -> float:
+def measure_cost(subject: AuditedLoss) -> float:
     """CPU time of value and gradient, divided by cross-entropy's; the median of interleaved measurements."""
-    plain = Subject("", {"class_path": "CrossEntropyLoss"}).live()
+    plain = AuditedLoss("", {"class_path": "CrossEntropyLoss"}).live()
     loss = subject.live()
     return median(_seconds(loss) / _seconds(plain) for _ in range(REPEATS))
 
 
 def _seconds(loss: CalibrationLoss) -> float:
-    logits, target = checks.batch(128)
+    logits, target = checks.random_batch(128)
     begin = time.process_time()
     for _ in range(CALLS):
         checks.value_and_gradient(loss, logits.to(torch.float32), target)
     return time.process_time() - begin
 
 
-WORDS = {True: "yes", False: "no", None: "undecided"}
+ANSWER_WORDS = {True: "yes", False: "no", None: "undecided"}
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found about one loss: the answers, with what was seen, and its time in multiples of cross-entropy's."""
+    """Answers about one loss, each with its evidence, and its time in multiples of cross-entropy's."""
 
     name: str
     answers: Mapping[Check, CheckAnswer]
@@ -106,16 +106,25 @@ class Audit:
     def words(self) -> list[str]:
         """The answers in words, a fault marked."""
         faults, answers = self.faults, self.answers.items()
-        return [f"{WORDS[holds]}{' (!)' * (check in faults)}" for check, (holds, _) in answers]
+        return [
+            f"{ANSWER_WORDS[holds]}{' (!)' * (check in faults)}" for check, (holds, _) in answers
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """The answers by question, with what was seen."""
         answers = self.answers.items()
-        found = {check.name: {"holds": holds, "seen": seen} for check, (holds, seen) in answers}
-        return {"loss": self.name, "cost": self.cost, "faults": len(self.faults), "answers": found}
+        answers_by_question = {
+            check.name: {"holds": holds, "seen": detail} for check, (holds, detail) in answers
+        }
+        return {
+            "loss": self.name,
+            "cost": self.cost,
+            "faults": len(self.faults),
+            "answers": answers_by_question,
+        }
 
 
-def page_of(audits: Sequence[Audit]) -> Grid:
+def build_page(audits: Sequence[Audit]) -> Grid:
     """A row for each loss, or for each question about a single one, with what was seen where the answer is no."""
     first, *others = audits
     cost = "cost: CPU time of value and gradient in multiples of cross-entropy's, 128 examples, float32"
@@ -127,29 +136,33 @@ def page_of(audits: Sequence[Audit]) -> Grid:
         return Grid("Audit of losses", columns, lines, [cost, footer])
     rows = [[check.question, word] for check, word in zip(first.answers, first.words, strict=True)]
     answers = first.answers.items()
-    seen = [f"{check.name}: {what}" for check, (holds, what) in answers if what and not holds]
+    details = [
+        f"{check.name}: {detail}" for check, (holds, detail) in answers if detail and not holds
+    ]
     columns = [*headings(""), Heading("", left=True)]
     return Grid(
-        f"Audit of {first.name}", columns, rows, [*seen, f"{cost}: {first.cost:.2f}", footer]
+        f"Audit of {first.name}", columns, rows, [*details, f"{cost}: {first.cost:.2f}", footer]
     )
 
 
-def audited(subject: Subject) -> Audit:
+def audit_loss(subject: AuditedLoss) -> Audit:
     """The audit of one loss."""
-    return Audit(subject.name, {check: answer(check, subject) for check in CHECKS}, cost(subject))
+    return Audit(
+        subject.name, {check: ask(check, subject) for check in CHECKS}, measure_cost(subject)
+    )
 
 
-def study(blocks: Mapping[str, Config], output: Path | None) -> int:
+def audit_losses(blocks: Mapping[str, Config], output: Path | None) -> int:
     """Print the page of some losses, and write it. Returns 1 if a loss has a fault, else 0."""
-    subjects = [Subject(name, block) for name, block in blocks.items()]
+    subjects = [AuditedLoss(name, block) for name, block in blocks.items()]
     for subject in subjects:
         subject.new()  # a wrong argument is refused before anything is measured
-    found = list(with_progress(map(audited, subjects), len(subjects), "audit"))
-    page = page_of(found)
+    audits = list(with_progress(map(audit_loss, subjects), len(subjects), "audit"))
+    page = build_page(audits)
     show(page)
     if output is not None:
         if output.suffix == ".json":
-            write_output(output, json_bytes([audit.as_json() for audit in found]))
+            write_output(output, json_bytes([audit.as_json() for audit in audits]))
         else:
             write_output(output, markdown(page).encode())
-    return int(any(audit.faults for audit in found))
+    return int(any(audit.faults for audit in audits))

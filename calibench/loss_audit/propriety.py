@@ -7,16 +7,16 @@ import torch
 from torch import Tensor
 
 from calibench.loss_audit import checks
-from calibench.loss_audit.checks import ROWS, CheckAnswer, Subject, value_and_gradient
+from calibench.loss_audit.checks import ROWS, AuditedLoss, CheckAnswer, value_and_gradient
 from calibench.losses import CalibrationLoss
 
-CLASSES = (2, 3, 4, 5)
+CLASS_NUMBERS = (2, 3, 4, 5)
 RARE = (1e-2, 1e-4, 1e-6)
 SEPARABLE, COUPLED = 1e-6, 1e-3
 """Relative expected gradients up to which there is none."""
 
 TEMPERATURES = (0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
-STEPS = (1e-4, 1e-3, 1e-2, 0.1, 1.0)
+STEP_SIZES = (1e-4, 1e-3, 1e-2, 0.1, 1.0)
 
 
 class _Truth(NamedTuple):
@@ -32,7 +32,7 @@ class _Truth(NamedTuple):
     value: Callable[[Tensor], float]
 
 
-def proper(subject: Subject) -> CheckAnswer:
+def is_proper(subject: AuditedLoss) -> CheckAnswer:
     """Whether training ends at the true probabilities (Gneiting and Raftery 2007).
 
     At the truth the expected gradient, relative to the sizes of its parts, must be below 1e-6: the parts are the
@@ -41,28 +41,28 @@ def proper(subject: Subject) -> CheckAnswer:
     other point that is tried may have a lower expected loss. Where there is a gradient and nothing that is tried is
     lower, as at a kink, it is undecided (None).
     """
-    alone = checks.separable(subject)[0]
-    of_batch = _of_batch(subject)
-    steepest = _steepest(subject) if alone else of_batch
+    is_separable = checks.separable(subject)[0]
+    of_batch = _truth_of_batch(subject)
+    steepest = _find_steepest(subject) if is_separable else of_batch
     lower = None  # of a loss whose value is not what training lowers
     if checks.gradient_is_the_slope(subject)[0]:
         downhill = steepest.gradient / steepest.gradient.norm().clamp(min=1e-300)
-        below = [steepest.posterior.log() - step * downhill for step in STEPS]
+        below = [steepest.posterior.log() - step * downhill for step in STEP_SIZES]
         # sharper and calmer points, none, and where training came to rest
         logits = of_batch.posterior.log()
-        ends = torch.stack([probs for _, probs in checks.resting_places(subject)])
+        ends = torch.stack([probs for _, probs in checks.train_to_rest(subject)])
         far = [*(logits / t for t in TEMPERATURES), torch.zeros_like(logits)]
         far.append(ends.clamp(min=1e-12).log())
         lower = _has_lower(of_batch, far) or _has_lower(steepest, below)
-    there_is_none = steepest.size <= (SEPARABLE if alone else COUPLED)
-    if there_is_none:
+    has_no_gradient = steepest.size <= (SEPARABLE if is_separable else COUPLED)
+    if has_no_gradient:
         return not lower, "another point is lower" if lower else ""
     k = steepest.posterior.shape[-1]
     numbers = ", ".join(f"{p:.3g}" for p in steepest.posterior.flatten()[:k].tolist())
-    seen = f"relative expected gradient {steepest.size:.1e} at ({numbers})"
+    evidence = f"relative expected gradient {steepest.size:.1e} at ({numbers})"
     if lower is False:
-        return None, f"{seen}, and no point that was tried is lower"
-    return False, checks.moved(subject) or seen
+        return None, f"{evidence}, and no point that was tried is lower"
+    return False, checks.describe_movement(subject) or evidence
 
 
 def _posteriors(k: int) -> Tensor:
@@ -72,26 +72,27 @@ def _posteriors(k: int) -> Tensor:
     first, last = torch.eye(k, dtype=torch.float64)[[0, -1]]
     rows = [mild]
     for rare in RARE:
-        for one, share in ((last, rare), (first, 1 - rare)):
-            rows.append(torch.where(one == 1, share, (1 - share) * mild / mild[one == 0].sum()))
+        for end, share in ((last, rare), (first, 1 - rare)):
+            rows.append(torch.where(end == 1, share, (1 - share) * mild / mild[end == 0].sum()))
     return torch.stack(rows)
 
 
-def _steepest(subject: Subject) -> _Truth:
+def _find_steepest(subject: AuditedLoss) -> _Truth:
     """The truth with the largest gradient among posteriors of 2 to 5 classes, of a mean over examples."""
     return max(
-        (_steepest_of(subject.live(num_classes=k), k) for k in CLASSES), key=lambda one: one.size
+        (_find_steepest_posterior(subject.live(num_classes=k), k) for k in CLASS_NUMBERS),
+        key=lambda truth: truth.size,
     )
 
 
-def _steepest_of(loss: CalibrationLoss, k: int) -> _Truth:
+def _find_steepest_posterior(loss: CalibrationLoss, k: int) -> _Truth:
     posterior = _posteriors(k)
     every_class = torch.arange(k)
     logits = posterior.log().repeat_interleave(k, dim=0)
     _, gradient = value_and_gradient(loss, logits, every_class.repeat(len(posterior)))
     # a mean over rows that do not see each other: each row's gradient is its own, over the number of rows
     parts = posterior[..., None] * gradient.view(len(posterior), k, k) * len(logits)
-    total, size = parts.sum(1), _relative(parts)
+    total, size = parts.sum(1), _relative_sizes(parts)
     at = int(size.nan_to_num(torch.inf).argmax())
 
     def value(point: Tensor) -> float:
@@ -101,7 +102,7 @@ def _steepest_of(loss: CalibrationLoss, k: int) -> _Truth:
     return _Truth(posterior[at], total[at], float(size[at]), value)
 
 
-def _of_batch(subject: Subject) -> _Truth:
+def _truth_of_batch(subject: AuditedLoss) -> _Truth:
     """The truth of a batch that has each class in the frequencies of several points' posteriors."""
     loss = subject.live()
     posterior, target = checks.batch_of_posteriors()
@@ -111,10 +112,10 @@ def _of_batch(subject: Subject) -> _Truth:
 
     _, gradient = value_and_gradient(loss, posterior.log().repeat_interleave(ROWS, dim=0), target)
     parts = gradient.view(len(posterior), ROWS, -1)
-    return _Truth(posterior, parts.sum(1), float(_relative(parts).max()), value)
+    return _Truth(posterior, parts.sum(1), float(_relative_sizes(parts).max()), value)
 
 
-def _relative(parts: Tensor) -> Tensor:
+def _relative_sizes(parts: Tensor) -> Tensor:
     """Sizes of sums of vectors (M, P, K) relative to the sums of their sizes, (M,); 0 where all are 0."""
     of_parts = parts.norm(dim=-1).sum(1).clamp(min=torch.finfo(parts.dtype).tiny)
     relative: Tensor = parts.sum(1).norm(dim=-1) / of_parts
@@ -123,5 +124,5 @@ def _relative(parts: Tensor) -> Tensor:
 
 def _has_lower(truth: _Truth, points: list[Tensor]) -> bool:
     """Whether the expected loss is lower at one of some points, by more than rounding."""
-    least = truth.value(truth.posterior.log())
-    return any(truth.value(point) < least - 1e-12 * max(1.0, abs(least)) for point in points)
+    lowest = truth.value(truth.posterior.log())
+    return any(truth.value(point) < lowest - 1e-12 * max(1.0, abs(lowest)) for point in points)

@@ -4,6 +4,8 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
+from inspect import signature
 from math import isnan
 from typing import Any, cast
 
@@ -23,6 +25,22 @@ from calibench.tensors.scores import (
     check_scores,
     check_target,
 )
+
+_ARGUMENTS = "_constructor_arguments"
+
+
+def _keep_arguments(construct: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that keeps its arguments in the object; the outermost one of several does."""
+    parameters = signature(construct)
+
+    @wraps(construct)
+    def keep(self: Any, *args: Any, **named: Any) -> None:
+        with suppress(TypeError):  # the constructor itself says what is wrong
+            arguments = parameters.bind(self, *args, **named).arguments
+            vars(self).setdefault(_ARGUMENTS, dict(list(arguments.items())[1:]))
+        construct(self, *args, **named)
+
+    return keep
 
 
 class CalibrationLoss(TakesSavedShapes, ABC):
@@ -45,11 +63,28 @@ class CalibrationLoss(TakesSavedShapes, ABC):
 
     # Whether it sees each label alone, where an example has several, rather than all together.
     per_label: bool = False
+    # Whether the loss of a batch is no mean of losses of its examples alone: then batches are not accumulated.
+    batch_coupled: bool = True
     # Whether targets may be distributions over the classes, as mixed examples have them: then it has `expected`.
     accepts_soft_targets: bool = False
 
     def __init__(self) -> None:
         super().__init__()  # hides nn.Module's *args, **kwargs from the command line
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let a constructor keep the arguments that it is given, for `repr` and configurations."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = _keep_arguments(cls.__init__)  # type: ignore[method-assign]
+
+    @property
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments that the loss was built with, by name, without those that were left at their defaults."""
+        return dict(vars(self).get(_ARGUMENTS, {}))
+
+    def __repr__(self) -> str:
+        arguments = (f"{name}={value!r}" for name, value in self.constructor_arguments.items())
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     @abstractmethod
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -141,6 +176,7 @@ class PerExampleLoss(CalibrationLoss):
     """
 
     accepts_soft_targets = True
+    batch_coupled = False
 
     @abstractmethod
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -234,6 +270,11 @@ class WeightedSum(CompositeLoss):
         values = [weight * loss(logits, target) for weight, loss in terms]
         return sum(values[1:], start=values[0])
 
+    @property
+    def batch_coupled(self) -> bool:  # type: ignore[override]
+        """Whether one of them is."""
+        return any(part.batch_coupled for part in self._losses())
+
     expected = forward  # each of them takes either kind of targets
 
 
@@ -265,6 +306,19 @@ class ImportedLoss(CalibrationLoss):
             raise UsageError(
                 f"`{name}`: `reduction: sum` is `--model.loss_scale sum` here; a loss gives the mean over the batch."
             )
+
+    @property
+    def batch_coupled(self) -> bool:  # type: ignore[override]
+        """Whether its value of a few rows is not the mean of its values of each; True where it does not take them."""
+        logits = torch.linspace(-1, 1, 12).reshape(4, 3).cos()
+        target = torch.tensor([0, 1, 2, 1])
+        try:
+            with torch.no_grad():
+                whole = self.loss(logits, target).mean()
+                rows = [self.loss(logits[[row]], target[[row]]).mean() for row in range(4)]
+        except Exception:  # of a user's own
+            return True
+        return not torch.allclose(whole, torch.stack(rows).mean(), rtol=1e-4, atol=1e-6)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the mean over the batch.
@@ -331,6 +385,11 @@ class LabelLoss(nn.Module):
     """
 
     remembers_examples = False
+
+    @property
+    def batch_coupled(self) -> bool:
+        """Whether the loss of two classes is."""
+        return any(loss.batch_coupled for loss in self._each())
 
     def __init__(self, loss: CalibrationLoss, label_names: list[str]) -> None:
         super().__init__()

@@ -234,13 +234,17 @@ class ConfidencePenaltyLoss(PerExampleLoss):
 
 
 def logit_norm_loss(logits: Tensor, target: Tensor, *, temperature: float = 0.04) -> Tensor:
-    """Cross-entropy of z / (temperature ||z||): (N, K) and (N,) -> (N,)."""
+    """Cross-entropy of z / (temperature ||z||): (N, K) and (N,) -> (N,).
+
+    A length below 1 / (temperature M) counts as that, with M the largest number of the logits' type (float16: 65,504),
+    so that the gradient, which grows as the length falls, is finite in it.
+    """
+    shortest = 1 / (temperature * torch.finfo(logits.dtype).max)
     logits = at_least_float32(logits)
     masked = logits == -torch.inf
     finite_logits = logits.masked_fill(masked, 0)  # a masked class has no length
-    length = (
-        torch.linalg.vector_norm(finite_logits, dim=1, keepdim=True) + 1e-7
-    )  # as the authors' code
+    length = torch.linalg.vector_norm(finite_logits, dim=1, keepdim=True).clamp_min(shortest)
+    length = length + 1e-7  # as the authors' code
     direction = (finite_logits / (temperature * length)).masked_fill(masked, -torch.inf)
     return cross_entropy_loss(direction, target)
 

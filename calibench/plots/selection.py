@@ -16,6 +16,7 @@ from calibench.plots.curves import OverEpochs
 from calibench.ranking.columns import ANY, Column, check_columns_exist
 from calibench.ranking.reading import read_results
 from calibench.ranking.records import Results
+from calibench.ranking.row_labels import display_name
 from calibench.ranking.table import Row, Table, build_tables
 from calibench.statistics.number import RAW, TEST
 
@@ -200,12 +201,15 @@ def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
 
 def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) -> Table:
     """The rows of some losses, all if none is named, with other words in their labels."""
-    known = {name: row for row in table.rows for name in (row.loss, row.label)}
+    known = {
+        name: row for row in table.rows for name in (row.loss, display_name(row.loss), row.label)
+    }
     for name in [*losses, *words]:
         if name not in known:
             raise ValueError(f"{table.title} has no loss `{name}`{near_matches(name, known)}")
-    rows = [row for row in table.rows if not losses or {row.loss, row.label} & set(losses)]
+    rows = [row for row in table.rows if not losses or any(map(row.is_named, losses))]
     if words:
+        words = {display_name(name): text for name, text in words.items()} | dict(words)
         named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b")
         labels = [named.sub(lambda found: words[found[0]], row.label) for row in rows]
         rows = [replace(row, label=label) for row, label in zip(rows, labels, strict=True)]

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -12,11 +13,23 @@ from calibench.files.set_names import MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.confidence_pairs import PAIR_NAMES, ConfidencePairs
+from calibench.predictions.labels import resolve_labels
 from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
-from calibench.tensors.arrays import Array, Floats, as_array, indices_of_names, names_of_columns
+from calibench.tensors.arrays import Array, Floats, as_array, names_of_columns
+from calibench.tensors.score_meaning import (
+    LOGITS,
+    PROBS,
+    Declaration,
+    are_probabilities,
+    check_probabilities,
+    meaning_of_column,
+    meaning_of_label_scores,
+    meaning_of_scores,
+)
 
-LOGITS, PROBS, TARGET, CLASS_NAMES = "logits", "probs", "target", "class_names"
+TARGET, CLASS_NAMES = "target", "class_names"
+UNDECLARED = "scores, undeclared"  # the role of scores whose name does not say what they are
 # What other people call them.
 NAMES = {
     LOGITS: ("logits", "logit"),
@@ -34,7 +47,7 @@ HARD = (
     "y_pred", "y_hat", "pred", "preds", "prediction", "predictions", "predicted", "predicted_label",
 )  # fmt: skip
 _NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
-SUM_TOLERANCE = 0.01  # a table printed with four decimals has rows that sum to 1 no better
+_OF_ROWS = ("ids", "posterior", "offset")
 REAL = "iuf"  # kinds of numpy's types whose values are real numbers
 
 
@@ -44,67 +57,64 @@ def predictions_of(
     scores: str | None = None,
     clip: float = 0.0,
     task: str | None = None,
+    notes: list[str] | None = None,
 ) -> Predictions:
     """Predictions from named arrays.
 
     Args:
         arrays: `logits` or `probs` (N, K), and `target` (N,) where it is known; also under the other names of `NAMES`,
-            and what else a prediction file holds. `class_names` (K,) of a table. With several labels an example,
-            `logits` or `probs` (N, L) and `target` (N, L): see `are_labels`.
+            and what else a prediction file holds; scores whose name says neither are under `UNDECLARED`. `class_names`
+            (K,) of a table. With several labels an example, scores (N, L) and `target` (N, L): see `are_labels`.
         scores: What the scores are, a key of `SCORES`, whatever they are called.
         clip: Probabilities below it are raised to it.
         task: `multiclass` or `multilabel`; by default what the file says, or the shape of the labels.
+        notes: Takes a line on each reading that nobody declared; by default these are warnings.
 
     Raises:
         ValueError: If something is missing or is not what it should be; the message says what was found.
     """
-    found = _renamed(arrays)
-    name = next((role for role in (LOGITS, PROBS) if role in found), None)
-    if name is None:
-        held = ", ".join(f"`{name}`" for name in arrays) or "nothing"
+    lines: list[str] = []
+    roles = _by_role(arrays)
+    role = next((role for role in (LOGITS, PROBS, UNDECLARED) if role in roles), None)
+    if role is None:
+        names = ", ".join(f"`{name}`" for name in arrays) or "nothing"
         raise ValueError(
-            f"`logits` or `probs` (N, K) are expected, and it holds {held} "
+            f"`logits` or `probs` (N, K) are expected, and it holds {names} "
             f"({spell_argument('keys', 'logits=NAME')} says which they are)."
         )
-    values = as_array(found.pop(name))
-    told = as_array(found.get(TARGET, ()))
-    if values.ndim == 1 and told.ndim == 2 and told.shape[1] > 1:
-        raise ValueError(
-            f"`{name}` {values.shape} and the labels {told.shape} look swapped: scores are (N, K), labels (N,)."
-        )
-    one_column = (
-        values.shape[1:] == (1,) and (task or read_metadata(found).get("task")) != MULTILABEL
+    name, values = _name_of_scores(arrays, role), as_array(roles.pop(role))
+    metadata = read_metadata(roles)
+    is_own = "format" in metadata  # written by this package: names are right, targets places
+    declaration = Declaration(
+        None if role == UNDECLARED else role, scores or (role if is_own else None)
     )
-    fit = len(told) == len(values) or (scores or name) == PROBS
-    if one_column or (values.ndim == 1 and fit):
-        values = two_columns(values, scores or name)
-    if values.ndim == 2 and told.shape == values.shape[1:] != values.shape[:1]:
-        raise ValueError(
-            f"`{name}` {values.shape} have a row for each class, and one for each of {len(told)} examples is needed: "
-            f"`{name}.T`."
-        )
-    if not (values.ndim == 2 and values.dtype.kind in REAL):
-        raise ValueError(
-            f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
-        )
-    names = as_array(found.pop(CLASS_NAMES)) if CLASS_NAMES in found else None
-    labels = as_array(found.get(TARGET, np.full(len(values), UNKNOWN)))
-    if are_labels(values, labels, read_metadata(found), task):
-        labels = labels if TARGET in found else np.full(values.shape, UNKNOWN)
-        logits = LABEL_SCORES[scores or name](values, clip)
-        said = {} if names is None else {"label_names": [str(name) for name in names]}
-        return Predictions.from_labels(
-            logits, labels, {**read_metadata(found), **said}, found.get("ids")
-        )
-    logits = SCORES[scores or name](values, clip)
-    known = np.full(len(logits), -1)
-    if TARGET in found:
-        sorted_names = names_of(found[TARGET], logits.shape[1]) if names is None else None
-        names = names if sorted_names is None else np.array(sorted_names)
-        known = class_indices(found[TARGET], logits.shape[1], names)
-    if names is not None:
-        found["metadata"] = np.array(json.dumps({CLASS_NAMES: [str(name) for name in names]}))
-    return Predictions.from_arrays({**found, LOGITS: logits, TARGET: known})
+    labels = as_array(roles[TARGET]) if TARGET in roles else None
+    task_of_file = task or metadata.get("task")
+    values, labels, line = _flatten_positions(values, labels)
+    lines.append(line)
+    values, declaration = _as_table(values, labels, declaration, name, task_of_file, lines)
+    class_names = _given_class_names(roles.pop(CLASS_NAMES, None), metadata)
+    if are_labels(values, _or_unknown(labels, values), metadata, task):
+        meaning, line = meaning_of_label_scores(values, declaration, name)
+        _say([*lines, line], notes)
+        logits = LABEL_SCORES[meaning](values, clip)
+        return _of_labels(logits, labels, metadata, class_names, roles.get("ids"))
+    meaning, line = meaning_of_scores(values, declaration, name)
+    target = resolve_labels(labels, values, class_names, are_places=is_own)
+    _say([*lines, line, *target.notes], notes)
+    values = values[target.rows]
+    if target.names is not None:
+        metadata = {**metadata, CLASS_NAMES: target.names}
+    optional = {key: as_array(roles[key])[target.rows] for key in _OF_ROWS if key in roles}
+    arrays_of_file = {
+        LOGITS: SCORES[meaning](values, clip),
+        TARGET: target.indices,
+        "metadata": np.array(json.dumps(metadata)),
+        **optional,
+    }
+    predictions = Predictions.from_arrays(arrays_of_file)
+    probs = np.maximum(values.astype(np.float64), clip) if meaning == PROBS else None
+    return replace(predictions, probs=probs)
 
 
 def from_python(
@@ -112,117 +122,221 @@ def from_python(
     labels: Any,
     *,
     scores: str | None = None,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[Any] | None = None,
     clip: float = 0.0,
     task: str | None = None,
+    pairs: bool | None = None,
+    notes: list[str] | None = None,
 ) -> Predictions | ConfidencePairs:
     """Predictions from what a Python program has: arrays, tensors, data frames, series or lists.
 
     Args:
-        values: Scores (N, K), or confidences (N,); with `scores="probs"`, (N,) is the probability of class 1.
+        values: Scores (N, K); or (N,), P(y = 1) or log-odds of the second of two classes, or confidences.
         labels: Class indices or names (N,), labels (N, L), or whether each confidence was right (N,); None if unknown.
-        scores: As in `predictions_of`; logits if None.
-        classes: Names of the columns; by default those of a data frame, if they are texts.
+        scores: As in `predictions_of`.
+        classes: Names of the columns; by default those of a data frame.
         clip: As in `predictions_of`.
         task: As in `predictions_of`.
+        pairs: Whether values (N,) are confidences and labels say whether each was right; by default where these are
+            booleans.
+        notes: As in `predictions_of`.
 
     Raises:
         ValueError: If they are not what they should be; the message says what was found.
     """
     array = as_array(values)
-    known = {} if labels is None else {TARGET: as_array(labels)}
-    if array.ndim == 1 and scores == PROBS:
-        array = two_columns(array, scores)
-    if array.ndim == 1 and labels is not None and array.shape == known[TARGET].shape:
-        return ConfidencePairs(array, known[TARGET])
+    target = None if labels is None else as_array(labels)
+    if pairs is None and array.ndim == 1 and target is not None and scores is None:
+        pairs = target.dtype.kind == "b"
+        _refuse_two_readings(array, target, pairs)
+    if pairs:
+        return ConfidencePairs(array, target)  # type: ignore[arg-type]
     if classes is None:
         classes = names_of_columns(values)
-    named = {} if classes is None else {CLASS_NAMES: np.array([*classes])}
-    return predictions_of({LOGITS: array, **known, **named}, scores=scores, clip=clip, task=task)
+    optional = {
+        TARGET: target,
+        CLASS_NAMES: None if classes is None else np.array([str(name) for name in classes]),
+    }
+    arrays = {role: part for role, part in optional.items() if part is not None}
+    return predictions_of(
+        {UNDECLARED: array, **arrays}, scores=scores, clip=clip, task=task, notes=notes
+    )
+
+
+def _refuse_two_readings(values: Array, labels: Array, pairs: bool) -> None:
+    """Raise a ValueError where scores (N,) may be P(y = 1) or confidences: 0/1 labels, and none is below .5."""
+    if pairs or values.shape != labels.shape or labels.dtype.kind not in "iu" or not len(values):
+        return
+    if values.min() >= 0.5 and values.max() <= 1 and np.isin(labels, (0, 1)).all():
+        raise ValueError(
+            "values (N,) of which none is below .5, with labels 0 and 1, may be P(y = 1) or confidences: say "
+            '`pairs=True` if they are confidences, `scores="probs"` if they are P(y = 1).'
+        )
+
+
+def _say(lines: Sequence[str], notes: list[str] | None) -> None:
+    for line in filter(None, lines):
+        if notes is None:
+            warnings.warn(f"{line}.", stacklevel=4)
+        else:
+            notes.append(line)
+
+
+def _name_of_scores(arrays: Mapping[str, Array], role: str) -> str:
+    """The name of the scores as they came; `logits` for an array without one."""
+    names = (name for name in arrays if ROLES.get(name.strip().lower(), name) == role)
+    return next(names, role).replace(UNDECLARED, "scores")
+
+
+def _or_unknown(labels: Array | None, values: Array) -> Array:
+    return np.full(len(values), UNKNOWN) if labels is None else labels
+
+
+def _flatten_positions(values: Array, labels: Array | None) -> tuple[Array, Array | None, str]:
+    """Scores of positions (N, T, K), or of pixels (N, K, d1, ...), with labels of that shape, as rows (M, K)."""
+    if labels is None or values.ndim < 3:
+        return values, labels, ""
+    positions = labels.shape
+    if values.shape[:1] + values.shape[2:] == positions and values.shape[:-1] != positions:
+        values = np.moveaxis(values, 1, -1)
+    if values.shape[:-1] != positions:
+        return values, labels, ""
+    line = f"positions {positions} are rows: intervals and limits treat them as independent"
+    return values.reshape(-1, values.shape[-1]), labels.reshape(-1), line
+
+
+def _as_table(
+    values: Array,
+    labels: Array | None,
+    declaration: Declaration,
+    name: str,
+    task: str | None,
+    lines: list[str],
+) -> tuple[Array, Declaration]:
+    """Scores as (N, K) numbers: those of the second of two classes get a column of the first, which a line says."""
+    shape = () if labels is None else labels.shape
+    if values.ndim == 1 and len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"`{name}` {values.shape} and the labels {shape} look swapped: scores are (N, K), labels (N,)."
+        )
+    is_column = values.shape[1:] == (1,) and task != MULTILABEL
+    fits = shape[:1] == values.shape[:1] or PROBS in declaration
+    if (is_column or (values.ndim == 1 and fits)) and values.dtype.kind in REAL:
+        meaning, line = meaning_of_column(values.reshape(len(values), -1)[:, 0], declaration, name)
+        lines.append(line)
+        values, declaration = two_columns(values, meaning), Declaration(meaning, meaning)
+    if values.ndim == 2 and shape == values.shape[1:] != values.shape[:1]:
+        raise ValueError(
+            f"`{name}` {values.shape} have a row for each class, and one for each of {shape[0]} examples is needed: "
+            f"`{name}.T`."
+        )
+    if not (values.ndim == 2 and values.dtype.kind in REAL):
+        raise ValueError(
+            f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
+        )
+    return values, declaration
+
+
+def _given_class_names(names: Array | None, metadata: Mapping[str, Any]) -> list[str] | None:
+    """Names of the columns, from an array beside the scores or the metadata of a file."""
+    if names is not None:
+        return [str(name) for name in as_array(names)]
+    return [str(name) for name in metadata[CLASS_NAMES]] if metadata.get(CLASS_NAMES) else None
+
+
+def _of_labels(
+    logits: Array,
+    labels: Array | None,
+    metadata: Mapping[str, Any],
+    names: Sequence[str] | None,
+    ids: Array | None,
+) -> Predictions:
+    """Predictions of several labels an example."""
+    target = np.full(logits.shape, UNKNOWN) if labels is None else labels
+    named = {} if names is None or metadata.get("label_names") else {"label_names": [*names]}
+    return Predictions.from_labels(logits, target, {**metadata, **named}, ids)
 
 
 def two_columns(values: Array, scores: str = PROBS) -> Array:
     """Scores (N, K); those of the second of two classes, (N,) or (N, 1), as (N, 2): 1 - p and p, or 0 and log-odds."""
     if (values.ndim == 2 and values.shape[1] > 1) or values.dtype.kind not in REAL:
         return values
-    if scores != PROBS:
-        warnings.warn(
-            f"logits of shape {values.shape} are read as those of the second of two classes, the first one's as 0.",
-            stacklevel=3,
-        )
     second = values.reshape(len(values), -1)[:, :1].astype(np.float64)
     first = 1 - second if scores == PROBS else np.zeros_like(second)
     return np.concatenate([first, second], axis=1)
 
 
-def roles_told(keys: Sequence[str], there: Collection[str]) -> dict[str, list[str]]:
+def roles_told(keys: Sequence[str], present_names: Collection[str]) -> dict[str, list[str]]:
     """The names of each role that the user tells, `ROLE=NAME` or `probs=A,B,C` of columns; raises a ValueError."""
-    told = dict[str, list[str]]()
+    names_by_role = dict[str, list[str]]()
     for role, _, names in (text.partition("=") for text in keys):
         if role not in (LOGITS, PROBS, TARGET, CLASS_NAMES):
             raise ValueError(
                 f"{spell_argument('keys')} takes logits=, probs=, target= or class_names=, got {role}=."
             )
-        told[role] = [names] if names in there else names.split(",")
-        for name in told[role]:
-            if name not in there:
+        names_by_role[role] = [names] if names in present_names else names.split(",")
+        for name in names_by_role[role]:
+            if name not in present_names:
                 raise ValueError(
-                    f"there is no `{name}`{near_matches(name, there)}, {spell_argument('keys')} names it."
+                    f"there is no `{name}`{near_matches(name, present_names)}, {spell_argument('keys')} names it."
                 )
-    return told
+    return names_by_role
 
 
 def with_roles(
-    arrays: Mapping[str, Array], told: Mapping[str, Sequence[str]] | None = None
+    arrays: Mapping[str, Array], names_of_roles: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[dict[str, Array], str]:
     """Named arrays under the names that they have here, and one line on what was guessed, if anything was.
 
-    `told` are the names of each role where the user says them; a ValueError if a role has several.
+    `names_of_roles` are the names of each role where the user says them; a ValueError if a role has several.
     """
-    for role, several in (told or {}).items():
-        if len(several) > 1:
-            argument = spell_argument("keys", f"{role}={','.join(several)}")
+    for role, names in (names_of_roles or {}).items():
+        if len(names) > 1:
+            argument = spell_argument("keys", f"{role}={','.join(names)}")
             raise ValueError(f"{argument}: one array is expected.")
-    roles_of = {names[0]: role for role, names in (told or {}).items()}
+    roles_of = {names[0]: role for role, names in (names_of_roles or {}).items()}
     named = {roles_of.get(name, name): values for name, values in arrays.items()}
-    known = {ROLES.get(name.strip().lower(), name) for name in named}
+    roles = {ROLES.get(name.strip().lower(), name) for name in named}
     guessed = {}
-    if not {LOGITS, PROBS} & known:
+    if not {LOGITS, PROBS, UNDECLARED} & roles:
         for name in _scores_among(named):
             guessed[name] = PROBS if _may_be_probabilities(as_array(named[name])) else LOGITS
-            if TARGET not in known and name == "arr_0" and _UNNAMED_LABELS in named:
+            if TARGET not in roles and name == "arr_0" and _UNNAMED_LABELS in named:
                 guessed[_UNNAMED_LABELS] = TARGET
-    said = " and ".join(f"`{name}` is taken for {role}" for name, role in guessed.items())
-    again = " ".join(f"{role}={name}" for name, role in guessed.items())
+    guess = " and ".join(f"`{name}` is taken for {role}" for name, role in guessed.items())
+    keys = " ".join(f"{role}={name}" for name, role in guessed.items())
+    renamed = {
+        name: UNDECLARED if role == LOGITS else role for name, role in guessed.items()
+    }  # logits by their name alone are none: their values are looked at
     return (
-        {guessed.get(name, name): values for name, values in named.items()},
-        f"{said} ({spell_argument('keys', again)} says so)" if said else "",
+        {renamed.get(name, name): values for name, values in named.items()},
+        f"{guess} ({spell_argument('keys', keys)} says so)" if guess else "",
     )
 
 
 def _scores_among(named: Mapping[str, Array]) -> list[str]:
     """The name of the scores: one that people give them, or else that of the only probabilities there are."""
-    usual = [name for name in SCORES_OF_ANY_KIND if name in named]
+    usual_names = [name for name in SCORES_OF_ANY_KIND if name in named]
     others = [name for name in named if name not in (*_NO_SCORES, *ROLES)]
     only = [name for name in others if _may_be_probabilities(as_array(named[name]))]
-    return usual[:1] or (only if len(only) == 1 else [])
+    return usual_names[:1] or (only if len(only) == 1 else [])
 
 
 def _may_be_probabilities(values: Array) -> bool:
     if values.ndim == 1:
         return values.dtype.kind == "f" and bool(((values >= 0) & (values <= 1)).all())
-    return values.ndim == 2 and values.dtype.kind == "f" and _are_probabilities(values)
+    return values.ndim == 2 and values.dtype.kind == "f" and are_probabilities(values)
 
 
-def _renamed(arrays: Mapping[str, Array]) -> dict[str, Array]:
+def _by_role(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays by the names that they have here; ValueError if two have one."""
-    found: dict[str, Array] = {}
+    roles: dict[str, Array] = {}
     for name, array in arrays.items():
         role = ROLES.get(name.strip().lower(), name)
-        if role in found:
+        if role in roles:
             raise ValueError(f"there is more than one `{role}`, `{name}` among them: keep one.")
-        found[role] = array
-    return found
+        roles[role] = array
+    return roles
 
 
 def are_labels(
@@ -232,10 +346,10 @@ def are_labels(
 
     A ValueError says what to do where that cannot be told, because there is exactly one 1 in every row.
     """
-    said = task or metadata.get("task")
-    if said or labels.ndim != 2 or labels.shape != scores.shape:
-        return said == MULTILABEL
-    if labels.dtype.kind == "f" and _are_probabilities(labels) and (labels % 1).any():
+    declared_task = task or metadata.get("task")
+    if declared_task or labels.ndim != 2 or labels.shape != scores.shape:
+        return declared_task == MULTILABEL
+    if labels.dtype.kind == "f" and are_probabilities(labels) and (labels % 1).any():
         raise ValueError(
             f"the labels {labels.shape} are class distributions: use `labels.argmax(1)` as the labels, and the "
             "distributions as `posterior`."
@@ -248,91 +362,15 @@ def are_labels(
     return True
 
 
-def names_of(labels: Any, k: int) -> list[str] | None:
-    """Names of the columns where labels are names and all K of them are there: sorted, as scikit-learn has them."""
-    values = as_array(labels)
-    if values.ndim != 1 or np.issubdtype(values.dtype, np.number) or values.dtype.kind == "b":
-        return None
-    names = sorted({str(value) for value in values})
-    if len(names) != k:
-        return None
-    shown = ", ".join(names[:5]) + (", ..." if k > 5 else "")
-    warnings.warn(
-        f"labels are names: columns are taken in their sorted order, {shown} (an array `class_names`, or `classes=` in "
-        "Python, says another).",
-        stacklevel=3,
-    )
-    return names
-
-
-def class_indices(labels: Any, k: int, names: Sequence[str] | Array | None = None) -> Array:
-    """Class indices (N,) int64 from labels: integers, floats without fractions, or names of classes.
-
-    A ValueError says what was found and what to do if they are none of these.
-    """
-    values = as_array(labels)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise ValueError(
-            f"labels must be (N,) class indices, got shape {values.shape}: use `labels.argmax(1)`?"
-        )
-    if values.dtype.kind == "b":
-        values = values.astype(np.int64)
-    if values.dtype.kind not in REAL:
-        return indices_of_names(values, names)
-    with np.errstate(invalid="ignore"):  # what is NaN or too large is named below
-        found = values.astype(np.int64)
-    if (found != values).any():
-        wrong = values[found != values][0]
-        raise ValueError(f"labels must be class indices 0, 1, ..., got {wrong}.")
-    if len(found) and found.min() >= 1 and found.max() == k:
-        raise ValueError(
-            f"labels go up to {k}, the number of classes: indices start at 0, so subtract 1."
-        )
-    return found
-
-
-def _given(values: Floats, clip: float) -> Floats:
-    if len(values) and _are_probabilities(values):
-        _warn_of_probabilities("every row lies in [0, 1] and sums to 1")
-    return values
-
-
-def _given_of_labels(values: Floats, clip: float) -> Floats:
+def _finite_label_logits(values: Floats, clip: float) -> Floats:
     if np.isposinf(values).any():
         raise ValueError("logits must not be infinite, got inf.")
-    if values.size and (values >= 0).all() and (values <= 1).all():
-        _warn_of_probabilities("all those of the labels lie in [0, 1]")
     return values
-
-
-def _warn_of_probabilities(why: str) -> None:
-    say = f"Say {spell_argument('scores', 'probs')} if they are."
-    warnings.warn(f"the `logits` look like probabilities: {why}. {say}", stacklevel=3)
-
-
-def _are_probabilities(values: Floats) -> bool:
-    inside = bool(((values >= 0) & (values <= 1)).all())
-    return inside and bool((np.abs(values.sum(axis=1, dtype=np.float64) - 1) < 1e-3).all())
 
 
 def _log(values: Floats, clip: float) -> Floats:
     """Logarithms of probabilities (N, K); ValueError if they are none."""
-    if not (values >= 0).all():
-        raise ValueError(
-            "probabilities must be a table of numbers >= 0 without NaN "
-            f"(say {spell_argument('scores', 'logits')} if these are logits)."
-        )
-    sums = values.sum(axis=1, dtype=np.float64)
-    worst = np.abs(sums - 1).max(initial=0.0)
-    if worst > SUM_TOLERANCE:
-        percent = bool((np.abs(sums - 100) < 1).all())
-        otherwise = f"say {spell_argument('scores', 'logits')} if these are logits"
-        hint = "divide percent by 100" if percent else otherwise
-        raise ValueError(
-            f"rows of probabilities must sum to 1, one is off by {worst:.3g} ({hint})."
-        )
+    check_probabilities(values, PROBS)
     with np.errstate(divide="ignore"):
         logarithms: Floats = np.log(np.maximum(values.astype(np.float64), clip))
     return logarithms
@@ -350,5 +388,5 @@ def _log_odds(values: Floats, clip: float) -> Floats:
 
 # What scores are, and logits of them: of classes (N, K), and of labels (N, L).
 _Logits = dict[str, Callable[[Floats, float], Floats]]
-LABEL_SCORES: _Logits = {LOGITS: _given_of_labels, PROBS: _log_odds}
-SCORES: _Logits = {LOGITS: _given, PROBS: _log}
+LABEL_SCORES: _Logits = {LOGITS: _finite_label_logits, PROBS: _log_odds}
+SCORES: _Logits = {LOGITS: lambda values, clip: values, PROBS: _log}

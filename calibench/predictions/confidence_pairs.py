@@ -12,7 +12,10 @@ from calibench.tensors.arrays import Array, Floats
 CONFIDENCE, CORRECT = "confidence", "correct"
 NEEDS_ALL = "(confidence, correct) is not enough, the probabilities of every class are needed"
 # What other people call them.
-PAIR_NAMES = {CONFIDENCE: ("confidence", "confidences", "conf"), CORRECT: ("correct", "is_correct")}
+PAIR_NAMES = {
+    CONFIDENCE: ("confidence", "confidences", "conf"),
+    CORRECT: ("correct", "is_correct", "tp", "hit", "hits", "accurate"),
+}
 
 
 @dataclass(frozen=True)
@@ -42,27 +45,31 @@ class ConfidencePairs:
         return len(self.confidence)
 
     def binary(self, clip: float = 0.0) -> Predictions:
-        """The same as predictions of two classes, `wrong` and `right`, which calibrators can be fitted on.
+        """Predictions of two classes, `wrong` and `right`, which calibrators can be fitted on.
 
         Args:
             clip: Smaller probabilities are raised to this one; without it an exact 0 or 1 has an infinite logit.
         """
-        both = np.stack([1 - self.confidence, self.confidence], axis=1)
+        probs = np.stack([1 - self.confidence, self.confidence], axis=1)
         with np.errstate(divide="ignore"):
-            logits = np.log(np.maximum(both, clip)).astype(np.float32)
-        said = {"class_names": ["wrong", "right"]}
-        return Predictions(logits, self.correct.astype(np.int64), said)
+            logits = np.log(np.maximum(probs, clip)).astype(np.float32)
+        metadata = {"class_names": ["wrong", "right"]}
+        return Predictions(logits, self.correct.astype(np.int64), metadata)
 
 
 def pairs_of(arrays: Mapping[str, Array]) -> ConfidencePairs | None:
     """The pairs among named arrays; None unless both names are there."""
-    found = {
+    arrays_by_role = {
         role: array
         for role, names in PAIR_NAMES.items()
         for name, array in arrays.items()
         if name.strip().lower() in names
     }
-    return ConfidencePairs(found[CONFIDENCE], found[CORRECT]) if len(found) == 2 else None  # type: ignore[arg-type]
+    return (
+        ConfidencePairs(arrays_by_role[CONFIDENCE], arrays_by_role[CORRECT])
+        if len(arrays_by_role) == 2
+        else None
+    )  # type: ignore[arg-type]
 
 
 def _column(values: Array) -> Array:
@@ -71,25 +78,38 @@ def _column(values: Array) -> Array:
 
 
 def _confidences(values: Array) -> Floats:
+    confidence = _as_numbers(values)
+    if missing := int(np.isnan(confidence).sum()):
+        raise ValueError(f"`confidence` is missing in {missing} rows: leave these rows out.")
+    outside = confidence[(confidence < 0) | (confidence > 1)]
+    if len(outside):
+        are_percent = confidence.min() >= 0 and 2 < confidence.max() <= 100
+        hint = ": divide percent by 100" if are_percent else ""
+        raise ValueError(f"`confidence` must lie in [0, 1], got {outside[0]:g}{hint}.")
+    return confidence
+
+
+def _as_numbers(values: Array) -> Floats:
+    """Confidences as numbers; texts that all end in a percent sign are divided by 100."""
+    if values.dtype.kind not in "biuf":
+        texts = [str(value).strip() for value in values]
+        if texts and all(text.endswith("%") for text in texts):
+            return _as_numbers(np.array([text.removesuffix("%").strip() for text in texts])) / 100
     try:
-        found: Floats = values.astype(np.float64)
+        return values.astype(np.float64)
     except ValueError as error:
         raise ValueError(f"`confidence` must hold numbers, and: {error}.") from error
-    if missing := int(np.isnan(found).sum()):
-        raise ValueError(f"`confidence` is missing in {missing} rows: leave these rows out.")
-    outside = found[(found < 0) | (found > 1)]
-    if len(outside):
-        percent = ": divide percent by 100" if found.min() >= 0 and 2 < found.max() <= 100 else ""
-        raise ValueError(f"`confidence` must lie in [0, 1], got {outside[0]:g}{percent}.")
-    return found
 
 
 def _hits(values: Array) -> npt.NDArray[np.bool_]:
-    wrong = next((value for value in np.unique(values.astype(str)) if value not in _HITS), None)
+    texts = np.char.lower(np.char.strip(values.astype(str)))
+    wrong = next((text for text in np.unique(texts) if text not in _HITS), None)
     if wrong is not None:
-        raise ValueError(f"`correct` must hold 0 and 1, or True and False, got {wrong}.")
-    return np.isin(values.astype(str), _RIGHT)
+        raise ValueError(
+            f"`correct` must hold 0 and 1, True and False, or yes and no, got {wrong}."
+        )
+    return np.isin(texts, _RIGHT)
 
 
-_RIGHT = ("1", "1.0", "True", "true")
-_HITS = (*_RIGHT, "0", "0.0", "False", "false")
+_RIGHT = ("1", "1.0", "true", "yes", "y", "correct", "right")
+_HITS = (*_RIGHT, "0", "0.0", "false", "no", "n", "incorrect", "wrong")

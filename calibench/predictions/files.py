@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,9 +24,9 @@ from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
 from calibench.predictions import hdf5
 from calibench.predictions.arrays import (
-    LOGITS,
     SCORES,
     TARGET,
+    UNDECLARED,
     from_python,
     predictions_of,
     roles_told,
@@ -39,6 +39,7 @@ from calibench.runs.files import check_archive
 from calibench.runs.predictions import Imported, read_arrays
 from calibench.tensors.arrays import Array, as_array
 
+_OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs")
 _PICKLES = (".pkl", ".pickle", ".joblib")
 _SAFELY = "write `np.savez('x.npz', logits=logits, labels=np.asarray(labels))` instead."
 
@@ -58,7 +59,7 @@ def _sign(name: str, sign: str | None) -> str | None:
 
 
 class Arrays(NamedTuple):
-    """What a Python program has in place of a file: arrays, tensors, data frames, series or lists.
+    """Predictions in memory, in place of a file: arrays, tensors, data frames, series or lists.
 
     Attributes:
         values: Scores (N, K), or confidences (N,).
@@ -92,17 +93,19 @@ class Reader:
             a table (default: by their names).
         separator: Between the cells of tables (default: the most frequent in the header of comma, semicolon, tab and
             bar).
-        classes: Names of the columns of arrays, where labels are names; by default those of a data frame.
+        classes: Names of the columns of arrays; by default those of a data frame.
+        pairs: Whether arrays (N,) are confidences, with labels that say whether each was right.
 
     Files:
         x.npz                    `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); `posterior` (N, K) where
                                  class distributions are known (see --posterior)
-        x.pt, x.pth              the same as a dictionary of tensors, or a pair (logits, labels)
+        x.pt, x.pth              the same as a dictionary of tensors, a pair (logits, labels), or a list of batches of
+                                 either; also x.safetensors
         x.csv, x.parquet         a column of each class, and one named `label`, `target` or `y` with class indices or
                                  names of the columns; probabilities, see --scores; also .tsv, .txt and .gz; commas,
                                  semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
         x.jsonl, x.json          a row {"probs": [...], "label": 3} each, or "logits"; also in .parquet
-        logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, see --scores
+        logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, or rows that sum to 1
         x.h5:DATASET/MODEL/test  a group of an HDF5 file as CalArena has them, also /cal; needs h5py
         confidence, correct      two columns or arrays of these names in any of them: pairs of a model that gives no
                                  class probabilities (confidence in [0, 1], correct 0 or 1); other columns are left out
@@ -110,10 +113,11 @@ class Reader:
     Several labels an example: `logits` or `probs` (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; in tables
     a column NAME of probabilities and a column label:NAME for each label.
     Also read: predictions and label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 and arr_1; what is
-    guessed is said in one line, and --keys tells. Scores (N,) are those of the second of two classes. Columns of text,
-    of row numbers and of the predicted class are left out, which is said.
-    An OOD set needs no labels. Whether numbers are logits or probabilities is said by the array's name and by --scores,
-    never guessed. Probabilities p enter as logits log p: rows must sum to 1 within 0.01 and are normalised.
+    guessed is said in one line, and --keys tells. Scores (N,) are those of the second of two classes: P(y = 1), or its
+    log-odds. Columns of text, of row numbers and of the predicted class are left out, which is said.
+    Classes go by name: labels, and sets whose columns have another order, are aligned. An OOD set needs no labels.
+    Rows of probabilities must sum to 1 within what their decimals allow. What may be logits or probabilities by its
+    values, and by its name the other, is refused: --scores says which.
     """
 
     scores: Annotated[str | None, Option(choices=SCORES)] = None
@@ -122,6 +126,7 @@ class Reader:
     keys: Annotated[tuple[str, ...], Option("ROLE=NAME"), _roles] = ()
     separator: Annotated[str | None, Option("SIGN"), _sign] = None
     classes: InPython = None
+    pairs: InPython = None
 
     def __call__(self, source: Source) -> Predictions:
         """Read predictions of every class.
@@ -131,36 +136,38 @@ class Reader:
             CorruptRun: If a file cannot be read or holds something else.
             ValueError: If its format is unknown, or arrays are not what they should be.
         """
-        found = self.read(source)
-        if isinstance(found, ConfidencePairs):
+        predictions = self.read(source)
+        if isinstance(predictions, ConfidencePairs):
             raise CorruptRun(
                 f"{source}: it holds `confidence` and `correct`, and logits or probabilities of every class are needed."
             )
-        return found
+        return predictions
 
     def of_classes(self, source: Source) -> Predictions:
         """Predictions; pairs of a confidence and a hit as those of the classes `wrong` and `right`."""
-        found = self.read(source)
-        return found.binary(self.clip) if isinstance(found, ConfidencePairs) else found
+        predictions = self.read(source)
+        is_pair = isinstance(predictions, ConfidencePairs)
+        return predictions.binary(self.clip) if is_pair else predictions
 
     def read(self, source: Source) -> Predictions | ConfidencePairs:
         """Read predictions, or pairs of a confidence and whether it was right; raises as a call."""
         if isinstance(source, Arrays):
-            how = {name: getattr(self, name) for name in ("scores", "classes", "clip", "task")}
-            return from_python(source.values, source.labels, **how)
-        text = source
+            options = {name: getattr(self, name) for name in _OF_ARRAYS}
+            return from_python(source.values, source.labels, **options)
+        text, notes = source, list[str]()
         check_file(text)
         with _naming(text), corrupt_if_it_fails(text):
             if place := hdf5.address(text):
-                arrays, *said = hdf5.arrays_of_split(*place), ""
+                arrays = hdf5.arrays_of_split(*place)
             else:
-                arrays, *said = self._arrays(*_paths(text))
-            for line in filter(None, said):
+                arrays, *notes = self._arrays(*_paths(text))
+            predictions: Predictions | ConfidencePairs | None = pairs_of(arrays)
+            if predictions is None:
+                options = {name: getattr(self, name) for name in ("scores", "clip", "task")}
+                predictions = predictions_of(arrays, **options, notes=notes)
+            for line in filter(None, notes):
                 say(f"{text}: {line}", to=sys.stderr)
-            pairs = pairs_of(arrays)
-            if pairs is not None:
-                return pairs
-            return predictions_of(arrays, scores=self.scores, clip=self.clip, task=self.task)
+            return predictions
 
     def _arrays(self, path: Path, *labels: Path) -> tuple[dict[str, Array], str, str]:
         """The arrays of a file, or of a pair, by their roles, and what to say of what was left out and guessed."""
@@ -168,7 +175,7 @@ class Reader:
             table = open_table(path, separator=self.separator)
             arrays, left_out = arrays_of_table(table, roles_told(self.keys, table.written))
             return *with_roles(arrays), left_out
-        arrays = {name or LOGITS: array for name, array in _read(path).items()}
+        arrays = {name or UNDECLARED: array for name, array in _read(path).items()}
         for other in labels:
             arrays[TARGET] = _read(other)[""]
         return *with_roles(arrays, roles_told(self.keys, arrays)), ""
@@ -177,11 +184,11 @@ class Reader:
 @contextmanager
 def _naming(text: str) -> Iterator[None]:
     """Let the warnings of reading a file begin with its name."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for one in told:
-        warnings.warn(f"{text}: {one.message}", one.category, stacklevel=4)
+    for warning in caught:
+        warnings.warn(f"{text}: {warning.message}", warning.category, stacklevel=4)
 
 
 def check_file(text: str) -> None:
@@ -233,9 +240,16 @@ def _pt(path: Path) -> dict[str, Array]:
     if is_zipfile(path):  # as torch writes them since 1.6
         check_archive(path)
     content = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(content, list) and content and not isinstance(content[0], torch.Tensor):
+        content = _concatenated(content)
     if isinstance(content, torch.Tensor):
         content = {"": content}
     if isinstance(content, list | tuple):
+        if len(content) != 2:
+            raise ValueError(
+                f"scores and labels are expected, and it holds {len(content)} parts: a list of batches is one of pairs "
+                "(scores, labels), or of dictionaries."
+            )
         content = dict(zip(("", TARGET), content, strict=True))
     if not isinstance(content, Mapping):
         raise ValueError(f"tensors are expected, and it holds a {type(content).__name__}.")
@@ -245,11 +259,34 @@ def _pt(path: Path) -> dict[str, Array]:
     return {name: as_array(value) for name, value in content.items()}
 
 
+def _concatenated(batches: Sequence[Any]) -> Any:
+    """The batches of a list, pairs or dictionaries of tensors, as one; a ValueError if they differ in their parts."""
+    first = batches[0]
+    if isinstance(first, Mapping):
+        if any(not isinstance(batch, Mapping) or set(batch) != set(first) for batch in batches):
+            raise ValueError("a list of batches must hold dictionaries with the same names.")
+        return {name: _joined([batch[name] for batch in batches]) for name in first}
+    if any(len(batch) != len(first) for batch in batches):
+        raise ValueError("a list of batches must hold pairs (scores, labels).")
+    return tuple(_joined(parts) for parts in zip(*batches, strict=True))
+
+
+def _joined(parts: Sequence[Any]) -> Array:
+    return np.concatenate([as_array(part) for part in parts])
+
+
+def _safetensors(path: Path) -> dict[str, Array]:
+    from safetensors.torch import load_file
+
+    return {name: as_array(value) for name, value in load_file(path).items()}
+
+
 _ARRAYS: dict[str, Callable[[Path], dict[str, Array]]] = {
     ".npz": read_arrays,
     ".npy": lambda path: {"": np.load(path, allow_pickle=False)},
     ".pt": _pt,
     ".pth": _pt,
+    ".safetensors": _safetensors,
 }
 
 
@@ -285,14 +322,19 @@ def _of_group(path: Path, group: str, reader: Reader) -> Mapping[str, Prediction
 
 def _by_split(arrays: Mapping[str, Array], reader: Reader, called: str) -> dict[str, Predictions]:
     """Predictions from arrays `probas_cal`, `labels_cal`, `probas_test`, ...; raises CorruptRun."""
-    found = hdf5.by_split(arrays)
-    if lacking := [split for split in ("val", "test") if len(found.get(split, ())) < 2]:
-        held = ", ".join(arrays) or "nothing"
+    arrays_by_split = hdf5.by_split(arrays)
+    if lacking := [split for split in ("val", "test") if len(arrays_by_split.get(split, ())) < 2]:
+        names = ", ".join(arrays) or "nothing"
         without = f"{called} lacks scores or labels of {lacking[0]}"
-        raise CorruptRun(f"{without}: {hdf5.EXPECTED}, it holds {held}")
+        raise CorruptRun(f"{without}: {hdf5.EXPECTED}, it holds {names}")
     with corrupt_if_it_fails(called):
-        of = partial(predictions_of, scores=reader.scores, clip=reader.clip, task=reader.task)
-        return {split: _labelled(of(found[split]), split, called) for split in ("val", "test")}
+        read_split = partial(
+            predictions_of, scores=reader.scores, clip=reader.clip, task=reader.task
+        )
+        return {
+            split: _labelled(read_split(arrays_by_split[split]), split, called)
+            for split in ("val", "test")
+        }
 
 
 def _labelled(predictions: Predictions, split: str, called: str) -> Predictions:

@@ -29,15 +29,15 @@ def is_hdf5(text: str) -> bool:
 
 def address(text: str) -> tuple[Path, str, str] | None:
     """File, `dataset/model` and split of `x.h5:dataset/model/test`; None for another text. Without a split: test."""
-    found = _ADDRESS.fullmatch(text)
-    return (Path(found[1]), found[2], found[3] or "test") if found else None
+    match = _ADDRESS.fullmatch(text)
+    return (Path(match[1]), match[2], match[3] or "test") if match else None
 
 
 def dataset_and_model(place: str) -> tuple[str, str]:
     """The two parts of `dataset/model` in an address."""
-    found = address(place)
-    assert found is not None, place
-    dataset, _, model = found[1].partition("/")
+    parts = address(place)
+    assert parts is not None, place
+    dataset, _, model = parts[1].partition("/")
     return dataset, model
 
 
@@ -92,8 +92,13 @@ def arrays_of_group(path: Path, group: str) -> dict[str, Array]:
         import h5py
 
         if group not in file:
-            known = [f"{d}/{m}" for d, of in file.items() if isinstance(of, h5py.Group) for m in of]
-            raise ValueError(f"there is no `{group}`{near_matches(group, known)}")
+            group_names = [
+                f"{d}/{m}"
+                for d, models in file.items()
+                if isinstance(models, h5py.Group)
+                for m in models
+            ]
+            raise ValueError(f"there is no `{group}`{near_matches(group, group_names)}")
         with corrupt_if_it_fails(f"{path}, `{group}`"):
             if not isinstance(file[group], h5py.Group):
                 raise ValueError(f"it is an array, and a group is needed: {EXPECTED}")
@@ -110,12 +115,14 @@ def arrays_of_split(path: Path, group: str, split: str) -> dict[str, Array]:
 
 def by_split(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
     """Arrays by split and role, by their names; the others are left out."""
-    found: dict[str, dict[str, Array]] = {}
+    arrays_by_split: dict[str, dict[str, Array]] = {}
     for name, values in arrays.items():
         if place := place_of(name):
             split, role = place
-            found.setdefault(split, {})[role] = two_columns(values) if role == PROBS else values
-    return found
+            arrays_by_split.setdefault(split, {})[role] = (
+                two_columns(values) if role == PROBS else values
+            )
+    return arrays_by_split
 
 
 def place_of(name: str) -> tuple[str, str] | None:

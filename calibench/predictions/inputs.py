@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from pathlib import Path
@@ -11,17 +12,20 @@ from typing import Annotated, Any
 import numpy as np
 
 from calibench.messages.errors import UsageError, no_file
+from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.files import Arrays, Source, check_file
+from calibench.predictions.row_checks import describe_rows
 from calibench.runs import Predictions, corrupt_if_it_fails
+from calibench.runs.class_names import align_sets
 
 
-def sources_of(name: str, given: Any) -> tuple[Source, ...]:
+def sources_of(name: str, value: Any) -> tuple[Source, ...]:
     """Files of a set, which several texts name, or its arrays: scores, or a tuple of scores and labels."""
-    one = given if isinstance(given, tuple | list) else [given]
-    if all(isinstance(part, str | Path | Arrays) for part in one):
-        return tuple(part if isinstance(part, Arrays) else str(part) for part in one)
-    values, labels = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+    parts = value if isinstance(value, tuple | list) else [value]
+    if all(isinstance(part, str | Path | Arrays) for part in parts):
+        return tuple(part if isinstance(part, Arrays) else str(part) for part in parts)
+    values, labels = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
     return (Arrays(values, labels, f"`{name}`"),)
 
 
@@ -53,19 +57,21 @@ class Sets:
 
         In Python they may be a mapping of names to files or arrays.
         """
-        found: dict[str, tuple[str, Sequence[Source]]] = {}
-        given: dict[str, Any] = {"ood": self.ood, "shift": self.shift}
-        for kind, texts in given.items():
+        sets_by_name: dict[str, tuple[str, Sequence[Source]]] = {}
+        texts_by_kind: dict[str, Any] = {"ood": self.ood, "shift": self.shift}
+        for kind, texts in texts_by_kind.items():
             if isinstance(texts, Mapping):
-                found |= {name: (kind, sources_of(name, of)) for name, of in texts.items()}
+                sets_by_name |= {
+                    name: (kind, sources_of(name, value)) for name, value in texts.items()
+                }
                 continue
             for text in texts:
                 name, _, paths = text.partition("=")
-                if not (name and paths) or name in (*found, "val", "test"):
+                if not (name and paths) or name in (*sets_by_name, "val", "test"):
                     expected = f"{spell_argument(kind)} takes NAME=FILE with a new NAME each"
                     raise UsageError(f"{expected}, got `{text}`.")
-                found[name] = kind, paths.split(",")
-        return found
+                sets_by_name[name] = kind, paths.split(",")
+        return sets_by_name
 
     def check(self) -> None:
         """Raise for a file that is not there, or of an unknown kind."""
@@ -85,6 +91,8 @@ class Sets:
             if sources
         }
         check_together(sets)
+        sets = align_sets(sets)
+        say_lines(describe_rows(sets))
         if self.posterior:
             sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
         return sets
@@ -96,8 +104,8 @@ def labelled_as(predictions: Predictions, split: str, kind: str, source: Source)
     A ValueError if the file itself names another kind, or lacks labels that are needed.
     """
     if kind in ("val", "test") and predictions.kind not in ("", kind):
-        said = f"the {predictions.kind} set `{predictions.split}`"
-        raise ValueError(f"{source} says it is {said}: it cannot be {spell_argument(kind)}.")
+        description = f"the {predictions.kind} set `{predictions.split}`"
+        raise ValueError(f"{source} says it is {description}: it cannot be {spell_argument(kind)}.")
     if len(predictions.target) == 0:
         raise ValueError(f"{source} holds no examples.")
     if kind != "ood" and predictions.target.min() < 0:
@@ -136,6 +144,12 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
                 f"{spell_argument('val')} and {spell_argument('test')} hold the same predictions: "
                 "that would fit on the test set."
             )
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines about what was read on stderr."""
+    for line in lines:
+        say(line, to=sys.stderr)
 
 
 def short_names(paths: Sequence[Source]) -> list[str]:

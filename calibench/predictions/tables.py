@@ -1,5 +1,6 @@
 """Predictions in a table: which of its columns are scores of classes, labels, or pairs of a confidence and a hit."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,23 +17,52 @@ from calibench.predictions.arrays import (
     NAMES,
     PROBS,
     SCORES_OF_ANY_KIND,
-    SUM_TOLERANCE,
     TARGET,
 )
 from calibench.predictions.confidence_pairs import CONFIDENCE, CORRECT, PAIR_NAMES
 from calibench.tensors.arrays import Array, check_distinct
+from calibench.tensors.score_meaning import are_probabilities
 
 LABELS = ("label", "labels", "target", "targets")  # a class may be called y
+# Columns of labels of other programs, where none has a name of ours: mlr3, caret, scikit-learn, evaluation harnesses.
+_LABELS_OF_OTHERS = (
+    "truth",
+    "obs",
+    "actual",
+    "class",
+    "gold",
+    "observed",
+    "reference",
+    "answer_key",
+)
+# Columns of numbers beside those of classes that are no classes, where other columns say what they hold.
+_BESIDE = (
+    "weight",
+    "weights",
+    "fold",
+    "id",
+    "index",
+    "row",
+    "row_id",
+    "row_ids",
+    "seed",
+    "group",
+    "split",
+    "sample_id",
+    "rowindex",
+)
 LABEL_COLUMN = "label:"
 # How columns of all classes begin that say what they hold, as in `logit_0`.
 _BEGINNINGS = {
-    "logit_": LOGITS, "logits_": LOGITS, "prob_": PROBS, "probs_": PROBS, "proba_": PROBS, "probability_": PROBS,
+    "logit_": LOGITS, "logits_": LOGITS, "logit.": LOGITS, "prob_": PROBS, "probs_": PROBS, "proba_": PROBS,
+    "probability_": PROBS, "prob.": PROBS, ".pred_": PROBS, "pred_prob_": PROBS, "p_": PROBS,
 }  # fmt: skip
+_NUMBERED = re.compile(r"p(\d+)")  # of H2O: predict, p0, p1
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 
 
 def arrays_of_table(
-    table: TableFile, told: Mapping[str, Sequence[str]]
+    table: TableFile, names_by_role: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, Array], str]:
     """Named arrays in a table, and one line on the columns that are left out, if any are.
 
@@ -41,8 +71,8 @@ def arrays_of_table(
     `told` are the columns of each role that the user names.
     """
     columns = _Columns(table)
-    if told:
-        return columns.told(told), ""
+    if names_by_role:
+        return columns.by_role(names_by_role), ""
     if columns.lists:
         return {name: columns.array(at) for at, name in enumerate(columns.names)}, ""
     if pair := columns.pair():
@@ -78,8 +108,8 @@ class _Columns:
         plain = column if column.dtype.kind in "biuf" else column.astype(object)
         return pandas.to_numeric(plain, errors="coerce")
 
-    def _named(self, wanted: Collection[str]) -> list[int]:
-        return [at for at, name in enumerate(self.names) if name.lower() in wanted]
+    def _named(self, lower_names: Collection[str]) -> list[int]:
+        return [at for at, name in enumerate(self.names) if name.lower() in lower_names]
 
     def array(self, at: int) -> Array:
         """The cells of a column; (N, K) where they are lists, which must all be as long."""
@@ -87,22 +117,24 @@ class _Columns:
         if at not in self.lists:
             return np.asarray(column.to_numpy())
         lengths = column.map(np.size).to_numpy()
-        said = f"`{self.names[at]}` has {{}} numbers, the first row {lengths[0]}"
+        sentence = f"`{self.names[at]}` has {{}} numbers, the first row {lengths[0]}"
         other = np.flatnonzero(lengths != lengths[0])
-        _refuse({int(self._table.rows[i]): said.format(lengths[i]) for i in other}, len(lengths))
+        _refuse(
+            {int(self._table.rows[i]): sentence.format(lengths[i]) for i in other}, len(lengths)
+        )
         return np.array(column.tolist())
 
-    def numbers(self, chosen: Sequence[int]) -> Array:
+    def numbers(self, columns: Sequence[int]) -> Array:
         """Columns of numbers (N, columns)."""
         import pandas
 
-        wrong, values = dict[int, str](), np.empty((len(self._frame), len(chosen)))
-        for place, at in enumerate(chosen):
+        wrong, values = dict[int, str](), np.empty((len(self._frame), len(columns)))
+        for place, at in enumerate(columns):
             values[:, place] = self._numeric(at).to_numpy(np.float64, na_value=np.nan)
             for row in np.flatnonzero(np.isnan(values[:, place])):
                 cell = self._column(at).iloc[row]
-                said = "is empty or NaN" if pandas.isna(cell) else f"holds `{cell}`"
-                wrong[int(self._table.rows[row])] = f"the column `{self.names[at]}` {said}"
+                problem = "is empty or NaN" if pandas.isna(cell) else f"holds `{cell}`"
+                wrong[int(self._table.rows[row])] = f"the column `{self.names[at]}` {problem}"
         _refuse(wrong, len(values))
         return values
 
@@ -123,46 +155,52 @@ class _Columns:
             names: Array = cells.astype(object)
             return names
 
-    def told(self, roles: Mapping[str, Sequence[str]]) -> dict[str, Array]:
+    def by_role(self, roles: Mapping[str, Sequence[str]]) -> dict[str, Array]:
         """The columns that the user names, and one of labels by its name."""
         place = {name: at for at, name in enumerate(self.names)}
-        found = {}
+        arrays = {}
         for role, names in roles.items():
             at = [place[name] for name in names]
             if role == TARGET:
-                found[role] = self.labels(at[0])
+                arrays[role] = self.labels(at[0])
             elif at[0] in self.lists or len(at) == 1:
-                found[role] = self.array(at[0])
+                arrays[role] = self.array(at[0])
             else:
-                found |= {role: self.numbers(at), CLASS_NAMES: np.array(names)}
-        usual = self._named(NAMES[TARGET])
-        if TARGET not in found and len(usual) == 1:
-            found[TARGET] = self.labels(usual[0])
-        return found
+                arrays |= {role: self.numbers(at), CLASS_NAMES: np.array(names)}
+        label_columns = self._named(NAMES[TARGET])
+        if TARGET not in arrays and len(label_columns) == 1:
+            arrays[TARGET] = self.labels(label_columns[0])
+        return arrays
 
     def of_classes(self) -> tuple[dict[str, Array], str]:
         """The columns of classes as one array of probabilities, and the column of labels."""
-        labels = self._named(LABELS) or self._named(("y", "y_true")) or self._named(NAMES[TARGET])
+        labels = (
+            self._named(LABELS) or self._named(("y", "y_true")) or self._named(NAMES[TARGET])
+            or self._unscored(_LABELS_OF_OTHERS)
+        )  # fmt: skip
         if len(labels) > 1:
-            several = ", ".join(self.names[at] for at in labels)
-            raise ValueError(f"more than one column of labels: {several}.")
+            names_of_labels = ", ".join(self.names[at] for at in labels)
+            raise ValueError(f"more than one column of labels: {names_of_labels}.")
         nameless = [at for at, name in enumerate(self._table.names) if name.startswith(NAMELESS)]
         others = [at for at in range(len(self.names)) if at not in (*labels, *nameless)]
-        chosen = [at for at in others if not self._is_no_score(at)]
-        known = {TARGET: self.labels(labels[0])} if labels else {}
-        whole = [at for at in chosen if self.names[at].lower() in _OF_ALL]
-        if labels and (len(chosen) == 1 or (len(whole) == 1 and not self._sum_to_1(chosen))):
-            scores = (whole or chosen)[0]
-            left_out = self._without(others, [scores])
-            return {self.names[scores]: self.array(scores), **known}, left_out
-        if len(chosen) < 2:
+        class_columns = self._classes([at for at in others if not self._is_no_score(at)])
+        target = {TARGET: self.labels(labels[0])} if labels else {}
+        whole_columns = [at for at in class_columns if self.names[at].lower() in _OF_ALL]
+        if labels and (
+            len(class_columns) == 1
+            or (len(whole_columns) == 1 and not self._sum_to_1(class_columns))
+        ):
+            scores = (whole_columns or class_columns)[0]
+            left_out = self._left_out_line(others, [scores])
+            return {self.names[scores]: self.array(scores), **target}, left_out
+        if len(class_columns) < 2:
             separator = spell_argument("separator", "SIGN")
             raise ValueError(
                 f"columns of numbers for each class are expected, and one of labels called label, target or y; "
                 f"it holds {', '.join(self.names)}"
                 f"{f' ({separator} says what is between cells)' if len(self.names) == 1 else ''}."
             )
-        names, values = [self.names[at] for at in chosen], self.numbers(chosen)
+        names, values = [self.names[at] for at in class_columns], self.numbers(class_columns)
         if not labels:
             _check_labels_are_named(values, names)
         check_distinct(names)
@@ -170,11 +208,31 @@ class _Columns:
         numbered = [str(number) for number in range(len(names))]
         if sorted(names) == sorted(numbered):  # the labels are these numbers, not places of columns
             values, names = values[:, [names.index(number) for number in numbered]], numbered
-        return {role: values, CLASS_NAMES: np.array(names), **known}, self._without(others, chosen)
+        return {role: values, CLASS_NAMES: np.array(names), **target}, self._left_out_line(
+            others, class_columns
+        )
 
-    def _without(self, others: Sequence[int], chosen: Sequence[int]) -> str:
+    def _unscored(self, names: Collection[str]) -> list[int]:
+        """Columns of some names that hold texts or whole numbers, as scores of classes do not."""
+        columns = self._named(names)
+        return [at for at in columns if not (self._numeric(at) % 1 > 0).any()][:1]
+
+    def _classes(self, columns: Sequence[int]) -> list[int]:
+        """Columns of classes: those of one prefix where several have it, else all but weights and folds."""
+        for prefix in _BEGINNINGS:
+            of_prefix = [at for at in columns if self.names[at].lower().startswith(prefix)]
+            if len(of_prefix) >= 2:
+                return of_prefix
+        numbered = [at for at in columns if _NUMBERED.fullmatch(self.names[at].lower())]
+        if len(numbered) >= 2:
+            return numbered
+        others = [at for at in columns if self.names[at].lower() not in _BESIDE]
+        is_whole = len(others) < len(columns) and len(others) >= 2 and self._sum_to_1(others)
+        return others if is_whole else [*columns]
+
+    def _left_out_line(self, others: Sequence[int], kept_columns: Sequence[int]) -> str:
         """One line on the columns that are not chosen, if there are any."""
-        names = ", ".join(f"`{self.names[at]}`" for at in others if at not in chosen)
+        names = ", ".join(f"`{self.names[at]}`" for at in others if at not in kept_columns)
         say = f"left out: {names} ({spell_argument('keys', 'probs=A,B,C')} names the columns of the classes)"
         return say if names else ""
 
@@ -187,9 +245,8 @@ class _Columns:
             name in HARD and bool((numbers % 1 == 0).all())
         )
 
-    def _sum_to_1(self, chosen: Sequence[int]) -> bool:
-        excess = self.numbers(chosen).sum(axis=1) - 1
-        return bool((np.abs(excess) < SUM_TOLERANCE).all())
+    def _sum_to_1(self, columns: Sequence[int]) -> bool:
+        return are_probabilities(self.numbers(columns))
 
     def pair(self) -> dict[str, Array] | None:
         """The columns `confidence` and `correct`; None in a table of classes."""
@@ -197,29 +254,38 @@ class _Columns:
         if not (confidence and correct):
             return None
         if len(confidence) + len(correct) > 2:
-            both = ", ".join(self.names[at] for at in (*confidence, *correct))
-            raise ValueError(f"one confidence and one column of hits are expected, got {both}.")
+            pair_names = ", ".join(self.names[at] for at in (*confidence, *correct))
+            raise ValueError(
+                f"one confidence and one column of hits are expected, got {pair_names}."
+            )
         return {CONFIDENCE: self.array(confidence[0]), CORRECT: self.array(correct[0])}
 
     def of_labels(self) -> dict[str, Array]:
-        """Of several labels an example: the columns `NAME` as probabilities, those `label:NAME` as labels."""
+        """Arrays of several labels an example: the columns `NAME` as probabilities, those `label:NAME` as labels."""
         check_distinct(self.names)
         place = {name: number for number, name in enumerate(self.names)}
         labels = [name for name in self.names if name.startswith(LABEL_COLUMN)]
-        wanted = [name.removeprefix(LABEL_COLUMN).strip() for name in labels]
-        if lost := [name for name in wanted if name not in place]:
-            known = f"there is a column `{LABEL_COLUMN}{lost[0]}`"
-            raise ValueError(f"{known} and none of probabilities called `{lost[0]}`.")
-        columns = {role: [place[n] for n in of] for role, of in ((PROBS, wanted), (TARGET, labels))}
-        found = {role: self._frame.iloc[:, at].to_numpy(np.float64) for role, at in columns.items()}
-        return {**found, CLASS_NAMES: np.array(wanted)}
+        label_names = [name.removeprefix(LABEL_COLUMN).strip() for name in labels]
+        if lost := [name for name in label_names if name not in place]:
+            premise = f"there is a column `{LABEL_COLUMN}{lost[0]}`"
+            raise ValueError(f"{premise} and none of probabilities called `{lost[0]}`.")
+        columns = {
+            role: [place[n] for n in names]
+            for role, names in ((PROBS, label_names), (TARGET, labels))
+        }
+        arrays = {
+            role: self._frame.iloc[:, at].to_numpy(np.float64) for role, at in columns.items()
+        }
+        return {**arrays, CLASS_NAMES: np.array(label_names)}
 
 
 def _role_and_classes(names: list[str]) -> tuple[str, list[str]]:
-    """What columns hold and the names of their classes: `logit_cat`, `logit_dog` are logits of cat and dog."""
+    """Role of the columns and the names of their classes: `logit_cat`, `logit_dog` are logits of cat and dog."""
     for beginning, role in _BEGINNINGS.items():
         if all(name.lower().startswith(beginning) for name in names):
             return role, [name[len(beginning) :] for name in names]
+    if all(_NUMBERED.fullmatch(name.lower()) for name in names):
+        return PROBS, [name[1:] for name in names]
     return PROBS, names
 
 
@@ -230,9 +296,8 @@ def _refuse(problems: Mapping[int, str], total: int) -> None:
 
 def _check_labels_are_named(scores: Array, names: list[str]) -> None:
     """Raise a ValueError if without one of its columns a table without labels were one of probabilities."""
-    excess = scores.sum(axis=1) - 1
-    for values, name in zip(scores.T, names, strict=True):
-        rest_is_1 = np.abs(excess - values).max(initial=0.0) < SUM_TOLERANCE
-        if rest_is_1 and values.max(initial=0.0) >= 1:
-            said = f"`{name}` looks like the labels: rename it, or say {spell_argument('keys', f'target={name}')}."
-            raise ValueError(f"no column is called label, target or y; {said}")
+    for place, name in enumerate(names):
+        others = np.delete(scores, place, axis=1)
+        if are_probabilities(others) and scores[:, place].max(initial=0.0) >= 1:
+            hint = f"`{name}` looks like the labels: rename it, or say {spell_argument('keys', f'target={name}')}."
+            raise ValueError(f"no column is called label, target or y; {hint}")

@@ -20,17 +20,17 @@ ANSWER_METRICS = ("nll", CROSS_FITTED)
 """The metrics that an answer is made of."""
 
 NO_BEST_PAIR = (
-    "best on validation: not known (no run has the NLL by which a pair is chosen, cross-fitted on 20 validation "
-    "examples or more)"
+    "best on validation: unknown (no run has its cross-fitted NLL, "
+    "which needs 20 validation examples or more)"
 )
 REFERENCE_PAIR = ("CrossEntropyLoss", "TemperatureScaling")
 """The loss and the calibrator, of whatever arguments, that every answer is compared with."""
 
 SeedVerdict = Literal["worse", "better", ""]
 _WORDS: dict[SeedVerdict, str] = {
-    "worse": "tell it from",
-    "better": "say that test is better with",
-    "": "cannot tell it from",
+    "worse": "significantly better than",
+    "better": "significantly worse on test than",
+    "": "no significant difference from",
 }
 
 
@@ -89,7 +89,7 @@ class Answer:
         return {"sentence": str(self), **asdict(self)}
 
     def _said(self) -> Iterator[str]:
-        """`3 seeds tell it from A, cannot tell it from B`."""
+        """Say with how many seeds it differs significantly from which rivals."""
         names = {
             words: [rival.name for rival in self.rivals if rival.told == told]
             for told, words in _WORDS.items()
@@ -97,10 +97,12 @@ class Answer:
         number = len(self.of_losses[0].seeds)
         seeds = f"{number} seed{'s' if number > 1 else ''}"
         if self.rivals and not any(rival.told for rival in self.rivals):
-            yield f"{seeds} cannot tell them apart"
+            yield f"not significant with {seeds}"
         elif self.rivals:
-            said = (f"{words} {' and '.join(of)}" for words, of in names.items() if of)
-            yield f"{seeds} {', '.join(said)}"
+            verdicts = (
+                f"{words} {' and '.join(rivals)}" for words, rivals in names.items() if rivals
+            )
+            yield f"with {seeds} {', '.join(verdicts)}"
 
 
 class RowOfRuns(Protocol):
@@ -141,17 +143,33 @@ def choose_best_pair(table_rows: Sequence[RowOfRuns]) -> Answer:
     return Answer(best, told, of_losses, len(rows) - len(compared))
 
 
+def choose_calibrator(row: RowOfRuns) -> str | None:
+    """The calibrator of a row, or `raw`: the one with the lowest cross-fitted NLL of validation, the mean over seeds.
+
+    None where not every run of the row has such numbers. No number of the test set takes part.
+    """
+    records = list(row.records.values())
+    if not records:
+        return None
+    keys = [key for key in records[0].values if key.metric == CROSS_FITTED]
+    nll = {
+        key.calibrator: fmean(record.values.get(key, math.nan) for record in records)
+        for key in keys
+    }
+    finite = {name: value for name, value in nll.items() if not math.isnan(value)}
+    return min(finite, key=finite.__getitem__) if finite else None
+
+
 def _pairs(row: RowOfRuns, seeds: Sequence[int]) -> list[LossAndCalibrator]:
     """A row with each calibrator that all of some of its runs have been scored after."""
     records = [row.records[seed] for seed in seeds]
-    short = row.label.replace(row.loss, row.loss.removesuffix("Loss"), 1)
     found = []
     keys = records[0].values
     for name in dict.fromkeys(key.calibrator for key in keys if key.metric == CROSS_FITTED):
         val = [record.values.get(Key(CROSS_FITTED, VAL, name), math.nan) for record in records]
         test = tuple(record.values.get(Key("nll", calibrator=name), math.nan) for record in records)
         if not any(map(math.isnan, [*val, *test])):
-            both = f"{short} + {RAW if name == RAW else initials(name)}"
+            both = f"{row.label} + {RAW if name == RAW else initials(name)}"
             found.append(LossAndCalibrator(row.label, name, both, fmean(val), test))
     return found
 

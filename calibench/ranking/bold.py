@@ -4,19 +4,26 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from calibench.ranking.columns import COSTS, Column
+from calibench.ranking.columns import BEST, COSTS, Column
 from calibench.ranking.table import Row, Table
 from calibench.statistics import FEWEST_SEEDS, BestComparison, comparison_with_best
+from calibench.statistics.number import RAW
 from calibench.tables.grid import SCATTER
 
 PROMISE = "the best method is among the bold ones with 95 % confidence"
+PROMISE_WITH_NOISY = (
+    f"the best method is among the bold ones and those whose seeds vary too much to rank ({SCATTER}), "
+    "with 95 % confidence"
+)
 OF_NETWORKS = (
     "these trained networks, not the methods: the best network is among the bold ones with 95 % confidence "
     "(one seed; paired bootstrap over test examples)"
 )
 
 WELCH = "more than 1.25 times the others' deviation, so compared by Welch's test with Bonferroni"
-NOISY = f"{SCATTER} bold for its own scatter alone: with the others' deviation it would not be"
+NOISY = (
+    f"{SCATTER} seeds vary too much to rank: not ruled out only because its own seeds vary widely"
+)
 
 ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 """Tells which of several runs, one a row, may be the best on the test examples; None if it cannot."""
@@ -60,8 +67,9 @@ def _mark_column(
         found = compare_over_seeds(column, enough)
         for place, row in enumerate(enough):
             value = row.values[column]
-            value.tied, value.behind = found.bold[place], found.differences[place]
             value.noisy = place in found.noisy
+            value.tied = found.bold[place] and not value.noisy
+            value.behind = found.differences[place]
         if found.seeds >= FEWEST_SEEDS:
             said.compared[column] = enough, found
         else:
@@ -86,7 +94,8 @@ def compare_over_seeds(column: Column, rows: Sequence[Row]) -> BestComparison:
 
 def _bold_lines(table: Table, said: _ColumnComparisons) -> Iterator[str]:
     if said.compared:
-        yield f"bold: {PROMISE}"
+        noisy = any(found.noisy for _, found in said.compared.values())
+        yield f"bold: {PROMISE_WITH_NOISY if noisy else PROMISE}"
         yield from _detectable_line(table, said)
         yield from _seed_lines(table, said)
         yield from separate_variance_lines([found for _, found in said.compared.values()])
@@ -104,20 +113,21 @@ def _few_seeds_line(said: _ColumnComparisons) -> Iterator[str]:
         where = f" in {', '.join(column.title for column in said.too_few)}" if others else ""
         most = max(said.too_few.values())
         few = f"rows share {most} seed{'' if most == 1 else 's'}"
-        yield f"no bold{where}: {few}, and fewer than {FEWEST_SEEDS} tell no method from another"
+        yield f"no bold{where}: {few}, and fewer than {FEWEST_SEEDS} detect no difference"
 
 
 def _detectable_line(table: Table, said: _ColumnComparisons) -> Iterator[str]:
-    """`with 3 seeds, differences below 0.012 of NLL and 1.4 % of Error cannot be seen`."""
+    """`3 seeds detect differences of 0.012 in NLL and of 1.4 percentage points in Error, or more`."""
     shown = [c for c in (table.sort, Column("error")) if c in said.compared] or [*said.compared][:1]
     seeds = min(said.compared[column][1].seeds for column in shown)
     parts = [_amount(of, said.compared[of][1].detectable) for of in dict.fromkeys(shown)]
-    yield f"with {seeds} seeds, differences below {' and '.join(parts)} cannot be seen"
+    yield f"{seeds} seeds detect differences of {' and '.join(parts)}, or more"
 
 
 def _amount(column: Column, value: float) -> str:
-    unit = " %" if column.info.percent else ""
-    return f"{value * column.info.scale:.2g}{unit} of {column.title.replace(' %', '')}"
+    unit = " percentage points" if column.info.percent else ""
+    name = column.after(RAW) if column.calibrator == BEST else column
+    return f"{value * column.info.scale:.2g}{unit} in {name.title.replace(' %', '')}"
 
 
 def _seed_lines(table: Table, said: _ColumnComparisons) -> Iterator[str]:

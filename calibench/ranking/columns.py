@@ -18,6 +18,11 @@ from calibench.tables.metric_titles import (
 )
 
 ANY = "*"  # stands for every calibrator
+BEST = "best"
+"""Stands for the calibrator of each row: the one with the lowest cross-fitted NLL of validation."""
+
+DERIVED_FROM = {"accuracy": "error"}
+"""Metrics that are one less another: no file has them."""
 
 COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
 
@@ -25,17 +30,26 @@ NEAR, FAR, SHIFT = "near", "far", "shift"
 SET_GROUPS = (NEAR, FAR, SHIFT)
 """Groups of sets, over which a column of that split is the mean: near and far OOD, shifted test sets."""
 
+BEST_NLL = "nll@best"
+"""The column that ranks a table unless another one is named."""
+
+ONE_LINE_COLUMNS = ("nll@best", "brier@best", "ece@best", "nll", "ece", "error")
+"""The columns of a table with one line a row, in 80 columns of text."""
+
+RAW_ONE_LINE_COLUMNS = ("nll", "brier", "ece", "error")
+"""The same of rows without validation predictions, which no calibrator is fitted on."""
+
 # Proper scores lead, then calibration errors; a column that no run has is left out.
 DEFAULT_COLUMNS = (
-    "error", "nll", "nll@TemperatureScaling", "nll@TemperatureScaling(shrinkage=False)", "brier@TemperatureScaling",
-    "brier@TemperatureScaling(shrinkage=False)", "nll_refinement", "nll_calibration",
+    BEST_NLL, "error", "nll", "nll@TemperatureScaling", "nll@TemperatureScaling(shrinkage=False)",
+    "brier@TemperatureScaling", "brier@TemperatureScaling(shrinkage=False)", "nll_refinement", "nll_calibration",
     *(name for name in SHOWN_METRICS if name.endswith("ece")),
     "nll@*", "ece@*", f"ood_auroc/{NEAR}", f"ood_auroc/{FAR}", "seconds",
 )  # fmt: skip
 
 _SPELLING = re.compile(
-    r"(?P<metric>[^:/@]+?)(_(?P<n_bins>\d+))?( ?%)? ?"
-    r"(:(?P<score>[\w -]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
+    r"(?P<metric>[^:/@+]+?)(_(?P<n_bins>\d+))?( ?%)? ?"
+    r"(:(?P<score>[\w -]+))?(/(?P<split>[^@/+]+))?( ?[@+](?P<calibrator>[^@]+))?"
 )
 
 
@@ -45,7 +59,7 @@ class Column(NamedTuple):
     Attributes:
         metric: The metric's name in metrics.json.
         split: A split or set, or one of `GROUPS`; None is the test split, or the mean over the OOD sets.
-        calibrator: `raw`, a calibrator's name, or `*` for every calibrator.
+        calibrator: `raw`, a calibrator's name or its initials, `best` for that of each row, or `*` for every one.
         score: Uncertainty score of an OOD metric, None is the first one in the file; or one of several labels.
         n_bins: Number of bins of a binned metric; None is the number that the runs put first.
         paper: Whose published numbers these are; None for our own.
@@ -60,7 +74,7 @@ class Column(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `metric[_bins][:score][/split][@calibrator]`; a metric may be spelled as in tables, `ECE(20) %`.
+        """Read `metric[_bins][:score][/split][@calibrator]`; also as tables spell it, `ECE(20) % +TS`.
 
         Raises:
             ValueError: If the text is not of this form.
@@ -86,14 +100,14 @@ class Column(NamedTuple):
         return f"{self.metric}{n_bins}{score}{split}{calibrator}{paper}"
 
     def after(self, calibrator: str) -> Column:
-        """The same column after another calibrator."""
+        """Replace the calibrator."""
         return self._replace(calibrator=calibrator)
 
     def holds(self, key: Key) -> bool:
         """Whether the number with this key belongs into this column."""
         return (
-            key.metric == self.metric
-            and self.calibrator in (ANY, key.calibrator)
+            key.metric == (DERIVED_FROM.get(self.metric, self.metric))
+            and self.calibrator in (ANY, BEST, key.calibrator)
             and self.split in (None, key.split, *(SET_GROUPS if key.score else ()))
             and (self.score == key.label if key.label else self.score in (None, key.score))
             and self.n_bins in (None, key.n_bins)
@@ -114,7 +128,22 @@ class Column(NamedTuple):
             self.split or "",
         ]
         calibrator = f"+{initials(self.calibrator)}" if self.calibrator != RAW else ""
+        if self.calibrator == BEST:
+            calibrator = "calibrated"
         return " ".join(part for part in (*parts, calibrator, self.paper or "") if part)
+
+
+def with_full_names(columns: Iterable[Column], calibrators: Iterable[str]) -> list[Column]:
+    """Write out the initials of calibrators: `nll@TS` becomes `nll@TemperatureScaling` where runs have that one."""
+    by_initials: dict[str, str] = {}
+    names = list(calibrators)
+    for name in names:
+        by_initials.setdefault(initials(name).casefold(), name)
+    by_initials |= {name.casefold(): name for name in [*names, RAW, ANY, BEST]}
+    return [
+        column.after(by_initials.get(column.calibrator.casefold(), column.calibrator))
+        for column in columns
+    ]
 
 
 def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:

@@ -51,7 +51,10 @@ class Comparison:
     def lines(self) -> list[str]:
         """The comparison as text."""
         width = max(map(len, self.methods))
-        heads = f"{'loss':<{width}}  mean rank  95 % t, tables  P(first is better), 95 %  p (signed-rank, Holm)"
+        heads = (
+            f"{'loss':<{width}}  win rate  mean rank  95 % t, tables  "
+            "P(first is better), 95 %  p (signed-rank, Holm)"
+        )
         ranked = zip(self.methods, self.ranks.mean_ranks, self.ranks.intervals, strict=True)
         shares = (f"{of.probability:.2f}, {of.low:.2f} to {of.high:.2f}" for of in self.beaten)
         rest = zip(shares, self.p_values, strict=True)
@@ -59,7 +62,8 @@ class Comparison:
         body = []
         for (method, rank, (low, high)), worse in zip(ranked, against, strict=True):
             interval = "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
-            body.append(f"{method:<{width}}  {rank:9.2f}  {interval:>14}{worse}")
+            win_rate = (len(self.methods) - rank) / (len(self.methods) - 1)
+            body.append(f"{method:<{width}}  {win_rate:8.0%}  {rank:9.2f}  {interval:>14}{worse}")
         difference = self.ranks.critical_difference
         groups = find_cliques(self.ranks.mean_ranks, difference)
         named = ["{" + ", ".join(self.methods[i] for i in group) + "}" for group in groups]
@@ -70,6 +74,7 @@ class Comparison:
             self.alike,
             f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
             f"no significant difference: {', '.join(named) or 'none'}",
+            "win rate: share of the other losses that a loss beats, mean over tables",
             "P and its interval are of runs on these tables, not of the next data set",
             *self.left_out,
         ]
@@ -84,12 +89,21 @@ class Comparison:
 def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = False) -> Comparison:
     """Compare the losses that tables have in common.
 
-    With `allow_missing` also where runs are missing: means are over the seeds that finished, a table without some loss
+    Losses that some table lacks altogether are left out, if two others remain, and named. With `allow_missing` all
+    losses are compared, also where runs are missing: means are over the seeds that finished, a table without some loss
     is left out, and the result names both. Raises a ValueError if runs are missing and this is not allowed, or fewer
     than two tables remain.
     """
     methods = list(dict.fromkeys(row.label for table in tables for row in table.rows))
     rows = {t.title: {row.label: row for row in t.rows} for t in tables}
+    not_everywhere = [m for m in methods if any(m not in of_table for of_table in rows.values())]
+    if not_everywhere and not allow_missing and len(methods) - len(not_everywhere) > 1:
+        methods = [method for method in methods if method not in not_everywhere]
+        rows = {
+            title: {label: of_table[label] for label in methods} for title, of_table in rows.items()
+        }
+    else:
+        not_everywhere = []
     holes = [hole for table in tables for hole in _holes(table, rows[table.title], methods, column)]
     if holes and not allow_missing:
         raise ValueError(
@@ -122,7 +136,10 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
         ),
         [estimate_beats(runs[0], theirs) for theirs in runs[1:]],
         holm(list(map(wilcoxon_signed_rank, worse))),
-        [f"missing: {hole}" for hole in holes],
+        [
+            *(f"missing: {hole}" for hole in holes),
+            *([f"not in every table: {', '.join(not_everywhere)}"] if not_everywhere else []),
+        ],
     )
 
 
@@ -130,7 +147,7 @@ def _holes(table: Table, rows: dict[str, Row], methods: Sequence[str], column: C
     absent = [f"{label} (no run)" for label in methods if label not in rows]
     lacking = [
         f"{row.label}, seed {seed}"
-        for row in table.rows
+        for row in rows.values()
         for seed in sorted({*row.missing, *row.records} - row.values[column].seeds.keys())
     ]
     return [f"{table.title}: {hole}" for hole in [*absent, *lacking]]
@@ -176,7 +193,7 @@ class OverSets:
             "p: exact sign-flip test over data sets, Holm over the comparisons of a kind; "
             f"{needed} data sets are needed for one below 5 %"
         )
-        yield "no difference beyond 5 %: two one-sided t-tests, Holm; else it cannot be told"
+        yield "no difference beyond 5 %: two one-sided t-tests, Holm; else not significant"
         yield from () if self.primary else (NO_PRIMARY,)
         first = next(iter(families[0].values()))
         if not math.isnan(first.deviation):
@@ -214,10 +231,12 @@ def compare_over_sets(
     logs: dict[str, dict[str, list[float]]] = {}
     for table in tables:
         means = {row.label: row.values[column].mean for row in table.rows if column in row.values}
-        base = means.pop(baseline, math.nan)
+        base = means.pop(_label_of(table, baseline), math.nan)
         for label, mean in means.items():
             if not (math.isnan(mean) or math.isnan(base)):
                 logs.setdefault(label, {}).setdefault(table.data, []).append(_log_ratio(mean, base))
+    labels = {name: [_label_of(table, name) for table in tables] for name in primary}
+    primary = [next(filter(logs.__contains__, labels[name]), name) for name in primary]
     for name in (baseline, *primary) if not logs else primary:
         if name not in logs:
             known = dict.fromkeys(row.label for table in tables for row in table.rows)
@@ -232,6 +251,12 @@ def compare_over_sets(
         for names in (primary, others)
     )
     return OverSets(column, baseline, first, rest)
+
+
+def _label_of(table: Table, name: str) -> str:
+    """The label of the row that a text names; the text itself where no row is named by it."""
+    labels = [row.label for row in table.rows if row.is_named(name)]
+    return name if name in labels or not labels else labels[0]
 
 
 def _log_ratio(ours: float, theirs: float) -> float:

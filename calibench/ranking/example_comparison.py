@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from calibench.messages.printable_text import loading
 from calibench.messages.progress import with_progress
 from calibench.parallel.processes import Mapped
-from calibench.ranking.columns import Column
+from calibench.ranking.columns import BEST, Column
 from calibench.ranking.records import Record, Results
 from calibench.ranking.table import Row
 from calibench.runs import Predictions
@@ -47,40 +46,49 @@ class TestExamples:
         self._results = results
         self._mapped = mapped
         self._loaded: dict[str, Predictions | None] = {}
-        self._found: dict[tuple[str, Key], Floats] = {}
+        self._replicates_by_run: dict[tuple[str, Key], Floats] = {}
 
     def __call__(self, column: Column, rows: Sequence[Row]) -> Sequence[bool] | None:
-        """Which of several rows' only runs may be the best; None where a metric cannot be resampled from raw logits."""
-        runs = [row.records[seed] for row in rows for seed in row.values[column].seeds]
-        key = Key(column.metric, n_bins=rows[0].values[column].n_bins)
-        found = self.resample_metrics(column, key, runs)
-        if found is None:
+        """Which of several rows' only runs may be the best; None where a metric cannot be resampled from logits."""
+        replicates = self.replicates(column, rows)
+        if replicates is None:
             return None
         values = np.array([row.values[column].mean for row in rows])
         higher = column.info.direction > 0
-        return best_by_replicates(values, np.stack(found), higher_is_better=higher)
+        return best_by_replicates(values, np.stack(replicates), higher_is_better=higher)
 
-    def resample_metrics(
-        self, column: Column, key: Key, runs: Sequence[Record]
-    ) -> list[Floats] | None:
-        """A column's value of each run on the same resampled test sets, (R,) each; None without such logits."""
-        of_raw_test = column.calibrator == RAW and column.split in (None, TEST)
-        if not of_raw_test or column.metric not in RESAMPLED:
+    def replicates(self, column: Column, rows: Sequence[Row]) -> list[Floats] | None:
+        """A column's value of each run of some rows on the same resampled test sets, (R,) each.
+
+        None where a run has no such logits, or the runs are of different examples.
+        """
+        if column.split not in (None, TEST) or column.metric not in RESAMPLED:
             return None
-        tests = [self._test_set(run) for run in runs]
-        known = [test for test in tests if test is not None]
-        targets = [test.target.tolist() for test in known]
-        if len(known) < len(tests) or any(of != targets[0] for of in targets):
+        runs = [(row, row.records[seed]) for row in rows for seed in row.values[column].seeds]
+        tests = [self._test_set(run) for _, run in runs]
+        loaded = [test for test in tests if test is not None]
+        targets = [test.target.tolist() for test in loaded]
+        if len(loaded) < len(tests) or any(target != targets[0] for target in targets):
             return None
-        sets = {
+        keys = [_key_of_row(column, row) for row, _ in runs]
+        jobs = {
             (run.folder, key): test
-            for run, test in zip(runs, known, strict=True)
-            if (run.folder, key) not in self._found
+            for (_, run), key, test in zip(runs, keys, loaded, strict=True)
+            if (run.folder, key) not in self._replicates_by_run
         }
-        drawn = self._mapped(partial(_replicates, key), list(sets.values()))
-        shown = with_progress(drawn, len(sets), f"resampling {key.metric}")
-        self._found.update(zip(sets, shown, strict=True))
-        return [self._found[run.folder, key] for run in runs]
+        without_parameters = any(
+            key.calibrator != RAW and not Path(folder, "predictions", "val.npz").exists()
+            for folder, key in jobs
+        )
+        if without_parameters:
+            return None
+        resampled = self._mapped(_resample, [(*run, test) for run, test in jobs.items()])
+        reported = with_progress(resampled, len(jobs), f"resampling {column.metric}")
+        self._replicates_by_run.update(zip(jobs, reported, strict=True))
+        return [
+            self._replicates_by_run[run.folder, key]
+            for (_, run), key in zip(runs, keys, strict=True)
+        ]
 
     def _test_set(self, record: Record) -> Predictions | None:
         """A run's predictions of the test set; None without a file, and with a warning if it is corrupt."""
@@ -94,13 +102,24 @@ class TestExamples:
         return self._loaded[record.folder]
 
 
-def _replicates(key: Key, test: Predictions) -> Floats:
+def _key_of_row(column: Column, row: Row) -> Key:
+    """The key of a column's number in a row, after the row's own calibrator where the column is of that."""
+    calibrator = row.calibrator or RAW if column.calibrator == BEST else column.calibrator
+    return Key(column.metric, calibrator=calibrator, n_bins=row.values[column].n_bins)
+
+
+def _resample(job: tuple[str, Key, Predictions]) -> Floats:
+    """A number of a run on resampled test sets, (R,), given the run's folder, the key and the predictions."""
+    folder, key, test = job
     with loading():
         import torch
 
         from calibench.evaluation.bootstrap import resample_metrics
         from calibench.evaluation.calibrator_fits import predicted_log_probabilities
+        from calibench.evaluation.serialization import load_fitted_calibrator
 
+    fitted = load_fitted_calibrator(folder, key.calibrator)
+    log_probs, target = predicted_log_probabilities(test, fitted), torch.from_numpy(test.target)
+    raw_key = key._replace(calibrator=RAW)
     drawn = Resamples.from_predictions(test, _RESAMPLES)
-    log_probs, target = predicted_log_probabilities(test), torch.from_numpy(test.target)
-    return resample_metrics(log_probs, target, [key], drawn)[key]
+    return resample_metrics(log_probs, target, [raw_key], drawn)[raw_key]

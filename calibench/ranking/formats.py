@@ -1,17 +1,28 @@
 """The leaderboard in a terminal, as Markdown, LaTeX, CSV and JSON, and all its numbers as tidy rows."""
 
 import math
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TextIO
 
-from calibench.ranking.columns import Column
+from calibench.ranking.columns import BEST, Column
 from calibench.ranking.records import Record
 from calibench.ranking.table import Row, Table, Value
 from calibench.runs import json_bytes
 from calibench.runs.files import Json
 from calibench.statistics import Verdict
-from calibench.statistics.number import CROSS_FITTED
-from calibench.tables.grid import HOLE, MISSING_NUMBER, Grid, Heading, PrintedNumber, TableEntry
+from calibench.statistics.number import CROSS_FITTED, RAW
+from calibench.tables.grid import (
+    HOLE,
+    MISSING_NUMBER,
+    SCATTER,
+    Grid,
+    Heading,
+    PrintedNumber,
+    TableEntry,
+)
+from calibench.tables.metric_titles import initials
 from calibench.tables.text import csv_text, latex, markdown
 
 LinesBelow = Sequence[Sequence[str]]
@@ -22,33 +33,66 @@ _LABELS = (
     Heading("loss", label=True, left=True, latex="Loss"),
     Heading("seeds", label=True, narrow="n", latex="Seeds"),
 )
+_AFTER = Heading("after", label=True, left=True, latex="After")
+LABEL_WIDTH = 24  # characters of a label on a line
 
 
 def table_grid(table: Table, lines: Sequence[str]) -> Grid:
-    """The grid that every format prints: a table, and the lines under it."""
-    headings = [*_LABELS, *(Heading(column.title) for column in table.columns)]
-    rows: list[list[TableEntry]] = [
-        [
-            str(row.rank or HOLE),
-            row.label,
+    """The grid that every format prints: a table, and the lines under it.
+
+    Where columns are after the calibrator of each row, that one has a column of its own, by its initials.
+    """
+    names_calibrators = any(column.calibrator == BEST for column in table.columns)
+    headings = [*_LABELS, *([_AFTER] if names_calibrators else [])]
+    headings += [Heading(_title(table, column, names_calibrators)) for column in table.columns]
+    rows: list[list[TableEntry]] = []
+    for row in table.rows:
+        entries: list[TableEntry] = [
+            _rank(table, row),
+            "\n".join(textwrap.wrap(row.label, LABEL_WIDTH, break_on_hyphens=False)),
             PrintedNumber(row.count, lacking=True) if row.missing else row.count,
-            *(_number(column, row.values[column]) for column in table.columns),
         ]
-        for row in table.rows
-    ]
-    return Grid(table.title, headings, rows, lines, lead=str(table.answer or ""))
+        if names_calibrators:
+            entries.append(initials(row.calibrator) if row.calibrator else HOLE)
+        entries += [_number(table, column, row.values[column]) for column in table.columns]
+        rows.append(entries)
+    return Grid(table.title, headings, rows, lines, lead=table.remark or str(table.answer or ""))
 
 
-def _number(column: Column, value: Value) -> PrintedNumber:
+def _title(table: Table, column: Column, names_calibrators: bool) -> str:
+    """The title of a column: `NLL` after the row's calibrator, in a table of one line a row `raw NLL` before it."""
+    title = column.after(RAW).title if column.calibrator == BEST else column.title
+    if not table.one_line:
+        return title
+    is_raw = column.calibrator == RAW and Column(column.metric, calibrator=BEST) in table.columns
+    return (
+        f"raw\n{title.replace(' %', '%')}"
+        if is_raw
+        else title.replace("ECE %", "ECE%").replace(" ", "\n")
+    )
+
+
+def _rank(table: Table, row: Row) -> str:
+    """The rank of a row; the mark of a scatter where its seeds vary too much to rank it."""
+    return SCATTER if row.values[table.sort].noisy else str(row.rank or HOLE)
+
+
+def _number(table: Table, column: Column, value: Value) -> PrintedNumber:
     if math.isnan(value.mean):
         return MISSING_NUMBER
-    show = column.info.show
-    std = "" if math.isnan(value.std) else show(value.std)
-    return PrintedNumber(show(value.mean), std, best=value.tied, mark=value.mark)
+    info, std = column.info, ""
+    if not table.one_line:
+        std = "" if math.isnan(value.std) else info.show(value.std)
+        return PrintedNumber(info.show(value.mean), std, best=value.tied, mark=value.mark)
+    info = replace(info, decimals=1) if info.percent else info
+    if column == table.sort and not math.isnan(value.std):
+        std = info.show(value.std).removeprefix("0")
+    mark = value.mark.replace(SCATTER, "")  # the rank has it
+    return PrintedNumber(info.show(value.mean), std, best=value.tied, mark=mark)
 
 
 _CSV_COLUMNS = (
-    "benchmark", "variant", "backbone", "rank", "loss", "key", "label", "seeds", "missing_seeds", "tied",
+    "benchmark", "variant", "backbone", "rank", "loss", "key", "label", "calibrator", "seeds", "missing_seeds", "tied",
 )  # fmt: skip
 
 
@@ -78,7 +122,7 @@ def _table_facts(table: Table) -> Json:
 
 
 def _row_facts(row: Row) -> Json:
-    return {name: getattr(row, name) for name in ("rank", "loss", "key", "label")}
+    return {name: getattr(row, name) for name in ("rank", "loss", "key", "label", "calibrator")}
 
 
 def _numbers(row: Row, named: Mapping[str, Column]) -> Json:
@@ -176,6 +220,7 @@ PROSE = "table"  # the format that a comparison in plain text can follow
 SHORT = (PROSE, "markdown")  # formats with few notes under a table, if all are not asked for
 GRIDS = (PROSE, *_RENDERED)  # formats of one table after the other
 TABLE_FORMATS = (PROSE, "markdown", "csv", TIDY, "json", "latex")
+SHORT_FORMATS = {"md": "markdown", "tex": "latex"}
 
 
 def write_tables(tables: Sequence[Table], lines: LinesBelow, file: TextIO, format: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from calibench.ranking.columns import BEST
 from calibench.ranking.table import Table
 from calibench.statistics.number import RAW
 from calibench.tables.cells import note
@@ -23,11 +24,11 @@ def short_notes(table: Table, notes: Sequence[str]) -> list[str]:
 
     They are what its marks mean, what its seeds cannot show, the caveat that matters most, and where the rest is read.
     """
-    circle = ["° cannot be told from perfect calibration"] if any(_marks(table)) else []
+    circle = ["° consistent with perfect calibration"] if any(_marks(table)) else []
     marks = "; ".join([*table.bold[:1], *circle])
     unseen = table.bold[1:2] if table.detectable else []
     shown = [*([marks] if marks else []), *unseen, *[*_holes(table), *table.notes][:1]]
-    return [*shown, f"{len(notes)} notes: --notes; how to read it: {READ}"]
+    return [*shown, f"{len(notes)} notes: --notes; {READ}"]
 
 
 def all_notes(table: Table) -> list[str]:
@@ -35,8 +36,12 @@ def all_notes(table: Table) -> list[str]:
     metric = table.sort.metric
     why = f" ({_PROPER[metric]})" if metric in _PROPER else ""
     refined = any(column.metric == "nll_refinement" for column in table.columns)
+    choice = ""
+    if table.sort.calibrator == BEST:
+        choice = " after each row's calibrator, the one with the lowest cross-fitted validation NLL"
+    title = table.sort.after(RAW).title if choice else table.sort.title
     return [
-        f"ranked by {table.sort.title}{why}; mean ± standard deviation over seeds",
+        f"ranked by {title}{choice}{why}; mean ± standard deviation over seeds",
         *([_REFINEMENT] if refined else []),
         *_bins(table),
         *_sets(table),
@@ -71,7 +76,11 @@ def _sets(table: Table) -> Iterator[str]:
 
 
 def _calibrators(table: Table) -> Iterator[str]:
-    names = dict.fromkeys(column.calibrator for column in table.columns)
+    names = dict.fromkeys(
+        [column.calibrator for column in table.columns if column.calibrator != BEST]
+    )
+    if any(column.calibrator == BEST for column in table.columns):
+        names |= dict.fromkeys(row.calibrator for row in table.rows if row.calibrator)
     short = [f"{initials(name)} = {name}" for name in names if name not in (RAW, initials(name))]
     if short:
         yield f"after calibration on the validation split: {', '.join(short)}"
@@ -82,7 +91,11 @@ def _marks(table: Table) -> Iterator[str]:
         (column, row.values[column].verdict) for column in table.columns for row in table.rows
     ]
     return note(
-        (column.title.replace(" %", ""), verdict.floor, column.info.percent)
+        (
+            (column.after(RAW) if column.calibrator == BEST else column).title.replace(" %", ""),
+            verdict.floor,
+            column.info.percent,
+        )
         for column, verdict in verdicts
         if verdict and verdict.marked
     )

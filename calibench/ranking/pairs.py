@@ -15,7 +15,6 @@ from calibench.ranking.columns import Column
 from calibench.ranking.example_comparison import TestExamples
 from calibench.ranking.table import Row, Table
 from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
-from calibench.statistics.number import Key
 from calibench.statistics.pairs import Beats, Runs, estimate_beats
 from calibench.tables.grid import MISSING_NUMBER, Grid, PrintedNumber, TableEntry, headings
 from calibench.tensors.arrays import Floats
@@ -139,11 +138,10 @@ def _replicates(
     table: Table, column: Column, rows: Sequence[Row], examples: TestExamples
 ) -> dict[str, list[Floats]]:
     """Replicates of each row's runs; tables of one benchmark share their test examples, others are independent."""
-    runs = [(row.label, row.records[seed]) for row in rows for seed in row.values[column].seeds]
-    key = Key(column.metric, n_bins=rows[0].values[column].n_bins if rows else None)
-    drawn = examples.resample_metrics(column, key, [record for _, record in runs]) if runs else None
+    labels = [row.label for row in rows for _ in row.values[column].seeds]
+    drawn = examples.replicates(column, rows) if labels else None
     found: dict[str, list[Floats]] = {}
-    for (label, _), replicates in zip(runs, drawn or [], strict=bool(drawn)):
+    for label, replicates in zip(labels, drawn or [], strict=bool(drawn)):
         order = np.random.default_rng(zlib.crc32(table.data.encode())).permutation(len(replicates))
         found.setdefault(label, []).append(replicates[order])
     return found
@@ -183,8 +181,8 @@ def compare_with_others(table: Table, loss: str, column: Column) -> PValues | No
 
 def find_row(table: Table, loss: str) -> Row:
     """The row of a loss; raises a ValueError if the table has none, or several."""
-    of_loss = [row for row in table.rows if loss == row.loss]
-    found = [row for row in table.rows if loss == row.label] or of_loss
+    rows_of_loss = [row for row in table.rows if row.is_named(loss)]
+    found = [row for row in table.rows if loss == row.label] or rows_of_loss
     labels = [row.label for row in table.rows]
     if not found:
         raise ValueError(f"{table.title} has no loss `{loss}`{near_matches(loss, labels)}.")
@@ -196,7 +194,7 @@ def find_row(table: Table, loss: str) -> Row:
 
 def p_value_grids(tables: Sequence[Table], loss: str) -> Iterator[Grid]:
     """A table of p-values for each table that has the loss: baselines down, its columns of a quality across."""
-    held = [t for t in tables if any(loss in (row.loss, row.label) for row in t.rows)]
+    held = [t for t in tables if any(row.is_named(loss) for row in t.rows)]
     if not held:
         labels = dict.fromkeys(row.label for table in tables for row in table.rows)
         raise ValueError(f"`--pvalues {loss}`: there is no such loss{near_matches(loss, labels)}.")

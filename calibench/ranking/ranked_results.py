@@ -11,15 +11,28 @@ from calibench.messages.printable_text import say
 from calibench.ranking.best_pair import ANSWER_METRICS, choose_best_pair
 from calibench.ranking.bold import mark_best
 from calibench.ranking.column_store import NumberFilter
-from calibench.ranking.columns import ANY, DEFAULT_COLUMNS, Column, check_columns_exist
+from calibench.ranking.columns import (
+    ANY,
+    BEST,
+    BEST_NLL,
+    DEFAULT_COLUMNS,
+    DERIVED_FROM,
+    ONE_LINE_COLUMNS,
+    RAW_ONE_LINE_COLUMNS,
+    Column,
+    check_columns_exist,
+    with_full_names,
+)
 from calibench.ranking.example_comparison import TestExamples, examples_of
 from calibench.ranking.formats import PROSE, SHORT, write_tables
 from calibench.ranking.notes import all_notes, short_notes
 from calibench.ranking.published_columns import add_published, paper_columns
-from calibench.ranking.reading import read_results
+from calibench.ranking.reading import joined_results, read_results
 from calibench.ranking.records import Results
-from calibench.ranking.table import Table, build_tables
+from calibench.ranking.table import Table, build_tables, select_rows, split_by_validation
 from calibench.statistics.number import VAL
+
+RAW_NLL = Column("nll")
 
 
 @dataclass
@@ -31,12 +44,14 @@ class Leaderboard:
         results: What was read.
         lines: All lines under each table.
         examples: The test examples of the runs; None if their files are not there, or large.
+        sort: The column that ranks; raw NLL where no run has validation predictions.
     """
 
     tables: list[Table]
     results: Results
     lines: list[list[str]] = field(default_factory=list)
     examples: TestExamples | None = None
+    sort: Column = RAW_NLL
 
     @property
     def warnings(self) -> list[str]:
@@ -65,23 +80,34 @@ class Leaderboard:
 
 
 def rank_results(
-    results: Path | str,
+    results: Path | str | Sequence[Path | str] | Results,
     *,
     metrics: Sequence[str] | None = None,
-    sort: str = "nll",
+    sort: str = BEST_NLL,
+    wide: bool = False,
+    losses: Sequence[str] = (),
+    top: int | None = None,
     against: str | None = None,
     same_version: bool = False,
     every_number: bool = False,
     processes: int = 1,
 ) -> Leaderboard:
-    """Rank the runs below a folder.
+    """Rank the runs below one or several folders.
+
+    By default a row has its NLL, Brier score and ECE after the calibrator that validation chooses for it, once for all
+    its seeds, and its raw NLL, ECE and error; rows without validation predictions are in a table of their own, by raw
+    NLL.
 
     Args:
-        results: Folder of run folders, at any depth, or a store.
-        metrics: Columns, `metric[_bins][:score][/split][@calibrator]`; by default those of `DEFAULT_COLUMNS` that
-            some run has, or what the paper of `against` measures.
-        sort: The column of the ranks. NLL by default: a proper score, so unlike a calibration error
-            it can be won only by better probabilities, and it is fitted to no number of bins.
+        results: Folder of run folders, at any depth, or a store; several are one collection of runs. Or runs that
+            were read.
+        metrics: Columns, `metric[_bins][:score][/split][@calibrator]`; by default one line a row, or what the paper of
+            `against` measures.
+        sort: The column of the ranks. By default NLL after the row's own calibrator: a proper score, so unlike a
+            calibration error it can be won only by better probabilities, and it is fitted to no number of bins.
+        wide: Show those of `DEFAULT_COLUMNS` that some run has.
+        losses: Only rows of these losses, or with these labels.
+        top: Only so many of the best rows of each table.
         against: A paper (`gce`, `fcl`, `bsce_gra`) whose numbers are put beside ours.
         same_version: Leave out of each table the runs that other versions of calibench, torch or the data made than
             most of it (of equally many, than the newest); without it they are named under the table.
@@ -92,34 +118,70 @@ def rank_results(
 
     Raises:
         FileNotFoundError: If there is no such folder.
-        ValueError: If it holds no run, or no run has one of the metrics.
+        ValueError: If it holds no run, no run has one of the metrics, or no table has one of the losses.
     """
     by = Column.parse(sort)
     if by.calibrator == ANY:
         raise ValueError(f"`sort` must be one column, got `{sort}`.")
-    asked = None if metrics is None else [Column.parse(text) for text in metrics]
-    usual = list(map(Column.parse, DEFAULT_COLUMNS))
-    columns = asked or (paper_columns(against) if against else usual)
-    metrics_shown = {column.metric for column in (*columns, by)}
-    splits = {column.split for column in (*columns, by)}
-    of_metrics = None if every_number else frozenset(metrics_shown.union(ANSWER_METRICS))
-    wanted = NumberFilter(of_metrics, frozenset({VAL} - splits))
-    read = read_results(results, wanted=wanted, processes=processes)
-    check_columns_exist([*(asked or ()), by], read.keys)
-    tables = build_tables(read, columns, by, same_version=same_version)
+    named_columns = None if metrics is None else [Column.parse(text) for text in metrics]
+    usual_columns = list(map(Column.parse, DEFAULT_COLUMNS if wide else ONE_LINE_COLUMNS))
+    raw_columns = list(map(Column.parse, RAW_ONE_LINE_COLUMNS))
+    columns = named_columns or (paper_columns(against) if against else usual_columns)
+    one_line = columns is usual_columns and not wide
+    computed = [*columns, *raw_columns]
+    read = _read(results, [*computed, by], every_number=every_number, processes=processes)
+    calibrators = dict.fromkeys(key.calibrator for key in read.keys)
+    (by,) = with_full_names([by], calibrators)
+    if named_columns:
+        named_columns = with_full_names(named_columns, calibrators)
+        columns = named_columns
+    check_columns_exist([*(named_columns or ()), by], read.keys)
+    built = build_tables(read, computed, by, same_version=same_version)
+    raw_shown = raw_columns if one_line else columns
+    tables = []
+    for table in built:
+        shown = dict.fromkeys(table.expanded(columns))
+        table.columns = [column for column in table.columns if column in shown]
+        table.one_line = one_line
+        if by.calibrator == BEST:
+            tables += split_by_validation(table, table.expanded(raw_shown))
+        else:
+            tables.append(table)
+    select_rows(tables, losses)
     examples = examples_of(read)
     for table in tables:
-        if columns is usual:
+        if columns is usual_columns:
             table.drop_empty_columns()
         mark_best(table, examples)
         table.answer = choose_best_pair(table.rows)
         if against:
-            add_published(table, against, asked)
+            add_published(table, against, named_columns)
+        table.rows = table.rows[:top]
     lines = [[*all_notes(table), *_left_out(read, table)] for table in tables]
-    return Leaderboard(tables, read, lines, examples)
+    if by.calibrator == BEST and all(table.sort != by for table in tables):
+        by = RAW_NLL
+    return Leaderboard(tables, read, lines, examples, by)
+
+
+def _read(
+    results: Path | str | Sequence[Path | str] | Results,
+    columns: Sequence[Column],
+    *,
+    every_number: bool,
+    processes: int,
+) -> Results:
+    """Read the numbers of some columns, and of the choice of calibrators, of all runs."""
+    if isinstance(results, Results):
+        return results
+    folders = [results] if isinstance(results, Path | str) else list(results)
+    names = {DERIVED_FROM.get(column.metric, column.metric) for column in columns}
+    metrics = None if every_number else frozenset(names.union(ANSWER_METRICS))
+    splits = {column.split for column in columns}
+    wanted = NumberFilter(metrics, frozenset({VAL} - splits))
+    return joined_results([read_results(f, wanted=wanted, processes=processes) for f in folders])
 
 
 def _left_out(read: Results, table: Table) -> list[str]:
-    here = (table.benchmark, table.backbone)
-    reasons = Counter(p.reason for p in read.problems if not p.expected and p.cell[:2] == here)
+    place = (table.benchmark, table.backbone)
+    reasons = Counter(p.reason for p in read.problems if not p.expected and p.cell[:2] == place)
     return [f"left out: {count} {reason}" for reason, count in reasons.items()]

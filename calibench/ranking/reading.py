@@ -75,6 +75,28 @@ def read_results(
     return without_other_data(read)
 
 
+def joined_results(parts: Sequence[Results]) -> Results:
+    """The runs of several folders as one collection; of a run that is in two folders the first one counts.
+
+    The others are named in a warning.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    joined = Results(folder=parts[0].folder)
+    cells: dict[RunId, str] = {}
+    for part in parts:
+        for record in part.records:
+            if cells.setdefault(record.cell, record.folder) == record.folder:
+                joined.records.append(record)
+            else:
+                first = cells[record.cell]
+                joined.warnings.append(f"{record.folder}: left out, as {first} is the same run")
+        joined.warnings += part.warnings
+    for part in parts:
+        joined.problems += [problem for problem in part.problems if problem.cell not in cells]
+    return without_other_data(joined)
+
+
 def _read_folders(folders: Sequence[str], wanted: NumberFilter, processes: int) -> Results:
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
     processes = min(processes, len(folders) // RUNS_A_READER)

@@ -13,6 +13,7 @@ from calibench.ranking.records import Problem, Record, Settings
 
 LABEL_SETTINGS = 3  # settings in a label; rows that share all of them also get their key
 _LOSS = "model.loss."
+_CLASS_ENDING = "Loss"
 _UNSET = "unset"
 _DATA = "data."
 
@@ -28,6 +29,11 @@ def differing_settings(rows: Sequence[Settings]) -> set[str]:
     return {key for key, of in zip(keys, values, strict=True) if of.count(of[0]) < len(of)}
 
 
+def display_name(loss: str) -> str:
+    """The name of a loss in tables: its class without the ending `Loss`."""
+    return loss.removesuffix(_CLASS_ENDING) or loss
+
+
 def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
     """One label per row, given by loss, key and settings (None where no run could be read).
 
@@ -40,19 +46,28 @@ def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
         for key in differing_settings(known)
         if not key.startswith(_LOSS)
     }
+    names = _display_names([loss for loss, _, _ in rows])
     same_loss: dict[str, list[Settings]] = defaultdict(list)
     for loss, _, settings in rows:
         if settings is not None:
             same_loss[loss].append(settings)
-    labels = [f"{loss} [{key}]" if same_loss[loss] else loss for loss, key, _ in rows]
+    labels = [f"{names[loss]} [{key}]" if same_loss[loss] else names[loss] for loss, key, _ in rows]
     for place, (loss, _, settings) in enumerate(rows):
         if settings is not None:
-            labels[place] = _label(loss, settings, differing_settings(same_loss[loss]), usual)
+            labels[place] = _label(
+                names[loss], settings, differing_settings(same_loss[loss]), usual
+            )
     several = Counter(labels)
     return [
         f"{label} [{key}]" if several[label] > 1 else label
         for label, (_, key, _) in zip(labels, rows, strict=True)
     ]
+
+
+def _display_names(losses: Sequence[str]) -> dict[str, str]:
+    """The name of each loss in a table; a class keeps its ending where another one has its name without it."""
+    classes = set(losses)
+    return {loss: loss if display_name(loss) in classes else display_name(loss) for loss in classes}
 
 
 def _label(loss: str, settings: Settings, own: set[str], usual: Mapping[str, Hashable]) -> str:

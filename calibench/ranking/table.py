@@ -5,15 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
+from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import without_folders
-from calibench.ranking.best_pair import Answer
+from calibench.ranking.best_pair import Answer, choose_calibrator
 from calibench.ranking.column_store import Layout, StackedNumbers
-from calibench.ranking.columns import ANY, FAR, NEAR, SET_GROUPS, SHIFT, Column
+from calibench.ranking.columns import (
+    ANY,
+    BEST,
+    DERIVED_FROM,
+    FAR,
+    NEAR,
+    SET_GROUPS,
+    SHIFT,
+    Column,
+    with_full_names,
+)
 from calibench.ranking.records import (
     Problem,
     Record,
@@ -22,7 +33,7 @@ from calibench.ranking.records import (
     version_notes,
     without_other_versions,
 )
-from calibench.ranking.row_labels import row_labels, row_variants
+from calibench.ranking.row_labels import display_name, row_labels, row_variants
 from calibench.statistics import Verdict, mean_std, verdict_over_seeds
 from calibench.statistics.number import RAW, TEST, Key
 from calibench.tables.cells import MARK
@@ -62,7 +73,8 @@ class Value:
         behind: How much worse it is than the best of the others, over the seeds that all share; None if it was not
             compared.
         verdict: Floor and p-value of a calibration error, over all its seeds; None if some seed has none.
-        noisy: Whether it is bold for its own scatter alone (see `BestComparison`).
+        noisy: Whether its own scatter alone keeps it from being ruled out (see `BestComparison`): its seeds vary too
+            much to rank it, so it is not bold.
     """
 
     seeds: Mapping[int, float]
@@ -80,7 +92,7 @@ class Value:
 
     @property
     def mark(self) -> str:
-        """What follows it in a table."""
+        """The marks that follow it in a table."""
         return f"{MARK if self.marked else ''}{SCATTER if self.noisy else ''}"
 
     @cached_property
@@ -109,6 +121,7 @@ class Row:
         missing: The seeds without a usable run, each with the reason.
         values: The value of each column of the table.
         rank: 1 for the best; equal values share it; None without a value.
+        calibrator: The calibrator that validation chooses, or `raw`; None without validation predictions.
     """
 
     label: str
@@ -119,12 +132,17 @@ class Row:
     missing: Mapping[int, str]
     values: dict[Column, Value] = field(default_factory=dict)
     rank: int | None = None
+    calibrator: str | None = None
+
+    def is_named(self, name: str) -> bool:
+        """Whether a text names this row: its label, its loss as tables write it, or the loss's class."""
+        return name in (self.label, self.loss, display_name(self.loss))
 
     @property
     def count(self) -> str:
-        """How many seeds it has, `2/3` if there should be three."""
-        done, missing = len(self.records), len(self.missing)
-        return f"{done}/{done + missing}" if missing else str(done)
+        """The number of its seeds, `2/3` if there should be three."""
+        finished, missing = len(self.records), len(self.missing)
+        return f"{finished}/{finished + missing}" if missing else str(finished)
 
 
 @dataclass
@@ -141,6 +159,8 @@ class Table:
         variant: How its examples differ from those of other tables of the benchmark; empty if there are none.
         detectable: The difference from the best that the seeds show in 80 % of such tables, of each column compared.
         answer: The best pair of loss and calibrator on validation; None where nobody asked.
+        one_line: Whether a row is one line of text: the spread over seeds stands in the ranking column alone.
+        remark: What sets its rows apart from those of another table of the same runs; empty if nothing does.
     """
 
     benchmark: str
@@ -154,6 +174,8 @@ class Table:
     variant: str = ""
     detectable: dict[Column, float] = field(default_factory=dict)
     answer: Answer | None = None
+    one_line: bool = False
+    remark: str = ""
 
     @property
     def data(self) -> str:
@@ -168,6 +190,14 @@ class Table:
     def n_bins(self, column: Column) -> int | None:
         """The number of bins of a column's metric; None if it has none."""
         return column.n_bins or self.implied.get(column.metric, OF_THE_TEST_SPLIT).n_bins
+
+    def expanded(self, columns: Iterable[Column]) -> list[Column]:
+        """Write out columns as this table holds them: full names, and `metric@*` as one column for each calibrator."""
+        records = [record for row in self.rows for record in row.records.values()]
+        calibrators = dict.fromkeys(
+            key.calibrator for layout in _layouts(records) for key in layout.places
+        )
+        return list(dict.fromkeys(_expanded(with_full_names(columns, calibrators), records)))
 
     def drop_empty_columns(self) -> None:
         """Leave out the columns without any number."""
@@ -209,6 +239,44 @@ def build_tables(
     return tables
 
 
+def split_by_validation(table: Table, raw_columns: Sequence[Column]) -> Iterator[Table]:
+    """Set rows without validation predictions apart, ranked by their raw NLL, in a table of their own.
+
+    A table whose rows have a calibrator each stays as it is; missing rows stay with the first part. Columns that the
+    second part shows are `raw_columns`, whose values its rows hold.
+    """
+    chosen = [row for row in table.rows if row.calibrator or not row.records]
+    without = [row for row in table.rows if row.records and not row.calibrator]
+    if any(row.calibrator for row in chosen):
+        table.rows = chosen
+        yield table
+    elif without:
+        without += [row for row in chosen if not row.records]
+    if without:
+        _rank(without, Column("nll"))
+        yield replace(
+            table, rows=without, columns=list(raw_columns), sort=Column("nll"), notes=list(table.notes),
+            remark="no validation predictions: ranked by raw NLL",
+        )  # fmt: skip
+
+
+def select_rows(tables: list[Table], losses: Sequence[str]) -> None:
+    """Keep the rows of some losses, named by their class or label, with their ranks; all if none is named.
+
+    Raises a ValueError for a name that no table has.
+    """
+    if not losses:
+        return
+    rows = [row for table in tables for row in table.rows]
+    for name in losses:
+        if not any(row.is_named(name) for row in rows):
+            labels = dict.fromkeys(row.label for row in rows)
+            raise ValueError(f"no table has the loss `{name}`{near_matches(name, labels)}.")
+    for table in tables:
+        table.rows = [row for row in table.rows if any(map(row.is_named, losses))]
+    tables[:] = [table for table in tables if table.rows]
+
+
 def build_table(
     place: tuple[str, str],
     runs: Iterable[Record | Problem],
@@ -225,14 +293,22 @@ def build_table(
     rows = _rows(list(runs))
     records = [record for row in rows for record in row.records.values()]
     implied = infer_implied(records)
-    shown = list(dict.fromkeys(_expanded(columns, records)))
+    calibrators = dict.fromkeys(
+        key.calibrator for layout in _layouts(records) for key in layout.places
+    )
+    sort, *columns = with_full_names([sort, *columns], calibrators)
+    expanded = list(dict.fromkeys(_expanded(columns, records)))
     numbers = StackedNumbers([record.values for record in records])
-    for column in dict.fromkeys([*shown, sort]):
-        values = _values(rows, numbers, column_keys(column, implied))
+    for column in dict.fromkeys([*expanded, sort]):
+        values = (
+            _values_of_choice(rows, numbers, column, implied)
+            if column.calibrator == BEST
+            else _values(rows, numbers, column, implied)
+        )
         for row, value in zip(rows, values, strict=True):
             row.values[column] = value
     _rank(rows, sort)
-    table = Table(*place, shown, sort, rows, implied, variant=variant)
+    table = Table(*place, expanded, sort, rows, implied, variant=variant)
     table.notes += dict.fromkeys(caveat for record in records for caveat in record.caveats)
     table.notes += [*_other_bins(records, table), *_set_notes(records, implied)]
     table.notes += version_notes({row.label: row.records for row in rows})
@@ -251,7 +327,10 @@ def _rows(runs: Sequence[Record | Problem]) -> list[Row]:
         settings = next(iter(records.values())).settings if records else None
         parts.append((loss, key, settings, records, missing))
     labels = row_labels([part[:3] for part in parts])
-    return [Row(label, *part) for label, part in zip(labels, parts, strict=True)]
+    rows = [Row(label, *part) for label, part in zip(labels, parts, strict=True)]
+    for row in rows:
+        row.calibrator = choose_calibrator(row)
+    return rows
 
 
 def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[Column]:
@@ -294,17 +373,36 @@ def infer_implied(records: Sequence[Record]) -> dict[str, Implied]:
     return implied
 
 
-def _values(rows: Sequence[Row], numbers: StackedNumbers, keys: Sequence[Key]) -> Iterator[Value]:
-    """The mean of some numbers over the runs of each row, with a verdict if each run has one."""
+def _values(
+    rows: Sequence[Row], numbers: StackedNumbers, column: Column, implied: Mapping[str, Implied]
+) -> Iterator[Value]:
+    """The value of a column in each row, over the row's runs, with a verdict if each run has one."""
+    keys = column_keys(column, implied)
     means, n_bins, end = numbers.mean(keys), keys[0].n_bins if keys else None, 0
+    if column.metric in DERIVED_FROM:
+        means = [1 - mean for mean in means]
     for row in rows:
         start, end = end, end + len(row.records)
         pairs = zip(row.records, means[start:end], strict=True)
-        known = {seed: mean for seed, mean in pairs if mean == mean}  # NaN is not
-        judged = [row.records[seed].verdicts for seed in known]
-        found = [of[key] for of in judged if of for key in keys if key in of]
-        whole = found and len(found) == len(known)
-        yield Value(known, n_bins=n_bins, verdict=verdict_over_seeds(found) if whole else None)
+        seeds = {seed: mean for seed, mean in pairs if mean == mean}  # NaN is not
+        judged = [row.records[seed].verdicts for seed in seeds]
+        verdicts = [by_key[key] for by_key in judged if by_key for key in keys if key in by_key]
+        complete = verdicts and len(verdicts) == len(seeds)
+        yield Value(
+            seeds, n_bins=n_bins, verdict=verdict_over_seeds(verdicts) if complete else None
+        )
+
+
+def _values_of_choice(
+    rows: Sequence[Row], numbers: StackedNumbers, column: Column, implied: Mapping[str, Implied]
+) -> list[Value]:
+    """The value of a column in each row after the row's own calibrator; none in a row without one."""
+    names = dict.fromkeys(row.calibrator for row in rows if row.calibrator)
+    values = {name: list(_values(rows, numbers, column.after(name), implied)) for name in names}
+    return [
+        values[row.calibrator][place] if row.calibrator else Value({})
+        for place, row in enumerate(rows)
+    ]
 
 
 def column_keys(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
@@ -313,7 +411,8 @@ def column_keys(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
     # what a column has after its colon is a score where its metric has scores, and a label else
     score, label = (column.score or of.score, None) if of.score else (None, column.score)
     how = (column.calibrator, score, column.n_bins or of.n_bins, label)
-    return [Key(column.metric, split, *how) for split in of.sets_of(column)]
+    metric = DERIVED_FROM.get(column.metric, column.metric)
+    return [Key(metric, split, *how) for split in of.sets_of(column)]
 
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
@@ -360,4 +459,7 @@ def _set_notes(records: Sequence[Record], implied: Mapping[str, Implied]) -> lis
         for n in sorted(seen | set(reasons))
     ]
     names = ", ".join(shifted)
-    return [*lacking, *([f"shifted test sets are no OOD sets: {names}"] if shifted else [])]
+    return [
+        *lacking,
+        *([f"covariate-shift sets are not counted in OOD AUROC: {names}"] if shifted else []),
+    ]

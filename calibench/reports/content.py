@@ -15,17 +15,17 @@ from calibench.parallel.processes import Mapped, start_importing, workers
 from calibench.plots.curves import training_curves
 from calibench.ranking.best_pair import choose_best_pair
 from calibench.ranking.bold import mark_best
-from calibench.ranking.columns import ANY, COSTS, FAR, NEAR, Column
+from calibench.ranking.columns import ANY, BEST, COSTS, FAR, NEAR, Column
 from calibench.ranking.example_comparison import TestExamples, examples_of
 from calibench.ranking.notes import all_notes
 from calibench.ranking.pairs import compare_pairs
 from calibench.ranking.records import Record, Results
-from calibench.ranking.table import Row, Table, Value, build_tables
+from calibench.ranking.table import Row, Table, Value, build_tables, split_by_validation
 from calibench.reports.page import embedded, short_number
 from calibench.runs import json_or_nothing
 from calibench.runs.files import Json
 from calibench.statistics.number import RAW, TEST, VAL
-from calibench.tables.metric_titles import METRICS
+from calibench.tables.metric_titles import METRICS, initials
 
 Coordinates = list[Sequence[float | str | None]]
 
@@ -46,14 +46,14 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
     processes = min(processes, sum(map(_has_logits, read.records)) // ROWS_A_PROCESS)
     if processes > 1:
         start_importing(IMPORTS)
-    tables = build_tables(read, _columns(read), Column("nll"))
+    tables = _ranked_tables(read)
     numbered = [(table, row) for table in tables for row in table.rows]
     with workers(processes, imports=IMPORTS, start=_use_one_core) as mapped:
         examples = examples_of(read, mapped)
         for table in tables:
             table.drop_empty_columns()
             mark_best(table, examples)
-            table.answer = choose_best_pair(table.rows)
+            table.answer = None if table.remark else choose_best_pair(table.rows)
         rows = [list(row.records.values()) for _, row in numbered]
         drawn, left_out = _draw_pictures(rows, n_bins, mapped)
         pairs = list(_pairs(tables, examples))
@@ -63,8 +63,7 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
         "title": title,
         "version": __version__,
         "metrics": _metrics(tables),
-        "calibrators": list(dict.fromkeys(c.calibrator for t in tables for c in t.columns))
-        or [RAW],
+        "calibrators": _calibrators(tables),
         "rows": [_row(table, row) for table, row in numbered],
         "pictures": drawn,
         "runs": [
@@ -73,14 +72,34 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
             for record in row.records.values()
         ],
         "settings": [json.loads(text) for text in settings],
-        "answers": {table.title: str(table.answer) for table in tables},
-        "notes": _notes({table.title: all_notes(table) for table in tables}),
+        "answers": {_heading(table): str(table.answer or table.remark) for table in tables},
+        "notes": _notes({_heading(table): all_notes(table) for table in tables}),
         "pairs": pairs,
         "warnings": [
             *(f"{_within(p.folder, root)}: {p.reason}" for p in read.problems if p.warn),
             *(line.replace(f"{root}/", "") for line in [*read.warnings, *left_out]),
         ],
     }
+
+
+def _ranked_tables(read: Results) -> list[Table]:
+    """The tables of a page, ranked by NLL after each row's calibrator; rows without one are apart, by raw NLL."""
+    tables: list[Table] = []
+    for table in build_tables(read, _columns(read), Column("nll", calibrator=BEST)):
+        columns = table.columns
+        tables += split_by_validation(table, columns)
+    return tables
+
+
+def _calibrators(tables: Sequence[Table]) -> list[str]:
+    """The calibrators of a page's columns, raw among them."""
+    names = dict.fromkeys(column.calibrator for table in tables for column in table.columns)
+    return [name for name in names if name != BEST] or [RAW]
+
+
+def _heading(table: Table) -> str:
+    """The title of a table on a page, on which another one may be of the same runs."""
+    return f"{table.title}, raw" if table.remark else table.title
 
 
 PAIRED = ("nll", "error", "ece")  # whose pairs of losses a page shows
@@ -114,7 +133,7 @@ def _columns(read: Results) -> list[Column]:
         Column(metric, group, calibrator)
         for metric in shown
         for group in ((NEAR, FAR) if metric in scored else (None,))
-        for calibrator in (RAW, ANY)
+        for calibrator in (RAW, ANY, BEST)
     ]
     return columns + [Column(name) for name in COSTS if name in seen]
 
@@ -195,6 +214,8 @@ def _row(table: Table, row: Row) -> Json:
         "label": row.label,
         "loss": row.loss,
         "rank": row.rank,
+        "block": int(bool(table.remark)),
+        "calibrator": row.calibrator and initials(row.calibrator),
         "seeds": row.count,
         "cells": {name: cell for name, cell in cells.items() if cell},
         "shift": _shift(table, row),

@@ -82,7 +82,7 @@ def _lines(message: str) -> Iterator[tuple[int, str]]:
 
 
 def _integers_first(kind: Any) -> Any:
-    """A union of types in which `int` stands before `float`, so that the literal 1 is read as an integer.
+    """A union of types in which `int` stands right before `float`, so that the literal 1 is read as an integer.
 
     The parser takes the first member that fits, and a float takes an integer. `typing` returns the first union that
     was made of the same members, in whatever order: `Union[int, float]` may be another library's `Union[float, int]`.
@@ -90,7 +90,9 @@ def _integers_first(kind: Any) -> Any:
     members = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
     if int not in members or float not in members:
         return kind
-    return reduce(or_, [*(member for member in members if member is not float), float])
+    others = [member for member in members if member is not float]
+    place = others.index(int) + 1  # and before `str`, which takes any text
+    return reduce(or_, [*others[:place], float, *others[place:]])
 
 
 class Parser(LightningArgumentParser):

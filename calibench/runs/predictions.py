@@ -147,6 +147,8 @@ class Predictions:
         posterior: Optional (N, K) float32 class distributions, where they are known: the true posterior, or the
             labels of many annotators; `metadata["posterior"]` says which.
         labels: Which label of which example each row is of; None where an example has one class.
+        probs: Probabilities (N, K) float64 as they were given, of which `logits` are the logarithms: what is binned
+            is binned as it came. None where logits were given, and in files, which hold the one or the other.
     """
 
     logits: npt.NDArray[np.float32]
@@ -155,6 +157,7 @@ class Predictions:
     ids: Array | None = None
     posterior: npt.NDArray[np.float32] | None = None
     labels: LabelTable | None = None
+    probs: Floats | None = None
 
     def __post_init__(self) -> None:
         logits, target = np.asarray(self.logits), np.asarray(self.target)

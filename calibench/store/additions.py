@@ -13,6 +13,7 @@ from calibench.files.atomic_files import read_content
 from calibench.messages.printable_text import without_machine
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, Predictions, Run, run_folders, write_atomically
+from calibench.runs.class_names import align_sets
 from calibench.runs.files import (
     FORMAT,
     corrupt_if_it_fails,
@@ -188,6 +189,10 @@ def _write_entry(
     if not sets:
         raise CorruptRun("it has no logits of the splits that are to be kept")
     check_same_classes(sets)
+    sets = {
+        split: part
+        for split, (part,) in align_sets({split: [part] for split, part in sets.items()}).items()
+    }
     with staging_folder(place) as folder:
         inside = Run(folder)
         labels = {

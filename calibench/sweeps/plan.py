@@ -14,7 +14,7 @@ from calibench.runs import CorruptRun, Run, RunId, read_json
 from calibench.sweeps.pool import Job
 
 
-def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
+def find_runs(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
     """The run folders of jobs, by position, for those whose benchmark and loss have results below `root`.
 
     A key needs the resolved configuration and so torch, which is imported only if there is something to find.
@@ -25,13 +25,13 @@ def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
     for position, job in enumerate(jobs):
         same = json.dumps({**job.config, "seed_everything": None}, sort_keys=True, default=str)
         if same not in cells:
-            cells[same] = _resolved(job) if _may_have_results(job, root) else None
+            cells[same] = _resolve_run_id(job) if _may_have_results(job, root) else None
         if cell := cells[same]:
             runs[position] = Run(cell._replace(seed=job.seed).folder(root))
     return runs
 
 
-def _resolved(job: Job) -> RunId:
+def _resolve_run_id(job: Job) -> RunId:
     from calibench.training.experiment import Experiment
 
     return Experiment(job.config).run_id
@@ -45,39 +45,39 @@ def _may_have_results(job: Job, root: Path) -> bool:
     return any(any((root / job.benchmark).glob(f"*/{pattern}")) for pattern in patterns)
 
 
-def expected_seconds(count: int, runs: Mapping[int, Run]) -> list[float | None]:
+def estimate_seconds(count: int, runs: Mapping[int, Run]) -> list[float | None]:
     """Expected seconds of each of `count` jobs: the mean of finished runs with the same benchmark and network.
 
     0 for a job that is done, None if no similar run is; run folders are by position, as far as known.
     """
-    done = {position for position, run in runs.items() if run.done}
+    positions_done = {position for position, run in runs.items() if run.done}
     kinds = {position: run.folder.parts[-5:-3] for position, run in runs.items()}
     took: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for position in done:
+    for position in positions_done:
         with suppress(CorruptRun, KeyError, TypeError, ValueError):
             environment = read_json(runs[position].folder / "environment.json")
             took[kinds[position]].append(float(environment["wall_seconds"]))
     means = {kind: fmean(seconds) for kind, seconds in took.items()}
-    return [0.0 if n in done else means.get(kinds.get(n, ())) for n in range(count)]
+    return [0.0 if n in positions_done else means.get(kinds.get(n, ())) for n in range(count)]
 
 
-def listing(jobs: Sequence[Job], root: Path, at_a_time: int, how: str) -> Iterator[str]:
+def list_jobs(jobs: Sequence[Job], root: Path, at_a_time: int, scope: str) -> Iterator[str]:
     """One line for each job, then their number and the time left when `at_a_time` jobs run together."""
-    runs = runs_of(jobs, root)
-    done = {position for position, run in runs.items() if run.done}
+    runs = find_runs(jobs, root)
+    positions_done = {position for position, run in runs.items() if run.done}
     for position, job in enumerate(jobs):
-        yield f"{job.label}{' (done)' if position in done else ''}"
-    if len(done) == len(jobs):
+        yield f"{job.label}{' (done)' if position in positions_done else ''}"
+    if len(positions_done) == len(jobs):
         yield f"{len(jobs)} cells, all done"
         return
-    time = _time(expected_seconds(len(jobs), runs), at_a_time, how)
-    yield f"{len(jobs)} cells, {len(done)} done, {time}"
+    time = _describe_time(estimate_seconds(len(jobs), runs), at_a_time, scope)
+    yield f"{len(jobs)} cells, {len(positions_done)} done, {time}"
 
 
-def _time(expected: Sequence[float | None], at_a_time: int, how: str) -> str:
-    known = [seconds for seconds in expected if seconds is not None]
-    if len(known) < len(expected):
+def _describe_time(expected: Sequence[float | None], at_a_time: int, scope: str) -> str:
+    estimates = [seconds for seconds in expected if seconds is not None]
+    if len(estimates) < len(expected):
         return "time unknown until a cell of each benchmark and network is done"
-    left = sum(seconds > 0 for seconds in known)
-    total = timedelta(seconds=round(sum(known) / min(at_a_time, max(1, left))))
-    return f"about {total} left {how}"
+    left = sum(seconds > 0 for seconds in estimates)
+    total = timedelta(seconds=round(sum(estimates) / min(at_a_time, max(1, left))))
+    return f"about {total} left {scope}"

@@ -102,7 +102,7 @@ class Job:
         return f"✓ {self.seconds:.0f} s" if self.state == "done" else _SYMBOLS[self.state]
 
 
-def _work(connection: Connection, device: str | None) -> None:
+def _run_worker(connection: Connection, device: str | None) -> None:
     """A worker process: run the jobs that arrive until the connection closes."""
     keep_imports()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
@@ -124,7 +124,7 @@ def _work(connection: Connection, device: str | None) -> None:
 def _run_job(connection: Connection, config: Config, log: str) -> None:
     end: tuple[str, str, str]
     try:
-        _write_to(log)
+        _redirect_output(log)
         from calibench.plots.trackers import keep_artefacts
         from calibench.training.fit import fit
 
@@ -150,7 +150,7 @@ def _run_job(connection: Connection, config: Config, log: str) -> None:
         connection.send(end)
 
 
-def _write_to(log: str) -> None:
+def _redirect_output(log: str) -> None:
     """Append the output of this process to a file, but never through a symbolic link."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
     os.dup2(descriptor, 1)
@@ -190,16 +190,16 @@ class Pool:
         self._free_devices: list[str | None] = [*dealt] or [None] * self.size
 
     def _start(self, device: str | None) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs, device), daemon=True)
+        own_end, worker_end = self._context.Pipe()
+        process = self._context.Process(target=_run_worker, args=(worker_end, device), daemon=True)
         # SLURM sends them to every process of a job, and they are the parent's to answer
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
         try:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-        worker = _Worker(process, ours, device)
+        worker_end.close()
+        worker = _Worker(process, own_end, device)
         self.workers.append(worker)
         return worker
 
@@ -275,11 +275,11 @@ class Pool:
             self._remove(worker)
         if worker.ending is not None and first == "failed":
             second = f"took longer than {self.minutes_per_cell:g} minutes (--minutes-per-cell)"
-        known = (job.state, job.reason) == (first, second)
+        is_unchanged = (job.state, job.reason) == (first, second)
         job.state, job.reason, job.seconds = first, second, time.monotonic() - job.started
         if first == "waiting":
             self.waiting.append((time.monotonic() + RETRIED_AFTER, job))
-        if not known:
+        if not is_unchanged:
             yield job
 
     def _end_overdue(self) -> None:
@@ -311,7 +311,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Where:
+class LauncherOptions:
     """Where cells run, and how many at a time; a SLURM job starts its own by the same.
 
     Attributes:
@@ -335,11 +335,11 @@ class Where:
     detach: bool = False
 
 
-def visible_gpus() -> list[str]:
+def list_visible_gpus() -> list[str]:
     """The GPUs that this process may use: those in CUDA_VISIBLE_DEVICES, or else all of nvidia-smi."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        return [name for name in chosen.split(",") if name.strip() not in ("", "-1")]
+    names = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if names is not None:
+        return [name for name in names.split(",") if name.strip() not in ("", "-1")]
     command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
     with suppress(OSError, subprocess.SubprocessError):
         quiet = subprocess.DEVNULL
@@ -347,16 +347,18 @@ def visible_gpus() -> list[str]:
     return []
 
 
-def pool_of(jobs: Sequence[Job], logs: Path, where: Where) -> Pool:
+def build_pool(jobs: Sequence[Job], logs: Path, where: LauncherOptions) -> Pool:
     """A pool of worker processes for jobs; each sees one GPU if the jobs use GPUs and the machine has some.
 
     Raises a UsageError if cells are to share a GPU, and no GPU is visible or the jobs want none.
     """
     # a configuration may leave the accelerator open
-    wanted = any((job.config.get("trainer") or {}).get("accelerator") != "cpu" for job in jobs)
-    gpus = visible_gpus() if wanted else []
+    uses_gpus = any((job.config.get("trainer") or {}).get("accelerator") != "cpu" for job in jobs)
+    gpus = list_visible_gpus() if uses_gpus else []
     if where.cells_per_gpu is not None and not gpus:
-        why = "none is visible here" if wanted else "the configuration says `accelerator: cpu`"
-        raise UsageError(f"`--cells-per-gpu` needs a GPU; {why}.")
+        reason = (
+            "none is visible here" if uses_gpus else "the configuration says `accelerator: cpu`"
+        )
+        raise UsageError(f"`--cells-per-gpu` needs a GPU; {reason}.")
     size = where.jobs or (where.cells_per_gpu or 1) * len(gpus) or cores()
     return Pool(min(size, len(jobs)), logs, gpus, where.minutes_per_cell)

@@ -16,14 +16,14 @@ from calibench.ranking.comparison import Primary, compare_over_sets
 from calibench.ranking.reading import read_results
 from calibench.ranking.table import Table
 from calibench.runs import CorruptRun, Run, write_json
-from calibench.sweeps.plan import runs_of
+from calibench.sweeps.plan import find_runs
 from calibench.sweeps.pool import Job
 from calibench.sweeps.suites import Setting, Suite
 from calibench.tables.grid import Grid
 
 
 @dataclass(frozen=True)
-class Selection:
+class GridSelection:
     """The best setting of a benchmark, network and loss by a metric of the validation set.
 
     A setting counts as tried only if every seed of it is done: means over different seeds do not compare. The values
@@ -41,33 +41,33 @@ class Selection:
     value: float | None
 
 
-def selections(suite: Suite, root: Path, overrides: Options = ()) -> list[Selection]:
+def select_settings(suite: Suite, root: Path, overrides: Options = ()) -> list[GridSelection]:
     """The best setting of each benchmark, network and loss."""
     kinds: dict[tuple[str, str, str, str], list[Setting]] = defaultdict(list)
     for setting in suite.settings():
         kinds[setting.dataset, setting.benchmark, setting.backbone, setting.loss].append(setting)
     split, _, metric = str(suite.select).partition("/")
     column = Column.parse(metric)._replace(split=split)
-    found = []
+    selections = []
     for names, settings in kinds.items():
-        scored = [(_score(setting, column, root, overrides), setting) for setting in settings]
+        scored = [(_mean_score(setting, column, root, overrides), setting) for setting in settings]
         scores = [(score, setting.values) for score, setting in scored if score is not None]
         value, values = min(scores, key=lambda scored: scored[0], default=(None, None))
         counts = len(scores), len(settings) - len(scores)
-        found.append(Selection(*names, str(suite.select), *counts, values, value))
-    return found
+        selections.append(GridSelection(*names, str(suite.select), *counts, values, value))
+    return selections
 
 
-def _score(setting: Setting, column: Column, root: Path, overrides: Options) -> float | None:
+def _mean_score(setting: Setting, column: Column, root: Path, overrides: Options) -> float | None:
     """Mean over seeds of a column; None if a seed has no finite value of it."""
     jobs = [setting.job(seed, overrides) for seed in setting.seeds]
-    runs = runs_of(jobs, root)
-    found = [_value(run, column) for run in runs.values()]
-    values = [value for value in found if value is not None and isfinite(value)]
+    runs = find_runs(jobs, root)
+    scores = [_read_value(run, column) for run in runs.values()]
+    values = [value for value in scores if value is not None and isfinite(value)]
     return fmean(values) if len(values) == len(jobs) else None
 
 
-def _value(run: Run, column: Column) -> float | None:
+def _read_value(run: Run, column: Column) -> float | None:
     if not run.done:
         return None
     read = read_results(run.folder)
@@ -82,40 +82,42 @@ def record_selection(name: str, suite: Suite, root: Path, overrides: Options) ->
     """Write `selections/<suite>.json` and report the chosen settings, if the suite selects."""
     if suite.select is None:
         return
-    chosen = selections(suite, root, overrides)
-    write_json(root / "selections" / f"{name}.json", [asdict(entry) for entry in chosen])
-    for entry in chosen:
+    selections = select_settings(suite, root, overrides)
+    write_json(root / "selections" / f"{name}.json", [asdict(entry) for entry in selections])
+    for entry in selections:
         names = " ".join(filter(None, (entry.dataset, entry.backbone, entry.loss)))
-        rest = f", {entry.not_done} not done" if entry.not_done else ""
+        unfinished = f", {entry.not_done} not done" if entry.not_done else ""
         if entry.values is None:
-            yield f"{names}: nothing to select from{rest}"
+            yield f"{names}: nothing to select from{unfinished}"
             continue
         setting = ", ".join(f"{key}={value}" for key, value in entry.values.items())
         by = f"by {entry.criterion} {entry.value:.4f} of {entry.tried} tried"
-        yield f"{names}: {setting or 'its only setting'} {by}{rest}"
+        yield f"{names}: {setting or 'its only setting'} {by}{unfinished}"
 
 
 def check_primary(primary: Primary, jobs: Sequence[Job]) -> None:
     """Raise a UsageError unless the jobs of a suite have the losses and benchmarks of its primary comparison."""
     losses = {short_name(job.config["model"]["loss"]["class_path"]) for job in jobs}
     benchmarks = {job.benchmark for job in jobs}
-    wanted = [("loss", name, losses) for name in (primary.baseline, *primary.losses)]
-    wanted += [("benchmark", name, benchmarks) for name in primary.benchmarks]
-    for what, name, known in wanted:
-        if name not in known:
+    requirements = [("loss", name, losses) for name in (primary.baseline, *primary.losses)]
+    requirements += [("benchmark", name, benchmarks) for name in primary.benchmarks]
+    for kind, name, names in requirements:
+        if name not in names:
             raise UsageError(
-                f"`primary`: the suite has no {what} {name}{near_matches(name, known)}"
+                f"`primary`: the suite has no {kind} {name}{near_matches(name, names)}"
             )
 
 
-def primary_grid(primary: Primary, jobs: Sequence[Job], root: Path) -> Grid:
+def build_primary_grid(primary: Primary, jobs: Sequence[Job], root: Path) -> Grid:
     """The comparison over the benchmarks of some jobs, from the runs below the folder of results."""
     column = Column.parse(primary.metric)
-    known = dict.fromkeys(job.benchmark for job in jobs)
+    benchmarks = dict.fromkeys(job.benchmark for job in jobs)
     tables: list[Table] = []
-    for benchmark in primary.benchmarks or known:
+    for benchmark in primary.benchmarks or benchmarks:
         with suppress(FileNotFoundError, ValueError):  # no runs yet, or none with the metric
-            of = rank_results(root / benchmark, metrics=[primary.metric], sort=primary.metric)
-            tables += of.tables
-    found = compare_over_sets(tables, column, baseline=primary.baseline, primary=primary.losses)
-    return found.grid()
+            ranking = rank_results(root / benchmark, metrics=[primary.metric], sort=primary.metric)
+            tables += ranking.tables
+    comparison = compare_over_sets(
+        tables, column, baseline=primary.baseline, primary=primary.losses
+    )
+    return comparison.grid()

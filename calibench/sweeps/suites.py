@@ -58,19 +58,21 @@ def parse_seeds(text: str) -> list[int]:
 
 def parse_losses(names: Sequence[str]) -> list[str]:
     """Names of loss files, of which `core` and `all` stand for several; each is checked to exist."""
-    every = [
+    all_losses = [
         name.removeprefix("losses/")
         for name in list_configuration_files()
         if name.startswith("losses/")
     ]
-    groups = {"core": list(CORE_LOSSES), "all": every}
-    chosen = [loss for name in names for loss in groups.get(name, [name])]
-    for name in chosen:
+    groups = {"core": list(CORE_LOSSES), "all": all_losses}
+    losses = [loss for name in names for loss in groups.get(name, [name])]
+    for name in losses:
         try:
             find_configuration_file(name.partition("@")[0], folders=("losses",))
         except UsageError:
-            raise UsageError(f"no loss `{name}`{near_matches(name, [*every, *groups])}") from None
-    return list(dict.fromkeys(chosen))
+            raise UsageError(
+                f"no loss `{name}`{near_matches(name, [*all_losses, *groups])}"
+            ) from None
+    return list(dict.fromkeys(losses))
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Setting:
 
     @property
     def variant(self) -> str:
-        """How it differs from other settings of the same benchmark and loss: `CIFARResNet50 gamma=3`."""
+        """Difference from other settings of the same benchmark and loss: `CIFARResNet50 gamma=3`."""
         dataset = self.dataset if self.dataset != self.benchmark else ""
         values = [f"{key.rsplit('.', 1)[-1]}={value}" for key, value in self.values.items()]
         return " ".join(part for part in (dataset, self.backbone, *values) if part)
@@ -110,8 +112,8 @@ class Setting:
 
     def job(self, seed: int, overrides: Options = ()) -> Job:
         """The job of one seed, with options on top of the suite's own."""
-        own = {"seed_everything": seed, "ckpt_path": "last", "trainer.devices": 1}
-        config = set_options(self._merged, {**own, **self.options})
+        defaults = {"seed_everything": seed, "ckpt_path": "last", "trainer.devices": 1}
+        config = set_options(self._merged, {**defaults, **self.options})
         config = set_options(config, overrides)
         return Job(config["benchmark"], self.loss, seed, config, variant=self.variant)
 
@@ -158,15 +160,21 @@ class SuitePart:
         calibrators = self._calibrators()
         evaluation = {"evaluation.calibrators": calibrators} if calibrators else {}
         for name, backbone in (self.backbones or {"": ""}).items():
-            chosen = {"model.backbone": backbone} if backbone else {}
+            backbone_options = {"model.backbone": backbone} if backbone else {}
             block = to_class_block(expand_short_name("model.backbone", backbone))
             # its class, or the name of a timm model, as in a run folder
             network = str(block.get("init_args", {}).get("name", block["class_path"]))
             for label, loss in self.losses.items():
-                files, own = _loss(loss, benchmark=path.stem, backbone=name)
+                files, loss_options = _read_loss(loss, benchmark=path.stem, backbone=name)
                 for values in product(*(self.grid[key] for key in keys)):
                     varied = dict(zip(keys, values, strict=True))
-                    options = {**chosen, **self.set, **evaluation, **own, **varied}
+                    options = {
+                        **backbone_options,
+                        **self.set,
+                        **evaluation,
+                        **loss_options,
+                        **varied,
+                    }
                     yield Setting(
                         path.stem, self.named_dataset, network, name, label, varied,
                         [str(path), *self.config, *files], options, parse_seeds(self.seeds),
@@ -177,16 +185,16 @@ class SuitePart:
         calibrators: Sequence[Mapping[str, Any]] = self.calibrators
         for key in self.grid:
             if key.startswith(_CALIBRATOR):
-                calibrators = list(_varied(calibrators, key, self.grid[key]))
+                calibrators = list(_vary_calibrator(calibrators, key, self.grid[key]))
         return calibrators
 
 
 _PART_KEYS = [one.name for one in fields(SuitePart)]
 
 
-def _loss(given: Any, **names: str) -> tuple[list[str], Config]:
+def _read_loss(content: Any, **names: str) -> tuple[list[str], Config]:
     """The files and options of a loss."""
-    steps = given if isinstance(given, list) else [given]
+    steps = content if isinstance(content, list) else [content]
     files: list[str] = []
     options: Config = {}
     for step in steps:
@@ -202,7 +210,7 @@ def _loss(given: Any, **names: str) -> tuple[list[str], Config]:
     return files, options
 
 
-def _varied(
+def _vary_calibrator(
     calibrators: Sequence[Mapping[str, Any]], key: str, values: Sequence[Any]
 ) -> Iterator[Mapping[str, Any]]:
     """The calibrators, with the one that the key names repeated for each value."""
@@ -212,8 +220,8 @@ def _varied(
         raise UsageError(f"`grid: {key}` must name one of the calibrators ({', '.join(named)}).")
     for calibrator, its_name in zip(calibrators, named, strict=True):
         for value in values if its_name == name else [None]:
-            more = {argument: value} if its_name == name else {}
-            yield {**calibrator, "init_args": {**calibrator.get("init_args", {}), **more}}
+            changes = {argument: value} if its_name == name else {}
+            yield {**calibrator, "init_args": {**calibrator.get("init_args", {}), **changes}}
 
 
 @dataclass(frozen=True)
@@ -244,8 +252,8 @@ class Suite:
     def remarks(self) -> list[str]:
         """Note, differences from the paper and missing data sets, one line each."""
         differing = [f"protocol differs, {name}: {text}" for name, text in self.differs.items()]
-        why = {name: self.absent(name) for name in self.missing}
-        absent = [f"not here: {name}, {text}" for name, text in why.items() if text]
+        reasons = {name: self.absent(name) for name in self.missing}
+        absent = [f"not here: {name}, {text}" for name, text in reasons.items() if text]
         return [*filter(None, [self.note]), *differing, *absent]
 
     def absent(self, dataset: str) -> str:
@@ -256,32 +264,32 @@ class Suite:
         """Differences of the protocol from the paper's for a data set, a network or a loss."""
         return [text for name, text in self.differs.items() if name in (_EVERYTHING, *names)]
 
-    def differing(self, own: Mapping[str, str]) -> Suite:
+    def differing(self, differences: Mapping[str, str]) -> Suite:
         """The suite with further differences from the paper; of its earlier ones, those that concern its parts stay.
 
         Raises a UsageError if one of `own` concerns nothing in the suite.
         """
-        known = [_EVERYTHING]
+        names = [_EVERYTHING]
         for part in self.parts:
-            known += [part.named_dataset, *part.sets, *part.backbones, *part.losses]
-        for key in own:
-            if key not in known:
+            names += [part.named_dataset, *part.sets, *part.backbones, *part.losses]
+        for key in differences:
+            if key not in names:
                 raise UsageError(
-                    f"`differs` names no dataset, network or loss of the suite: `{key}`{near_matches(key, known)}"
+                    f"`differs` names no dataset, network or loss of the suite: `{key}`{near_matches(key, names)}"
                 )
-        had = {key: text for key, text in self.differs.items() if key in known}
-        return replace(self, differs={**had, **own})
+        had = {key: text for key, text in self.differs.items() if key in names}
+        return replace(self, differs={**had, **differences})
 
     def only(
         self, *, datasets: Sequence[str] | None = None, models: Sequence[str] | None = None
     ) -> Suite:
         """The suite restricted to some data sets, by the paper's names, and networks, by label."""
         parts = [
-            replace(part, backbones=_among(part.backbones, models))
+            replace(part, backbones=_pick(part.backbones, models))
             for part in self.parts
             if datasets is None or part.named_dataset in datasets
         ]
-        return replace(self, parts=parts, missing=_among(self.missing, datasets))
+        return replace(self, parts=parts, missing=_pick(self.missing, datasets))
 
     def settings(self) -> list[Setting]:
         """The settings of all parts."""
@@ -311,26 +319,28 @@ class Suite:
         _check_among("dataset", datasets, [part.named_dataset for part in self.parts])
         parts = []
         for part in self.only(datasets=datasets).parts:
-            chosen, config = _among(part.losses, losses), [*part.config, *overlays]
-            parts.append(replace(part, losses=chosen, seeds=seeds or part.seeds, config=config))
-        whole = losses is None and datasets is None
-        return replace(self, parts=parts, primary=self.primary if whole else None)
+            part_losses, config = _pick(part.losses, losses), [*part.config, *overlays]
+            parts.append(
+                replace(part, losses=part_losses, seeds=seeds or part.seeds, config=config)
+            )
+        is_whole = losses is None and datasets is None
+        return replace(self, parts=parts, primary=self.primary if is_whole else None)
 
 
-def _check_among(what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
+def _check_among(kind: str, names: Sequence[str] | None, options: Sequence[str]) -> None:
     """Raise a UsageError for a name that a suite does not have."""
     for name in names or ():
-        if name not in known:
-            near = near_matches(name, list(dict.fromkeys(known)))
-            raise UsageError(f"the suite has no {what} `{name}`{near}")
+        if name not in options:
+            near = near_matches(name, list(dict.fromkeys(options)))
+            raise UsageError(f"the suite has no {kind} `{name}`{near}")
 
 
-def _among(entries: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+def _pick(entries: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
     """The entries of the given names; all without any."""
     return {name: entries[name] for name in entries if names is None or name in names}
 
 
-def suite_of(
+def build_suite(
     benchmarks: Sequence[str], losses: Sequence[str], seeds: str, config: Sequence[str] = ()
 ) -> Suite:
     """The suite of benchmarks x losses x seeds, with further files merged before the loss."""
@@ -349,10 +359,15 @@ def is_suite(path: Path) -> bool:
 def load_suite(name: str) -> Suite:
     """Read a suite, by path or short name; a UsageError if it is none, or names something that does not exist."""
     content = load_configuration_file(name, folders=("suites", ""))
-    known = [*(one.name for one in fields(Suite)), "same_cells_as", "only", *_PART_KEYS]
+    keys = [
+        *(part_field.name for part_field in fields(Suite)),
+        "same_cells_as",
+        "only",
+        *_PART_KEYS,
+    ]
     for key in (key for block in (content, *content.get("parts", [])) for key in block):
-        if key not in known:
-            raise UsageError(f"suite {name}: unknown key `{key}`{near_matches(key, known)}")
+        if key not in keys:
+            raise UsageError(f"suite {name}: unknown key `{key}`{near_matches(key, keys)}")
     select = content.get("select")
     if select is not None and not str(select).startswith("val/"):
         raise UsageError(
@@ -360,24 +375,24 @@ def load_suite(name: str) -> Suite:
         )
     with errors_as(f"suite {name}", TypeError, AttributeError):
         names = ("select", "missing", "note", "draw")
-        own = {key: content[key] for key in names if content.get(key)}
+        attributes = {key: content[key] for key in names if content.get(key)}
         if "primary" in content:
-            own["primary"] = Primary(**content["primary"])
-        return replace(_with_parts(content), **own).differing(content.get("differs", {}))
+            attributes["primary"] = Primary(**content["primary"])
+        return replace(_build_parts(content), **attributes).differing(content.get("differs", {}))
 
 
-def _with_parts(content: Mapping[str, Any]) -> Suite:
+def _build_parts(content: Mapping[str, Any]) -> Suite:
     """The suite of a file's parts, or that of the same cells as another."""
     shared = {key: value for key, value in content.items() if key in _PART_KEYS}
     if "same_cells_as" in content:
         suite = load_suite(content["same_cells_as"]).only(**content.get("only", {}))
-        parts = [replace(part, **_fields(part.set, shared)) for part in suite.parts]
+        parts = [replace(part, **_part_fields(part.set, shared)) for part in suite.parts]
         return replace(suite, parts=parts)
     blocks = [{**shared, **block} for block in content.get("parts", [{}])]
-    return Suite([SuitePart(**_fields(shared.get("set", {}), block)) for block in blocks])
+    return Suite([SuitePart(**_part_fields(shared.get("set", {}), block)) for block in blocks])
 
 
-def _fields(settings: Mapping[str, Any], content: Mapping[str, Any]) -> Config:
+def _part_fields(settings: Mapping[str, Any], content: Mapping[str, Any]) -> Config:
     """The fields of a part from its file: losses by label, seeds as text, and `set` merged over `settings`."""
     named = {**content, "set": {**settings, **content.get("set", {})}}
     if isinstance(named.get("losses"), list):

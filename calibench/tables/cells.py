@@ -10,7 +10,7 @@ from calibench.tables.grid import PrintedNumber
 from calibench.tables.metric_titles import metric_info
 
 MARK = "°"
-_MEANING = f"{MARK} cannot be told from perfect calibration at this number of examples"
+_MEANING = f"{MARK} consistent with perfect calibration at this number of examples"
 _BY = "ece"  # the metric that sentences speak of
 
 

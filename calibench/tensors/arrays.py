@@ -32,9 +32,13 @@ def as_array(values: Any) -> Array:
 
 
 def names_of_columns(values: Any) -> list[str] | None:
-    """The names of a data frame's columns, if they are texts; None of anything else."""
+    """The names of a data frame's columns, texts or integers that are no places 0..K-1; None of anything else."""
     names = [*getattr(values, "columns", ())]
-    return names if names and all(isinstance(name, str) for name in names) else None
+    if names and all(isinstance(name, str) for name in names):
+        return names
+    are_integers = all(isinstance(name, int | np.integer) for name in names)
+    is_named = bool(names) and are_integers and names != [*range(len(names))]
+    return [str(name) for name in names] if is_named else None
 
 
 def take_any_arrays(function: F) -> F:

@@ -38,6 +38,7 @@ class TrainingCurve(Checkpoint):
     def __init__(self, path: Path, extra: Mapping[str, float] | None = None) -> None:
         self.path, self.extra = path, {} if extra is None else extra  # a mapping that fills later
         self.rows: list[dict[str, float]] = []
+        self._validated = -1  # the last epoch with a validation
 
     def state_dict(self) -> dict[str, list[dict[str, float]]]:
         """The rows so far."""
@@ -47,9 +48,15 @@ class TrainingCurve(Checkpoint):
         """Restore the rows."""
         self.rows = state_dict["rows"]
 
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Note that this epoch is validated: Lightning keeps the values of the last validation for later ones."""
+        self._validated = trainer.current_epoch
+
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Add the epoch's row and write the file."""
+        """Add the epoch's row and write the file; an epoch without validation has no validation numbers."""
         values = {name: float(value) for name, value in sorted(trainer.callback_metrics.items())}
+        if self._validated != trainer.current_epoch:
+            values = {name: values[name] for name in values if not name.startswith("val/")}
         rate = float(trainer.optimizers[0].param_groups[0]["lr"])
         place = {"epoch": trainer.current_epoch, "step": trainer.global_step, "lr": rate}
         self.rows.append({**place, **values, **self.extra})

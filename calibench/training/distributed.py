@@ -31,15 +31,30 @@ _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}  # of x86, and of Arm
 _OTHER_ACCELERATORS = ("torch_xla", "lightning_habana")
 
 
+def runs_on_cpu(trainer: Mapping[str, Any]) -> bool:
+    """Whether the group `trainer` means the CPU, by its name or for want of anything else."""
+    accelerator = trainer.get("accelerator", "auto")
+    others = torch.cuda.is_available() or any(map(find_spec, _OTHER_ACCELERATORS))
+    return accelerator == "cpu" or (accelerator == "auto" and not others)
+
+
+def replace_float16_on_cpu(trainer: Any) -> bool:
+    """Set mixed float16 precision on a CPU to bfloat16, which Lightning takes there; whether it was set.
+
+    So the configuration that is recorded, and the key of the run, say what runs.
+    """
+    if str(trainer.get("precision")) not in ("16", "16-mixed") or not runs_on_cpu(trainer):
+        return False
+    trainer.precision = "bf16-mixed"
+    return True
+
+
 def lacks_bfloat16(trainer: Mapping[str, Any]) -> bool:
     """Whether the group `trainer` asks for bfloat16 on a CPU that certainly has no instructions for it.
 
     Linux lists the CPU's instructions, and none of those for bfloat16 is among them.
     """
-    accelerator = trainer.get("accelerator", "auto")
-    others = torch.cuda.is_available() or any(map(find_spec, _OTHER_ACCELERATORS))
-    on_cpu = accelerator == "cpu" or (accelerator == "auto" and not others)
-    if not str(trainer.get("precision", "")).startswith("bf16") or not on_cpu:
+    if not str(trainer.get("precision", "")).startswith("bf16") or not runs_on_cpu(trainer):
         return False
     try:
         words = set(_CPU_INFO.read_text(encoding="utf-8").split())

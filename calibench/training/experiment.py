@@ -39,6 +39,7 @@ from calibench.training.distributed import (
     follow_launcher,
     lacks_bfloat16,
     plan_replicas,
+    replace_float16_on_cpu,
 )
 from calibench.training.module import ClassificationModule
 from calibench.training.per_epoch_test import Trace
@@ -200,6 +201,7 @@ class Experiment(LightningCLI):
         self.config = parser.parse_args(args)
         import_metrics(self.config.evaluation.metrics or ())
         follow_launcher(self.config.trainer)
+        self.lacks_float16 = replace_float16_on_cpu(self.config.trainer)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add calibench's own keys."""

@@ -46,12 +46,14 @@ from calibench.training.distributed import interruptible, report_deaths
 from calibench.training.environment import describe_environment
 from calibench.training.experiment import Experiment
 from calibench.training.infer import save_predictions
-from calibench.training.run_metrics import write_metrics
+from calibench.training.run_metrics import divergence_remarks, write_metrics
 from calibench.training.shape_check import ShapeCheck
 from calibench.training.start_checks import (
     Beginning,
+    check_callbacks,
     check_monitors,
     check_options,
+    check_validations,
     first_checkpoint,
     refuse_in_one_line,
 )
@@ -91,6 +93,7 @@ def fit(
     """
     experiment = Experiment(config)
     check_options(experiment.config)
+    check_callbacks(experiment.config)
     run, lead = experiment.run, rank_zero_only.rank == 0  # type: ignore[attr-defined]
     outcome: Literal["done", "trial", "skipped"] = "skipped"
     if not _is_finished(experiment, run):
@@ -190,6 +193,7 @@ def _train(
         experiment.build([*callbacks, interruption], enable_progress_bar=False)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         check_monitors(trainer, module.logged)
+        check_validations(trainer, experiment.config.evaluated_checkpoint)
         _take_caveats(experiment, aloud=claim is not None)
         with refuse_in_one_line(beginning, start):
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
@@ -205,6 +209,7 @@ def _train(
             description = describe_environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", description, sealed=True)
             numbers = experiment.evaluation(saved, data.unavailable)
+            numbers.remarks += divergence_remarks(saved)
             claim.check()
             is_of = experiment.run_id, effective_settings(experiment.resolved)
             write_metrics(run, *is_of, saved, numbers, experiment.evaluation_settings, fast=trial)
@@ -230,6 +235,10 @@ def _progress(experiment: Experiment, report: Callable[[int, int], None] | None)
 def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:
     """Give the module what is to be said of the run; one process says it."""
     caveats = experiment.model.caveats = [*experiment.caveats]
+    if experiment.lacks_float16:
+        caveats.append("trained with bf16-mixed: a CPU has no 16-mixed precision")
+        if aloud:
+            say(f"calibench: {caveats[-1]}.", to=sys.stderr)
     if experiment.goes_on_in_float32:
         caveats.append("trained in float32: the CPU had no bfloat16 instructions")
         if aloud:

@@ -10,7 +10,7 @@ from calibench.calibrators.names import build_calibrator
 from calibench.configuration.merging import Config
 from calibench.evaluation.calibrate import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_fits import fit_calibrator
-from calibench.messages.errors import UsageError
+from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.terminal import Terminal
 from calibench.runs import Predictions
 from calibench.training.checkpoints import refuse_other_network
@@ -25,9 +25,11 @@ def save_predictions(experiment: Experiment, folder: Path) -> dict[str, Predicti
 
     Returns what was written, by the name of the split or set; nothing in processes but the first.
     """
+    module, data = experiment.model, experiment.datamodule
+    for name in module.outputs:
+        check_count(name, data.set_size(name), module.counts[name], limited=_is_limited(experiment))
     if not experiment.trainer.is_global_zero:
         return {}
-    module, data = experiment.model, experiment.datamodule
     saved = {}
     for name, outputs in module.outputs.items():
         metadata = data.metadata_of(name, module.caveats)
@@ -39,6 +41,30 @@ def save_predictions(experiment: Experiment, folder: Path) -> dict[str, Predicti
         saved[name] = Predictions.from_outputs(logits, target, metadata, posterior=posterior)
         saved[name].save(folder / f"{name}.npz")
     return saved
+
+
+def _is_limited(experiment: Experiment) -> bool:
+    """Whether the configuration asks for fewer batches of a set than there are."""
+    trainer: Any = experiment.trainer
+    limits = (trainer.limit_val_batches, trainer.limit_test_batches, trainer.limit_predict_batches)
+    return bool(trainer.fast_dev_run) or any(limit != 1.0 for limit in limits)
+
+
+def check_count(name: str, of_set: int, given: tuple[int, int], *, limited: bool = False) -> None:
+    """Raise an ExpectedFailure unless each example of a set came once.
+
+    Args:
+        name: The split or set.
+        of_set: The number of its examples.
+        given: Those that the loader gave, and how many different ones are among them.
+        limited: Whether fewer are asked for.
+    """
+    came, different = given
+    if came != different or not (different == of_set or (limited and different < of_set)):
+        raise ExpectedFailure(
+            f"`{name}` has {of_set} examples, its loader gave {came}, and {different} different ones would be in the "
+            "file: each must come once."
+        )
 
 
 def validate(config: Config, console: Terminal) -> None:

@@ -32,6 +32,14 @@ from calibench.tensors.distributed import (
     world_size_and_rank,
 )
 from calibench.tensors.scores import at_least_float32, split_without_short_end
+from calibench.training.data_checks import (
+    check_inputs,
+    describe_non_finite,
+    find_non_finite,
+    missing_classes,
+    refuses_one_example,
+    smallest_slice,
+)
 from calibench.training.parameter_groups import ParameterGroups
 from calibench.training.schedules import count_training_steps
 from calibench.training.sharpness import SharpnessAware
@@ -141,6 +149,9 @@ class ClassificationModule(L.LightningModule):
         )
         self.test_metrics = nn.ModuleList()
         self.outputs: dict[str, Outputs] = {}
+        self.counts: dict[
+            str, tuple[int, int]
+        ] = {}  # examples that came, and different ones, by set
         self.caveats: list[str] = []  # caveats of its training, which checkpoints keep
         self._classes: dict[str, Tensor | None] = {}  # those of an evaluation set that has not all
         self._chunks: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
@@ -159,9 +170,12 @@ class ClassificationModule(L.LightningModule):
 
         So the evaluation within `fit` gives the same numbers as `test` of the checkpoint.
         """
-        stance = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
-        with without_autocast(inputs), stance:
+        with without_autocast(inputs), self.uncompiled():
             return at_least_float32(self(inputs).detach())
+
+    def uncompiled(self) -> AbstractContextManager[Any]:
+        """A context in which the backbone is called as it is, not compiled."""
+        return torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
 
     def scored(self, batch: Batch) -> Tensor:
         """Outputs (n, L) of a batch for evaluation: those of several views of an example are averaged."""
@@ -186,6 +200,7 @@ class ClassificationModule(L.LightningModule):
                 )
             with _name_refused_arguments("model.sharpness"):
                 optimizer = self.sharpness(optimizer)
+            optimizer.take_names(self.named_parameters())
         if self.step_scheduler is not None:
             with _name_refused_arguments("model.step_scheduler"):
                 by_step = self.step_scheduler(optimizer, count_training_steps(self.trainer))
@@ -219,6 +234,9 @@ class ClassificationModule(L.LightningModule):
         if data.tokens is not None:
             self.backbone.on_tokens(data.tokens)
         if stage == "fit":
+            check_inputs(data)
+            self.caveats += missing_classes(data)
+            self._plan_last_batch(data)
             self.train()  # Lightning keeps the mode that constructors leave, and from_pretrained leaves eval
             self.backbone.on_training_inputs(data.training_inputs())
             if self.compiled:  # A graph that adapts to shapes could change by a resume.
@@ -230,15 +248,45 @@ class ClassificationModule(L.LightningModule):
             )
             self.test_metrics = nn.ModuleList([self.metrics_of_test("test"), *others])
 
+    def _plan_last_batch(self, data: ClassificationDataModule) -> None:
+        """Leave out a last batch that is too small for batch normalisation, and say what it is to the loss."""
+        size, batches = data.last_batch_size, data.training_batches
+        limit = self.trainer.limit_train_batches
+        is_reached = limit >= batches if isinstance(limit, int) else limit == 1.0
+        if size is None or not is_reached or self.trainer.fast_dev_run:  # type: ignore[attr-defined]
+            return
+        synchronised = self.trainer.strategy.root_device.type == "cuda"
+        rows = smallest_slice(size, self.trainer.world_size, synchronised=synchronised)
+        if rows == 1 and refuses_one_example(self.backbone, data.first_inputs(1).cpu()):
+            examples = f"{size} example{'s' * (size > 1)}"
+            if batches == 1:
+                raise UsageError(
+                    f"the training split has {examples}: batch normalisation needs two in every process."
+                )
+            self.trainer.limit_train_batches = batches - 1
+            self._say(
+                f"the last batch of each epoch, {examples}, is left out: batch normalisation needs two in every process"
+            )
+        elif size == 1 and self.loss.batch_coupled:
+            self._say(
+                f"the last batch of each epoch has 1 example, and {type(self.loss).__name__} is batch-coupled: alone "
+                "it says nothing to it"
+            )
+
+    def _say(self, caveat: str) -> None:
+        """Note a caveat of the training, and say it in the first process."""
+        self.caveats.append(caveat)
+        rank_zero_warn(f"{caveat}.")
+
     # --- training ---
 
     def on_train_start(self) -> None:
         """Warn of what gradient accumulation means for a batch-coupled loss."""
         batches = self.trainer.accumulate_grad_batches
-        if batches > 1:
+        if batches > 1 and self.loss.batch_coupled:
             rank_zero_warn(
-                f"gradients are accumulated over {batches} batches: "
-                "a batch-coupled loss sees each of them alone, not their union."
+                f"gradients are accumulated over {batches} batches, and {type(self.loss).__name__} is batch-coupled: "
+                "it sees each of them alone, not their union."
             )
 
     def on_train_epoch_start(self) -> None:
@@ -267,6 +315,8 @@ class ClassificationModule(L.LightningModule):
             if not logits.isnan().any():
                 raise
             place = f"epoch {self.current_epoch}, step {self.global_step + 1}"
+            if line := describe_non_finite(batch.inputs, batch.index, "train"):
+                raise NonFiniteLoss(f"{line}, at {place}.") from error
             raise NonFiniteLoss(f"the logits are NaN at {place}.") from error
         total, rows = self._loss_sums
         total = torch.add(total.to(loss.device), loss.detach(), alpha=batch.size)
@@ -393,8 +443,19 @@ class ClassificationModule(L.LightningModule):
             parts = (torch.cat(part) for part in zip(*chunks, strict=True))
             logits, target, index = gather_rows(*parts)
             # Not batch by batch: a look at a value waits for the device.
-            check_finite_maximum(logits)
+            self._check_finite(name, logits)
+            self.counts[name] = (len(index), len(index.unique()))
             order = index.argsort()
             outputs[name] = Outputs(logits[order], target[order])
         self._chunks = {}
         return outputs
+
+    def _check_finite(self, name: str, logits: Tensor) -> None:
+        """Raise for logits (N, K) that are no numbers, and name the input that is none, if that is the reason."""
+        try:
+            check_finite_maximum(logits)
+        except ValueError as error:
+            data: ClassificationDataModule | None = getattr(self.trainer, "datamodule", None)
+            if data is not None and (line := find_non_finite(data.plain_batches(name), name)):
+                raise ExpectedFailure(f"{data.title()}: {line}.") from error
+            raise

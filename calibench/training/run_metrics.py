@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.special import entr, logsumexp
+
 from calibench.evaluation.extra_metrics import describe_metrics
 from calibench.evaluation.serialization import build_evaluation, fill_defaults
 from calibench.files.atomic_files import read_text
@@ -57,6 +60,26 @@ def write_metrics(
         "rows": report.rows,
     }
     write_json(run.folder / "metrics.json", content, sealed=True)
+
+
+_DIVERGED = 10.0  # times the NLL of a constant prediction
+
+
+def divergence_remarks(sets: Mapping[str, Predictions]) -> list[str]:
+    """A line that says so where the NLL on the test set is above ten times that of a constant prediction.
+
+    The constant is the best one, the frequencies of the classes in the test set itself.
+    """
+    logits, target = sets["test"].logits.astype(np.float64), sets["test"].target
+    rows = np.arange(len(target))
+    nll = float((logsumexp(logits, axis=1) - logits[rows, target]).mean())
+    shares = np.bincount(target) / len(target)
+    constant = float(entr(shares).sum())
+    if not nll > _DIVERGED * constant > 0:
+        return []
+    return [
+        f"training diverged: the NLL on the test set is {nll:.3g}, that of a constant prediction {constant:.3g}"
+    ]
 
 
 def write_derived(

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -90,7 +91,8 @@ class ShapeCheck(Callback):
                 inputs = inputs.clone()
                 inputs[:, -1:] = data.tokens.vocab_size - 1
             inputs = precision.convert_input(inputs)
-            check_network_shapes(module.evaluated, module.backbone, inputs, data)
+            with module.uncompiled():
+                check_network_shapes(module.evaluated, module.backbone, inputs, data)
         with isolate_rng():
             loss = module.loss.losses[0] if isinstance(module.loss, LabelLoss) else module.loss
             check_gradient(cast(CalibrationLoss, loss), data.num_classes, trainer.max_epochs or 1)
@@ -141,6 +143,29 @@ def check_network_shapes(
             f"{backbone.title()} gives probabilities, every row lies in [0, 1] and sums to 1; it must give logits: "
             "leave out its softmax."
         )
+    if last := _squashing_end(backbone, inputs):
+        raise UsageError(
+            f"{backbone.title()} gives probabilities, it ends in a {last}; it must give logits: leave out its {last}."
+        )
+
+
+# Operations of autograd that keep the values of their input.
+_KEEPING = re.compile(
+    r"(ToCopy|View|UnsafeView|Reshape\w*|Alias|Squeeze|Unsqueeze|Clone|Transpose)Backward\d*"
+)
+_SQUASHING = {"SigmoidBackward0": "sigmoid", "SoftmaxBackward0": "softmax"}
+
+
+def _squashing_end(backbone: Backbone, inputs: Tensor) -> str:
+    """The `sigmoid` or `softmax` that a network ends in; empty where it ends otherwise, or without a gradient."""
+    with torch.enable_grad():
+        try:
+            node = backbone(inputs).grad_fn
+        except Exception:  # what gave logits without a gradient may not do with one
+            return ""
+    while node is not None and _KEEPING.fullmatch(node.name()):
+        node = node.next_functions[0][0]
+    return "" if node is None else _SQUASHING.get(node.name(), "")
 
 
 def check_gradient(loss: CalibrationLoss, num_classes: int, epochs: int) -> None:

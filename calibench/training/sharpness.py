@@ -1,7 +1,7 @@
 """Sharpness-aware minimisation around any optimiser: its gradient is taken where the loss nearby is highest."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -27,7 +27,23 @@ class SharpnessAware(Optimizer, ABC):
     def __init__(self, optimizer: Optimizer, rho: float) -> None:
         self.base, self.rho = optimizer, positive("rho", rho)
         super().__init__(optimizer.param_groups, optimizer.defaults)
+        self._names: dict[int, str] = {}
+        for group in optimizer.param_groups:  # torch keeps the names that it was given
+            self.take_names(zip(group.get("param_names", ()), group["params"], strict=False))
         self._share()
+
+    def take_names(self, named_parameters: Iterable[tuple[str, Tensor]]) -> None:
+        """Take the names of the parameters, as `network.named_parameters()` gives them."""
+        self._names |= {id(parameter): name for name, parameter in named_parameters}
+
+    def name_of(self, parameter: Tensor) -> str:
+        """The name of a parameter; a ValueError if the optimiser was built without names."""
+        if id(parameter) not in self._names:
+            raise ValueError(
+                f"{type(self).__name__} needs the names of the parameters: build its optimiser from "
+                "`network.named_parameters()`."
+            )
+        return self._names[id(parameter)]
 
     def _share(self) -> None:
         self.param_groups, self.state = self.base.param_groups, self.base.state
@@ -97,6 +113,9 @@ class SAM(SharpnessAware):
 class ASAM(SharpnessAware):
     """Adaptive SAM (Kwon et al. 2021): w + rho T^2 g / ||T g|| with T = |w| + eta: the radius follows a weight's size.
 
+    As in the authors' code T is 1 for parameters that are not called `weight`: else biases, which start near 0, would
+    hardly be perturbed. So the optimiser is built from `network.named_parameters()`.
+
     Args:
         optimizer: As of `SharpnessAware`.
         rho: Radius, above 0.
@@ -108,5 +127,6 @@ class ASAM(SharpnessAware):
         super().__init__(optimizer, rho)
 
     def scales(self, weight: Tensor) -> Tensor | float:
-        """|w| + eta."""
-        return weight.abs() + self.eta
+        """|w| + eta of a `weight`, 1 of any other parameter."""
+        is_weight = "weight" in self.name_of(weight).rpartition(".")[2]
+        return weight.abs() + self.eta if is_weight else 1.0

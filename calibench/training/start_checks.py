@@ -7,9 +7,15 @@ from typing import Any
 
 import lightning.pytorch as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import (
+    BatchSizeFinder,
+    Callback,
+    LearningRateFinder,
+    StochasticWeightAveraging,
+)
 
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches
+from calibench.plugins.import_paths import import_by_path
 from calibench.run_configuration.parser_messages import shorten_parser_message
 from calibench.runs import CorruptRun, Run
 from calibench.training.checkpoints import read_checkpoint, refuse_other_network
@@ -46,6 +52,49 @@ def check_options(config: Any) -> None:
         value = config[name]
         if value == wrong and isinstance(value, bool) == isinstance(wrong, bool):
             raise UsageError(f"`{name}` must not be {str(wrong).lower()}: {reason}.")
+
+
+# Callbacks of Lightning that change what a run's configuration says, with what to use in their place.
+_REFUSED_CALLBACKS: dict[type[Callback], str] = {
+    BatchSizeFinder: "would train with another batch size than is recorded: set `data.batch_size`",
+    LearningRateFinder: (
+        "would train with another learning rate than is recorded: set `model.optimizer.lr`, or compare several by "
+        "`grid` of a suite"
+    ),
+    StochasticWeightAveraging: (
+        "trains an epoch more than is recorded: use `calibench.training.averaging.SWA`"
+    ),
+}
+
+
+def check_callbacks(config: Any) -> None:
+    """Raise a UsageError for a callback that would train otherwise than the configuration says."""
+    callbacks = config.trainer.callbacks or []
+    for callback in callbacks if isinstance(callbacks, list) else [callbacks]:
+        cls = import_by_path(callback.class_path)
+        for kind, reason in _REFUSED_CALLBACKS.items():
+            if isinstance(cls, type) and issubclass(cls, kind):
+                raise UsageError(f"`trainer.callbacks`: {cls.__name__} {reason}.")
+
+
+def check_validations(trainer: L.Trainer, evaluated_checkpoint: str) -> None:
+    """Raise a UsageError where something waits for a validation, and no epoch of the run has one."""
+    every, epochs = trainer.check_val_every_n_epoch, trainer.max_epochs or -1
+    if every is None or not every > epochs > 0 or trainer.fast_dev_run:  # type: ignore[attr-defined]
+        return
+    waiting = (
+        [] if evaluated_checkpoint == "last" else [f"`evaluated_checkpoint` {evaluated_checkpoint}"]
+    )
+    waiting += [
+        f"{type(callback).__name__} of `{callback.monitor}`"
+        for callback in trainer.callbacks  # type: ignore[attr-defined]
+        if str(getattr(callback, "monitor", "")).startswith("val/")
+    ]
+    if waiting:
+        raise UsageError(
+            f"`trainer.check_val_every_n_epoch` is {every} and the run has {epochs} epochs, so none is validated, and "
+            f"{waiting[0]} needs one: set it to at most {epochs}."
+        )
 
 
 def check_monitors(trainer: L.Trainer, logged: Collection[str]) -> None:

@@ -47,5 +47,5 @@ def audit(
     """
     blocks = read_losses(losses, argument)
     with loading():
-        from calibench.loss_audit.page import study
-    return study(blocks, output)
+        from calibench.loss_audit.page import audit_losses
+    return audit_losses(blocks, output)

@@ -26,7 +26,9 @@ from calibench.messages.spelling import spell_argument
 from calibench.predictions import Predictions
 from calibench.predictions.files import Arrays, Reader, Source, check_file
 from calibench.predictions.hdf5 import is_hdf5, the_model
-from calibench.predictions.inputs import labelled_as, sources_of
+from calibench.predictions.inputs import labelled_as, say_lines, sources_of
+from calibench.predictions.row_checks import describe_rows
+from calibench.runs.class_names import align_sets
 from calibench.verbs.evaluate import files_of_run
 from calibench.verbs.python_types import is_network, refuse_positional
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibench.diagnosis.diagnosis import Diagnosis
+    from calibench.diagnosis.examples import LabelledExamples
     from calibench.verbs.python_types import CalibratorLike, Labels, PathLike, PredictionSet
 
 CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or 1
@@ -71,6 +74,7 @@ def doctor(
     clip: float = CLIP,
     task: Literal["multiclass", "multilabel"] | None = None,
     classes: Sequence[str] | None = None,
+    pairs: bool | None = None,
     keys: Sequence[str] = (),
     separator: str | None = None,
     output: PathLike | None = None,
@@ -89,10 +93,13 @@ def doctor(
             network a loader (default: cross-validated on the test predictions).
         calibrators: What to choose from: calibrators or names, "default" or "all" (default: quick ones).
         jobs: Calibrators at a time (default: one on each core).
-        scores: "logits" or "probs", whatever the files say; arrays are logits by default.
+        scores: "logits" or "probs", whatever the files say (default: arrays are probabilities where they lie in [0, 1]
+            and rows sum to 1).
         clip: Raise smaller probabilities to this one.
         task: "multiclass" or "multilabel" (default: by the shape of the labels).
-        classes: Names of the columns, where labels are names; by default those of a data frame.
+        classes: Names of the columns; by default those of a data frame.
+        pairs: Whether scores (N,) are confidences, and labels say whether each was right (default: where labels are
+            booleans; else scores (N,) are P(y = 1)).
         keys: What arrays or columns of files are, `probs=NAME` each (default: by their names).
         separator: Between the cells of tables in files (default: the most frequent).
         output: Write the findings as values: .json.
@@ -130,7 +137,7 @@ def doctor(
         DiagnosisOptions,
         dict(
             calibrators=calibrators, export=export, output=output, jobs=jobs, scores=scores, clip=clip, task=task,
-            classes=classes, keys=keys, separator=separator,
+            classes=classes, pairs=pairs, keys=keys, separator=separator,
         ),
     )  # fmt: skip
     return _diagnose(test, val, options)
@@ -190,21 +197,12 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
             check_file(source)
     with loading():
         from calibench.diagnosis.diagnosis import diagnose
-        from calibench.diagnosis.examples import check_examples, check_test_and_validation
         from calibench.evaluation.calibrate import save_calibrator
         from calibench.parallel.threads import one_thread
 
     if isinstance(scores := sources["test"], Arrays) and scores.labels is None:
         raise ValueError("a verdict needs labels: `calibench.doctor(logits, labels)`.")
-    predictions = {name: reader.read(source) for name, source in sources.items()}
-    if isinstance(val_predictions := predictions.get("val"), Predictions):
-        predictions["val"] = labelled_as(val_predictions, "val", "val", sources["val"])
-    sets = {
-        name: check_examples(part, str(sources[name]), reader.clip)
-        for name, part in predictions.items()
-    }
-    if "val" in sets:
-        check_test_and_validation(sets["test"], sets["val"])
+    sets = _read_examples(sources, reader)
     with one_thread():  # operations are small
         diagnosis = diagnose(
             sets["test"], sets.get("val"), build_calibrators(names) or None, jobs=options.jobs
@@ -214,6 +212,28 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
     if options.export and diagnosis.calibrator:
         save_calibrator(diagnosis.calibrator, options.export)
     return diagnosis
+
+
+def _read_examples(sources: Mapping[str, Source], reader: Reader) -> dict[str, LabelledExamples]:
+    """The labelled examples of each set, with aligned classes; lines on what their rows share."""
+    from calibench.diagnosis.examples import check_examples, check_test_and_validation
+
+    predictions = {name: reader.read(source) for name, source in sources.items()}
+    if isinstance(val := predictions.get("val"), Predictions):
+        predictions["val"] = labelled_as(val, "val", "val", sources["val"])
+    of_classes = {
+        name: [part] for name, part in predictions.items() if isinstance(part, Predictions)
+    }
+    of_classes = align_sets(of_classes)
+    predictions |= {name: part for name, (part,) in of_classes.items()}
+    sets = {
+        name: check_examples(part, str(sources[name]), reader.clip)
+        for name, part in predictions.items()
+    }
+    if "val" in sets:
+        check_test_and_validation(sets["test"], sets["val"])
+    say_lines(describe_rows(of_classes))
+    return sets
 
 
 def _sources(test: Any, val: Any) -> dict[str, Source]:

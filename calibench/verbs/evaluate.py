@@ -79,6 +79,7 @@ def evaluate(
     clip: float = 0.0,
     task: Literal["multiclass", "multilabel"] | None = None,
     classes: Sequence[str] | None = None,
+    pairs: bool | None = None,
     keys: Sequence[str] = (),
     separator: str | None = None,
     output: PathLike | None = None,
@@ -107,10 +108,13 @@ def evaluate(
         n_bins: Numbers of bins; tables show the first.
         bootstrap: Resamples for 95 % intervals over test examples, 0 for no intervals.
         jobs: Calibrators that are fitted at a time (default: one on each core).
-        scores: "logits" or "probs", whatever the files say; arrays are logits by default.
+        scores: "logits" or "probs", whatever the files say (default: arrays are probabilities where they lie in [0, 1]
+            and rows sum to 1).
         clip: Raise smaller probabilities to this one.
         task: "multiclass" or "multilabel" (default: by the shape of the labels).
-        classes: Names of the columns, where labels are names; by default those of a data frame.
+        classes: Names of the columns; by default those of a data frame.
+        pairs: Whether scores (N,) are confidences, and labels say whether each was right (default: where labels are
+            booleans; else scores (N,) are P(y = 1)).
         keys: What arrays or columns of files are, `probs=NAME` each (default: by their names).
         separator: Between the cells of tables in files (default: the most frequent).
         output: Write a report: .json, .md or .csv.
@@ -143,7 +147,7 @@ def evaluate(
             test=test if several or not runs else None, posterior=posterior,
             calibrators=calibrators, calibrate_members=calibrate_members, priors=priors,
             metrics=metrics, n_bins=n_bins, bootstrap=bootstrap, jobs=jobs, scores=scores, clip=clip, task=task,
-            classes=classes, keys=keys, separator=separator,
+            classes=classes, pairs=pairs, keys=keys, separator=separator,
         ),
     )  # fmt: skip
     file = None if output is None else ends_in(*REPORTS)("output", Path(output))

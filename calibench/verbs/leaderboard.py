@@ -9,37 +9,54 @@ from typing import Annotated
 
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
+from calibench.messages.checks import positive_integer
 from calibench.messages.printable_text import say, without_collector
 from calibench.parallel.processes import cores
-from calibench.ranking.columns import Column
+from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column
 from calibench.ranking.comparison import compare, compare_over_sets
-from calibench.ranking.formats import GRIDS, PROSE, TABLE_FORMATS, TIDY, write_grids
+from calibench.ranking.formats import (
+    GRIDS,
+    PROSE,
+    SHORT_FORMATS,
+    TABLE_FORMATS,
+    TIDY,
+    write_grids,
+)
 from calibench.ranking.pairs import EQUIVALENT, compare_pairs, p_value_grids, parse_margins
 from calibench.ranking.ranked_results import rank_results
 from calibench.ranking.table import Table
 from calibench.runs import write_output
-from calibench.store.lookup import ResultsFolder
 from calibench.tables.grid import Grid
 from calibench.tables.metric_titles import METRICS
 from calibench.tables.published import PAPERS
 
-BASELINE = "CrossEntropyLoss"
+_RESULTS = (
+    "Folders of runs; or stores: a folder, a URL, or `store`, the one that comes with calibench."
+)
+BASELINE = "CrossEntropy"
 
 
+@fill_docstring(columns=" ".join(ONE_LINE_COLUMNS))
 @dataclass(frozen=True)
 class Ranking:
     """Which numbers of which runs are ranked.
 
     Attributes:
-        metrics: The columns, see below.
-        rank_by: Rank by this column.
+        metrics: The columns, see below (default: {columns}).
+        wide: Show all usual columns, raw and after each calibrator.
+        rank_by: Rank by this column; `best` is the calibrator of each row.
+        losses: Only rows of these losses.
+        top: Only so many rows of each table.
         against: Put a paper's numbers beside ours.
         same_version: Leave out the runs that were made by another version of calibench, torch or the data than most of
             the table.
     """
 
     metrics: Annotated[tuple[str, ...] | None, "COLUMN"] = None
-    rank_by: Annotated[str, Option("COLUMN", ("--sort",))] = "nll"
+    wide: bool = False
+    rank_by: Annotated[str, Option("COLUMN", ("--sort",))] = BEST_NLL
+    losses: Annotated[tuple[str, ...], "LOSS"] = ()
+    top: Annotated[int | None, "N", positive_integer] = None
     against: Annotated[str | None, Option(choices=PAPERS)] = None
     same_version: bool = False
 
@@ -47,11 +64,11 @@ class Ranking:
 @fill_docstring(margins=" ".join(f"{name}={value:g}" for name, value in EQUIVALENT.items()))
 @dataclass(frozen=True)
 class Comparisons:
-    """What is said of losses beside the tables.
+    """Comparisons of losses beside the tables.
 
     Attributes:
         compare: Also compare the losses over all tables: mean ranks, and each with a baseline, data sets as the sample.
-        baseline: With --compare: the loss that others are compared with.
+        baseline: The loss that others are compared with (default: CrossEntropy); implies --compare.
         primary: With --compare: the losses whose comparison with the baseline was fixed before the runs were seen;
             they are tested alone, and all others are exploratory.
         allow_missing: With --compare: even if runs are missing.
@@ -62,31 +79,37 @@ class Comparisons:
     """
 
     compare: bool = False
-    baseline: Annotated[str, "LOSS"] = BASELINE
+    baseline: Annotated[str | None, "LOSS"] = None
     primary: Annotated[tuple[str, ...], "LOSS"] = ()
     allow_missing: bool = False
     pairs: bool = False
     pvalues: Annotated[str | None, "LOSS"] = None
     equivalent: Annotated[tuple[str, ...], "METRIC=VALUE"] = ()
 
+    @property
+    def compares(self) -> bool:
+        """Whether losses are compared over the tables: a baseline implies it."""
+        return self.compare or self.baseline is not None
+
 
 @fill_docstring(metrics=" ".join(METRICS))
 def leaderboard(
-    results: ResultsFolder = "results",
+    results: Annotated[tuple[str, ...], Option(help=_RESULTS)] = ("results",),
     *,
     ranking: Ranking,
     comparisons: Comparisons,
-    format: Annotated[str, Option(choices=TABLE_FORMATS)] = "table",
+    format: Annotated[str, Option(choices=(*TABLE_FORMATS, *SHORT_FORMATS))] = "table",
     notes: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
 ) -> int:
-    """Rank losses on every benchmark and backbone below a folder of runs.
+    """Rank losses on every benchmark and backbone below folders of runs.
 
-    A table has mean and standard deviation over seeds, raw and after each calibrator. The best method is among the bold
-    ones with 95 % confidence; fewer than three seeds make no bold. A missing run is named under its table.
+    One line a loss: rank by the NLL after the calibrator that validation chooses for it, never test. The best method is
+    among the bold ones with 95 % confidence; fewer than three seeds make no bold. A missing run is named under its
+    table.
 
     Args:
-        results: Folder of runs, or a store.
+        results: Folders of runs, or stores.
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
         format: How the tables are printed; tidy: every number of every run, one a line.
@@ -95,22 +118,25 @@ def leaderboard(
 
     Examples:
         calibench leaderboard results/
-        calibench leaderboard results/digits_lt --rank-by brier@TemperatureScaling
-        calibench leaderboard results/ --metrics error nll ece@TemperatureScaling ood_auroc:msp/noise
+        calibench leaderboard mine theirs --losses CrossEntropy LabelSmoothing
+        calibench leaderboard results/digits_lt --rank-by brier@TS --top 3
+        calibench leaderboard results/ --wide
+        calibench leaderboard results/ --metrics accuracy nll ece@TS ood_auroc:msp/noise
         calibench leaderboard results/cifar10 --against gce
-        calibench leaderboard results/ --compare --allow-missing
+        calibench leaderboard results/ --baseline Focal --allow-missing
         calibench leaderboard results/ --pairs --equivalent nll=0.01
         calibench leaderboard results/cifar10 --metrics error nll --pvalues GenerativeCrossEntropy
-        calibench leaderboard results/ --format latex --output table.tex
+        calibench leaderboard results/ --format tex --output table.tex
 
-    A column is metric[_bins][:score][/split][@calibrator]; @* stands for every calibrator. Metrics:
+    A column is metric[_bins][:score][/split][@calibrator]; a calibrator may be its initials (nll@TS), @best is that of
+    each row, @* stands for every one. Metrics:
       {metrics}
       a binned metric has the runs' first number of bins, unless the column names one: ece_20;
       of OOD metrics, /near, /far and /shift are means over sets of that kind
       of several labels an example, auroc:Edema is of one, auroc of all pooled, macro_auroc their mean
     """
     equivalent = parse_margins(comparisons.equivalent)
-    by = Column.parse(ranking.rank_by)
+    form = SHORT_FORMATS.get(format, format)
     written = io.StringIO()
     out = written if output else sys.stdout
     with without_collector():
@@ -118,30 +144,39 @@ def leaderboard(
             results,
             metrics=ranking.metrics,
             sort=ranking.rank_by,
+            wide=ranking.wide or form not in GRIDS,
+            losses=ranking.losses,
+            top=ranking.top,
             against=ranking.against,
             same_version=ranking.same_version,
-            every_number=format == TIDY,
+            every_number=form == TIDY,
             processes=cores(),
         )
-        board.show(out, format, notes=notes)
-    if comparisons.compare:
-        file = out if format == PROSE else sys.stderr
-        say(*compare(board.tables, by, allow_missing=comparisons.allow_missing).lines(), to=file)
-    more = [*(p_value_grids(board.tables, comparisons.pvalues) if comparisons.pvalues else ())]
-    if comparisons.compare:
-        more += _over_sets(board.tables, by, comparisons)
+        board.show(out, form, notes=notes)
+    by = board.sort
+    tables = [table for table in board.tables if by in table.rows[0].values]
+    if comparisons.compares:
+        file = out if form == PROSE else sys.stderr
+        say(*compare(tables, by, allow_missing=comparisons.allow_missing).lines(), to=file)
+    more = [*(p_value_grids(tables, comparisons.pvalues) if comparisons.pvalues else ())]
+    if comparisons.compares:
+        more += _grids_over_sets(tables, by, comparisons)
     if comparisons.pairs:
-        found = compare_pairs(board.tables, by, examples=board.examples, equivalent=equivalent)
-        more.append(found.grid())
-    file, form = (out, format) if format in GRIDS else (sys.stderr, PROSE)
-    write_grids(more, file, form)
+        pairs = compare_pairs(tables, by, examples=board.examples, equivalent=equivalent)
+        more.append(pairs.grid())
+    file, grid_form = (out, form) if form in GRIDS else (sys.stderr, PROSE)
+    write_grids(more, file, grid_form)
     if output:
         write_output(output, written.getvalue().encode())
     return 0
 
 
-def _over_sets(tables: Sequence[Table], by: Column, asked: Comparisons) -> Iterator[Grid]:
+def _grids_over_sets(
+    tables: Sequence[Table], by: Column, comparisons: Comparisons
+) -> Iterator[Grid]:
     """The comparison with the baseline, where the tables have it; without one that was named, none."""
-    named = asked.primary or asked.baseline != BASELINE
-    if named or any(row.label == asked.baseline for table in tables for row in table.rows):
-        yield compare_over_sets(tables, by, baseline=asked.baseline, primary=asked.primary).grid()
+    baseline = comparisons.baseline or BASELINE
+    is_there = any(row.is_named(baseline) for table in tables for row in table.rows)
+    if comparisons.primary or comparisons.baseline or is_there:
+        primary = comparisons.primary
+        yield compare_over_sets(tables, by, baseline=baseline, primary=primary).grid()

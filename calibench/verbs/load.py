@@ -44,6 +44,7 @@ def confidence_pairs(
     *,
     scores: str | None = None,
     classes: Sequence[str] | None = None,
+    pairs: bool | None = None,
 ) -> ConfidencePairs:
     """The confidence of each example's top label, and whether it is right: of scores (N, K), or of such pairs.
 
@@ -52,7 +53,7 @@ def confidence_pairs(
     or labels are unknown.
     """
     (source,) = sources_of("labels", logits if labels is None else (logits, labels))
-    read = Reader(scores=scores, classes=classes).read(source)
+    read = Reader(scores=scores, classes=classes, pairs=pairs).read(source)
     if isinstance(read, ConfidencePairs):
         return read
     import torch

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from calibench.calibrator_comparison.sources import PosthocSettings, check_sources
-from calibench.calibrator_comparison.sources import sources as known_sources
+from calibench.calibrator_comparison.sources import find_sources as known_sources
 from calibench.calibrators.names import build_calibrator, parse_calibrator_names
 from calibench.command_line.verb_parser import Option
 from calibench.messages.errors import ExpectedFailure, UsageError
@@ -70,13 +70,13 @@ def posthoc(
     calibrators = [RAW, TS, *parse_calibrator_names(asked.calibrators)]
     with loading():
         from calibench.calibrator_comparison import cells
-        from calibench.calibrator_comparison.peers import peer
+        from calibench.calibrator_comparison.peers import build_peer
 
     load_plugins("calibrators")
     for name in calibrators[1:]:
         build_calibrator(name)  # what is not there is said before anything is computed
     for name in asked.also:
-        peer(name)
+        build_peer(name)
     sources_read = known_sources(sources, asked.reader)
     metrics, further = _metrics(list(map(metric_named, metric_names)))
     # one split where val and test are given, else random halves; each size as often as there are repeats
@@ -95,7 +95,7 @@ def posthoc(
     with hold_lock(output / ".posthoc.lock"):
         results = cells.ResultsFile(output / "results.csv", metrics)
         _compute(results, planned, asked.jobs)
-        rows = results.of(planned)
+        rows = results.rows_of_cells(planned)
         _report(rows, metrics, output)
         if asked.arena:
             cells.write_arena(rows, output / "arena")
@@ -135,7 +135,7 @@ def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) 
     imports = [cells.__name__, "scipy.optimize", "scipy.special"]
     with one_thread(), results.open() as add:
         rows = map_in_processes(
-            cells.row, missing, processes=jobs, imports=imports, start=cells.alone
+            cells.compute_row, missing, processes=jobs, imports=imports, start=cells.prepare_worker
         )
         try:
             numbers = with_progress(rows, len(missing), "calibrating")
@@ -149,19 +149,19 @@ def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) 
 def _report(rows: Sequence[Row], metrics: Sequence[str], output: Path) -> None:
     from calibench.calibrator_comparison import summary
 
-    frame = summary.frame(rows, metrics)
-    result = summary.summarised(frame[frame["size"] == max(frame["size"])], metrics)
-    table = summary.curves(frame, result.first)
+    frame = summary.build_frame(rows, metrics)
+    result = summary.summarise_results(frame[frame["size"] == max(frame["size"])], metrics)
+    table = summary.build_curves(frame, result.first)
     console = Terminal()
     grids = [result.grid()]
     if table is not None:
-        grids.append(summary.curve_grid(table, result.first))
+        grids.append(summary.build_curve_grid(table, result.first))
     for grid in grids:
         show(grid, console)
     failed = [row for row in rows if str(row["note"]).startswith("failed")]
     for row in failed[:3]:
         console.print(f"{row['model']} {row['calibrator']}: {row['note']}", soft_wrap=True)
     write_output(output / "summary.md", "\n".join(map(markdown, grids)).encode())
-    for name, picture in summary.pictures(result, table):
+    for name, picture in summary.iterate_pictures(result, table):
         picture.write(output / f"{name}.svg")
     console.print(f"{output} holds results.csv, summary.md and the pictures.", soft_wrap=True)

@@ -25,6 +25,7 @@ def reliability(
     *,
     scores: Literal["logits", "probs"] | None = None,
     classes: Sequence[str] | None = None,
+    pairs: bool | None = None,
     n_bins: int = 15,
     title: str = "",
     ax: Axes | None = None,
@@ -36,7 +37,9 @@ def reliability(
             file, which has its labels; or a network, with a loader in place of `labels`.
         labels: Their class indices or names (N,); of confidences, whether each was right.
         scores: `"logits"`, or `"probs"` if these are probabilities, of which a calibrator's may be drawn.
-        classes: Names of the columns, where labels are names; by default those of a data frame.
+        classes: Names of the columns; by default those of a data frame.
+        pairs: Whether scores (N,) are confidences, and labels say whether each was right (default: where labels are
+            booleans; else scores (N,) are P(y = 1)).
         n_bins: Number of bins.
         title: The title.
         ax: Axes of matplotlib; by default those of a new figure.
@@ -57,11 +60,11 @@ def reliability(
         from calibench.verbs.collect import collect
 
         predictions, labels = collect(predictions, labels)  # type: ignore[arg-type]
-    pairs = confidence_pairs(predictions, labels, scores=scores, classes=classes)
+    pairs_drawn = confidence_pairs(predictions, labels, scores=scores, classes=classes, pairs=pairs)
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=(4, 4.5), layout="constrained")[1]
-    diagram = computed(pairs.confidence, pairs.correct, n_bins=n_bins)
-    smooth = smooth_reliability(pairs.confidence, pairs.correct)
+    diagram = computed(pairs_drawn.confidence, pairs_drawn.correct, n_bins=n_bins)
+    smooth = smooth_reliability(pairs_drawn.confidence, pairs_drawn.correct)
     return draw_reliability(ax, diagram, smooth, title=title)

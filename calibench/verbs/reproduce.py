@@ -19,7 +19,7 @@ from calibench.messages.terminal import Terminal
 from calibench.reports.reproduce.numbers import folder_of, reproduction
 from calibench.reports.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
 from calibench.store.lookup import ResultsFolder
-from calibench.sweeps.plan import runs_of
+from calibench.sweeps.plan import find_runs
 from calibench.sweeps.suites import Suite, load_suite
 from calibench.tables.published import PAPERS
 from calibench.tables.terminal import show
@@ -57,7 +57,7 @@ def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
     words = shlex.split(suite.draw)
     if not {"{results}", "{runs}"} & set(words):
         return words
-    runs = [run for run in runs_of(suite.jobs(), folder_of(results)).values() if run.done]
+    runs = [run for run in find_runs(suite.jobs(), folder_of(results)).values() if run.done]
     if not runs:
         raise ValueError(
             f"{results} holds no run of {name}: `calibench sweep {name} --dry-run` lists its runs, without --dry-run "

@@ -19,12 +19,12 @@ from calibench.parallel.processes import cores, unwinding
 from calibench.ranking import rank_results
 from calibench.run_configuration.checks import check_configuration
 from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP
-from calibench.sweeps.launchers.sbatch import slurm_options
+from calibench.sweeps.launchers.sbatch import split_slurm_options
 from calibench.sweeps.launchers.slurm import Slurm
-from calibench.sweeps.plan import listing
-from calibench.sweeps.pool import FINAL, Job, Pool, Where, pool_of
-from calibench.sweeps.selection import check_primary, primary_grid, record_selection
-from calibench.sweeps.suites import Suite, is_suite, load_suite, parse_seeds, suite_of
+from calibench.sweeps.plan import list_jobs
+from calibench.sweeps.pool import FINAL, Job, LauncherOptions, Pool, build_pool
+from calibench.sweeps.selection import build_primary_grid, check_primary, record_selection
+from calibench.sweeps.suites import Suite, build_suite, is_suite, load_suite, parse_seeds
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
 
@@ -134,7 +134,7 @@ class Compared:
 def sweep(
     compared: Compared,
     *,
-    where: Where,
+    where: LauncherOptions,
     dry_run: bool = False,
     overrides: Annotated[Sequence[str], Option(rest=check_override)] = (),
 ) -> int:
@@ -185,7 +185,7 @@ def sweep(
     shows the same table; it can be stopped (Ctrl-C) or left (--detach): the jobs go on, and the same command again
     watches them. `scancel` ends them; the same command again then runs what is left. --dry-run prints the script.
     """
-    slurm, keys = slurm_options(read_arguments(overrides).options)
+    slurm, keys = split_slurm_options(read_arguments(overrides).options)
     _check(where, slurm, keys)
     suites = _suites(compared)
     jobs = [job for suite in suites.values() for job in suite.jobs(keys)]
@@ -201,7 +201,7 @@ def sweep(
     console = Terminal()
     root = results_root(keys)
     local = where.launcher == "local"
-    launcher = pool_of(jobs, root / "logs", where) if local else Slurm(root, slurm, where)
+    launcher = build_pool(jobs, root / "logs", where) if local else Slurm(root, slurm, where)
     if dry_run:
         _print(console, [*_dry_run(launcher, jobs, root), *remarks])
         return 0
@@ -218,7 +218,7 @@ def sweep(
     for name, suite in suites.items():
         _print(console, record_selection(name, suite, root, keys))
         if suite.primary is not None:
-            show(primary_grid(suite.primary, suite.jobs(keys), root))
+            show(build_primary_grid(suite.primary, suite.jobs(keys), root))
     return code
 
 
@@ -227,7 +227,7 @@ def results_root(overrides: Options) -> Path:
     return Path(dict(overrides).get("trainer.default_root_dir", "results"))
 
 
-def _check(where: Where, slurm: Mapping[str, object], keys: Options) -> None:
+def _check(where: LauncherOptions, slurm: Mapping[str, object], keys: Options) -> None:
     """Raise a UsageError for options that exclude each other."""
     if where.launcher == "local" and (slurm or where.detach):
         name = "--detach" if where.detach else f"--slurm.{next(iter(slurm))}"
@@ -244,12 +244,12 @@ def _check(where: Where, slurm: Mapping[str, object], keys: Options) -> None:
 
 def _dry_run(launcher: Pool | Slurm, jobs: Sequence[Job], root: Path) -> Iterator[str]:
     if isinstance(launcher, Pool):
-        yield from listing(jobs, root, launcher.size, f"with --jobs {launcher.size}")
+        yield from list_jobs(jobs, root, launcher.size, f"with --jobs {launcher.size}")
         return
     count, script = launcher.script(jobs)
-    yield from listing(jobs, root, 1, f"of work in {count} SLURM jobs")
+    yield from list_jobs(jobs, root, 1, f"of work in {count} SLURM jobs")
     if count:
-        yield f"\n{script}"
+        yield from ("", *script.splitlines())
 
 
 def _print(console: Terminal, lines: Iterable[str]) -> None:
@@ -275,7 +275,7 @@ def _suites(compared: Compared) -> dict[str, Suite]:
             benchmarks.append(name)
     if benchmarks:
         losses, seeds = compared.losses or ["core"], compared.seeds or "1..3"
-        suites[""] = suite_of(benchmarks, losses, seeds, compared.config)
+        suites[""] = build_suite(benchmarks, losses, seeds, compared.config)
     return suites
 
 

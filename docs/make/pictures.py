@@ -36,10 +36,11 @@ def _sources() -> str:
 
 def drawn(code: str) -> bytes:
     """The figure that a piece of Python leaves open, as SVG."""
-    return kept(code, lambda: _drawn(code))
+    return kept(code, lambda: draw_svg(code))
 
 
-def _drawn(code: str) -> bytes:
+def draw_svg(code: str) -> bytes:
+    """Run a piece of Python and write its open figure as SVG."""
     plt.close("all")
     with matplotlib.rc_context({"figure.figsize": (5.2, 3.4), "svg.hashsalt": "calibench"}):
         names: dict[str, Any] = {}

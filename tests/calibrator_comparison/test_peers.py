@@ -12,22 +12,22 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from calibench.calibrator_comparison.cells import write_arena
-from calibench.calibrator_comparison.peers import known_peers, peer
+from calibench.calibrator_comparison.peers import build_peer, check_peers
 from calibench.cli import main
 from calibench.messages.errors import UsageError
 from tests.evaluation.examples import predictions
 
 
 def test_names_are_checked_without_imports() -> None:
-    assert known_peers("also", ("sklearn:isotonic",)) == ("sklearn:isotonic",)
+    assert check_peers("also", ("sklearn:isotonic",)) == ("sklearn:isotonic",)
     for wrong in ("sklearn", "sklear:isotonic", "sklearn:"):
         with pytest.raises(UsageError, match=f"takes PACKAGE:NAME .*, got `{wrong}`"):
-            known_peers("also", (wrong,))
+            check_peers("also", (wrong,))
 
 
 def test_a_method_of_scikit_learn_is_that_method() -> None:
     val, test = predictions(300, split="val"), predictions(200, split="test", seed=1)
-    found = peer("sklearn:isotonic").fit(val.logits, val.target).predict_proba(test.logits)
+    found = build_peer("sklearn:isotonic").fit(val.logits, val.target).predict_proba(test.logits)
     given, new = (_softmax(part.logits) for part in (val, test))
     maps = [
         IsotonicRegression(out_of_bounds="clip")
@@ -46,10 +46,10 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 def test_what_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="`sklearn:isotonc` cannot be had: "):
-        peer("sklearn:isotonc")
+        build_peer("sklearn:isotonc")
     monkeypatch.setitem(sys.modules, "probmetrics", None)
     with pytest.raises(ValueError, match="`probmetrics:no` needs a package that is not installed"):
-        peer("probmetrics:no")
+        build_peer("probmetrics:no")
 
 
 class Halving:
@@ -69,7 +69,7 @@ def test_netcal_has_the_second_of_two_classes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "netcal", types.ModuleType("netcal"))
     monkeypatch.setitem(sys.modules, "netcal.binning", module)
     logits = np.array([[0.0, 1.0], [2.0, 0.0]])
-    found = peer("netcal:Halving").fit(logits, np.array([0, 1])).predict_proba(logits)
+    found = build_peer("netcal:Halving").fit(logits, np.array([0, 1])).predict_proba(logits)
     np.testing.assert_allclose(found[:, 1], _softmax(logits)[:, 1] / 2)
 
 

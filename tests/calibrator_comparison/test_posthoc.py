@@ -14,8 +14,14 @@ import torch
 
 from calibench.calibrator_comparison import cells, summary
 from calibench.calibrator_comparison.cells import CalibratorFit, ResultsFile
-from calibench.calibrator_comparison.sources import PosthocSettings, sources
-from calibench.calibrator_comparison.summary import TS, curve_grid, curves, frame, summarised
+from calibench.calibrator_comparison.sources import PosthocSettings, find_sources
+from calibench.calibrator_comparison.summary import (
+    TS,
+    build_curve_grid,
+    build_curves,
+    build_frame,
+    summarise_results,
+)
 from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import Evaluation, evaluate
@@ -48,22 +54,22 @@ def names(found: list) -> list[tuple[str, str, bool]]:
 
 def test_files_folders_and_runs_are_sources(tmp_path: Path) -> None:
     folder, reader = write_files(tmp_path), Reader()
-    alone = sources([str(folder / "alone")], reader)
+    alone = find_sources([str(folder / "alone")], reader)
     assert names(alone) == [("digits", "net", True), ("digits", "other", True)]
     assert (alone[0].examples, alone[0].fitted_on, alone[0].classes) == (200, 100, 4)
-    pairs = sources([str(folder / "pairs")], reader)
+    pairs = find_sources([str(folder / "pairs")], reader)
     assert names(pairs) == [("pairs", "net", False), ("pairs", "other", False)]
     assert pairs[0].fitted_on == 200
-    assert names(sources([str(folder / "pairs" / "net")], reader)) == names(pairs[:1])
+    assert names(find_sources([str(folder / "pairs" / "net")], reader)) == names(pairs[:1])
     one_file = str(folder / "alone" / "digits__net.npz")
-    assert names(sources([one_file, one_file], reader)) == names(alone[:1])
-    (run,) = sources([str(OLD)], reader)
+    assert names(find_sources([one_file, one_file], reader)) == names(alone[:1])
+    (run,) = find_sources([str(OLD)], reader)
     assert (run.dataset, run.seed, run.entry) == ("digits_lt", 1, True)
     assert run.model.startswith("SmallCNN/CrossEntropyLoss/")
     add(tmp_path / "kept", OLD)
-    (entry,) = sources([str(tmp_path / "kept")], reader)
+    (entry,) = find_sources([str(tmp_path / "kept")], reader)
     assert (entry.model, entry.examples) == (run.model, run.examples)
-    exact, packed = (cells.row(cell(one)) for one in (run, entry))
+    exact, packed = (cells.compute_row(cell(one)) for one in (run, entry))
     assert packed["nll"] == pytest.approx(exact["nll"], rel=1e-3)  # logits as float16
 
 
@@ -73,7 +79,7 @@ def test_what_cannot_be_used_is_named_and_left_out(tmp_path: Path) -> None:
     unlabelled = predictions(50, split="far", kind="ood")
     unlabelled.save(folder / "far.npz")
     with pytest.warns(UserWarning, match="left out") as told:
-        found = sources([str(folder)], Reader())
+        found = find_sources([str(folder)], Reader())
     assert len(found) == 2
     said = "\n".join(str(one.message) for one in told)
     assert "cut.npz" in said
@@ -87,14 +93,14 @@ def cell(source: object, **changes: object) -> CalibratorFit:
 
 def test_a_pair_is_fitted_on_val_and_scored_on_test(tmp_path: Path) -> None:
     write_files(tmp_path)
-    source = sources([str(tmp_path / "pairs" / "net")], Reader())[0]
+    source = find_sources([str(tmp_path / "pairs" / "net")], Reader())[0]
     val, test = (Predictions.load(tmp_path / f"pairs/net/{split}.npz") for split in ("val", "test"))
-    found = cells.row(cell(source, calibrator=TS))
+    found = cells.compute_row(cell(source, calibrator=TS))
     model = TemperatureScaling().fit(val.logits, val.target)
     expected = {number.key.metric: number.value for number in evaluate(test, model, n_bins=[15])}
     assert {name: found[name] for name in METRICS} == {name: expected[name] for name in METRICS}
     assert (found["fitted_on"], found["tested_on"]) == (200, 200)
-    some = cells.row(cell(source, calibrator=TS, size=50, repeat=3))
+    some = cells.compute_row(cell(source, calibrator=TS, size=50, repeat=3))
     rows = np.random.RandomState(3).permutation(200)[:50]
     model.fit(val.logits[rows], val.target[rows])
     expected = {number.key.metric: number.value for number in evaluate(test, model, n_bins=[15])}
@@ -104,14 +110,14 @@ def test_a_pair_is_fitted_on_val_and_scored_on_test(tmp_path: Path) -> None:
 
 def test_a_file_that_is_alone_is_halved_as_documented(tmp_path: Path) -> None:
     write_files(tmp_path)
-    source = sources([str(tmp_path / "alone" / "digits__net.npz")], Reader())[0]
+    source = find_sources([str(tmp_path / "alone" / "digits__net.npz")], Reader())[0]
     whole = Predictions.load(tmp_path / "alone" / "digits__net.npz")
     order = np.random.RandomState(2).permutation(200)
     first, second = order[:100], order[100:]
     model = TemperatureScaling().fit(whole.logits[first], whole.target[first])
     log_prob = model.log_prob(torch.from_numpy(whole.logits[second]))
     expected = -log_prob[range(100), whole.target[second]].double().mean().item()
-    found = cells.row(cell(source, calibrator=TS, repeat=2))
+    found = cells.compute_row(cell(source, calibrator=TS, repeat=2))
     assert found["nll"] == pytest.approx(expected, rel=1e-6)
     assert (found["fitted_on"], found["tested_on"]) == (100, 100)
 
@@ -123,9 +129,9 @@ def test_a_fit_that_fails_is_a_row_that_says_so(
         raise ValueError("no\nway")
 
     write_files(tmp_path)
-    source = sources([str(tmp_path / "pairs" / "net")], Reader())[0]
+    source = find_sources([str(tmp_path / "pairs" / "net")], Reader())[0]
     monkeypatch.setattr(TemperatureScaling, "_fit_weighted", fail)
-    assert cells.row(cell(source, calibrator=TS))["note"] == "failed: no way"
+    assert cells.compute_row(cell(source, calibrator=TS))["note"] == "failed: no way"
 
 
 def asked(folder: Path, *more: str) -> list[str]:
@@ -170,19 +176,19 @@ def test_the_same_command_computes_only_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(tmp_path)
-    monkeypatch.setattr(summary, "pictures", lambda *_: iter(()))
+    monkeypatch.setattr(summary, "iterate_pictures", lambda *_: iter(()))
     assert main(asked(tmp_path, "--repeats", "1")) == 0
     path = tmp_path / "out" / "results.csv"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-1]) + lines[-1][:40])  # killed while it wrote the last row
     computed: list[CalibratorFit] = []
-    real = cells.row
+    real = cells.compute_row
 
     def counted(one: CalibratorFit) -> cells.Row:
         computed.append(one)
         return real(one)
 
-    monkeypatch.setattr(cells, "row", counted)
+    monkeypatch.setattr(cells, "compute_row", counted)
     assert main(asked(tmp_path, "--repeats", "1")) == 0
     assert len(computed) == 1
     assert sorted(row.rsplit(",", 3)[0] for row in path.read_text().splitlines()) == sorted(
@@ -289,7 +295,7 @@ DATASETS = ["a", "b", "c", "d", "e", "e"]
 
 
 def test_the_summary_by_hand() -> None:
-    found = summarised(frame(rows_of(NLL, DATASETS), ["nll"]), ["nll"])
+    found = summarise_results(build_frame(rows_of(NLL, DATASETS), ["nll"]), ["nll"])
     assert found.sets == (5, 6)
     gains = [0.2, 0.3, 0.6, 0.1, (0.2 + 0.1) / 2]  # each data set once
     assert found.improvement["nll", RAW, "Good"].value == pytest.approx(np.mean(gains))
@@ -320,14 +326,14 @@ def test_the_summary_by_hand() -> None:
 def test_data_sets_are_the_sample() -> None:
     """Six models of one data set that move together are one value, so the interval is as wide as for one of each."""
     one = {RAW: [1.0, 2.0, 3.0, 4.0, 5.0], TS: [0.9, 1.7, 2.5, 3.3, 4.1]}
-    single = summarised(frame(rows_of(one, list("abcde")), ["nll"]), ["nll"])
+    single = summarise_results(build_frame(rows_of(one, list("abcde")), ["nll"]), ["nll"])
     many = {name: [v for v in values for _ in range(6)] for name, values in one.items()}
-    copies = summarised(
-        frame(rows_of(many, [d for d in "abcde" for _ in range(6)]), ["nll"]), ["nll"]
+    copies = summarise_results(
+        build_frame(rows_of(many, [d for d in "abcde" for _ in range(6)]), ["nll"]), ["nll"]
     )
     expected = dataclasses.astuple(single.improvement["nll", RAW, TS])
     assert dataclasses.astuple(copies.improvement["nll", RAW, TS]) == pytest.approx(expected)
-    few = summarised(frame(rows_of(many, list("ab" * 15)), ["nll"]), ["nll"])
+    few = summarise_results(build_frame(rows_of(many, list("ab" * 15)), ["nll"]), ["nll"])
     assert np.isnan(few.improvement["nll", RAW, TS].low)
     assert any("no interval, for want of 3 data sets" in line for line in few.grid().footer)
 
@@ -335,10 +341,10 @@ def test_data_sets_are_the_sample() -> None:
 def test_a_model_that_a_calibrator_lacks_is_left_out() -> None:
     rows = rows_of(NLL, DATASETS)
     rows[-1]["nll"] = ""
-    found = summarised(frame(rows, ["nll"]), ["nll"])
+    found = summarise_results(build_frame(rows, ["nll"]), ["nll"])
     assert (found.sets, found.left_out) == ((5, 5), 1)
     with pytest.raises(ValueError, match="no model has results of all"):
-        summarised(frame([rows[0], rows[7]], ["nll"]), ["nll"])
+        summarise_results(build_frame([rows[0], rows[7]], ["nll"]), ["nll"])
 
 
 def rows_of_sizes() -> list[dict[str, object]]:
@@ -352,7 +358,7 @@ def rows_of_sizes() -> list[dict[str, object]]:
 
 
 def test_learning_curves_count_each_data_set_once() -> None:
-    table = curves(frame(rows_of_sizes(), ["nll"]), "nll")
+    table = build_curves(build_frame(rows_of_sizes(), ["nll"]), "nll")
     assert table is not None
     expected = np.mean(
         [0.2, 0.3, 0.6, 0.1, (0.2 + 0.1) / 2]
@@ -363,24 +369,28 @@ def test_learning_curves_count_each_data_set_once() -> None:
 def test_learning_curves_compare_the_same_models() -> None:
     rows = rows_of_sizes()
     del rows[-1]  # the last model lacks Good at 20
-    table = curves(frame(rows, ["nll"]), "nll")
+    table = build_curves(build_frame(rows, ["nll"]), "nll")
     assert table is not None
     assert list(table.columns) == [10, 20]
     expected = np.mean([0.2, 0.3, 0.6, 0.1, 0.2])
     assert table.loc["Good"].tolist() == pytest.approx([expected + 0.1, expected + 0.2])
-    assert curves(frame(rows[:12], ["nll"]), "nll") is None  # one size
-    assert curve_grid(table, "nll").rows[0][0] == "Good"
+    assert build_curves(build_frame(rows[:12], ["nll"]), "nll") is None  # one size
+    assert build_curve_grid(table, "nll").rows[0][0] == "Good"
 
 
 @pytest.mark.slow
 def test_processes_change_nothing(tmp_path: Path) -> None:
     write_files(tmp_path)
-    found = sources([str(tmp_path / "alone")], Reader())
+    found = find_sources([str(tmp_path / "alone")], Reader())
     planned = [cell(one, calibrator=name) for one in found for name in (RAW, TS, "VectorScaling")]
-    one = [cells.row(each) for each in planned]
+    one = [cells.compute_row(each) for each in planned]
     two = list(
         map_in_processes(
-            cells.row, planned, processes=2, imports=[cells.__name__], start=cells.alone
+            cells.compute_row,
+            planned,
+            processes=2,
+            imports=[cells.__name__],
+            start=cells.prepare_worker,
         )
     )
     for left, right in zip(one, two, strict=True):
@@ -391,7 +401,7 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
 
 def test_rows_of_another_size_are_other_cells(tmp_path: Path) -> None:
     write_files(tmp_path)
-    source = sources([str(tmp_path / "pairs" / "net")], Reader())[0]
+    source = find_sources([str(tmp_path / "pairs" / "net")], Reader())[0]
     results = ResultsFile(tmp_path / "results.csv", METRICS)
     with results.open() as add:
         add(cell(source, size=50), {**dict.fromkeys(METRICS, 0.5), "fit_seconds": 0.1})

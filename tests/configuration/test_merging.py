@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of, read_arguments
+from calibench.cli import configuration_of
 from calibench.configuration import merging
-from calibench.configuration.merging import merge, merge_files, set_options
+from calibench.configuration.merging import merge, merge_files, read_arguments, set_options
 from calibench.messages.errors import UsageError
 
 

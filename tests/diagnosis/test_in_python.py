@@ -60,7 +60,9 @@ def test_probabilities_of_the_second_of_two_classes_are_no_pairs() -> None:
     probs = random.random(400)
     target = (random.random(400) < probs).astype(int)
     assert found(probs, target, scores="probs").shape.of == "classes"
-    assert found(probs, target).shape.of == "pairs"
+    with pytest.warns(UserWarning, match=r"are read as P\(y = 1\)"):
+        assert found(probs, target).shape.of == "classes"
+    assert found(probs, target.astype(bool)).shape.of == "pairs"
 
 
 def test_values_as_a_frame_and_a_picture() -> None:

@@ -11,7 +11,9 @@ from string import Template
 import pytest
 
 from calibench import cli
-from calibench.configuration.merging import list_configuration_files
+from calibench.configuration.merging import list_configuration_files, read_arguments
+from calibench.verbs.fit import TrainingWords
+from calibench.verbs.predict import PREDICT_OPTIONS
 from tests.docs.pages import ROOT, WRITTEN, blocks, name
 
 PHOTOS = ("my_photos.yaml", "pets.yaml")
@@ -42,12 +44,10 @@ def check(arguments: list[str]) -> None:
     """Parse a command line as its verb does, and run nothing."""
     verb = " ".join(arguments[: 2 if " ".join(arguments[:2]) in cli.VERBS else 1])
     rest = arguments[len(verb.split()) :]
-    if verb in cli.TRAINING_HELP:
-        given = cli.read_arguments([stand_in(word) for word in rest])
-        if given.files:
-            own = cli.OF_PREDICT if verb == "predict" else ()
-            options = [pair for pair in given.options if pair[0] not in own]
-            cli._check(cli.configuration(given.files, options), given.questions, own)
+    if verb in cli.WORDS_ARE_KEYS:
+        words = [stand_in(word) for word in rest]
+        if read_arguments(words).files:
+            TrainingWords.read(words, PREDICT_OPTIONS if verb == "predict" else ())
         return
     cli.parser_of(verb).parse_args(rest)
 

@@ -63,7 +63,7 @@ def test_the_reference_of_a_method_is_a_class_that_its_module_writes(maker: obje
 def test_a_picture_is_drawn_by_the_code_that_is_shown(maker: object) -> None:
     families, pictures = (maker(name) for name in ("families", "pictures"))  # type: ignore[operator]
     code = families.Losses().code("FocalLoss", {})
-    assert pictures._drawn(code).count(b"<path") > 5
+    assert pictures.draw_svg(code).count(b"<path") > 5
     shown = pictures.shown(code, "x.svg", "what it shows")
     assert shown.startswith("![what it shows](x.svg)")
     assert [line.removeprefix("    ") for line in shown.splitlines()][5:-1] == code.splitlines()

@@ -142,7 +142,7 @@ def test_probabilities_are_logits_by_their_logarithm() -> None:
         ({"calibrators": ["TemperatureScaling"], "val": None}, "fitted on a validation set"),
         ({"calibrators": ["Temperature"]}, "did you mean TemperatureScaling"),
         ({"labels": TEST.target + 1}, "indices start at 0, so subtract 1"),
-        ({"labels": TEST.target[:-1]}, "`target` must be 300 integers"),
+        ({"labels": TEST.target[:-1]}, "300 rows of scores and 299 labels"),
         ({"predictions": TEST.logits[0]}, r"must be numbers \(N, K\)"),
     ],
 )
@@ -188,16 +188,25 @@ def test_a_calibrator_is_a_classifier_of_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize("scores", [None, "probs"])
-def test_one_column_of_logits_is_said_to_be_of_the_second_of_two_classes(
-    scores: str | None,
+@pytest.mark.parametrize("shape", [(50,), (50, 1)])
+def test_one_column_of_probabilities_is_that_of_the_second_of_two_classes(
+    scores: str | None, shape: tuple[int, ...]
 ) -> None:
-    column, target = np.linspace(0.1, 0.9, 50)[:, None], np.arange(50) % 2
+    """As scikit-learn has it: `predict_proba(X)[:, 1]` beside 0/1 labels."""
+    column, target = np.linspace(0.1, 0.9, 50).reshape(shape), np.arange(50) % 2
     if scores:
-        report = calibench.evaluate(column, target, scores=scores)  # as everybody writes them
+        report = calibench.evaluate(column, target, scores=scores)
     else:
-        with pytest.warns(UserWarning, match=r"logits of shape \(50, 1\) .* second of two"):
+        with pytest.warns(UserWarning, match=r"are read as P\(y = 1\)"):
             report = calibench.evaluate(column, target)
-    assert report.value("error") == pytest.approx(0.48 if scores else 0.5)
+    assert report.value("error") == pytest.approx(0.48)
+
+
+def test_one_column_of_log_odds_is_said_to_be_of_the_second_of_two_classes() -> None:
+    column, target = np.linspace(-2, 2, 50), np.arange(50) % 2
+    with pytest.warns(UserWarning, match="are read as log-odds of the second of two classes"):
+        report = calibench.evaluate(column, target)
+    assert report.value("error") == pytest.approx(0.48)
 
 
 @pytest.mark.parametrize("labels", [None, TEST.target])

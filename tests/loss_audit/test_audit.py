@@ -16,15 +16,15 @@ from torch.nn import functional as F
 
 from calibench.cli import main
 from calibench.loss_audit import checks, page, propriety
-from calibench.loss_audit.checks import Subject, in_processes
-from calibench.loss_audit.page import CHECKS, WORDS, Audit, answer
-from calibench.loss_audit.propriety import proper
+from calibench.loss_audit.checks import AuditedLoss, in_processes
+from calibench.loss_audit.page import ANSWER_WORDS, CHECKS, Audit, ask
+from calibench.loss_audit.propriety import is_proper
 
 
 @cache  # so that a loss comes to rest once
-def subject(name: str, **arguments: Any) -> Subject:
+def subject(name: str, **arguments: Any) -> AuditedLoss:
     path = name if name[0].isupper() else f"tests.loss_audit.test_audit.{name}"
-    return Subject(name, {"class_path": path, "init_args": arguments})
+    return AuditedLoss(name, {"class_path": path, "init_args": arguments})
 
 
 def of_softmax_plus(logits: Tensor, target: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class Counting(nn.Module):
 
 @pytest.mark.parametrize("name", ["CrossEntropyLoss", "BrierLoss"])
 def test_proper_losses_end_at_the_true_probabilities(name: str) -> None:
-    for posterior, found in checks.resting_places(subject(name)):
+    for posterior, found in checks.train_to_rest(subject(name)):
         torch.testing.assert_close(found, posterior, atol=2e-3, rtol=0)
 
 
@@ -109,14 +109,14 @@ def power_score(logits: Tensor, target: Tensor) -> Tensor:
 def test_the_gradient_at_the_truth_says_what_is_proper(
     name: str, arguments: dict[str, Any], holds: bool | None
 ) -> None:
-    found, seen = proper(subject(name, **arguments))
+    found, seen = is_proper(subject(name, **arguments))
     assert found is holds, seen
     assert bool(seen) == (not holds)
 
 
 @pytest.mark.parametrize("name", ["CrossEntropyLoss", "BrierLoss", "power_score"])
 def test_proper_losses_have_no_gradient_at_posteriors_of_a_millionth(name: str) -> None:
-    assert propriety._steepest(subject(name)).size < 1e-9
+    assert propriety._find_steepest(subject(name)).size < 1e-9
     posterior = propriety._posteriors(4)
     torch.testing.assert_close(posterior.sum(1), torch.ones(7, dtype=torch.float64))
     assert posterior.min() < 1.1e-6
@@ -124,9 +124,9 @@ def test_proper_losses_have_no_gradient_at_posteriors_of_a_millionth(name: str) 
 
 def test_label_smoothing_ends_at_the_smoothed_probabilities() -> None:
     smoothed = subject("LabelSmoothingLoss", smoothing=0.2)
-    for posterior, found in checks.resting_places(smoothed):
+    for posterior, found in checks.train_to_rest(smoothed):
         torch.testing.assert_close(found, 0.8 * posterior + 0.2 / 5, atol=2e-3, rtol=0)
-    assert proper(smoothed)[0] is False
+    assert is_proper(smoothed)[0] is False
     assert checks.keeps_order(smoothed)[0]
 
 
@@ -147,14 +147,14 @@ def test_a_factor_held_constant_and_a_coupled_batch_are_seen() -> None:
     ],
 )
 def test_a_fault_is_found(name: str, check: Any) -> None:
-    with_fault = Subject(name, {"class_path": f"tests.loss_audit.test_audit.{name}"})
+    with_fault = AuditedLoss(name, {"class_path": f"tests.loss_audit.test_audit.{name}"})
     assert not check(with_fault)[0]
     assert check(subject("CrossEntropyLoss"))[0]
 
 
 def test_what_a_loss_raises_is_a_no() -> None:
     (transforms,) = [check for check in CHECKS if check.name == "torch.func"]
-    holds, seen = answer(transforms, subject("without_graph"))
+    holds, seen = ask(transforms, subject("without_graph"))
     assert not holds
     assert "functorch transforms" in seen
 
@@ -189,7 +189,7 @@ def test_command(
 
 def test_a_page_in_markdown_makes_no_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {check: (True, "") for check in CHECKS}
-    monkeypatch.setattr(page, "audited", lambda subject: Audit(subject.name, answers, 1.0))
+    monkeypatch.setattr(page, "audit_loss", lambda subject: Audit(subject.name, answers, 1.0))
     monkeypatch.delattr(Audit, "as_json")
     assert main(["audit", "CrossEntropyLoss", "-o", str(tmp_path / "audit.md")]) == 0
     assert "Audit of CrossEntropyLoss" in (tmp_path / "audit.md").read_text()
@@ -212,7 +212,7 @@ def test_no_loss_of_ours_has_a_fault(tmp_path: Path) -> None:
     results = Path(__file__).parents[2] / "benchmarks/results"
     page = (results / "audit.md").read_text().replace("\\_", "_")
     for loss, answers in found.items():
-        words = [WORDS[answer["holds"]] for answer in answers.values()]
+        words = [ANSWER_WORDS[answer["holds"]] for answer in answers.values()]
         assert f"| {loss} | {' | '.join(words)} |" in page
 
 

@@ -35,6 +35,20 @@ def test_the_length_of_logits_has_no_gradient_in_logit_norm() -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("size", [0.0, 1e-7, 1e-5, 1e-3])
+def test_the_gradient_of_short_logits_is_finite_in_logit_norm(
+    dtype: torch.dtype, size: float
+) -> None:
+    logits = (size * torch.tensor([[1.0, -1.0, 0.5]])).to(dtype).requires_grad_()
+    value = L.LogitNormLoss()(logits, torch.tensor([1]))
+    value.backward()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+    if size == 0:
+        assert float(value.detach()) == pytest.approx(math.log(3), rel=1e-6)
+
+
 def test_the_least_value_of_logit_norm() -> None:
     best = torch.full((1, K), -1.0 / (K - 1), dtype=torch.float64)
     best[0, 2] = 1.0

@@ -40,7 +40,7 @@ def test_means_and_bands(results: Path) -> None:
     )
     lines = script.group_lines(points, ECE)
     ((name, of),) = lines.items()
-    assert name == ("FocalCalibrationLoss", "raw")
+    assert name == ("FocalCalibration", "raw")
     assert list(of) == [0.0, 2.0, 10.0]
     assert of[2.0] == pytest.approx([0.03, 0.05])
     axes = script.draw_lines(Figure().subplots(), lines, x="weight", y="ECE %", scale=100)
@@ -63,8 +63,8 @@ def test_other_settings_make_other_lines(results: Path) -> None:
         read_results(results).records, "model.loss.weight", [ECE], ["raw"]
     )
     assert {point.series for point in points} == {
-        "FocalCalibrationLoss imbalance_factor=10.0",
-        "FocalCalibrationLoss imbalance_factor=100.0",
+        "FocalCalibration imbalance_factor=10.0",
+        "FocalCalibration imbalance_factor=100.0",
     }
 
 
@@ -85,7 +85,7 @@ def test_an_argument_of_a_calibrator_varies_within_a_run(tmp_path: Path) -> None
     key = "calibrators.AdaptiveTemperatureScaling.n_bins"
     points = script.collect_points(read_results(tmp_path).records, key, [ECE], ["raw"])
     assert {(p.series, p.x): p.value for p in points} == {
-        (loss, n): 0.001 * n for loss in ("CrossEntropyLoss", "BrierLoss") for n in names
+        (loss, n): 0.001 * n for loss in ("CrossEntropy", "Brier") for n in names
     }
 
 
@@ -108,7 +108,7 @@ def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         == 0
     )
     drawn = picture.read_text()
-    for text in ("model.loss.weight", "ECE %", "FocalCalibrationLoss +TS"):
+    for text in ("model.loss.weight", "ECE %", "FocalCalibration +TS"):
         assert text in drawn
     with picture.with_suffix(".csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

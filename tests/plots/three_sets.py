@@ -31,7 +31,7 @@ SETS = {"val": "val", "test": "test", "fog": "shift", "elsewhere": "ood"}
 EPOCHS = {0: 0.5, 1: 0.25, 2: 0.2}
 """What every run logs as its ECE on the validation set."""
 
-UNDER, OVER, CALIBRATED = "FocalLoss", "InverseFocalLoss", "CrossEntropyLoss"
+UNDER, OVER, CALIBRATED = "Focal", "InverseFocal", "CrossEntropy"
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     UNDER: partial(focal_loss, gamma=3.0),
     OVER: partial(inverse_focal_loss, gamma=3.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -78,9 +79,9 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.text", "", r"a file \.npz, \.npy, \.pt, \.pth, \.csv, .* or \.parquet"),
+        ("a.text", "", r"a file \.npz, \.npy, \.pt, \.pth, \.safetensors, \.csv, .* or \.parquet"),
         ("a.csv", "x,label\nb,c\n", "a.csv: "),
-        ("a.csv", "x,y,label\n0.5,0.4,0\n", "off by 0.1"),
+        ("a.csv", "x,y,label\n0.5,0.3,0\n", r"must sum to 1, 1 of 1 do not: row 0 \(0\.8\)"),
         ("a.csv", "x,y,label\n0.5,0.5,0.5\n", "class indices"),
         ("a.csv", "x,y,y,z,label\n0.5,0.2,0.2,0.1,y\n", "more than one class is called `y`"),
         ("a.csv", "x, x ,label\n0.5,0.5,0\n", "more than one class is called `x`"),
@@ -90,8 +91,8 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
         ("a.csv", "x,y,label\n0.5,0.5,1\n0.5,0.5,2\n", "indices start at 0, so subtract 1"),
         (
             "a.csv",
-            "cat,dog,truth\n0.5,0.5,0\n0.5,0.5,1\n",
-            '`truth` looks like the labels: rename it, or say `keys="target=truth"`',
+            "cat,dog,labelling\n0.5,0.5,0\n0.5,0.5,1\n",
+            '`labelling` looks like the labels: rename it, or say `keys="target=labelling"`',
         ),
         ("a.csv", "x,y,label\n0.5,0.5,0\n0.4,O.6,1\n", "row 2: the column `y` holds `O.6`"),
         ("a.npz", "no archive", "a.npz"),
@@ -199,17 +200,20 @@ def test_class_names_of_an_array_file_are_each_one_class(tmp_path: Path) -> None
         Reader()(str(path))
 
 
-def test_labels_that_are_bytes_are_names_like_texts(tmp_path: Path) -> None:
+def test_labels_that_are_bytes_are_names_like_texts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "t.npz"
     np.savez(path, logits=5 * np.eye(3), target=np.array([b"b", b"a", b"c"]))
-    with pytest.warns(UserWarning, match=r"t\.npz: labels are names.* order, a, b, c "):
-        read = Reader()(str(path))
+    read = Reader()(str(path))
+    assert re.search(r"t\.npz: labels are names.* order, a, b, c ", capsys.readouterr().err)
     assert (read.target.tolist(), read.metadata["class_names"]) == ([1, 0, 2], ["a", "b", "c"])
 
 
-def test_logits_that_look_like_probabilities_are_pointed_out(tmp_path: Path) -> None:
+def test_logits_that_are_probabilities_are_refused(tmp_path: Path) -> None:
+    """Never read as logits below a warning: the line names both readings."""
     np.savez(tmp_path / "a.npz", logits=PROBS, target=MADE.target)
-    with pytest.warns(UserWarning, match=r"a\.npz: the `logits` look like probabilities"):
+    with pytest.raises(CorruptRun, match=r"a\.npz: `logits` are called logits and lie in \[0, 1\]"):
         Reader()(str(tmp_path / "a.npz"))
     read = Reader(scores="probs")(str(tmp_path / "a.npz"))
     np.testing.assert_allclose(softmax(read.logits), PROBS, rtol=1e-5)

@@ -76,7 +76,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 def test_labels_that_do_not_fit_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **{**arena(), "labels_cal": np.arange(7)})
     (found,) = imported(tmp_path / "a.npz", Reader())
-    with pytest.raises(CorruptRun, match=r"a\.npz.*20 integers"):
+    with pytest.raises(CorruptRun, match=r"a\.npz.*20 rows of scores and 7 labels"):
         found.read()
 
 

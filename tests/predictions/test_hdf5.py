@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibench import store
-from calibench.calibrator_comparison.sources import load, sources
+from calibench.calibrator_comparison.sources import find_sources, load_source
 from calibench.cli import main
 from calibench.messages.errors import UsageError
 from calibench.predictions.files import Reader
@@ -62,12 +62,12 @@ def test_an_address_is_a_file_for_every_reader(arena: Path) -> None:
 
 
 def test_posthoc_and_the_store_take_the_file(arena: Path, tmp_path: Path) -> None:
-    found = sources([str(arena)], Reader())
+    found = find_sources([str(arena)], Reader())
     assert len(found) == 4
     assert [found[0].dataset, found[0].halved, found[0].classes] == ["cifar10_lt", False, 10]
-    assert list(load(found[0], Reader())) == ["val", "test"]
+    assert list(load_source(found[0], Reader())) == ["val", "test"]
     assert len({source.digest for source in found}) == 4
-    (one,) = sources([f"{arena}:{found[0].dataset}/{found[0].model}"], Reader())
+    (one,) = find_sources([f"{arena}:{found[0].dataset}/{found[0].model}"], Reader())
     assert one.digest == found[0].digest
     assert main(["store", "add", str(arena), "--to", str(tmp_path / "mine")]) == 0
     assert len(list(store.entries(tmp_path / "mine"))) == 4

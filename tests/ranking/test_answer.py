@@ -15,6 +15,7 @@ from calibench.cli import main
 from calibench.ranking import Column, Record, rank_results
 from calibench.ranking.best_pair import NO_BEST_PAIR, Answer, choose_best_pair
 from calibench.ranking.column_store import Layout, Numbers, Verdicts
+from calibench.ranking.row_labels import display_name
 from calibench.ranking.table import Row
 from calibench.runs import RunId
 from calibench.statistics import comparison_with_best
@@ -44,7 +45,7 @@ def row(loss: str, scores: Scores, *, seeds: Sequence[int] = (1, 2, 3)) -> Row:
         numbers = Numbers(Layout.from_keys(values), array("d", values.values()))
         verdicts = Verdicts(Layout.from_keys([]), array("d"))
         records[seed] = Record(cell, "", {}, "", numbers, verdicts, {}, {}, (), (), {})
-    return Row(loss, loss, "k", {}, records, {})
+    return Row(display_name(loss), loss, "k", {}, records, {})
 
 
 def answer(*rows: Row) -> Answer:
@@ -58,8 +59,8 @@ GCE = row("GenerativeCrossEntropy", {"raw": (0.11, [0.15, 0.16, 0.14]), TS: (0.1
 
 def test_the_sentence() -> None:
     assert str(answer(LS, CE)) == (
-        "best on validation: LabelSmoothing + TS, test NLL 0.110; CrossEntropy + TS 0.140; 3 seeds cannot tell them "
-        "apart"
+        "best on validation: LabelSmoothing + TS, test NLL 0.110; CrossEntropy + TS 0.140; not "
+        "significant with 3 seeds"
     )
 
 
@@ -89,16 +90,16 @@ def test_what_seeds_tell_and_in_which_direction() -> None:
     best = row("A", {TS: (0.1, near)})
     rest = row("B", {TS: (0.2, jitter)}), row("CrossEntropyLoss", {TS: (0.3, far)})
     assert str(answer(best, *rest)).endswith(
-        "; 3 seeds tell it from CrossEntropy + TS, cannot tell it from B + TS"
+        "; with 3 seeds significantly better than CrossEntropy + TS, no significant difference from B + TS"
     )
     assert [of.told for of in answer(best, *rest).rivals] == ["", "worse"]
     ahead = row("A", {TS: (0.1, far)}), row("B", {TS: (0.2, near)})
-    assert str(answer(*ahead)).endswith("; 3 seeds say that test is better with B + TS")
+    assert str(answer(*ahead)).endswith("; with 3 seeds significantly worse on test than B + TS")
 
 
 def test_few_seeds_tell_nothing_and_rows_with_fewer_than_others_are_left_out() -> None:
     one = [row(loss, {TS: (at, at)}, seeds=[1]) for loss, at in (("A", 0.1), ("B", 0.9))]
-    assert str(answer(*one)).endswith("; 1 seed cannot tell them apart")
+    assert str(answer(*one)).endswith("; not significant with 1 seed")
     assert str(answer(one[0], CE, LS)).startswith("best on validation (of 2 of 3 losses): Label")
     longer = row("A", {TS: (0.05, 0.3)}, seeds=[2, 3, 4, 5])
     assert [len(of.seeds) for of in answer(longer, CE).of_losses] == [2, 2]
@@ -113,7 +114,7 @@ def test_one_loss_alone_and_runs_without_the_number() -> None:
 
 def test_an_infinite_test_score_is_told_from_a_finite_one() -> None:
     found = answer(LS, row("A", {TS: (0.2, np.inf)}))
-    assert str(found).endswith("A + TS inf; 3 seeds tell it from A + TS")
+    assert str(found).endswith("A + TS inf; with 3 seeds significantly better than A + TS")
 
 
 def test_every_format_leads_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,7 +168,7 @@ def test_of_equal_losses_nearly_no_table_tells_one_from_another(losses: int, sha
     """At most 5 % of tables are wrong, however much a good network on validation is a good one on test."""
     random = np.random.default_rng(0)
     tables = [answer(*equal_losses(random, losses, 3, shared)) for _ in range(200)]
-    assert np.mean([str(one).endswith("3 seeds cannot tell them apart") for one in tables]) >= 0.93
+    assert np.mean([str(one).endswith("not significant with 3 seeds") for one in tables]) >= 0.93
 
 
 def test_a_clear_winner_is_told_from_all() -> None:

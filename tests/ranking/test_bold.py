@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibench.ranking import Column, rank_results
-from calibench.ranking.bold import NOISY, PROMISE, mark_best
+from calibench.ranking.bold import NOISY, PROMISE, PROMISE_WITH_NOISY, mark_best
 from calibench.ranking.formats import table_grid as as_grid
 from calibench.ranking.table import Row, Table, Value
 from calibench.statistics import Verdict, comparison_with_best
@@ -20,11 +20,12 @@ NLL, ECE = Column("nll"), Column("ece")
 
 def tied(root: Path) -> dict[str, bool]:
     (table,) = rank_results(root).tables
-    return {row.loss: row.values[NLL].tied for row in table.rows}
+    values = {row.loss: row.values[NLL] for row in table.rows}
+    return {loss: value.tied or value.noisy for loss, value in values.items()}
 
 
 def said(root: Path) -> str:
-    return "\n".join(rank_results(root).lines[0])
+    return "\n".join(rank_results(root, wide=True).lines[0])
 
 
 def table_of(column: Column, *values: Value) -> Table:
@@ -51,7 +52,7 @@ def test_every_column_has_the_one_test_and_the_line_promises_no_more(tmp_path: P
     expected = comparison_with_best(list(values.values()))
     assert tied(tmp_path) == dict(zip(values, expected.bold, strict=True))
     assert table.detectable[NLL] == expected.detectable
-    assert f"bold: {PROMISE}" in board.lines[0]
+    assert f"bold: {PROMISE_WITH_NOISY}" in board.lines[0]
     of = {row.loss: row.values[NLL].behind for row in table.rows}
     assert of == dict(zip(values, expected.differences, strict=True))
 
@@ -63,7 +64,7 @@ def test_a_line_says_what_cannot_be_seen(tmp_path: Path) -> None:
         write_run(tmp_path, loss="C", seed=seed, values={"nll": 0.3 + error, "error": error})
     (table,) = rank_results(tmp_path).tables
     nll, error = (table.detectable[Column(name)] for name in ("nll", "error"))
-    line = f"with 3 seeds, differences below {nll:.2g} of NLL and {100 * error:.2g} % of Error cannot be seen"
+    line = f"3 seeds detect differences of {nll:.2g} in NLL and {100 * error:.2g} percentage points in Error, or more"
     assert line in said(tmp_path).splitlines()
 
 
@@ -72,9 +73,7 @@ def test_fewer_than_three_seeds_make_no_bold(tmp_path: Path, seeds: int) -> None
     write(tmp_path, "A", *[0.1, 0.2][:seeds])
     write(tmp_path, "B", *[0.4, 0.5][:seeds])
     assert tied(tmp_path) == {"A": False, "B": False}
-    few = (
-        f"rows share {seeds} seed{'s' * (seeds > 1)}, and fewer than 3 tell no method from another"
-    )
+    few = f"rows share {seeds} seed{'s' * (seeds > 1)}, and fewer than 3 detect no difference"
     assert f"no bold: {few}" in said(tmp_path)
     assert PROMISE not in said(tmp_path)
 
@@ -103,7 +102,7 @@ def test_a_row_with_more_deviation_has_welchs_form_and_is_named(tmp_path: Path) 
     assert f"{welch}: 3 of 60 values" in said(tmp_path)
 
 
-def test_what_is_bold_for_its_own_scatter_alone_is_marked(tmp_path: Path) -> None:
+def test_seeds_that_vary_too_much_to_rank_are_marked_and_never_bold(tmp_path: Path) -> None:
     """With the others' deviation of .001, E would be .3 behind; A is ahead and so has no mark."""
     for loss, at in (("A", 0.1), ("B", 0.2), ("C", 0.3), ("D", 0.4)):
         jitter = (0.001, -0.001, 0.0) if loss in "AC" else (-0.001, 0.0, 0.001)
@@ -115,8 +114,8 @@ def test_what_is_bold_for_its_own_scatter_alone_is_marked(tmp_path: Path) -> Non
     }
     assert NOISY in said(tmp_path).splitlines()
     grid = markdown(as_grid(table, []))
-    assert "**0.400 ± 0.300**~ |" in grid
-    assert "**0.100 ± 0.001** |" in grid
+    assert "| ~ | E | 3 | 0.400 ± .300 |" in grid
+    assert "| 1 | A | 3 | **0.100 ± .001** |" in grid
 
 
 def test_an_infinite_loss_is_worse(tmp_path: Path) -> None:
@@ -128,7 +127,7 @@ def test_an_infinite_loss_is_worse(tmp_path: Path) -> None:
 def test_costs_are_never_bold(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1, 0.2, 0.3, seconds=2.0)
     write(tmp_path, "B", 0.1, 0.2, 0.3, seconds=200.0)
-    (table,) = rank_results(tmp_path).tables
+    (table,) = rank_results(tmp_path, wide=True).tables
     assert not any(row.values[Column("seconds")].tied for row in table.rows)
 
 
@@ -175,7 +174,7 @@ def test_columns_without_bold_are_named_beside_others(tmp_path: Path) -> None:
         write_run(tmp_path, loss="B", seed=seed, values={"nll": 0.1 * seed + 0.3}, sets={})
     for loss in "AB":
         write_run(tmp_path, loss=loss, seed=1, values={"nll": 0.2}, sets={"noise": 0.5})
-    lines = "\n".join(rank_results(tmp_path).lines[0])
+    lines = "\n".join(rank_results(tmp_path, wide=True).lines[0])
     assert f"bold: {PROMISE}" in lines
     assert "no bold in OOD AUROC % far: rows share 1 seed" in lines
 

@@ -48,7 +48,14 @@ def test_holes_are_refused_by_name(results: Path) -> None:
     with pytest.raises(ValueError, match="a comparison needs every run") as refused:
         compare(tables, NLL)
     assert "X / SmallCNN: B, seed 3" in str(refused.value)
-    assert "Y / SmallCNN: D (no run)" in str(refused.value)
+    assert "D" not in str(refused.value).partition("missing")[2]
+
+
+def test_losses_that_a_table_lacks_are_left_out_and_named(results: Path) -> None:
+    write(results, "D", 0.1, 0.2, benchmark="X")
+    compared = compare(rank_results(results).tables, NLL)
+    assert "D" not in compared.methods
+    assert compared.left_out == ["not in every table: D"]
 
 
 def test_holes_that_are_allowed_are_named(results: Path) -> None:

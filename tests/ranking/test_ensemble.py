@@ -74,7 +74,7 @@ def test_an_ensemble_is_a_run_with_the_numbers_of_its_mean_probabilities(
     assert len(ensembles(tmp_path)) == 2
     capsys.readouterr()
     assert main(["leaderboard", str(tmp_path), "--format", "csv"]) == 0
-    assert "CrossEntropyLoss ensemble=2" in capsys.readouterr().out
+    assert "CrossEntropy ensemble=2" in capsys.readouterr().out
 
 
 def test_members_are_calibrated_first(tmp_path: Path) -> None:

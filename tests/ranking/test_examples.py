@@ -45,7 +45,7 @@ def test_one_seed_compares_the_trained_networks_and_says_so(tmp_path: Path) -> N
     write(tmp_path, "B", 2.0)
     write(tmp_path, "Close", 1.001)
     assert tied(tmp_path) == {"A": True, "B": False, "Close": True}
-    lines = rank_results(tmp_path).lines[0]
+    lines = rank_results(tmp_path, wide=True).lines[0]
     assert f"bold: {OF_NETWORKS}" in lines
     without = next(line for line in lines if line.startswith("no bold in "))
     assert "ECE % +TS, NLL +ATS, ECE % +ATS, OOD AUROC % far: rows share 1 seed" in without

@@ -15,11 +15,12 @@ from rich.console import Console
 
 from calibench.cli import parser_of
 from calibench.ranking import rank_results
-from calibench.ranking.best_pair import NO_BEST_PAIR
 from calibench.ranking.formats import table_grid
 from calibench.tables.terminal import fitting, show
 from tests.ranking.test_table import write
 from tests.run_folders import write_run
+
+REMARK = "no validation predictions: ranked by raw NLL"
 
 
 @pytest.fixture
@@ -42,14 +43,14 @@ def test_markdown(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[:8] == [
         r"### digits\_lt / SmallCNN",
         "",
-        NO_BEST_PAIR,
+        REMARK,
         "",
         "| # | loss | seeds | NLL | ECE % +TS |",
         "| --: | :-- | --: | --: | --: |",
         "| 1 | GenerativeCrossEntropy | 3 | **0.200 ± 0.100** | **10.00 ± 0.00** |",
-        "| 2 | BrierLoss | 3 | 0.220 ± 0.100 | **10.00 ± 0.00** |",
+        "| 2 | Brier | 3 | 0.220 ± 0.100 | **10.00 ± 0.00** |",
     ]
-    assert "- missing: FocalLoss, seeds 2, 3: no run" in lines
+    assert "- missing: Focal, seeds 2, 3: no run" in lines
     assert "- 15 bins: ECE" in lines
 
 
@@ -87,11 +88,11 @@ def test_latex_escapes_and_marks(results: Path, capsys: pytest.CaptureFixture[st
     assert r"digits\_lt / SmallCNN" in text
     row = r"1 & GenerativeCrossEntropy & 3 & \textbf{0.200 $\pm$ 0.100} & "
     assert row in text
-    assert r"2 & BrierLoss & 3 & 0.220 $\pm$ 0.100 & " in text
+    assert r"2 & Brier & 3 & 0.220 $\pm$ 0.100 & " in text
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 1
     assert text.count(" & ") == 4 * 4  # heading and three rows of five cells
     caption = next(line for line in text.splitlines() if line.startswith(r"\caption"))
-    assert rf"SmallCNN. {NO_BEST_PAIR[0].upper()}{NO_BEST_PAIR[1:]}. Ranked by NLL" in caption
+    assert rf"SmallCNN. {REMARK[0].upper()}{REMARK[1:]}. Ranked by NLL" in caption
     assert ".." not in caption
 
 
@@ -119,7 +120,7 @@ def test_terminal_of_a_pipe_is_plain_and_marks_with_stars(
     best = next(line for line in text.splitlines() if line.startswith("1 Generative"))
     assert "0.200*" in best
     assert "bold (*): the best" in text
-    assert "missing: FocalLoss, seeds 2, 3: no run" in text
+    assert "missing: Focal, seeds 2, 3: no run" in text
 
 
 def test_terminal_bold(results: Path) -> None:
@@ -141,13 +142,15 @@ def test_a_terminal_gets_colours(results: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_table_too_wide_comes_in_parts_that_lose_nothing(results: Path) -> None:
-    (table,) = rank_results(results).tables
+    (table,) = rank_results(results, wide=True).tables
     whole = table_grid(table, [])
     parts = [["".join(p.text for p in line) for line in part] for part in fitting(whole, 60)]
     assert len(parts) > 1
     assert all(len(line) <= 60 for part in parts for line in part)
     shown = sum(line.count("±") for part in parts for line in part)
-    assert shown == sum(cell.std == cell.std for row in table.rows for cell in row.values.values())
+    assert shown == sum(
+        cell.std == cell.std for row in table.rows for cell in map(row.values.get, table.columns)
+    )
 
 
 def test_markup_in_a_name_is_text(tmp_path: Path) -> None:
@@ -230,7 +233,7 @@ def test_calibration_errors_carry_their_verdict_in_every_format(
         shown[format] = capsys.readouterr().out
     assert "3.20" in shown["table"]
     assert shown["table"].count("°") == 2  # one value, and the line under the table
-    assert "° cannot be told from perfect calibration" in shown["markdown"]
+    assert "° consistent with perfect calibration" in shown["markdown"]
     (notes,) = (table["notes"] for table in json.loads(shown["json"]))
     assert any("floor 2 %" in note or "KS 2 %" in note for note in notes)
     rows = {row["loss"]: row for row in csv.DictReader(io.StringIO(shown["csv"]))}
@@ -251,7 +254,7 @@ def test_at_most_four_lines_stand_under_a_table_and_notes_shows_them_all(
     every = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
     meaning, unseen, caveat, rest = few
     assert meaning.startswith("- bold: the best method")
-    assert unseen.startswith("- with 3 seeds, differences below")
-    assert caveat == "- missing: FocalLoss, seeds 2, 3: no run"
-    assert rest.startswith(f"- {len(every)} notes: --notes; how to read it: https://")
+    assert unseen.startswith("- 3 seeds detect differences of")
+    assert caveat == "- missing: Focal, seeds 2, 3: no run"
+    assert rest.startswith(f"- {len(every)} notes: --notes; https://")
     assert {unseen, caveat} < set(every)

@@ -10,7 +10,7 @@ def test_rows_of_a_loss_are_named_by_what_differs() -> None:
         ("FocalLoss", "b", settings_of("FocalLoss", gamma=3.0)),
         ("FocalLoss", "c", settings_of("FocalLoss", gamma=5.0)),
     ]
-    assert row_labels(rows) == ["CrossEntropyLoss", "FocalLoss gamma=3.0", "FocalLoss gamma=5.0"]
+    assert row_labels(rows) == ["CrossEntropy", "Focal gamma=3.0", "Focal gamma=5.0"]
 
 
 def test_an_argument_that_only_one_has_is_unset_in_the_other() -> None:

@@ -39,7 +39,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_proper_scores_lead_and_nll_stands_beside_ece(results: Path) -> None:
-    (table,) = rank_results(results).tables
+    (table,) = rank_results(results, wide=True).tables
     assert [column.title for column in table.columns] == [
         "Error %", "NLL", "NLL +TS", "Brier +TS", "NLL refinement", "NLL calibration", "ECE %", "AdaECE %",
         "ClasswiseECE %", "smECE %", "ECE % +TS", "NLL +ATS", "ECE % +ATS", "OOD AUROC % near", "OOD AUROC % far",
@@ -74,13 +74,13 @@ def test_near_and_far_are_means_over_each_set_once_and_shifts_in_none(results: P
     lines = board.lines[0]
     assert "OOD AUROC near: mean over letters (score: entropy)" in lines
     assert "OOD AUROC far: mean over noise, photos (score: entropy)" in lines
-    assert "shifted test sets are no OOD sets: fog-1, fog-5" in lines
+    assert "covariate-shift sets are not counted in OOD AUROC: fog-1, fog-5" in lines
 
 
 def test_runs_that_do_not_say_have_far_sets_and_labelled_ones_are_shifts(tmp_path: Path) -> None:
     fog = {"split": "fog", "calibrator": "raw", "metric": "nll", "value": 2.0}
     write_run(tmp_path, sets={"photos": 0.8, "fog": 0.5}, rows=[fog])
-    board = rank_results(tmp_path)
+    board = rank_results(tmp_path, wide=True)
     (row,) = board.tables[0].rows
     assert row.values[Column("ood_auroc", "far")].mean == pytest.approx(0.8)
     assert Column("ood_auroc", "near") not in board.tables[0].columns  # no run has it

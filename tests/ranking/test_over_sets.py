@@ -83,6 +83,6 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     parser = parser_of("leaderboard")
     assert parser.run([str(results(tmp_path)), "--compare", "--primary", "A"]) == 0
     printed = capsys.readouterr().out
-    assert "NLL against CrossEntropyLoss, data sets as the sample" in printed
+    assert "NLL against CrossEntropy, data sets as the sample" in printed
     assert "primary" in printed
     assert "not of the next data set" in printed

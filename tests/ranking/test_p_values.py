@@ -77,5 +77,5 @@ def test_the_command_prints_them_in_its_format(
 def test_of_several_rows_of_a_loss_one_must_be_named(tmp_path: Path) -> None:
     for gamma in (1.0, 2.0):
         write(tmp_path, "FocalLoss", *OURS, settings=settings_of("FocalLoss", gamma=gamma))
-    with pytest.raises(ValueError, match=r"may be FocalLoss gamma=1\.0, FocalLoss gamma=2\.0"):
+    with pytest.raises(ValueError, match=r"may be Focal gamma=1\.0, Focal gamma=2\.0"):
         list(p_value_grids(rank_results(tmp_path, metrics=["nll"]).tables, "FocalLoss"))

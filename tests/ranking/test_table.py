@@ -50,7 +50,7 @@ def test_configurations_of_one_loss_are_rows_of_their_own(tmp_path: Path) -> Non
     for gamma in (3.0, 5.0):
         write(tmp_path, "FocalLoss", 0.1 * gamma, settings=settings_of("FocalLoss", gamma=gamma))
     (table,) = rank_results(tmp_path).tables
-    assert [row.label for row in table.rows] == ["FocalLoss gamma=3.0", "FocalLoss gamma=5.0"]
+    assert [row.label for row in table.rows] == ["Focal gamma=3.0", "Focal gamma=5.0"]
 
 
 def test_a_column_for_each_calibrator(tmp_path: Path) -> None:

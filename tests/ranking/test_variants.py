@@ -33,7 +33,7 @@ def test_a_table_is_of_the_same_examples(tmp_path: Path) -> None:
         "digits_lt imbalance_factor=100 / SmallCNN",
     ]
     labels = [[row.label for row in table.rows] for table in board.tables]
-    assert labels == [["BrierLoss", "CrossEntropyLoss"]] * 2
+    assert labels == [["Brier", "CrossEntropy"]] * 2
     rows = list(csv.DictReader(io.StringIO(tables_csv(board.tables))))
     assert {row["variant"] for row in rows} == {"imbalance_factor=10", "imbalance_factor=100"}
 
@@ -44,8 +44,8 @@ def test_settings_that_leave_the_examples_alone_stay_together(tmp_path: Path) ->
     (table,) = rank_results(tmp_path).tables
     assert table.title == "digits_lt / SmallCNN"
     assert [row.label for row in table.rows] == [
-        "BrierLoss batch_size=128",
-        "BrierLoss batch_size=64",
+        "Brier batch_size=128",
+        "Brier batch_size=64",
     ]
 
 

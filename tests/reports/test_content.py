@@ -60,7 +60,7 @@ def test_pairs_of_losses_by_a_few_metrics(content: dict[str, Any]) -> None:
     first, error, ece = content["pairs"]
     assert [part["metric"] for part in (first, error, ece)] == ["nll", "error", "ece"]
     assert first["head"] == ["A", "B", "P(A beats B)", "95 % interval", "within 0.005"]
-    assert first["rows"] == [["CrossEntropyLoss", "BrierLoss", "1.00", "0.39 to 1.00", "0.00"]]
+    assert first["rows"] == [["CrossEntropy", "Brier", "1.00", "0.39 to 1.00", "0.00"]]
     assert "0.50" in error["rows"][0][2]
     assert any("at 3 seeds 95 % may be 90 %" in line for line in first["lines"])
 

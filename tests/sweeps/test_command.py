@@ -27,7 +27,7 @@ from calibench.messages.errors import UsageError
 from calibench.messages.terminal import Terminal
 from calibench.sweeps import pool
 from calibench.sweeps.pool import Job, Pool
-from calibench.sweeps.suites import CORE_LOSSES, parse_losses, parse_seeds, suite_of
+from calibench.sweeps.suites import CORE_LOSSES, build_suite, parse_losses, parse_seeds
 from calibench.tables.terminal import Printed
 from calibench.training import fit as training
 from calibench.verbs.sweep import live_table, results_root, run_jobs
@@ -108,7 +108,7 @@ def test_losses(tmp_path: Path) -> None:
 def test_plan_goes_seed_by_seed_and_merges_the_loss_last(tmp_path: Path) -> None:
     overlay = tmp_path / "o.yaml"
     overlay.write_text("model: {loss: BrierLoss, loss_scale: sum}\nthreads: 4\n")
-    suite = suite_of(["digits_lt", "digits"], ["focal", "gce"], "1,2", [str(overlay)])
+    suite = build_suite(["digits_lt", "digits"], ["focal", "gce"], "1,2", [str(overlay)])
     jobs = suite.jobs([("threads", "2")])
     assert [job.label for job in jobs[:4]] == [
         f"digits_lt {loss} seed={seed}" for seed in (1, 2) for loss in ("focal", "gce")
@@ -255,7 +255,7 @@ def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path, swept: Swept) ->
 def test_ctrl_c_is_the_sweeps_to_answer(tmp_path: Path) -> None:
     """A terminal sends it to the workers too, which go on until the sweep ends them."""
     arguments = [("trainer.max_epochs", "5000"), ("trainer.default_root_dir", str(tmp_path))]
-    (cell,) = suite_of(["digits_lt"], ["gce"], "1").jobs(arguments)
+    (cell,) = build_suite(["digits_lt"], ["gce"], "1").jobs(arguments)
     workers = Pool(1, tmp_path / "logs")
     for _ in workers.run([cell]):
         if cell.epoch == 1:
@@ -308,7 +308,7 @@ def test_the_memory_of_a_cell_does_not_wait_for_the_collector(
         return "done", None
 
     monkeypatch.setattr(training, "fit", fit)
-    monkeypatch.setattr(pool, "_write_to", lambda log: None)
+    monkeypatch.setattr(pool, "_redirect_output", lambda log: None)
     ours, theirs = multiprocessing.Pipe()
     gc.disable()
     try:

@@ -11,7 +11,7 @@ import pytest
 from calibench.cli import configuration_of
 from calibench.messages.errors import UsageError
 from calibench.sweeps import pool as pools
-from calibench.sweeps.pool import Job, Pool, Where, pool_of, visible_gpus
+from calibench.sweeps.pool import Job, LauncherOptions, Pool, build_pool, list_visible_gpus
 
 CPU = ["--config", "digits_lt"]  # accelerator: cpu
 ANY = ["--config", "cifar10"]
@@ -44,12 +44,12 @@ def test_cells_are_dealt_out_to_the_gpus(
     gpus: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gpus("0,GPU-5a,7")
-    pool = pool_of(jobs(*ANY), tmp_path, Where(cells_per_gpu=2))
+    pool = build_pool(jobs(*ANY), tmp_path, LauncherOptions(cells_per_gpu=2))
     assert devices(pool, monkeypatch) == ["0", "GPU-5a", "7"] * 2
-    assert pool_of(jobs(*ANY), tmp_path, Where()).size == 3
-    pool = pool_of(jobs(*ANY), tmp_path, Where(jobs=4))
+    assert build_pool(jobs(*ANY), tmp_path, LauncherOptions()).size == 3
+    pool = build_pool(jobs(*ANY), tmp_path, LauncherOptions(jobs=4))
     assert devices(pool, monkeypatch) == ["0", "GPU-5a", "7", "0"]
-    assert pool_of(jobs(*ANY, n=2), tmp_path, Where(cells_per_gpu=2)).size == 2
+    assert build_pool(jobs(*ANY, n=2), tmp_path, LauncherOptions(cells_per_gpu=2)).size == 2
 
 
 def test_cells_for_the_cpu_get_the_cores(
@@ -57,33 +57,33 @@ def test_cells_for_the_cpu_get_the_cores(
 ) -> None:
     gpus("0,1")
     monkeypatch.setattr(pools, "cores", lambda: 5)
-    pool = pool_of(jobs(*CPU), tmp_path, Where())
+    pool = build_pool(jobs(*CPU), tmp_path, LauncherOptions())
     assert (pool.size, pool.devices) == (5, [])
     with pytest.raises(UsageError, match="`accelerator: cpu`"):
-        pool_of(jobs(*CPU), tmp_path, Where(cells_per_gpu=2))
+        build_pool(jobs(*CPU), tmp_path, LauncherOptions(cells_per_gpu=2))
 
 
 def test_without_a_gpu(gpus: Callable[[str], None], tmp_path: Path) -> None:
     gpus("")
     with pytest.raises(UsageError, match="`--cells-per-gpu` needs a GPU; none is visible here"):
-        pool_of(jobs(*ANY), tmp_path, Where(cells_per_gpu=2))
-    assert pool_of(jobs(*ANY), tmp_path, Where(jobs=3)).devices == []
+        build_pool(jobs(*ANY), tmp_path, LauncherOptions(cells_per_gpu=2))
+    assert build_pool(jobs(*ANY), tmp_path, LauncherOptions(jobs=3)).devices == []
 
 
 def test_visible_gpus(
     gpus: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gpus("2,MIG-1")
-    assert visible_gpus() == ["2", "MIG-1"]
+    assert list_visible_gpus() == ["2", "MIG-1"]
     gpus("-1")
-    assert visible_gpus() == []
+    assert list_visible_gpus() == []
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert visible_gpus() == []
+    assert list_visible_gpus() == []
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 0\necho 1\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
-    assert visible_gpus() == ["0", "1"]
+    assert list_visible_gpus() == ["0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -100,5 +100,5 @@ def test_who_wants_a_gpu(
     arguments: list[str], wanted: bool, gpus: Callable[[str], None], tmp_path: Path
 ) -> None:
     gpus("0")
-    pool = pool_of(jobs(*arguments, n=1), tmp_path, Where())
+    pool = build_pool(jobs(*arguments, n=1), tmp_path, LauncherOptions())
     assert pool.devices == (["0"] if wanted else [])

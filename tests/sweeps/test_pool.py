@@ -24,7 +24,7 @@ from calibench.configuration.merging import build_configuration
 from calibench.runs import Busy
 from calibench.sweeps import pool
 from calibench.sweeps.launchers.slurm import Slurm
-from calibench.sweeps.pool import Job, Pool, Where, pool_of
+from calibench.sweeps.pool import Job, LauncherOptions, Pool, build_pool
 from calibench.training import fit as training
 from calibench.verbs import sweep
 from calibench.verbs.sweep import run_jobs
@@ -92,7 +92,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         return found, None
 
     monkeypatch.setattr(training, "fit", fit)
-    monkeypatch.setattr(pool, "_write_to", lambda log: None)
+    monkeypatch.setattr(pool, "_redirect_output", lambda log: None)
     monkeypatch.setattr(pool, "RETRIED_AFTER", 0.01)
     monkeypatch.setattr(pool, "LOOKS_EVERY", 0.02)
     monkeypatch.setattr(
@@ -125,7 +125,7 @@ def test_a_worker_is_no_task_of_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = multiprocessing.Pipe()
     ours.send(({}, "log"))
     ours.close()
-    pool._work(theirs, None)
+    pool._run_worker(theirs, None)
     assert seen == [[]]
 
 
@@ -233,7 +233,7 @@ def deaf(connection: Connection, device: str | None) -> None:
 def test_a_worker_that_has_nothing_to_do_ends_although_sigterm_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_work", deaf)
+    monkeypatch.setattr(pool, "_run_worker", deaf)
     workers = Pool(1, tmp_path)
     worker = workers._free_worker()
     assert worker.connection.recv() == "ready"
@@ -262,10 +262,10 @@ def test_the_limit_is_a_positive_number(text: str, capsys: pytest.CaptureFixture
 
 def test_the_limit_reaches_cells_here_and_in_slurm_jobs(tmp_path: Path) -> None:
     cells = [Job("b", "loss", 1, build_configuration(["digits_lt"]))]
-    where = Where(minutes_per_cell=1.5)
-    assert pool_of(cells, tmp_path, where).minutes_per_cell == 1.5
+    where = LauncherOptions(minutes_per_cell=1.5)
+    assert build_pool(cells, tmp_path, where).minutes_per_cell == 1.5
     assert Slurm(tmp_path, {}, where).where.minutes_per_cell == 1.5
-    assert pool_of(cells, tmp_path, Where(jobs=1)).minutes_per_cell == math.inf
+    assert build_pool(cells, tmp_path, LauncherOptions(jobs=1)).minutes_per_cell == math.inf
 
 
 # --- how a sweep ends ---
@@ -292,7 +292,7 @@ def test_a_closed_terminal_and_ctrl_c_end_the_workers(
         def close(self) -> None:
             closed.append(True)
 
-    monkeypatch.setattr(sweep, "pool_of", lambda *_: Launcher())
+    monkeypatch.setattr(sweep, "build_pool", lambda *_: Launcher())
     assert main(["sweep", "digits_lt", "--seeds", "1", "--losses", "gce"]) == code
     assert capsys.readouterr().err == f"calibench: {said}\n"
     assert closed == [True]
@@ -309,14 +309,14 @@ def test_a_log_is_appended_to_and_is_never_behind_a_symbolic_link(
         os, "dup2", lambda descriptor, _: written.append(os.write(descriptor, b"x"))
     )
     for _ in range(2):  # the second is another sweep, which finds that the first one runs the cell
-        pool._write_to(str(log))
+        pool._redirect_output(str(log))
     assert log.read_bytes() == b"xxxx"
     precious = tmp_path / "precious"
     precious.write_text("content")
     log.unlink()
     log.symlink_to(precious)
     with pytest.raises(OSError, match="symbolic links"):
-        pool._write_to(str(log))
+        pool._redirect_output(str(log))
     assert precious.read_text() == "content"
 
 

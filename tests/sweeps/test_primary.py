@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibench.messages.errors import UsageError
-from calibench.sweeps.selection import check_primary, primary_grid
+from calibench.sweeps.selection import build_primary_grid, check_primary
 from calibench.sweeps.suites import Suite, load_suite
 from tests.run_folders import write_run
 
@@ -55,7 +55,7 @@ def test_its_table_has_the_primary_loss_first_and_the_others_as_exploratory(tmp_
             write_run(tmp_path, loss=loss, benchmark=benchmark, values={"nll": value})
     of = suite(tmp_path)
     assert of.primary is not None
-    grid = primary_grid(of.primary, of.jobs(), tmp_path)
+    grid = build_primary_grid(of.primary, of.jobs(), tmp_path)
     rows = [[entry if isinstance(entry, str) else entry.text for entry in row] for row in grid.rows]
     assert rows[0] == [
         "FocalLoss",

@@ -16,8 +16,8 @@ from calibench.cli import main
 from calibench.configuration.merging import list_configuration_files, load_configuration_file
 from calibench.messages.errors import UsageError
 from calibench.runs import effective_settings as key_settings
-from calibench.sweeps.plan import runs_of
-from calibench.sweeps.selection import selections
+from calibench.sweeps.plan import find_runs
+from calibench.sweeps.selection import select_settings
 from calibench.sweeps.suites import Setting, Suite, is_suite, load_suite
 from calibench.tables.published import MODELS, model_names
 from calibench.tables.published import load_published as published
@@ -311,13 +311,13 @@ def test_selection_is_by_validation_over_all_seeds_and_counts_the_tried(tmp_path
             row = {"split": "val", "calibrator": "raw", "metric": "nll", "value": value}
             test = {"nll": 1 - value}  # the test split would choose the other one
             write_cell(tmp_path, setting, seed, rows=[row], values=test)
-    cross_entropy, focal = selections(suite, tmp_path)
+    cross_entropy, focal = select_settings(suite, tmp_path)
     assert (cross_entropy.tried, cross_entropy.not_done) == (0, 1)
     assert cross_entropy.values is None
     assert focal.values == {"model.loss.gamma": 3.0}
     assert (focal.value, focal.tried, focal.not_done) == (pytest.approx(0.5), 2, 0)
-    (runs_of([high.job(2)], tmp_path)[0].folder / "status.json").unlink()
-    _, focal = selections(suite, tmp_path)
+    (find_runs([high.job(2)], tmp_path)[0].folder / "status.json").unlink()
+    _, focal = select_settings(suite, tmp_path)
     assert focal.values == {"model.loss.gamma": 1.0}  # the other one lacks a seed
     assert (focal.tried, focal.not_done) == (1, 1)
 
@@ -333,7 +333,7 @@ def test_selection_may_be_after_a_calibrator(tmp_path: Path) -> None:
         ]
         for seed in (1, 2):
             write_cell(tmp_path, setting, seed, rows=rows)
-    _, focal = selections(suite, tmp_path)
+    _, focal = select_settings(suite, tmp_path)
     assert focal.values == {"model.loss.gamma": 1.0}
     assert focal.value == pytest.approx(0.3)
 

@@ -9,7 +9,7 @@ from calibench.tables.cells import Scores, note
 
 def test_one_floor_is_a_number() -> None:
     (line,) = note([("ECE", 0.0112, True), ("ECE", 0.0112, True)])
-    assert line.startswith("° cannot be told from perfect calibration at this number of examples")
+    assert line.startswith("° consistent with perfect calibration at this number of examples")
     assert line.endswith("; floor 1.1 %")
 
 

@@ -140,9 +140,9 @@ def test_two_arrays_are_the_test_set() -> None:
     assert calibench.evaluate(LOGITS, names, classes=NAMES).rows == alone.rows
 
 
-def test_probabilities_where_logits_are_meant_are_a_warning() -> None:
-    with pytest.warns(UserWarning, match="look like probabilities"):
-        calibench.evaluate(PROBS, TARGET)
+def test_probabilities_are_read_as_such_wherever_they_are_given() -> None:
+    by_word = calibench.evaluate(PROBS, TARGET, scores="probs")
+    assert calibench.evaluate(PROBS, TARGET).rows == by_word.rows
 
 
 def test_the_probability_of_the_second_of_two_classes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -287,7 +288,11 @@ def test_gradient_accumulation_is_explained_in_one_line(tmp_path: Path) -> None:
         "--trainer.default_root_dir",
         str(tmp_path),
     ]
-    with pytest.warns(UserWarning, match="a batch-coupled loss sees each of them alone"):
+    coupled = ["--model.loss", "GenerativeCrossEntropy", "--trainer.enable_progress_bar", "false"]
+    with pytest.warns(UserWarning, match="GenerativeCrossEntropy is batch-coupled: it sees each"):
+        training.fit(configuration_of([*arguments, *coupled]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         training.fit(configuration_of([*arguments, "--trainer.enable_progress_bar", "false"]))
 
 

@@ -31,7 +31,7 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from calibench.configuration.merging import Config
-from calibench.loss_audit.checks import Subject
+from calibench.loss_audit.checks import AuditedLoss
 from calibench.loss_audit.named_losses import read_losses
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, exit_on_mistakes
@@ -263,7 +263,7 @@ def study(blocks: Mapping[str, Config], posterior: float, output: Path) -> None:
     """Draw losses as at the start of training, and print their table."""
     surfaces = []
     for label, block in blocks.items():
-        loss = Subject(label, block).new()
+        loss = AuditedLoss(label, block).new()
         loss.on_fit_start(torch.full((CLASSES,), 100))
         loss.on_train_epoch_start(0, 1)
         surfaces.append(Surface(label, loss, posterior))

@@ -23,7 +23,7 @@ from sklearn.datasets import make_moons
 from torch import Tensor, nn
 
 from calibench.configuration.merging import Config
-from calibench.loss_audit.checks import Subject
+from calibench.loss_audit.checks import AuditedLoss
 from calibench.loss_audit.named_losses import read_losses
 from calibench.losses import CalibrationLoss
 from calibench.messages.checks import ends_in, non_negative, positive, positive_integer
@@ -191,7 +191,7 @@ def build_table(networks: Sequence[TrainedOnMoons]) -> Grid:
 def study(blocks: Mapping[str, Config], training: Training, output: Path | None) -> None:
     """Train networks with some losses, print their table, and write the numbers of each network."""
     runs = (
-        train_on_moons(name, Subject(name, block).new(), seed, training)
+        train_on_moons(name, AuditedLoss(name, block).new(), seed, training)
         for name, block in blocks.items()
         for seed in range(1, training.seeds + 1)
     )

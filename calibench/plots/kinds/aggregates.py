@@ -77,9 +77,9 @@ def improvement(request: Request) -> Picture:
 
 def _baseline(request: Request, runs: ScoresOfRuns) -> str:
     """The label of the loss that `--baseline` names, else of cross-entropy."""
-    named = request.shown.baseline or "CrossEntropyLoss"
+    named = request.shown.baseline or "CrossEntropy"
     for row in (row for table in request.tables for row in table.rows):
-        if named in (row.loss, row.label) and row.label in runs:
+        if row.is_named(named) and row.label in runs:
             return row.label
     none = f"there are no runs of the baseline {named}{near_matches(named, runs)}"
     raise ValueError(f"{none}: `--baseline LOSS` names it.")

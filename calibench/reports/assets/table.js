@@ -1,13 +1,14 @@
 // The sortable, filterable table. `state` is all there is to know; `draw` follows from it.
 const state = {
-  text: "", benchmark: "", backbone: "", loss: "", calibrator: "raw", spread: true,
+  text: "", benchmark: "", backbone: "", loss: "", calibrator: DATA.rows.some((r) => r.calibrator) ? "best" : "raw", spread: true,
   sort: "rank", down: false, columns: new Set(), chosen: new Set(),
 };
-const HIDDEN = new Set(["ood_fpr95", "mce", "accuracy", "seconds_per_epoch", "peak_memory_mb", "temperature"]);
-const hidden = (metric) => HIDDEN.has(metric.key.split("/")[0]); // whatever the sets
+const FIRST = new Set(["nll", "brier", "ece", "error", "ood_auroc"]); // what a page of 1,280 pixels has room for
+const hidden = (metric) => !FIRST.has(metric.key.split("/")[0]); // whatever the sets
 
 function cellOf(row, metric, calibrator = state.calibrator) {
-  return row.cells[`${metric.key}|${metric.cost ? "raw" : calibrator}`];
+  const raw = metric.cost || (calibrator === "best" && !row.calibrator); // such a row is ranked by raw NLL
+  return row.cells[`${metric.key}|${raw ? "raw" : calibrator}`];
 }
 function visible() {
   const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -24,7 +25,7 @@ function sortValue(row) {
 }
 function sorted(rows) {
   const sign = state.down ? -1 : 1;
-  const place = (row) => `${row.benchmark}\n${row.backbone}`;
+  const place = (row) => `${row.benchmark}\n${row.backbone}\n${row.block}`;
   return [...rows].sort((a, b) => {
     const [x, y] = [sortValue(a), sortValue(b)];
     const [p, q] = [Number.isNaN(x), Number.isNaN(y)];
@@ -53,7 +54,7 @@ function drawTable() {
     heading("rank", "#"), ...places.map((p) => heading(p, p, "text place")), heading("seeds", "seeds"), ...metrics.map((m) => heading(m.key, titleOf(m)))));
   table.tBodies[0].replaceChildren(...rows.map((row) => tableRow(row, places, metrics)));
   if (state.sort === "rank") rows.forEach((row, i) => { // ranks begin anew
-    if (i && placeOf(row) !== placeOf(rows[i - 1])) table.tBodies[0].rows[i].classList.add("divided");
+    if (i && (placeOf(row) !== placeOf(rows[i - 1]) || row.block !== rows[i - 1].block)) table.tBodies[0].rows[i].classList.add("divided");
   });
   document.getElementById("shown").textContent = `${rows.length} of ${DATA.rows.length} rows`;
   drawRuns(rows);
@@ -64,7 +65,7 @@ function tableRow(row, places, metrics) {
   const toggle = (on) => { on ? state.chosen.add(id) : state.chosen.delete(id); drawTable(); drawViews(); };
   const box = el("input", { type: "checkbox", checked: state.chosen.has(id), "aria-label": `show ${row.label}`, onchange: (e) => toggle(e.target.checked) });
   return el("tr", { class: state.chosen.has(id) ? "chosen" : "" },
-    el("td", { class: "text name", title: row.label, "data-place": places.map((p) => row[p]).join(" · ") || null }, el("label", {}, box, broken(row.label))),
+    el("td", { class: "text name", title: row.label, "data-place": places.map((p) => row[p]).join(" · ") || null }, el("label", {}, box, broken(row.label), state.calibrator === "best" ? el("small", {}, ` after ${row.calibrator ?? "raw, no validation predictions"}`) : null)),
     el("td", {}, row.rank ?? "—"), ...places.map((p) => el("td", { class: "text place" }, row[p])),
     el("td", { class: row.seeds.includes("/") ? "hole" : "" }, row.seeds), ...metrics.map((m) => tableCell(row, m)));
 }
@@ -87,7 +88,7 @@ function drawFilters() {
   fill("filters", search,
     select("", all("benchmark", "benchmarks"), "", set("benchmark")), select("", all("backbone", "backbones"), "", set("backbone")),
     select("", all("loss", "losses"), "", set("loss")),
-    select("after", DATA.calibrators.map((c) => [c, c === "raw" ? "no calibration (raw)" : c]), "raw", set("calibrator")),
+    select("after", [...(DATA.rows.some((r) => r.calibrator) ? [["best", "each loss's own calibrator, chosen on validation"]] : []), ...DATA.calibrators.map((c) => [c, c === "raw" ? "no calibration (raw)" : c])], state.calibrator, set("calibrator")),
     check("± over seeds", true, set("spread")));
   fill("columns", ...DATA.metrics.map((m) => check(titleOf(m), state.columns.has(m.key), (on) => {
     on ? state.columns.add(m.key) : state.columns.delete(m.key);

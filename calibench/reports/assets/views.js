@@ -80,7 +80,8 @@ function drawShift(rows) {
 }
 function drawCurves(rows) {
   const names = [...new Set(rows.flatMap((r) => Object.keys(r.curves)))];
-  if (!names.length) { fill("curves-controls"); return fill("curves", empty("no training curves of these rows")); }
+  document.getElementById("curves-section").hidden = !names.length; // imported predictions have none
+  if (!names.length) return;
   if (!names.includes(view.curves)) view.curves = names[0];
   fill("curves-controls", select("logged", names.map((n) => [n, n]), view.curves, (v) => { view.curves = v; drawCurves(rows); }));
   const known = rows.filter((r) => r.curves[view.curves]);
@@ -120,7 +121,7 @@ function confusionPanel(row, name) {
   const { names, confusion } = row.classes;
   const [k, left, size] = [names.length, 62, 190];
   const cell = size / k;
-  const svg = el("svg", { viewBox: `0 0 ${left + size + 8} ${size + 66}`, role: "img", "aria-label": `confusion matrix of ${row.label}` });
+  const svg = el("svg", { viewBox: `0 0 ${left + size + 30} ${size + 84}`, role: "img", "aria-label": `confusion matrix of ${row.label}` });
   confusion.forEach((line, i) => {
     svg.append(el("text", { x: left - 4, y: 6 + (i + 0.5) * cell + 3, "text-anchor": "end", style: "font-size:8px" }, clipped(names[i])));
     svg.append(el("text", { transform: `translate(${left + (i + 0.5) * cell + 3},${size + 12}) rotate(-60)`, "text-anchor": "end", style: "font-size:8px" }, clipped(names[i])));
@@ -128,6 +129,9 @@ function confusionPanel(row, name) {
       el("title", {}, share == null ? "no examples" : `${names[i]} taken for ${names[j]}: ${(100 * share).toFixed(1)} %`))));
   });
   svg.append(el("text", { x: left + size / 2, y: size + 62, "text-anchor": "middle" }, "predicted (rows: true)"));
+  svg.append(el("text", { x: left, y: size + 80, "text-anchor": "end", style: "font-size:8px" }, "0 % of a true class "));
+  for (let step = 0; step < 20; step++) svg.append(el("rect", { x: left + (step * size) / 20, y: size + 73, width: size / 20, height: 8, fill: "var(--accent)", "fill-opacity": 0.04 + (0.96 * step) / 19 }));
+  svg.append(el("text", { x: left + size + 2, y: size + 80, style: "font-size:8px" }, "100 %"));
   return el("figure", {}, el("figcaption", {}, name), svg);
 }
 function drawTradeoff(rows) {

@@ -22,7 +22,7 @@ from calibench.runs import (
 from calibench.statistics import mean_std
 from calibench.statistics.number import Key, Number
 from calibench.store import results_folder
-from calibench.sweeps.plan import runs_of
+from calibench.sweeps.plan import find_runs
 from calibench.sweeps.suites import Setting, Suite, load_suite
 from calibench.tables.metric_titles import METRICS, Title, metric_info
 from calibench.tables.published import (
@@ -215,7 +215,7 @@ def suite_of(paper: str, table: str) -> str | None:
 def _usable(setting: Setting, results: Path) -> tuple[Contents, str]:
     """The results of a setting's finished runs, and why another run does not count."""
     jobs = [setting.job(seed) for seed in setting.seeds]
-    found = [_finished(run) for run in runs_of(jobs, results).values()]
+    found = [_finished(run) for run in find_runs(jobs, results).values()]
     reasons = [_why_unusable(content, setting) for content in found]
     usable = [content for content, why in zip(found, reasons, strict=True) if not why]
     return usable, next(filter(None, reasons), "no run")

@@ -12,31 +12,31 @@ from calibench.configuration.merging import Config, read_yaml
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, pip_install
 
 _PREFIX = "slurm."
-_OURS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a run is one process
+_FIXED_OPTIONS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a run is one process
 _ATTEMPTS = 20  # how often a job that ran into its time limit is put back into the queue
 
 
-def slurm_options(options: Sequence[tuple[str, Any]]) -> tuple[Config, list[tuple[str, Any]]]:
+def split_slurm_options(options: Sequence[tuple[str, Any]]) -> tuple[Config, list[tuple[str, Any]]]:
     """Separate options `slurm.KEY` from others; a value that is text is read as YAML, or refused by a UsageError."""
     named = [
         (key.removeprefix(_PREFIX), value) for key, value in options if key.startswith(_PREFIX)
     ]
-    slurm = {key.replace("-", "_"): _value(key, value) for key, value in named}
+    slurm = {key.replace("-", "_"): _parse_value(key, value) for key, value in named}
     return slurm, [(key, value) for key, value in options if not key.startswith(_PREFIX)]
 
 
-def _value(key: str, text: Any) -> Any:
+def _parse_value(key: str, text: Any) -> Any:
     if not isinstance(text, str):
         return text
     if key == "time":
-        return minutes_of(text)
+        return parse_minutes(text)
     try:
         return read_yaml(text)
     except yaml.YAMLError as error:
         raise UsageError(f"`--slurm.{key}`: {text!r} is not valid YAML.") from error
 
 
-def minutes_of(text: str) -> int:
+def parse_minutes(text: str) -> int:
     """A time in whole minutes: `90`, `90:00`, `1:30:00`, `1-12`, `1-12:30`, `1-12:30:00`; another is a UsageError."""
     if not re.fullmatch(r"(\d+-\d+(:\d+){0,2}|\d+(:\d+){0,2})", text):
         raise UsageError(
@@ -51,7 +51,7 @@ def minutes_of(text: str) -> int:
     return max(1, int(days or 0) * 1440 + hours * 60 + minutes + (seconds > 0))
 
 
-def gpus_asked_for(options: Mapping[str, Any]) -> int:
+def count_requested_gpus(options: Mapping[str, Any]) -> int:
     """GPUs of a job, from `gpus_per_node: 2`, `gpus_per_task: 2` or `gres: gpu:a100:2`; 0 if none is asked for."""
     for key in ("gpus_per_node", "gpus_per_task", "gres"):
         if key in options:
@@ -60,13 +60,13 @@ def gpus_asked_for(options: Mapping[str, Any]) -> int:
     return 0
 
 
-def _refusal(message: str, options: Mapping[str, Any]) -> str:
-    """What submitit refuses, in one line: an unknown option if the message lists the known ones, else its own text."""
+def _explain_refusal(message: str, options: Mapping[str, Any]) -> str:
+    """Explain a refusal of submitit in one line: an unknown option where its message lists them, else its own text."""
     listed = re.findall(r"^ *- (\w+) \(default", message, re.MULTILINE)
-    known = [name for name in listed if name not in _OURS]
+    names = [name for name in listed if name not in _FIXED_OPTIONS]
     for key in options if listed else ():
-        if key not in known:
-            return f"no option `--slurm.{key}`{near_matches(key, known)}"
+        if key not in names:
+            return f"no option `--slurm.{key}`{near_matches(key, names)}"
     return f"`--slurm`: {' '.join(message.split())}"
 
 
@@ -90,13 +90,13 @@ class JobArray:
                 "`srun` was not found: `--launcher slurm` runs on a machine of a SLURM cluster."
             ) from error
         for key in options:
-            if key in _OURS:
+            if key in _FIXED_OPTIONS:
                 raise UsageError(f"no option `--slurm.{key}`: a run is one process on one node")
         try:
             named = {"job_name": "calibench", "time": minutes, **options}
             self._executor.update_parameters(**named)
         except (ValueError, TypeError) as error:
-            raise UsageError(_refusal(str(error), options)) from error
+            raise UsageError(_explain_refusal(str(error), options)) from error
 
     def submit(self, bundles: Sequence[Callable[[], None]]) -> str:
         """Submit one task for each bundle; returns the number of the array, or raises what SLURM says."""
@@ -105,8 +105,12 @@ class JobArray:
         try:
             jobs = self._executor.submit_array(bundles)
         except (FailedJobError, FailedSubmissionError, subprocess.SubprocessError) as error:
-            said = [line for line in str(error).splitlines() if line.startswith("sbatch: error")]
-            raise ExpectedFailure(f"SLURM refused the jobs: {' '.join(said) or error}") from error
+            messages = [
+                line for line in str(error).splitlines() if line.startswith("sbatch: error")
+            ]
+            raise ExpectedFailure(
+                f"SLURM refused the jobs: {' '.join(messages) or error}"
+            ) from error
         return str(jobs[0].job_id).partition("_")[0]
 
     def script(self, tasks: int) -> str:

@@ -18,16 +18,16 @@ from calibench.messages.errors import ExpectedFailure
 from calibench.messages.printable_text import say
 from calibench.runs import read_json, write_json
 from calibench.runs.files import to_plain_data
-from calibench.sweeps.launchers.sbatch import JobArray, gpus_asked_for
-from calibench.sweeps.plan import expected_seconds, runs_of
-from calibench.sweeps.pool import FINAL, Job, Where, pool_of
+from calibench.sweeps.launchers.sbatch import JobArray, count_requested_gpus
+from calibench.sweeps.plan import estimate_seconds, find_runs
+from calibench.sweeps.pool import FINAL, Job, LauncherOptions, build_pool
 
 # --- the work of a SLURM job ---
 
 _REPORTED = ("state", "epoch", "epochs", "seconds", "reason")
 
 
-def bundled(
+def cut_bundles(
     jobs: Sequence[tuple[Job, float | None]], *, minutes: float, at_a_time: int
 ) -> list[list[Job]]:
     """Cut a list of jobs, in order, into bundles that take at most `minutes` each, by the seconds of each job alone.
@@ -59,11 +59,11 @@ class Bundle:
     jobs: list[Job]
     logs: Path
     events: Path
-    where: Where
+    where: LauncherOptions
 
     def __call__(self) -> None:
         """Run the jobs that are neither done nor failed."""
-        pool = pool_of(self.jobs, self.logs, self.where)
+        pool = build_pool(self.jobs, self.logs, self.where)
         # scancel and a time-out also end the running jobs; no other job must start in their place
         signal.signal(signal.SIGTERM, lambda *_: pool.drain())
         try:
@@ -219,16 +219,16 @@ class Slurm:
 
     root: Path
     options: Config
-    where: Where = field(default_factory=Where)
+    where: LauncherOptions = field(default_factory=LauncherOptions)
     _tasks: list[ArrayTask] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.logs = self.root.absolute() / "logs"
         self._folder = self.logs / "slurm"
         self._asked = {**self.options}
-        if self.where.cells_per_gpu is not None and not gpus_asked_for(self.options):
+        if self.where.cells_per_gpu is not None and not count_requested_gpus(self.options):
             self._asked["gpus_per_node"] = 1
-        gpus = gpus_asked_for(self._asked)
+        gpus = count_requested_gpus(self._asked)
         fit = gpus * (self.where.cells_per_gpu or 1) or int(self._asked.get("cpus_per_task", 1))
         self._at_once = self.where.jobs or fit
         if not gpus:
@@ -244,7 +244,7 @@ class Slurm:
         """Submit the jobs and watch them; yields each that changed, and None after a while without a change."""
         done = self.submit(jobs)
         if done:
-            here = pool_of(done, self.logs, Where(jobs=1))
+            here = build_pool(done, self.logs, LauncherOptions(jobs=1))
             try:
                 yield from here.run(done)
             finally:
@@ -273,11 +273,11 @@ class Slurm:
 
     def _bundles(self, jobs: Sequence[Job]) -> tuple[list[list[Job]], list[Job]]:
         """The jobs that are not done, by the SLURM job that they share, and those that are."""
-        runs = runs_of(jobs, self.root)
-        seconds = expected_seconds(len(jobs), runs)
+        runs = find_runs(jobs, self.root)
+        seconds = estimate_seconds(len(jobs), runs)
         done = {position for position, run in runs.items() if run.done}
         left = [(job, seconds[n]) for n, job in enumerate(jobs) if n not in done]
-        bundles = bundled(left, minutes=self.where.minutes_per_job, at_a_time=self._at_once)
+        bundles = cut_bundles(left, minutes=self.where.minutes_per_job, at_a_time=self._at_once)
         return bundles, [jobs[position] for position in sorted(done)]
 
     def _array(self, folder: Path) -> JobArray:

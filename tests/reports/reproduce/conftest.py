@@ -20,4 +20,4 @@ def _resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ).run_id
         return found
 
-    monkeypatch.setattr(plan, "_resolved", cell)
+    monkeypatch.setattr(plan, "_resolve_run_id", cell)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calibench.sweeps.launchers.slurm import ArrayTask, Bundle, bundled
-from calibench.sweeps.pool import Job, Where
+from calibench.sweeps.launchers.slurm import ArrayTask, Bundle, cut_bundles
+from calibench.sweeps.pool import Job, LauncherOptions
 
 
 def jobs(n: int) -> list[Job]:
@@ -31,13 +31,15 @@ def test_bundles_take_about_the_minutes(
     seconds: list[float | None], at_a_time: int, sizes: list[int]
 ) -> None:
     cells = jobs(len(seconds))
-    bundles = bundled(list(zip(cells, seconds, strict=True)), minutes=60, at_a_time=at_a_time)
+    bundles = cut_bundles(list(zip(cells, seconds, strict=True)), minutes=60, at_a_time=at_a_time)
     assert [len(bundle) for bundle in bundles] == sizes
     assert [job for bundle in bundles for job in bundle] == cells
 
 
 def bundle(tmp_path: Path) -> Bundle:
-    return Bundle(jobs(4), tmp_path, tmp_path / "0.jsonl", Where(jobs=1, minutes_per_cell=30))
+    return Bundle(
+        jobs(4), tmp_path, tmp_path / "0.jsonl", LauncherOptions(jobs=1, minutes_per_cell=30)
+    )
 
 
 def test_what_was_cut_off_goes_back_into_the_queue(tmp_path: Path) -> None:

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import main, read_arguments
+from calibench.cli import main
+from calibench.configuration.merging import read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError
-from calibench.sweeps.launchers.sbatch import JobArray, gpus_asked_for, minutes_of, slurm_options
+from calibench.sweeps.launchers.sbatch import (
+    JobArray,
+    count_requested_gpus,
+    parse_minutes,
+    split_slurm_options,
+)
 from calibench.sweeps.launchers.slurm import ArrayTask, Slurm, ended, record, recorded
-from calibench.sweeps.pool import Job, Where
+from calibench.sweeps.pool import Job, LauncherOptions
 
 Pretend = Callable[[str, str], None]
 
@@ -38,7 +44,7 @@ def jobs(n: int) -> list[Job]:
 def test_options_of_slurm_are_told_from_those_of_the_configuration() -> None:
     given = ["--slurm.partition", "gpu", "--threads", "2", "--slurm.time=2:00:00", "--slurm.mem", "16GB",
              "--slurm.gpus-per-node", "2", "--slurm.setup", "[module load cuda]", "--trainer.max_epochs", "3"]  # fmt: skip
-    options, rest = slurm_options(read_arguments(given).options)
+    options, rest = split_slurm_options(read_arguments(given).options)
     assert rest == [("threads", "2"), ("trainer.max_epochs", "3")]
     assert options == {
         "partition": "gpu", "time": 120, "mem": "16GB", "gpus_per_node": 2, "setup": ["module load cuda"],
@@ -52,13 +58,13 @@ def test_options_of_slurm_are_told_from_those_of_the_configuration() -> None:
     [("90", 90), ("90:30", 91), ("1:30:00", 90), ("1-0", 1440), ("1-12:30", 2190), ("2-1:00:01", 2941)],
 )  # fmt: skip
 def test_times_as_slurm_writes_them(text: str, minutes: int) -> None:
-    assert minutes_of(text) == minutes
+    assert parse_minutes(text) == minutes
 
 
 @pytest.mark.parametrize("text", ["", "1h", "1:2:3:4", "-5", "1-"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(UsageError, match="must be minutes, or like 1:30:00"):
-        minutes_of(text)
+        parse_minutes(text)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +72,14 @@ def test_what_is_no_time(text: str) -> None:
     [({}, 0), ({"gpus_per_node": 2}, 2), ({"gres": "gpu:a100:4"}, 4), ({"gres": "gpu"}, 1)],
 )
 def test_gpus_asked_for(options: dict[str, object], gpus: int) -> None:
-    assert gpus_asked_for(options) == gpus
+    assert count_requested_gpus(options) == gpus
 
 
 def test_the_script(pretend: Pretend, tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     pretend("srun", "")
     options = {"partition": "gpu", "time": 30, "mem": "16GB", "account": "me"}
-    launcher = Slurm(tmp_path, options, Where(cells_per_gpu=2))
+    launcher = Slurm(tmp_path, options, LauncherOptions(cells_per_gpu=2))
     count, script = launcher.script(jobs(5))
     assert count == 3  # nobody knows what a cell takes: two at a time, three jobs
     for line in ("array=0-2%3", "partition=gpu", "time=30", "mem=16GB", "account=me", "gpus-per-node=1",
@@ -83,7 +89,7 @@ def test_the_script(pretend: Pretend, tmp_path: Path) -> None:
     _, script = Slurm(tmp_path, {"mem": "1536MB", "job_name": "mine"}).script(jobs(1))
     assert "#SBATCH --mem=1536MB\n" in script
     assert "#SBATCH --job-name=mine\n" in script
-    _, script = Slurm(tmp_path, {}, Where(jobs=3, minutes_per_job=20)).script(jobs(3))
+    _, script = Slurm(tmp_path, {}, LauncherOptions(jobs=3, minutes_per_job=20)).script(jobs(3))
     assert "#SBATCH --time=40\n" in script
     assert "#SBATCH --cpus-per-task=3\n" in script
     assert "array" not in script
@@ -163,3 +169,22 @@ def test_options_that_do_not_go_together(
 ) -> None:
     assert main(["sweep", "digits_lt", "--dry-run", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_dry_run_prints_a_script_that_can_be_submitted(
+    pretend: Pretend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("submitit")
+    pretend("srun", "")
+    options = ["--launcher", "slurm", "--slurm.partition", "gpu", "--slurm.time", "30"]
+    options += ["--trainer.default_root_dir", str(tmp_path / "results")]
+    assert main(["sweep", "digits_lt", "--losses", "focal", "--dry-run", *options]) == 0
+    out = capsys.readouterr().out
+    assert "\\n" not in out
+    cells, _, script = out.partition("\n\n")
+    assert cells.splitlines()[0] == "digits_lt focal seed=1"
+    lines = script.splitlines()
+    assert lines[0] == "#!/bin/bash"
+    assert {"#SBATCH --partition=gpu", "#SBATCH --time=30"} <= set(lines)
+    assert lines[-1].startswith("srun ")
+    assert " -m submitit." in lines[-1]

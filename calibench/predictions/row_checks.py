@@ -1,0 +1,75 @@
+"""Checks of rows: those that two sets share, copies within a set, labels in another order, labels of one class."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import log10, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.runs import Predictions
+from calibench.tensors.arrays import Array
+from calibench.tensors.score_meaning import shared_unit
+
+_FEWEST_DIGITS = 8  # of a row: fewer, and examples of a coarse file have equal rows by chance
+_FEWEST_EXAMPLES = 50  # fewer say nothing of chance
+
+
+def describe_rows(sets: Mapping[str, Sequence[Predictions]]) -> Iterator[str]:
+    """Lines on the rows of sets by name, of which the first member counts: copies are named, none is left out."""
+    hashes = {}
+    for name, (predictions, *_) in sets.items():
+        yield from _describe_labels(name, predictions)
+        hashes[name] = row_hashes(predictions)
+        copies = len(hashes[name]) - len(np.unique(hashes[name]))
+        if copies:
+            yield f"`{name}` holds {copies:,} copies of rows (the same scores and label): each counts"
+    if "val" in hashes and "test" in hashes:
+        shared = int(np.isin(hashes["test"], hashes["val"]).sum())
+        if shared:
+            yield (
+                f"`val` and `test` share {shared:,} of {len(hashes['test']):,} test rows (the same scores and label): "
+                "calibrators are tested on what they were fitted on"
+            )
+
+
+def row_hashes(predictions: Predictions) -> npt.NDArray[np.uint64]:
+    """Hashes (M,) of rows of scores and label, exact to the bit, of the rows that are no copies by chance.
+
+    Left out are rows that put everything on one class, and whole sets whose values have too few digits.
+    """
+    values = predictions.logits if predictions.probs is None else predictions.probs
+    if not len(values) or _digits_of_row(values) < _FEWEST_DIGITS or predictions.labels is not None:
+        return np.empty(0, dtype=np.uint64)
+    words = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+    odd = np.random.default_rng(0).integers(0, 2**63, words.shape[1] + 1, dtype=np.uint64) * 2 + 1
+    mixed = predictions.target.astype(np.uint64) * odd[-1]
+    for column, factor in zip(words.T, odd, strict=False):
+        mixed = (mixed ^ (column * factor)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    top = predictions.logits.max(axis=1, keepdims=True)
+    is_saturated = (predictions.logits < top - 80).sum(axis=1) == values.shape[1] - 1
+    return mixed[~is_saturated]
+
+
+def _digits_of_row(values: Array) -> float:
+    return (values.shape[1] - 1) * -log10(shared_unit(values[:1000]))
+
+
+def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:
+    has_label = predictions.target >= 0
+    target = predictions.target[has_label]
+    if len(target) < _FEWEST_EXAMPLES or predictions.labels is not None:
+        return
+    if (target == target[0]).all():
+        yield f"`{name}` has labels of one class only ({target[0]})"
+        return
+    predicted = predictions.logits[has_label].argmax(axis=1)
+    k = predictions.logits.shape[1]
+    shares = (np.bincount(part, minlength=k) / len(target) for part in (predicted, target))
+    chance = float(np.multiply(*shares).sum())
+    accuracy = float((predicted == target).mean())
+    if accuracy <= chance + 2 * sqrt(chance * (1 - chance) / len(target)):
+        yield (
+            f"`{name}` has an accuracy of {100 * accuracy:.1f} %, which is that of chance ({100 * chance:.1f} %): "
+            "are rows and labels in the same order?"
+        )

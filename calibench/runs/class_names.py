@@ -1,0 +1,119 @@
+"""Names of classes: sets whose columns have another order are aligned by name, other names are refused."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calibench.files.set_names import MULTILABEL
+from calibench.messages.errors import near_matches
+from calibench.messages.printable_text import say
+from calibench.runs.predictions import Predictions
+
+_SHOWN = 12
+
+
+def names_of_classes(predictions: Predictions) -> list[str]:
+    """Names of the classes, or of the labels where an example has several; none if it is not known."""
+    of_labels = predictions.metadata.get("task") == MULTILABEL
+    names = predictions.metadata.get("label_names" if of_labels else "class_names") or []
+    return [str(name).strip() for name in names]
+
+
+def align_sets(sets: Mapping[str, Sequence[Predictions]]) -> dict[str, list[Predictions]]:
+    """Sets whose classes have the order of the first that names them, the test set first; see `align_classes`."""
+    parts = [("test", part) for part in sets.get("test", ())]
+    parts += [(name, part) for name, members in sets.items() for part in members]
+    reference = next(((name, part) for name, part in parts if names_of_classes(part)), None)
+    if reference is None:
+        return {name: [*members] for name, members in sets.items()}
+    name_of_reference, first = reference
+    names = names_of_classes(first)
+    return {
+        name: [
+            align_classes(part, names, f"`{name}`", f"`{name_of_reference}`") for part in members
+        ]
+        for name, members in sets.items()
+    }
+
+
+def align_classes(
+    predictions: Predictions, names: Sequence[str], title: str, title_of_names: str
+) -> Predictions:
+    """Predictions with the columns in the order of `names`; as they are where one side has no names.
+
+    Another order is said in one line.
+
+    Args:
+        predictions: Predictions of a set.
+        names: Names of the classes in their order.
+        title: What messages call the predictions.
+        title_of_names: What messages call what has these names.
+
+    Raises:
+        ValueError: If the names are others; the message has both lists, and near spellings.
+    """
+    own, names = names_of_classes(predictions), [str(name).strip() for name in names]
+    if not own or not names or own == names:
+        return predictions
+    order = class_order(own, names, title, title_of_names)
+    say(
+        f"{title}: classes are aligned by name with {title_of_names}, from {_list(own)}",
+        to=sys.stderr,
+    )
+    return reorder_classes(predictions, order, names)
+
+
+def class_order(
+    own: Sequence[str], names: Sequence[str], title: str, title_of_names: str
+) -> list[int]:
+    """The place among `own` of each name; a ValueError with both lists if the two are not the same names."""
+    if sorted(own) != sorted(names):
+        missing = [name for name in names if name not in own]
+        further = [name for name in own if name not in names]
+        spelling = next(
+            (f" (`{name}`{near})" for name in further if (near := near_matches(name, missing))), ""
+        )
+        raise ValueError(
+            f"{title} has the classes {_list(own)}, {title_of_names} has {_list(names)}{spelling}: "
+            "the same names are needed."
+        )
+    return [[*own].index(name) for name in names]
+
+
+def reorder_classes(
+    predictions: Predictions, order: Sequence[int], names: Sequence[str]
+) -> Predictions:
+    """Predictions whose class k is the class `order[k]` of before, called `names[k]`."""
+    if predictions.labels is not None:
+        return _reorder_labels(predictions, order, names)
+    place = np.argsort(order)
+    target = predictions.target
+    metadata = {**predictions.metadata, "class_names": [*names]}
+    if counts := metadata.get("class_counts"):
+        metadata["class_counts"] = [counts[index] for index in order]
+    tables = {
+        name: None if table is None else np.ascontiguousarray(table[:, order])
+        for name, table in (("posterior", predictions.posterior), ("probs", predictions.probs))
+    }
+    return replace(
+        predictions,
+        logits=np.ascontiguousarray(predictions.logits[:, order]),
+        target=np.where(target >= 0, place[target], target),
+        metadata=metadata,
+        **tables,
+    )
+
+
+def _reorder_labels(
+    predictions: Predictions, order: Sequence[int], names: Sequence[str]
+) -> Predictions:
+    arrays = predictions.arrays("logits", predictions.logits, predictions.unknown_logits)
+    metadata = {**predictions.metadata, "label_names": [*names]}
+    logits, target = (arrays[role][:, order] for role in ("logits", "target"))
+    return Predictions.from_labels(logits, target, metadata, predictions.ids)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")

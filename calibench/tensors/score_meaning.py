@@ -1,0 +1,215 @@
+"""Meaning of an array of scores: one table, by which files, verbs, Python and calibrators read arrays.
+
+    shape     declared as   values                          read as
+    (N, K)    probs         >= 0, rows sum to 1             probabilities; else refused
+    (N, K)    logits        any                             logits
+    (N, K)    named logits  in [0, 1], rows sum to 1        refused: the name and the values say two things
+    (N, K)    -             in [0, 1], rows sum to 1        probabilities
+    (N, K)    -             in [0, 1], other sums           refused: logits, labels' probabilities, or not normalised
+    (N, K)    -             rows sum to 1, some below 0     refused likewise
+    (N, K)    -             anything else                   logits
+    (N,)      -             in [0, 1]                       P(y = 1); confidences where hits are booleans, or named so
+    (N,)      -             anything else                   log-odds of the second of two classes
+
+A row sums to 1 if it is off by no more than K / 2 units of the last place that all values share (decimals, significant
+digits, or the spacing of a float type at 1), and by no more than .5.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from calibench.messages.spelling import spell_argument
+from calibench.tensors.arrays import Array, Booleans, Floats
+
+LOGITS, PROBS = "logits", "probs"
+EXACT_SUM = 1e-5  # what exp(logits - logsumexp) in single precision is off by, for logits of 100
+MOST_OFF = 0.5
+_SPACINGS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
+_MOST_DIGITS = 7
+_BLOCK = 1 << 20  # values that are looked at together
+
+
+class Declaration(NamedTuple):
+    """Declared meaning of scores: by the name of their array, and by the user, whose word wins."""
+
+    named: str | None = None
+    by_user: str | None = None
+
+
+def are_probabilities(values: Array) -> bool:
+    """Whether scores (N, K), N >= 1, are probabilities of classes: in [0, 1], with rows that sum to 1.
+
+    Example:
+        >>> import numpy as np
+        >>> are_probabilities(np.array([[0.33, 0.33, 0.33]]))  # two decimals
+        True
+        >>> are_probabilities(np.array([[0.3312, 0.3337, 0.3251]]))
+        False
+    """
+    return len(values) > 0 and _lie_in_unit_interval(values) and bool(sum_to_1(values).all())
+
+
+def sum_to_1(values: Array) -> Booleans:
+    """Which rows (N, K) sum to 1 within what the decimals or the type of all values allow, (N,)."""
+    off = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
+    if (off <= EXACT_SUM).all() or not np.isfinite(off).all():
+        return off <= EXACT_SUM
+    allowed = min(MOST_OFF, values.shape[1] / 2 * shared_unit(values))
+    return off <= max(EXACT_SUM, allowed * (1 + 1e-9))
+
+
+def shared_unit(values: Array) -> float:
+    """Unit of the last place that all values share: of decimals, significant digits or a float type, the coarsest."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    flat = flat[np.isfinite(flat)]  # a class that an example does not have is -inf
+    blocks = [flat[:1000], *(flat[at : at + _BLOCK] for at in range(1000, len(flat), _BLOCK))]
+    units = [
+        *_first_unit(blocks, _has_decimals, range(_MOST_DIGITS + 1)),
+        *_first_unit(blocks, _has_digits, range(1, _MOST_DIGITS + 1)),
+        *(unit for name, unit in _SPACINGS.items() if all(_is_of_type(b, name) for b in blocks)),
+    ]
+    return max(units, default=EXACT_SUM)
+
+
+def _first_unit(
+    blocks: Sequence[Array], check: Callable[[Array, int], bool], digits: Iterable[int]
+) -> list[float]:
+    counts = (count for count in digits if all(check(block, count) for block in blocks))
+    return [10.0**-count for count in islice(counts, 1)]
+
+
+def _has_decimals(values: Array, decimals: int) -> bool:
+    scaled = values.astype(np.float64) * 10.0**decimals
+    error = np.spacing(np.abs(values)).astype(np.float64) * 10.0**decimals
+    return bool((np.abs(scaled - np.rint(scaled)) <= 2 * error + 1e-12).all())
+
+
+def _has_digits(values: Array, digits: int) -> bool:
+    wide = np.abs(values.astype(np.float64))
+    present = wide[wide > 0]
+    exponents = np.floor(np.log10(present)) + 1
+    scaled = present * 10.0 ** (digits - exponents)
+    error = np.spacing(np.abs(values[values != 0])).astype(np.float64) * 10.0 ** (
+        digits - exponents
+    )
+    return bool((np.abs(scaled - np.rint(scaled)) <= 2 * error + 1e-9).all())
+
+
+def _is_of_type(values: Array, name: str) -> bool:
+    single = values.astype(np.float32)
+    if not (single == values).all():
+        return False
+    if name == "float16":
+        with np.errstate(over="ignore"):
+            return bool((single.astype(np.float16) == single).all())
+    return name == "float32" or not (single.view(np.uint32) & 0xFFFF).any()
+
+
+def _lie_in_unit_interval(values: Array) -> bool:
+    return bool(((values >= 0) & (values <= 1 + EXACT_SUM)).all())
+
+
+def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tuple[str, str]:
+    """Read scores (N, K) as `logits` or `probs`, with one line on a reading that nobody declared.
+
+    Args:
+        values: (N, K) real numbers.
+        declaration: What is known of them.
+        name: What messages call them.
+
+    Raises:
+        ValueError: Where two readings remain, or declared probabilities are none; the line names both, and the way out.
+    """
+    named, by_user = declaration
+    if by_user == PROBS or (named == PROBS and by_user is None):
+        check_probabilities(values, name)
+        return PROBS, ""
+    if by_user == LOGITS or not len(values):
+        return LOGITS, ""
+    inside = _lie_in_unit_interval(values)
+    is_normalised = bool(sum_to_1(values).all())
+    if named == LOGITS:
+        if is_normalised:
+            raise ValueError(
+                f"`{name}` are called logits and {_describe(inside)}, as probabilities do: {_name_both_options()}."
+            )
+        return LOGITS, ""
+    if inside and is_normalised:
+        off = float(np.abs(values.sum(axis=1, dtype=np.float64) - 1).max())
+        line = f"`{name}` are read as rounded probabilities: rows sum to 1 within {off:.2g}"
+        return PROBS, line if off > EXACT_SUM else ""
+    if inside:
+        sums = values.sum(axis=1, dtype=np.float64)
+        raise ValueError(
+            f"`{name}` lie in [0, 1], and row {_first_off(values)} sums to {sums[_first_off(values)]:.4g}: say "
+            f"{spell_argument('scores', 'logits')} if they are logits, {spell_argument('task', 'multilabel')} if"
+            " they are probabilities of labels, or divide each row by its sum."
+        )
+    if is_normalised:
+        raise ValueError(
+            f"`{name}` {_describe(inside)}, as probabilities do, and some lie outside [0, 1]: say "
+            f"{spell_argument('scores', 'logits')} if they are logits."
+        )
+    return LOGITS, ""
+
+
+def _name_both_options() -> str:
+    return f"{spell_argument('scores', 'probs')} or {spell_argument('scores', 'logits')} says which"
+
+
+def _describe(inside: bool) -> str:
+    return "lie in [0, 1] with rows that sum to 1" if inside else "have rows that sum to 1"
+
+
+def _first_off(values: Array) -> int:
+    return int(np.argmin(sum_to_1(values)))
+
+
+def check_probabilities(values: Array, name: str) -> None:
+    """Raise a ValueError unless scores (N, K) are probabilities; it names the first rows and what to do."""
+    if not (values >= 0).all():
+        raise ValueError(
+            "probabilities must be a table of numbers >= 0 without NaN "
+            f"(say {spell_argument('scores', 'logits')} if these are logits)."
+        )
+    wrong = np.flatnonzero(~sum_to_1(values))
+    if not len(wrong):
+        return
+    sums = values.sum(axis=1, dtype=np.float64)
+    are_percent = bool((np.abs(sums - 100) < 1).all())
+    otherwise = f"say {spell_argument('scores', 'logits')} if these are logits"
+    hint = "divide percent by 100" if are_percent else otherwise
+    first = ", ".join(f"{row} ({sums[row]:.4g})" for row in wrong[:5])
+    raise ValueError(
+        f"rows of probabilities must sum to 1, {len(wrong)} of {len(sums)} do not: row {first}"
+        f"{', ...' * (len(wrong) > 5)} ({hint})."
+    )
+
+
+def meaning_of_label_scores(values: Array, declaration: Declaration, name: str) -> tuple[str, str]:
+    """Read scores of labels (N, L) as `logits` or `probs`, an independent probability each; raises a ValueError."""
+    named, by_user = declaration
+    if by_user or not values.size:
+        return by_user or named or LOGITS, ""
+    inside = _lie_in_unit_interval(values)
+    if named == LOGITS and inside:
+        raise ValueError(
+            f"`{name}` are called logits and all lie in [0, 1], as probabilities do: {_name_both_options()}."
+        )
+    if named:
+        return named, ""
+    note = f"`{name}` are read as probabilities of labels: all lie in [0, 1]"
+    return (PROBS, note) if inside else (LOGITS, "")
+
+
+def meaning_of_column(values: Floats, declaration: Declaration, name: str) -> tuple[str, str]:
+    """Read scores (N,) of the second of two classes as `probs`, P(y = 1), or as `logits`, its log-odds."""
+    named, by_user = declaration
+    if by_user or named:
+        return str(by_user or named), ""
+    if len(values) and bool(((values >= 0) & (values <= 1)).all()):
+        return PROBS, f"`{name}` {values.shape} are read as P(y = 1), as in scikit-learn"
+    return LOGITS, f"`{name}` {values.shape} are read as log-odds of the second of two classes"

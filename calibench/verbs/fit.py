@@ -1,0 +1,325 @@
+"""`calibench.fit` and `calibench fit`: train one run, save its logits, evaluate them, write the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from calibench.configuration.merging import Config, build_configuration, read_arguments
+from calibench.messages.errors import near_matches
+from calibench.messages.printable_text import loading, say, wrap_text
+from calibench.run_configuration.keys import KEYS_HELP
+from calibench.runs import Predictions, Run, read_json
+from calibench.tables.metric_titles import initials, metric_named
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from lightning.pytorch import LightningDataModule
+    from torch import nn
+
+    from calibench.losses import CalibrationLoss
+    from calibench.verbs.python_types import CalibratorLike, Loader, PathLike
+
+FIT_HELP = f"""\
+usage: calibench fit --config FILE [--config OVERLAY ...] [--KEY VALUE ...]
+
+Trains one run, saves the logits of the validation, test and out-of-distribution (OOD) sets, evaluates them raw and
+after each calibrator (fitted on the validation set only), and writes everything into the run folder
+results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
+
+  --config FILE        a benchmark, or an overlay that changes a part of it; a path or a short name (see
+                       `calibench list benchmarks`). Later files win; another class replaces the whole block.
+  --KEY VALUE          any key of the configuration, for instance:
+    --model.loss CLASS --model.loss.ARGUMENT VALUE      a loss; your own as mymodule.MyLoss, or mymodule.my_function
+{KEYS_HELP}    --seed 2
+    --trainer.accelerator gpu  --trainer.devices 2
+  --overwrite true     start anew. Without it, a finished run is not trained again, and a run that was interrupted
+                       goes on from its last checkpoint and ends with the same numbers.
+  --ckpt_path FILE     start from this checkpoint
+  --print_config       print the resolved configuration, which can be run as it is
+
+  calibench fit --model.loss.help FocalLoss    the arguments of a class
+  calibench fit --help-all                     every key there is
+
+Several values of a key, and choosing the best of them on the validation set: `grid` and `select` of a suite, see
+`calibench sweep --help`.
+"""
+
+
+@dataclass(frozen=True)
+class FittedRun:
+    """A finished run: its folder, predictions and numbers.
+
+    Attributes:
+        folder: The run folder.
+        outcome: "done" if it was trained now, "skipped" if it was done already.
+    """
+
+    folder: Path
+    outcome: Literal["done", "skipped"] = "done"
+
+    @cached_property
+    def content(self) -> Mapping[str, Any]:
+        """The content of metrics.json."""
+        return read_json(self.folder / "metrics.json")
+
+    @cached_property
+    def predictions(self) -> dict[str, Predictions]:
+        """The predictions of every set, by name, val and test first: `run.predictions["test"].logits`, (N, K)."""
+        return {name: Predictions.load(path) for name, path in Run(self.folder).sets().items()}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The uncalibrated metrics of the test set, by name, as fractions, with the first number of bins."""
+        values: dict[str, float] = {}
+        for row in self.content["rows"]:
+            if (row["split"], row["calibrator"]) == ("test", "raw") and not row.get("label"):
+                values.setdefault(row["metric"], row["value"])
+        return values
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file of the last checkpoint, with the trained weights."""
+        return Run(self.folder).checkpoints / "last.ckpt"
+
+    def value(self, metric: str, *, split: str = "test", calibrator: str = "raw") -> float:
+        """The value of a metric on a set, raw or after a calibrator, a fraction; by the names that tables print.
+
+        Raises:
+            KeyError: If there is no such number; the message has near matches.
+        """
+        rows = self.content["rows"]
+        names = {initials(row["calibrator"]): row["calibrator"] for row in rows}
+        wanted = {
+            "split": split,
+            "calibrator": names.get(calibrator, calibrator),
+            "metric": metric_named(metric),
+        }
+        for row in rows:
+            if all(row[name] == value for name, value in wanted.items()) and not row.get("label"):
+                return float(row["value"])
+        for name, value in wanted.items():
+            there = dict.fromkeys(row[name] for row in rows)
+            if value not in there:
+                near = near_matches(value, there) or f" (there are: {', '.join(there)})"
+                raise KeyError(f"the run has no {name} `{value}`{near}")
+        raise KeyError(f"the run has no {metric} of {split} for {calibrator}")
+
+    def frame(self) -> pd.DataFrame:
+        """The numbers as a data frame, a row each."""
+        import pandas as pd
+
+        return pd.DataFrame(self.content["rows"])
+
+    def __str__(self) -> str:
+        from calibench.tables.evaluation import metrics_table
+        from calibench.tables.text import markdown
+
+        return f"{markdown(metrics_table(self.content))}\n{self.folder}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from calibench.tables.evaluation import metrics_table
+        from calibench.tables.text import html
+
+        return html(metrics_table(self.content))
+
+
+def fit(
+    benchmark: PathLike | None = None,
+    *,
+    loss: str | CalibrationLoss | nn.Module | type | Any = None,
+    network: str | nn.Module | type | Any = None,
+    data: str | LightningDataModule | type | tuple[Loader, Loader, Loader] | Any = None,
+    num_classes: int | None = None,
+    seed: int = 1,
+    epochs: int | None = None,
+    calibrators: Sequence[CalibratorLike] | None = None,
+    overlays: PathLike | Sequence[PathLike] = (),
+    results: PathLike = "results",
+    overwrite: bool = False,
+    progress: bool = True,
+    options: Mapping[str, Any] | None = None,
+) -> FittedRun:
+    """Train one run, save its logits, evaluate them raw and after calibrators, and write the run folder.
+
+    A run that is done is not trained again, and one that was interrupted goes on from its last checkpoint, to the same
+    numbers: a run is known by its configuration, and by what is in the objects that it is given.
+
+    Args:
+        benchmark: A benchmark by its name in `calibench list benchmarks`, or a YAML file.
+        loss: A training loss: an object, a class, a function of logits and targets, or a name.
+        network: A network: an object (its weights are where training starts; it is copied), a class or function that
+            makes one, or a name: "resnet18", "timm:resnet18".
+        data: A data module: an object, a class or a name; or loaders for training, validation and test.
+        num_classes: The number of classes, where loaders or a data module do not say it.
+        seed: Seed of the run, >= 0.
+        epochs: Epochs.
+        calibrators: Names of calibrators, fitted on the validation set (default: the benchmark's).
+        overlays: Further configuration files, merged over the benchmark.
+        results: Folder of results; the run is below it in <benchmark>/<network>/<loss>/<key>/seed=<k>.
+        overwrite: Start anew although the run is done, or was interrupted.
+        progress: Show a bar on a terminal.
+        options: Any other keys of a configuration, as `calibench fit --help` names them:
+            `{"model.optimizer.lr": 0.1}`.
+
+    Returns:
+        The run: `metrics`, `predictions`, `folder`, `value("ECE", calibrator="TS")`, `frame()`.
+
+    Raises:
+        ValueError: For a mistake in a name or value, before anything is trained.
+
+    Example:
+        >>> import calibench
+        >>> from calibench.losses import FocalLoss
+        >>> run = calibench.fit("digits_lt", loss=FocalLoss(gamma=3), seed=1, epochs=1, progress=False)
+        >>> run.predictions["test"].logits.shape
+        (359, 10)
+        >>> 0 < run.value("ECE", calibrator="TS") < 1
+        True
+    """
+    if benchmark is None and data is None:
+        raise ValueError(
+            "`benchmark` or `data` is needed: `calibench.fit('digits_lt')`, for instance."
+        )
+    more = [overlays] if isinstance(overlays, str | Path) else [*overlays]
+    pairs: list[tuple[str, Any]] = []
+    with loading():
+        from calibench.run_configuration.python_objects import describe_loss, describe_object
+        from calibench.training.fit import fit as train
+
+    if data is not None:
+        module = _loaders_as_module(data, num_classes) if isinstance(data, tuple | list) else data
+        pairs.append(("data", describe_object(module)))
+        if num_classes is not None:
+            pairs.append(("data.num_classes", num_classes))
+        if benchmark is None:
+            name = (
+                module
+                if isinstance(module, str)
+                else getattr(module, "__name__", type(module).__name__)
+            )
+            pairs.append(("benchmark", str(name).rpartition(".")[2]))
+    if network is not None:
+        pairs.append(("model.backbone", describe_object(network)))
+    if loss is not None:
+        pairs.append(("model.loss", describe_loss(loss)))
+    if epochs is not None:
+        pairs.append(("trainer.max_epochs", epochs))
+    if calibrators is not None:
+        pairs.append(("evaluation.calibrators", [_named_calibrator(part) for part in calibrators]))
+    pairs += [("seed_everything", seed), ("trainer.default_root_dir", str(results))]
+    pairs += [("overwrite", True)] if overwrite else []
+    pairs += [] if progress else [("trainer.enable_progress_bar", False)]
+    pairs += (options or {}).items()
+    files = [str(file) for file in ([] if benchmark is None else [benchmark]) + more]
+    outcome, run = train(build_configuration(files, pairs))
+    return FittedRun(run.folder, outcome)
+
+
+def _named_calibrator(calibrator: CalibratorLike) -> Any:
+    """The name of a calibrator's class, or the block of one with its arguments."""
+    from calibench.calibrators import CALIBRATORS
+
+    if isinstance(calibrator, str):
+        CALIBRATORS.check(calibrator)
+        return CALIBRATORS.class_of(calibrator)
+    from calibench.evaluation.calibrate import describe_calibrator
+
+    described = describe_calibrator(calibrator)
+    return {"class_path": described["calibrator"], "init_args": described["arguments"]}
+
+
+def _loaders_as_module(loaders: Sequence[Any], num_classes: int | None) -> Any:
+    """A data module of loaders for training, validation and test."""
+    if len(loaders) != 3:
+        raise ValueError(
+            f"`data` takes three loaders, for training, validation and test, got {len(loaders)}."
+        )
+    if num_classes is None:
+        raise ValueError("`num_classes` is needed where `data` is loaders.")
+    from calibench.data.given_loaders import GivenLoaders
+
+    return GivenLoaders(*loaders, num_classes=num_classes)
+
+
+# --- the command line: keys of a configuration ---
+
+
+@dataclass
+class TrainingWords:
+    """A command line of keys of a configuration.
+
+    Attributes:
+        config: The configuration that it describes.
+        questions: What the parser answers: `--print_config`, `--model.loss.help FocalLoss`.
+        options: Options of the verb beside the configuration, by name.
+        names: Names of all such options.
+    """
+
+    config: Config
+    questions: Sequence[str] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    names: Sequence[str] = ()
+
+    @classmethod
+    def read(cls, words: Sequence[str], names: Sequence[str] = (), *, check: bool = True) -> Self:
+        """Read and check words; raises a UsageError for a mistake in them, before anything slow is imported."""
+        given = read_arguments(words)
+        keys = [pair for pair in given.options if pair[0] not in names]
+        options = {key: value for key, value in given.options if key in names}
+        line = cls(build_configuration(given.files, keys), given.questions, options, names)
+        if check:
+            line.check()
+        return line
+
+    def check(self) -> None:
+        """Check names; a question about a class needs no whole configuration."""
+        from calibench.run_configuration import checks
+
+        about_class = (q.startswith("--") and "help" in q for q in self.questions)
+        if not any(about_class):
+            checks.check_configuration(self.config, self.names)
+        for option, name in pairwise(self.questions):
+            if option.endswith(".help") and not name.startswith("--"):
+                checks.check_class_name(option.removeprefix("--").removesuffix(".help"), name)
+
+    def answer_questions(self) -> None:
+        """Answer the questions, and exit, if there are any."""
+        if self.questions:
+            from calibench.training.experiment import Experiment
+
+            Experiment(self.config, self.questions)
+
+
+def configuration_of(words: Sequence[str]) -> Config:
+    """The configuration that a command line after `fit` describes; raises a UsageError for a mistake in it."""
+    given = read_arguments(words)
+    return build_configuration(given.files, given.options)
+
+
+def say_help(words: Iterable[str], text: str) -> bool:
+    """Print the help of a verb if words ask for it."""
+    if not {"-h", "--help"} & set(words):
+        return False
+    say(*wrap_text(text).splitlines())
+    return True
+
+
+def fit_command(words: Sequence[str]) -> int:
+    """Train one run from YAML files, collect its logits, evaluate them."""
+    if say_help(words, FIT_HELP):
+        return 0
+    line = TrainingWords.read(words)
+    with loading():
+        from calibench.messages.terminal import Terminal
+        from calibench.plots.trackers import keep_artefacts
+        from calibench.training.fit import fit as train
+    line.answer_questions()
+    train(line.config, console=Terminal(), keep=keep_artefacts)
+    return 0

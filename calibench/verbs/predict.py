@@ -1,0 +1,43 @@
+"""`calibench predict`: write the logits of a checkpoint as .npz files."""
+
+from collections.abc import Sequence
+
+from calibench.messages.printable_text import loading
+from calibench.run_configuration.keys import FAMILIES
+from calibench.verbs.fit import TrainingWords, say_help
+
+PREDICT_HELP = """\
+usage: calibench predict --config RUN/config.yaml [--ckpt_path FILE] [--output DIR] [--calibrator NAME]
+                         [--passes N | --laplace kron|diag|full] [--row true]
+       calibench predict --data BENCHMARK --model.backbone timm:NAME --model.backbone.pretrained true [...]
+
+Writes the logits of a checkpoint (default: the run folder's last.ckpt) on the validation set, the test set and every
+out-of-distribution (OOD) and shift set as DIR/<name>.npz (default of DIR: predictions). With --calibrator it also
+writes DIR/NAME/<name>.npz, the probabilities after a calibrator that is fitted on the validation set, and
+DIR/NAME/calibrator.pt, the calibrator (a NAME of `calibench list calibrators`).
+With --passes the probabilities are means of N passes with dropout (MC dropout), with --laplace those of a Gaussian over
+the last layer's weights (extra `laplace`); --row true makes either a run beside the trained one, with a row of its own.
+
+Without a checkpoint it takes a network whose weights, last layer included, are pretrained on so many classes, as in
+the second line; `calibench fit --trainer.max_epochs 0` with the same options makes it a row of the leaderboard.
+"""
+
+
+PREDICT_OPTIONS = ("output", "calibrator", "passes", "laplace", "row")
+"""Options of `predict` beside the configuration."""
+
+
+def predict_command(words: Sequence[str]) -> int:
+    """Write the logits of a checkpoint on every set."""
+    if say_help(words, PREDICT_HELP):
+        return 0
+    line = TrainingWords.read(words, PREDICT_OPTIONS, check=False)
+    if "calibrator" in line.options:
+        FAMILIES["calibrators"].check(line.options["calibrator"])
+    line.check()
+    with loading():
+        from calibench.messages.terminal import Terminal
+        from calibench.training.infer import predict
+    line.answer_questions()
+    predict(line.config, Terminal(), **line.options)
+    return 0

@@ -1,0 +1,1 @@
+"""Public reports of other programs, tried on this one."""

@@ -1,0 +1,214 @@
+"""Training as people reported that it ended, or that something else was recorded: each names its thread."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from calibench.cli import configuration_of
+from calibench.losses import FocalLoss, GenerativeCrossEntropy, WeightedSum
+from calibench.losses.base import ImportedLoss
+from calibench.messages.errors import ExpectedFailure, UsageError
+from calibench.runs import Run, read_json
+from calibench.training.fit import fit
+from calibench.training.infer import check_count
+
+PLANS = "tests.public_reports.plans"
+BASE = f"""
+--data {PLANS}.Vectors --model.backbone {PLANS}.Normalised --model.loss CrossEntropyLoss
+--trainer.max_epochs 2 --trainer.enable_progress_bar false --evaluation.calibrators [] --model.optimizer SGD --model.optimizer.lr 0.01
+""".split()
+
+
+def train(root: Path, *options: str) -> Run:
+    line = [*BASE, *" ".join(options).split(), "--trainer.default_root_dir", str(root)]
+    return fit(configuration_of(line))[1]
+
+
+def caveats(run: Run) -> list[str]:
+    found: list[str] = read_json(run.folder / "metrics.json")["caveats"]
+    return found
+
+
+def curve(run: Run) -> list[dict[str, str]]:
+    with (run.folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_last_batch_of_one_is_left_out_and_said(tmp_path: Path) -> None:
+    """chemprop/chemprop#680, C2D#5: 65 examples in batches of 16, batch normalisation: torch raises in epoch 1."""
+    text = "the last batch of each epoch, 1 example, is left out"
+    with pytest.warns(UserWarning, match=text):
+        run = train(tmp_path)
+    assert any(line.startswith(text) for line in caveats(run))
+    assert [row["step"] for row in curve(run)] == ["4", "8"]
+
+
+def test_a_last_batch_that_batch_normalisation_takes_is_used(tmp_path: Path) -> None:
+    """The same with 66 examples: the last batch has two."""
+    run = train(tmp_path, "--data.train 66")
+    assert caveats(run) == []
+    assert [row["step"] for row in curve(run)] == ["5", "10"]
+
+
+def test_one_training_example_is_refused(tmp_path: Path) -> None:
+    """A batch of one, and no other: nothing is left to train on."""
+    with pytest.raises(UsageError, match="training split has 1 example: batch normalisation needs"):
+        train(tmp_path, "--data.train 1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lonely_example_is_said_of_a_batch_coupled_loss(tmp_path: Path) -> None:
+    """Generative cross-entropy of one example is 0 without gradient; a network without batch normalisation takes it."""
+    layer = "--model.backbone MLP --model.backbone.in_features 4"
+    with pytest.warns(UserWarning, match="last batch of each epoch has 1 example, and Generative"):
+        train(tmp_path, layer, "--model.loss GenerativeCrossEntropy --trainer.max_epochs 1")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("--evaluated_checkpoint best_nll", "`evaluated_checkpoint` best_nll needs one: set it to at most 2."),
+        ("--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor val/nll", "EarlyStopping of `val/nll` needs one"),
+    ],
+)  # fmt: skip
+def test_a_validation_that_never_comes_is_refused(options: str, text: str, tmp_path: Path) -> None:
+    """Lightning-AI/pytorch-lightning#1901, #18259: validation every 5 epochs of 2; a traceback came after training."""
+    with pytest.raises(UsageError) as refused:
+        train(tmp_path, "--trainer.check_val_every_n_epoch 5", options)
+    assert text in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_epochs_without_validation_have_no_validation_numbers(tmp_path: Path) -> None:
+    """Lightning#1901: every second epoch is validated; the first has no numbers, and the best is the last."""
+    run = train(
+        tmp_path,
+        "--data.train 64 --trainer.max_epochs 3 --trainer.check_val_every_n_epoch 2 --evaluated_checkpoint best_nll",
+    )
+    assert [bool(row["val/nll"]) for row in curve(run)] == [False, True, False]
+    assert (run.checkpoints / "best.ckpt").is_file()
+
+
+def test_validations_within_an_epoch_are_lightnings(tmp_path: Path) -> None:
+    """`val_check_interval` 0.5: twice an epoch; the numbers of the epoch are those of its last validation."""
+    run = train(tmp_path, "--data.train 64 --trainer.val_check_interval 0.5")
+    assert [bool(row["val/nll"]) for row in curve(run)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("callback", "instead"),
+    [
+        ("BatchSizeFinder", "another batch size than is recorded: set `data.batch_size`"),
+        ("LearningRateFinder", "set `model.optimizer.lr`"),
+        ("StochasticWeightAveraging --trainer.callbacks.swa_lrs 0.1", "calibench.training.averaging.SWA"),
+    ],
+)  # fmt: skip
+def test_callbacks_that_train_otherwise_than_is_recorded_are_refused(
+    callback: str, instead: str, tmp_path: Path
+) -> None:
+    """BatchSizeFinder trained with 256 where 16 was recorded; Lightning's averaging runs one epoch too many."""
+    with pytest.raises(UsageError) as refused:
+        train(tmp_path, f"--trainer.callbacks+={callback}")
+    assert instead in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_float16_on_a_cpu_is_recorded_as_what_runs(tmp_path: Path) -> None:
+    """Lightning takes bfloat16 in its place and says so in a warning that no file keeps."""
+    run = train(tmp_path, "--trainer.precision 16-mixed --data.train 64 --trainer.accelerator cpu")
+    assert "precision: bf16-mixed" in (run.folder / "config.yaml").read_text()
+    assert "trained with bf16-mixed: a CPU has no 16-mixed precision" in caveats(run)
+
+
+def test_a_class_that_training_lacks_is_a_note(tmp_path: Path) -> None:
+    """Only the split took it out: the run goes on, and every result says it."""
+    run = train(tmp_path, "--data.train 64 --data.lacks 2")
+    assert "training has no example of 1 of 3 classes: 2" in caveats(run)
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("train 7", "input 1 of example"),
+        ("val 3", "input 1 of example 3 of `val` is nan"),
+        ("test 5", "input 1 of example 5 of `test` is nan"),
+    ],
+)
+def test_an_input_that_is_no_number_is_named(place: str, text: str, tmp_path: Path) -> None:
+    """Not "the logits are NaN": the input, the example and the split."""
+    with pytest.raises((UsageError, ExpectedFailure)) as failed:
+        train(tmp_path, "--data.train 64", f"--data.nan_at {place.replace(chr(32), chr(95))}")
+    assert text in str(failed.value)
+    assert "\n" not in str(failed.value)
+
+
+def test_a_network_that_ends_in_a_sigmoid_is_refused(tmp_path: Path) -> None:
+    """As one that ends in softmax is: cross-entropy of values in [0, 1] hardly learns."""
+    with pytest.raises(UsageError, match="it ends in a sigmoid; it must give logits"):
+        train(tmp_path, f"--data.train 64 --model.backbone {PLANS}.EndsInSigmoid")
+
+
+def test_a_divergence_is_said_in_results(tmp_path: Path) -> None:
+    """An NLL of thousands is no result of a method."""
+    run = train(
+        tmp_path, f"--data.train 64 --model.backbone {PLANS}.Exploding --trainer.max_epochs 1"
+    )
+    assert any(
+        line.startswith("training diverged: the NLL on the test set is") for line in caveats(run)
+    )
+    assert not any("diverged" in line for line in caveats(train(tmp_path, "--data.train 64")))
+
+
+@pytest.mark.parametrize(
+    ("loss", "coupled"),
+    [
+        (FocalLoss(gamma=2.0), False),
+        (GenerativeCrossEntropy(), True),
+        (WeightedSum(losses=[FocalLoss(gamma=1.0)], weights=[1.0]), False),
+        (WeightedSum(losses=[FocalLoss(gamma=1.0), GenerativeCrossEntropy()], weights=[1.0, 1.0]), True),
+        (ImportedLoss(name="torch.nn.functional.cross_entropy"), False),
+        (ImportedLoss(name="torch.nn.CrossEntropyLoss", arguments={"weight": [1.0, 2.0, 3.0]}), True),
+    ],
+)  # fmt: skip
+def test_only_batch_coupled_losses_are_said_to_be(loss: Any, coupled: bool) -> None:
+    assert loss.batch_coupled is coupled
+
+
+def test_each_example_is_predicted_once() -> None:
+    """Lightning#6966, pytorch#38925: 150 examples, 192 that came from two workers, 128 different ones."""
+    check_count("test", 150, (150, 150))
+    check_count("test", 150, (64, 64), limited=True)
+    with pytest.raises(
+        ExpectedFailure, match="`test` has 150 examples, its loader gave 192, and 128"
+    ):
+        check_count("test", 150, (192, 128))
+    for given in ((149, 149), (151, 150), (150, 149)):
+        with pytest.raises(ExpectedFailure, match="each must come once"):
+            check_count("test", 150, given)
+    with pytest.raises(ExpectedFailure):
+        check_count("test", 150, (65, 64), limited=True)
+
+
+def test_accumulated_tokens_are_divided_by_their_number() -> None:
+    """transformers: 8 rows at a time, 4 times, are one batch of 32, where each loss is divided by the rows of all.
+
+    Trainer hands `num_items_in_batch` to `compute_loss_func` and divides by nothing itself then.
+    """
+    torch.manual_seed(0)
+    network = nn.Linear(5, 3).double()
+    inputs, target = torch.randn(32, 5).double(), torch.arange(32) % 3
+    loss = FocalLoss(gamma=2.0)
+
+    def gradient(parts: int) -> torch.Tensor:
+        network.zero_grad()
+        for rows, classes in zip(inputs.chunk(parts), target.chunk(parts), strict=True):
+            (loss(network(rows), classes) * len(rows) / len(inputs)).backward()
+        return torch.cat([p.grad.flatten().clone() for p in network.parameters()])
+
+    torch.testing.assert_close(gradient(4), gradient(1), rtol=1e-10, atol=1e-12)

@@ -1,0 +1,152 @@
+"""`calibench.fit`: objects of a program become the configuration of a run, which resumes and is found again."""
+
+from __future__ import annotations
+
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import calibench
+from calibench import losses
+from calibench.cli import configuration_of
+from calibench.losses import LOSSES, FocalLoss
+from calibench.messages.errors import UsageError
+from calibench.run_configuration.python_objects import describe_loss, describe_object
+from calibench.training.experiment import Experiment
+
+QUICK = {"trainer.limit_train_batches": 2, "evaluation.calibrators": ["TemperatureScaling"]}
+
+
+class OwnLoss(nn.Module):
+    """A loss as anybody writes one."""
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(logits, target)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+
+def test_a_loss_is_its_class_with_the_arguments_that_it_was_built_with() -> None:
+    gamma = {"class_path": "calibench.losses.FocalLoss", "init_args": {"gamma": 3}}
+    assert describe_loss(FocalLoss(gamma=3)) == gamma
+    assert repr(FocalLoss(gamma=3)) == "FocalLoss(gamma=3)"
+    changed = FocalLoss(gamma=3)
+    changed.initial_gamma = 5.0
+    assert "python_objects.FocalLoss_" in str(describe_loss(changed))
+    both = losses.WeightedSum(losses=[FocalLoss(gamma=3), losses.BrierLoss()], weights=[1, 2])
+    assert describe_loss(both)["init_args"]["losses"][0] == gamma  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", sorted({*LOSSES.lines} - {"ImportedLoss", "WeightedSum"}))
+def test_every_loss_is_described(name: str) -> None:
+    cls = getattr(losses, name)
+    required = [p.name for p in signature(cls).parameters.values() if p.default is p.empty]
+    block = describe_loss(cls(**dict.fromkeys(required, 0.5)))
+    assert isinstance(block, dict)
+    assert block["class_path"] == f"calibench.losses.{name}"
+
+
+def test_an_object_has_a_name_by_what_it_holds() -> None:
+    one, again = (str(describe_object(net)) for net in (network(), network()))
+    assert one == again
+    assert one.startswith("{'class_path': 'calibench.run_configuration.python_objects.Sequential_")
+    moved = network()
+    with torch.no_grad():
+        moved[1].weight += 1  # type: ignore[index]
+    assert str(describe_object(moved)) != one
+    assert describe_object(torch.nn.functional.cross_entropy) == {
+        "class_path": "torch.nn.functional.cross_entropy"
+    }
+    assert describe_loss(OwnLoss()) == describe_loss(OwnLoss())
+
+
+def test_the_key_is_that_of_the_command_line() -> None:
+    line = ["--config", "digits_lt", "--model.loss", "FocalLoss", "--model.loss.gamma", "3"]
+    block = describe_loss(FocalLoss(gamma=3))
+    config = configuration_of(["--config", "digits_lt"])
+    config = {**config, "model": {**config["model"], "loss": block}}
+    assert Experiment(config).run.folder == Experiment(configuration_of(line)).run.folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "`benchmark` or `data` is needed"),
+        ({"benchmark": "digits_lt", "loss": "FocalLos"}, "no class `FocalLos`; did you mean FocalLoss"),
+        ({"benchmark": "digits_lt", "calibrators": ["Temp"]}, "did you mean TemperatureScaling"),
+        ({"data": ([], [])}, "three loaders, for training, validation and test, got 2"),
+        ({"data": ([], [], [])}, "`num_classes` is needed"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        calibench.fit(**arguments)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_object_of_another_process_is_asked_for() -> None:
+    name = "calibench.run_configuration.python_objects.Sequential_0123456789"
+    config = configuration_of(["--config", "digits_lt", "--model.backbone", name])
+    with pytest.raises(UsageError, match="Sequential_0123456789"):
+        Experiment(config).build()
+
+
+@pytest.mark.slow
+def test_own_network_and_loss_are_trained_and_found_again(tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {
+        "network": network(), "loss": OwnLoss(), "epochs": 1, "results": tmp_path, "progress": False,
+        "options": QUICK,
+    }  # fmt: skip
+    run = calibench.fit("digits_lt", **arguments)
+    assert run.outcome == "done"
+    assert calibench.fit("digits_lt", **arguments | {"network": network()}).outcome == "skipped"
+    other = calibench.fit("digits_lt", **arguments | {"loss": FocalLoss(gamma=3)})
+    assert other.folder != run.folder
+    report = calibench.evaluate(str(run.folder), calibrators="TS")
+    assert run.value("ECE", calibrator="TS") == pytest.approx(report.value("ECE", calibrator="TS"))
+    assert run.metrics["nll"] == run.value("NLL")
+    assert {*run.predictions} >= {"val", "test"}
+    assert len(run.frame()) > 10
+    assert "NLL" in str(run)
+    assert "<table" in run._repr_html_()
+    assert run.checkpoint.is_file()
+    with pytest.raises(KeyError, match="did you mean TemperatureScaling"):
+        run.value("ECE", calibrator="TemperatureScalin")
+
+
+@pytest.mark.slow
+def test_own_loaders_are_trained_on(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    inputs = torch.randn(200, 8)
+    labels = (inputs[:, 0] > 0).long() + (inputs[:, 1] > 0).long()
+
+    def loader(first: int, end: int) -> Any:
+        rows = slice(first, end)
+        return DataLoader(
+            TensorDataset(inputs[rows], labels[rows]), batch_size=20, shuffle=not first
+        )
+
+    def run(net: nn.Module) -> Any:
+        torch.manual_seed(1)
+        return calibench.fit(
+            data=(loader(0, 120), loader(120, 160), loader(160, 200)), num_classes=3, network=net,
+            loss=losses.CrossEntropyLoss(), epochs=5, results=tmp_path, progress=False,
+            options={"model.optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.5}}},
+        )  # fmt: skip
+
+    torch.manual_seed(1)
+    net = nn.Linear(8, 3)
+    before = net.weight.clone()
+    fitted = run(net)
+    assert fitted.metrics["error"] < 0.3
+    assert torch.equal(net.weight, before)  # a copy was trained
+    assert run(net).outcome == "skipped"
+    assert (fitted.predictions["test"].target == labels[160:].numpy()).all()
