@@ -22,7 +22,6 @@ from calibench.calibrators.cross_validated import (
 from calibench.diagnosis.examples import LabelledExamples, Shape
 from calibench.diagnosis.nested_cv import Choice, choose_calibrator
 from calibench.diagnosis.verdict import (
-    TARGET_POWER,
     CalibratedResult,
     Gain,
     Group,
@@ -36,7 +35,7 @@ from calibench.diagnosis.verdict import (
     measure_kuiper_error,
 )
 from calibench.evaluation.calibrator_fits import log_probabilities
-from calibench.evaluation.verdict import Rounding, find_rounding
+from calibench.evaluation.verdict import POWER, Rounding, find_rounding
 from calibench.messages.printable_text import say
 from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import Key, Number
@@ -341,7 +340,7 @@ def describe_power(power: Power, n: int) -> str:
     )
     return (
         f"enough: {n:,} examples tell a gap of {100 * power.gap:.1f} points "
-        f"({100 * TARGET_POWER:.0f} % of the time); needed for {needed}"
+        f"({100 * POWER:.0f} % of the time); needed for {needed}"
     )
 
 
