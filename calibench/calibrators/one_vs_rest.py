@@ -89,6 +89,11 @@ class OneVsRest(Calibrator):
     knots: Tensor
     values: Tensor
 
+    @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own: each has its map."""
+        return True
+
     @abstractmethod
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         """Knots and values of the map from scores (N,) in [0, 1], hits (N,) bool and how much each counts (N,)."""

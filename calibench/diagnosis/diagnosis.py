@@ -18,6 +18,8 @@ from calibench.calibrators.cross_validated import (
     FEWEST_EXAMPLES_FOR_FOLDS,
     default_candidates,
     example_nll,
+    find_fallback,
+    find_rare_classes,
 )
 from calibench.diagnosis.examples import LabelledExamples, Shape
 from calibench.diagnosis.nested_cv import Choice, choose_calibrator
@@ -69,7 +71,8 @@ class Diagnosis:
         compared: The examples on which they were, or would have been, compared.
         after: What the chosen one does; None where raw is best left as it is.
         enough: How large a gap so many examples show; None where all confidences are 0 or 1.
-        calibrator: The chosen calibrator, fitted; None where raw is best left as it is.
+        calibrator: The chosen calibrator, fitted; None where raw is best left as it is, or the choice does harm.
+        remarks: What restricts the choice, or speaks against it.
     """
 
     shape: Shape
@@ -87,6 +90,7 @@ class Diagnosis:
     after: CalibratedResult | None
     enough: Power | None
     calibrator: Calibrator | None = field(repr=False)
+    remarks: Sequence[str] = ()
 
     @property
     def lines(self) -> list[str]:
@@ -100,6 +104,7 @@ class Diagnosis:
             *(f"where: {line}" for line in describe_classes(self.kinds, of)),
             *([f"label shift: {describe_label_shift(shift, names)}"] if shift else []),
             *(describe_choice(choice) if choice else [_TOO_FEW.format(self.compared)]),
+            *self.remarks,
             *(describe_calibrated_result(self.after, of) if self.after else []),
             *([describe_power(self.enough, n)] if self.enough else []),
         ]
@@ -173,11 +178,21 @@ def diagnose(
         jobs: Calibrators that are fitted at a time.
     """
     source, fitted, choice = val or examples, None, None
+    remarks: list[str] = []
     if len(source) >= FEWEST_EXAMPLES_FOR_FOLDS:
-        known = calibrators or default_candidates(source.scores.shape[1])
-        choice = choose_calibrator(source.scores, source.target, known, jobs=jobs)
+        candidates = list(calibrators or default_candidates(source.scores.shape[1]))
+        candidates, remarks = _leave_out_class_maps(source, candidates)
+        choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
+        if choice.is_unstable:
+            remarks.append(
+                f"unstable choice: {choice.name} was chosen in {choice.agreeing} of {choice.folds} folds, so that a "
+                "temperature, or nothing, is compared alone"
+            )
+            candidates = [candidates[place - 1] for place in [find_fallback(candidates)] if place]
+            choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
         if choice.helps:
-            model = CrossValidatedCalibration(calibrators=calibrators or None)
+            is_default = calibrators is None and not remarks
+            model = CrossValidatedCalibration(calibrators=None if is_default else candidates)
             fitted = model.fit_choice(choice.chosen, source.scores, source.target)
     shift, rounding, moved = None, None, None
     if not examples.are_pairs:
@@ -186,6 +201,10 @@ def diagnose(
     if val and not examples.are_pairs:
         both = val.target.numpy(), examples.target.numpy()
         shift = LabelShift.from_labels(*both, len(val.class_names))
+    after = None
+    if choice and fitted:
+        after = _score_choice(choice, examples, fitted if val else None, moved, rounding)
+    harm = _describe_harm(choice, after)
     return Diagnosis(
         shape=examples.shape,
         class_names=examples.class_names,
@@ -199,12 +218,35 @@ def diagnose(
         shift=shift,
         choice=choice,
         compared=len(source),
-        after=_score_choice(choice, examples, fitted if val else None, moved, rounding)
-        if choice and fitted
-        else None,
+        after=after,
         enough=compute_power(examples),
-        calibrator=fitted,
+        calibrator=None if harm else fitted,
+        remarks=[*remarks, *harm],
     )
+
+
+def _leave_out_class_maps(
+    source: LabelledExamples, candidates: list[Calibrator]
+) -> tuple[list[Calibrator], list[str]]:
+    """The calibrators that may be chosen: none with parameters of each class where a class has hardly an example."""
+    rare = find_rare_classes(source.target, source.scores.shape[1])
+    if source.are_pairs or source.label is not None or not rare:
+        return candidates, []
+    shared = [candidate for candidate in candidates if not candidate.has_class_parameters]
+    names = ", ".join(source.class_names[label] for label in rare[:_MOST_NAMED_CLASSES])
+    more = ", ..." if len(rare) > _MOST_NAMED_CLASSES else ""
+    line = f"left out: maps with parameters of each class, as fewer than five examples are of {names}{more}"
+    return shared, [line]
+
+
+def _describe_harm(choice: Choice | None, result: CalibratedResult | None) -> list[str]:
+    """A line where the gain's whole interval lies below 0, so that the calibrator is not recommended."""
+    gains = [
+        gain for gain in (choice and choice.helps and choice.gain, result and result.gain) if gain
+    ]
+    if any(gain.high < 0 for gain in gains):
+        return ["not recommended: the gain's interval lies below 0, so that it raises the NLL"]
+    return []
 
 
 def _to_plain_data(value: Any) -> Any:
@@ -320,7 +362,12 @@ def describe_choice(choice: Choice) -> Iterator[str]:
         f"calibrator: {leave}{choice.name}, expected gain in NLL {choice.gain} (nested cross-validation of "
         f"{len(choice.rows):,} examples; chosen in {choice.agreeing} of {choice.folds} folds)"
     )
-    yield f"compared: NLL of {', '.join(f'{name} {value:.4f}' for name, value in choice.nll.items())}"
+    nll = ", ".join(f"{name} {value:.4f}" for name, value in choice.nll.items())
+    lowest = next(iter(choice.nll))
+    reason = ""
+    if lowest != choice.name:
+        reason = f" ({lowest} is lower, but within two standard errors: the simpler one is kept)"
+    yield f"compared: NLL of {nll}{reason}"
 
 
 def describe_calibrated_result(after: CalibratedResult, of: str) -> Iterator[str]:
