@@ -164,7 +164,14 @@ class IteratedDataModule(BlobsDataModule):
 
 
 class EndlessDataModule(BlobsDataModule):
-    """The same without a length."""
+    """The same as batches without a length."""
+
+    def train_dataloader(self) -> Any:
+        return iter(DataLoader(self.parts[0], self.batch_size).dataset)
+
+
+class UncountedDataModule(BlobsDataModule):
+    """The same, iterated over, without a length."""
 
     def train_dataloader(self) -> DataLoader[Any]:
         examples = Iterated(self.parts[0])

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import likelihood
-from calibench.calibrators.base import Calibrator
+from calibench.calibrators.base import NEGLIGIBLE, Calibrator
 from calibench.calibrators.likelihood import Penalty, ValueAndGradient, lbfgs_minimum
 from calibench.calibrators.temperature import (
     TemperatureWithMixture,
@@ -34,6 +34,7 @@ class Affine(Calibrator):
     """
 
     structured_form = "StructuredVectorScaling"
+    masked_depth = NEGLIGIBLE
     fitted_buffers = ("weight", "bias")
     weight: Tensor
     bias: Tensor

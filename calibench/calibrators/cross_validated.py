@@ -127,6 +127,7 @@ class CrossValidatedCalibration(Calibrator):
     """
 
     published_with_mixture = True
+    masked_depth = None
     fitted_buffers = reported = ("chosen",)
 
     def __init__(
@@ -175,6 +176,7 @@ class CrossValidatedCalibration(Calibrator):
         self.chosen = logits.new_tensor(choice)
         self._candidates[choice].fit(logits, target)
         self.uniform_share = logits.new_tensor(self._share(len(target)))
+        self.num_classes = logits.shape[1]
         return self
 
     def _share(self, n: int) -> float:
@@ -278,7 +280,6 @@ class SklearnCalibrator(Calibrator, ABC):
                 )
         self.estimator = estimator
         self.estimator_: Any = None
-        self.num_classes = 0
 
     @property
     def fitted(self) -> bool:
@@ -296,20 +297,15 @@ class SklearnCalibrator(Calibrator, ABC):
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         from sklearn.base import clone  # a second, which only a fit needs
 
-        self.num_classes = logits.shape[1]
         self.estimator_ = clone(self.estimator, safe=False)
         self.estimator_.fit(logits.softmax(dim=1).cpu().numpy(), target.cpu().numpy())
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        if logits.shape[1] != self.num_classes:
-            raise ValueError(
-                f"`logits` must have {self.num_classes} columns, got {logits.shape[1]}."
-            )
         if len(logits) == 0:
             return logits.clone()
         predicted = self.estimator_.predict_proba(logits.softmax(dim=1).cpu().numpy())
         probs = torch.as_tensor(predicted, dtype=torch.float64, device=logits.device)
-        classes = getattr(self.estimator_, "classes_", range(self.num_classes))
+        classes = getattr(self.estimator_, "classes_", range(logits.shape[1]))
         if probs.shape != (len(logits), len(classes)):
             raise ValueError(
                 f"`predict_proba` of {type(self.estimator_).__name__} must give {(len(logits), len(classes))}, "

@@ -90,6 +90,7 @@ class ImportedDataModule(ClassificationDataModule):
             source = inspect.getsource(inspect.getmodule(make) or make)
         self._made_of = repr((name, init_args, source))
         self._sources: dict[str, Any] = {}
+        self._examples: dict[str, int] = {}  # of each split
 
     def prepare_data(self) -> None:
         """Let the module fetch what it needs."""
@@ -108,7 +109,11 @@ class ImportedDataModule(ClassificationDataModule):
             for split in Splits._fields:
                 self._sources[split] = getattr(self.module, f"{split}_dataloader")()
         splits = self._labels_alone() if self.digest == "off" else None
-        return Splits(*(splits or self._digested(seed)).values())
+        splits = splits or self._digested(seed)
+        self._examples = {split: len(examples.target) for split, examples in splits.items()}
+        for split, examples in splits.items():
+            self.caveats += self._check_count(split, examples)
+        return Splits(*splits.values())
 
     def train_dataloader(self) -> StreamedLoader:  # type: ignore[override]
         """The module's batches, shuffled and changed as it says."""
@@ -119,7 +124,13 @@ class ImportedDataModule(ClassificationDataModule):
     ) -> StreamedLoader:
         """The module's batches, in the same order each time; what is done to inputs is the module's own."""
         title = f"`{name}_dataloader` of `{self.name}`"
-        return StreamedLoader(self._sources[name], title, seed=seed, device=self._device())
+        return StreamedLoader(
+            self._sources[name],
+            title,
+            seed=seed,
+            device=self._device(),
+            examples=self._examples.get(name),
+        )
 
     @property
     def training_batches(self) -> int:
@@ -220,6 +231,64 @@ class ImportedDataModule(ClassificationDataModule):
         digests, target, index = (torch.cat(one) for one in zip(*rows, strict=True))
         order = index.argsort()
         return self._checked(Examples(digests[order], target[order]), loader.what)
+
+    def _check_count(self, split: str, examples: Examples) -> list[str]:
+        """Compare the examples that a loader gave with those of its set: caveats of what is left out or not checked.
+
+        Raises:
+            DataError: Examples are missing or come twice, or processes have others.
+        """
+        loader, count = self._batches_of(split), len(examples.target)
+        if loader.is_iterated:
+            return self._check_iterated(split, loader, examples)
+        if split == "train":  # its sampler may draw
+            return []
+        if loader.positions is None:
+            return [f"{split}: the count of its examples was not checked"]
+        different, total = len({*loader.positions}), len(loader.source.dataset)
+        if different < count:
+            raise DataError(
+                f"{loader.what} gives {count} examples of which {different} differ: each of the {total} must come once."
+            )
+        if count < total:
+            return [f"{split}: {count} of {total} examples, as its loader leaves others out"]
+        return []
+
+    def _check_iterated(self, split: str, loader: StreamedLoader, examples: Examples) -> list[str]:
+        """Compare what a loader over an `IterableDataset` gave with one pass over it in each process."""
+        passes = [(_digest_examples(inputs), target) for inputs, target in loader.read_once()]
+        digests = torch.cat([digest for digest, _ in passes] or [torch.empty(0, dtype=torch.int64)])
+        target = torch.cat([labels for _, labels in passes] or [torch.empty(0, dtype=torch.int64)])
+        dataset, count, once = loader.source.dataset, len(examples.target), len(target)
+        promised = len(dataset) if hasattr(dataset, "__len__") else once
+        if not once:
+            raise DataError(
+                f"{loader.what} gives its examples once only: `__iter__` of its dataset must start anew each time."
+            )
+        counts = _gather_objects((once, sorted(target.tolist())))
+        if any(other != counts[0] for other in counts):
+            raise DataError(
+                f"{loader.what} gives other examples in each process ({', '.join(str(n) for n, _ in counts)}): leave "
+                "its shards by process out, each process is given its slice of a batch here."
+            )
+        dropped = once % (loader.source.batch_size or 1) if loader.source.drop_last else 0
+        if promised != once or count != once - dropped:
+            raise DataError(
+                f"{loader.what}: its dataset says {promised} examples, gives {once} in one pass, and {count} came from "
+                "the loader; each must come once."
+            )
+        if dropped:
+            caveat = f"{split}: {count} of {once} examples, as its loader has `drop_last`"
+            return [] if split == "train" else [caveat]
+        same_labels = torch.equal(target.sort().values, examples.target.sort().values)
+        if not same_labels:
+            raise DataError(f"{loader.what} gives other classes in one pass than from its loader.")
+        same_inputs = torch.equal(digests.sort().values, examples.inputs.sort().values)
+        if same_inputs or split == "train":
+            return []
+        return [
+            f"{split}: its examples were counted, but not compared: its inputs differ each time"
+        ]
 
     def _checked(self, examples: Examples, what: str) -> Examples:
         lowest, highest = int(examples.target.min()), int(examples.target.max())

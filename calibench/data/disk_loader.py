@@ -1,5 +1,6 @@
 """Batches of another loader, of which each process reads its own slice."""
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,22 +39,38 @@ class StreamedLoader(ResumableLoader):
     drawn from (seed, epoch), the random changes of an example from (seed, epoch, place in that order), neither from the
     number of processes nor from that of the loader's workers; `collate_fn` is given the slice. Over an
     `IterableDataset` each process iterates over all examples, as they come in no other way, and collates its slice
-    alone: what is slow, such as decoding, belongs into `collate_fn`. Of anything else with a length every process reads
-    the whole batches. The random state of the run is as before: so a run repeats, a resumed run goes on with the same
-    batches, and several processes have the examples of one.
+    alone: what is slow, such as decoding, belongs into `collate_fn`. It does so in one worker, however many the loader
+    has, so that no example comes twice or not at all, whether the dataset shards itself by worker or not. Of anything
+    else with a length every process reads the whole batches. The random state of the run is as before: so a run
+    repeats, a resumed run goes on with the same batches, and several processes have the examples of one.
 
     Args:
         source: Gives pairs of inputs and class numbers: a `torch.utils.data.DataLoader`, or anything with a length.
+        examples: Examples of an epoch of an `IterableDataset`, where they were counted.
         what: What messages call it.
         seed: The run's seed.
         device: Where the batches go.
     """
 
-    def __init__(self, source: Any, what: str, *, seed: int, device: torch.device | str) -> None:
-        try:
-            len(source)
-        except TypeError:
-            raise DataError(f"{what} has no length: give its dataset a `__len__`.") from None
+    def __init__(
+        self,
+        source: Any,
+        what: str,
+        *,
+        seed: int,
+        device: torch.device | str,
+        examples: int | None = None,
+    ) -> None:
+        batched = (
+            isinstance(source, DataLoader)
+            and type(source).__iter__ is DataLoader.__iter__
+            and source.batch_sampler is not None
+            and not isinstance(source.dataset, IterDataPipe)  # which a loader shuffles and shards
+        )
+        self._iterates = batched and isinstance(source.dataset, IterableDataset)
+        self._examples = examples
+        if not self._iterates and not hasattr(source, "__len__"):
+            raise DataError(f"{what} has no length: give it a `__len__`.")
         sampler = getattr(source, "sampler", None)
         if isinstance(sampler, DistributedSampler) and sampler.num_replicas > 1:
             raise DataError(
@@ -62,17 +79,12 @@ class StreamedLoader(ResumableLoader):
         self.source: Any = source
         self.what, self.seed = what, seed
         self.device = torch.device(device)
-        batched = (
-            isinstance(source, DataLoader)
-            and type(source).__iter__ is DataLoader.__iter__
-            and source.batch_sampler is not None
-            and not isinstance(source.dataset, IterDataPipe)  # which a loader shuffles and shards
-        )
-        self._iterates = batched and isinstance(source.dataset, IterableDataset)
         self._reader = _BatchReader(source) if batched and not self._iterates else None
 
     def __len__(self) -> int:
-        return len(self.source)
+        if self._examples is None or not self._iterates:
+            return len(self.source)
+        return math.ceil(self._examples / (self.source.batch_size or 1))
 
     def __iter__(self) -> Iterator[Batch]:
         start, self._first_step = self._first_step, 0
@@ -138,14 +150,17 @@ class StreamedLoader(ResumableLoader):
         if self._iterates:
             collate = partial(_collate_slice, source.collate_fn)
             slices = _ProcessSlices(source, processes, rank)
-            source = _loader_like(source, slices, batch_size=None, collate_fn=collate)
+            workers = min(source.num_workers, 1)
+            source = _loader_like(
+                source, slices, batch_size=None, collate_fn=collate, num_workers=workers
+            )
         with _seeded_generators(self.seed, self.epoch):
             batches = iter(source)
-        for step in range(len(self)):
+        for step in count() if self._iterates else range(len(self)):
             try:
                 with _seeded_generators(self.seed, self.epoch, step):
                     batch = next(batches)
-            except StopIteration:  # it promised more
+            except StopIteration:  # a loader with a length promised more
                 return
             if self._iterates:
                 yield batch
@@ -153,6 +168,26 @@ class StreamedLoader(ResumableLoader):
             inputs, target = self._pair(batch)
             positions = _slice_positions(len(target), processes, rank)
             yield (inputs[positions], target[positions]), len(target)
+
+    def read_once(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The inputs and classes of an `IterableDataset`, in batches, iterated over in this process alone."""
+        source = self.source
+        with _seeded_generators(self.seed, self.epoch):
+            examples = iter(source.dataset)
+        while True:
+            with _seeded_generators(self.seed, self.epoch):
+                batch = [*islice(examples, source.batch_size or 1)]
+                if not batch:
+                    return
+                pair = source.collate_fn(batch if source.batch_size else batch[0])
+            yield self._pair(pair)
+
+    @property
+    def is_iterated(self) -> bool:
+        """Whether the source is a loader over an `IterableDataset`, of which only iterating tells the examples."""
+        return isinstance(self.source, DataLoader) and isinstance(
+            self.source.dataset, IterableDataset
+        )
 
     def _order(self) -> list[list[Row]]:
         """The examples of each batch of an epoch."""
@@ -228,9 +263,21 @@ class _BatchReader:
 class _ProcessSlices(IterableDataset[tuple[list[Any], int]]):
     """A process's examples of each batch of a loader that iterates over them, and the size of the batch."""
 
+    _own_attributes = ("dataset", "part", "batch_size", "drop_last")
+
     def __init__(self, source: "DataLoader[Any]", processes: int, rank: int) -> None:
         self.dataset, self.part = source.dataset, (processes, rank)
         self.batch_size, self.drop_last = source.batch_size or 1, source.drop_last
+
+    # A `worker_init_fn` shards the dataset that `get_worker_info` gives it by its attributes.
+    def __getattr__(self, name: str) -> Any:
+        if name in self._own_attributes or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        owner = super() if name in self._own_attributes else self.dataset
+        owner.__setattr__(name, value)
 
     def __iter__(self) -> Iterator[tuple[list[Any], int]]:
         examples = iter(self.dataset)
@@ -248,11 +295,11 @@ def _collate_slice(
 
 
 def _loader_like(source: "DataLoader[Any]", dataset: Any, **options: Any) -> "DataLoader[Any]":
-    """A loader of another dataset with the workers of a loader."""
+    """A loader of another dataset with the workers of a loader, but for what the options say."""
     same = (
         "num_workers", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "prefetch_factor",
     )  # fmt: skip
-    return DataLoader(dataset, **{name: getattr(source, name) for name in same}, **options)
+    return DataLoader(dataset, **{name: getattr(source, name) for name in same} | options)
 
 
 def _slice_positions(size: int, processes: int, rank: int) -> Tensor:

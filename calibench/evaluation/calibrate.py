@@ -13,6 +13,7 @@ from calibench.calibrators import CALIBRATORS, Calibrator
 from calibench.messages.errors import near_matches
 from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
 
+_RECORD = ("num_classes", "class_names", "fitted_on")  # what a file says of the set of the fit
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}
 
@@ -29,12 +30,18 @@ def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: P
 
 
 def save_calibrator(calibrator: Calibrator, path: Path) -> None:
-    """Write a fitted calibrator: the name of its class, its arguments and its state; a ValueError if it has none."""
+    """Write a fitted calibrator: class, arguments, state, and the classes and digest of the set that it was fitted on.
+
+    Raises:
+        ValueError: If it has not been fitted, or no file can hold its class.
+    """
     described = describe_calibrator(calibrator)
     if not calibrator.fitted:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")
     buffer = io.BytesIO()
-    torch.save({"format": FORMAT, **described, "state": calibrator.state_dict()}, buffer)
+    record = {name: getattr(calibrator, name) for name in _RECORD}
+    content = {"format": FORMAT, **described, "record": record, "state": calibrator.state_dict()}
+    torch.save(content, buffer)
     write_output(path, buffer.getvalue())
 
 
@@ -82,4 +89,6 @@ def load_calibrator(path: Path | str) -> Calibrator:
         content = torch.load(path, map_location="cpu", weights_only=True)
         calibrator: Calibrator = build_described(content)
         calibrator.load_state_dict(content["state"])
+        for name in _RECORD:
+            setattr(calibrator, name, content["record"][name])
     return calibrator

@@ -11,7 +11,6 @@ import io
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -321,7 +320,7 @@ def _read_rows(
         if not any(_row_problem(row, cells) for row in escaped):
             return _ParsedRows(escaped, is_escaped=True)
     if quotes is None:
-        _refuse_without_quoting(content, sign, cells, doubtful, first)
+        _refuse_without_quoting(content, sign, cells, rows, first)
     for row in rows:
         if row.problem == _UNCLOSED:
             raise ValueError(f"row {row.number}: {row.problem}")
@@ -329,26 +328,27 @@ def _read_rows(
 
 
 def _refuse_without_quoting(
-    content: bytes, sign: str, cells: int, doubtful: Sequence[_Row], first: int
+    content: bytes, sign: str, cells: int, rows: Sequence[_Row], first: int
 ) -> None:
-    """Raise a QuotingError if a doubtful row looks as if the file was written without quoting.
+    """Raise a QuotingError if the text looks as if it was written without quoting.
 
     Signs are quotes that no quoting explains in a file whose lines all have the expected cells without it, and a row
-    over several lines, each of which has the expected cells, and in a column cells that other lines have too (labels).
+    over several lines, each of which has the expected cells, in some column those of rows without doubt (labels).
     """
     lines = {row.first_line: row.cells for row in _parse_rows(content, sign, _UNQUOTED, first)}
     is_even = all(len(line) == cells for line in lines.values())
-    counts = [
-        Counter(line[column] for line in lines.values() if len(line) == cells)
-        for column in range(cells)
-    ]
-    for row in doubtful:
-        swallowed = [lines.get(number, []) for number in range(row.first_line, row.last_line + 1)]
-        repeats = len(swallowed) > 1 and all(len(line) == cells for line in swallowed) and any(
-            all(line[column].strip() and counts[column][line[column]] > 1 for line in swallowed)
-            for column in range(cells)
-        )  # fmt: skip
-        if repeats or (row.problem and is_even):
+    plain = [row.cells for row in rows if not row.problem and row.first_line == row.last_line]
+    known = [{row[column].strip() for row in plain if len(row) == cells} for column in range(cells)]
+    for row in rows:
+        span = range(row.first_line, row.last_line + 1)
+        swallowed = [lines[number] for number in span if number in lines]
+        is_doubtful = row.problem and is_even
+        if len(swallowed) > 1 and all(len(line) == cells for line in swallowed):
+            is_doubtful = is_doubtful or any(
+                {line[column].strip() for line in swallowed} <= known[column] - {""}
+                for column in range(cells)
+            )
+        if is_doubtful:
             number_of_rows = len(lines) - (1 - first)
             without = f"or the file was written without quoting ({number_of_rows:,} rows then)"
             if row.problem:

@@ -1,12 +1,16 @@
 """Ranked results: the runs of a folder as ranked tables, and the runs that could not be ranked."""
 
+from __future__ import annotations
+
+import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
 from calibench.ranking.best_pair import ANSWER_METRICS, choose_best_pair
 from calibench.ranking.bold import mark_best
@@ -24,18 +28,24 @@ from calibench.ranking.columns import (
     with_full_names,
 )
 from calibench.ranking.example_comparison import TestExamples, examples_of
-from calibench.ranking.formats import PROSE, SHORT, write_tables
+from calibench.ranking.formats import PROSE, SHORT, table_grid, write_tables
 from calibench.ranking.notes import all_notes, short_notes
 from calibench.ranking.published_columns import add_published, paper_columns
 from calibench.ranking.reading import joined_results, read_results
 from calibench.ranking.records import Results
 from calibench.ranking.table import Table, build_tables, select_rows, split_by_validation
 from calibench.statistics.number import VAL
+from calibench.tables.grid import Grid
+from calibench.tables.text import html, markdown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 RAW_NLL = Column("nll")
 
 
-@dataclass
+@dataclass(repr=False)
 class Leaderboard:
     """Ranked tables, and the runs that could not be ranked.
 
@@ -65,6 +75,87 @@ class Leaderboard:
         reasons = dict.fromkeys(p.reason for p in self.results.problems if not p.expected)
         alone = [] if self.tables else [f"there are only {reason}" for reason in reasons]
         return [*skipped, *unfinished.values(), *self.results.warnings, *alone]
+
+    def frame(self) -> pd.DataFrame:
+        """The tables as a data frame: a row for each row and column of them, with mean and deviation over seeds."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "benchmark": table.benchmark, "network": table.backbone, "loss": row.label, "rank": row.rank,
+                "calibrator": row.calibrator, "column": str(column), "mean": value.mean, "std": value.std,
+                "seeds": row.count, "bold": value.tied,
+            }
+            for table in self.tables
+            for row in table.rows
+            for column, value in row.values.items()
+            if not math.isnan(value.mean)
+        )  # fmt: skip
+
+    def value(self, loss: str, column: str, *, benchmark: str | None = None) -> float:
+        """The mean over seeds of a column, `nll`, `ECE@TS` or `nll@best`, for a loss, as a fraction.
+
+        Raises:
+            KeyError: If there is no such number, or several tables have it; the message has near matches.
+            ValueError: If the column names no metric.
+        """
+        calibrators = dict.fromkeys(key.calibrator for key in self.results.keys)
+        (wanted,) = with_full_names([Column.parse(column)], calibrators)
+        tables = [table for table in self.tables if benchmark in (None, table.benchmark)]
+        rows = [row for table in tables for row in table.rows]
+        named = [row for row in rows if row.is_named(loss)]
+        if not named:
+            labels = [row.label for row in rows]
+            near = near_matches(loss, labels) or f" (there are: {', '.join(labels)})"
+            raise KeyError(f"the leaderboard has no loss `{loss}`{near}")
+        values = [row.values[wanted] for row in named if wanted in row.values]
+        if not values:
+            columns = [str(one) for row in named for one in row.values]
+            near = near_matches(column, columns) or f" (there are: {', '.join(columns)})"
+            raise KeyError(f"the leaderboard has no column `{column}`{near}")
+        if len(values) > 1:
+            names = ", ".join(dict.fromkeys(table.title for table in tables))
+            raise KeyError(f"several tables have {column} of {loss} ({names}): name a `benchmark`")
+        return values[0].mean
+
+    def figure(self, column: str | None = None) -> Figure:
+        """A panel for each table: a row for each loss, its mean of a column with one standard deviation over seeds.
+
+        Args:
+            column: The column; by default the one that ranks.
+        """
+        from matplotlib.figure import Figure
+
+        shown = self.sort if column is None else Column.parse(column)
+        drawn = [
+            (table, [row for row in table.rows if shown in row.values]) for table in self.tables
+        ]
+        drawn = [(table, rows) for table, rows in drawn if rows]
+        if not drawn:
+            raise ValueError(f"`column`: no table has {shown}.")
+        most = max(len(rows) for _, rows in drawn)
+        figure = Figure(figsize=(4.5 * len(drawn), 1 + 0.3 * most), layout="constrained")
+        panels = figure.subplots(1, len(drawn), squeeze=False)[0]
+        for axes, (table, rows) in zip(panels, drawn, strict=True):
+            values, scale = [row.values[shown] for row in rows], shown.info.scale
+            means = [scale * value.mean for value in values]
+            deviations = [0.0 if math.isnan(value.std) else scale * value.std for value in values]
+            axes.errorbar(means, range(len(rows)), xerr=deviations, fmt="o", capsize=2)
+            axes.set(yticks=range(len(rows)), yticklabels=[row.label for row in rows])
+            axes.set(xlabel=shown.title, title=table.title)
+            axes.invert_yaxis()
+        return figure
+
+    def _grids(self) -> list[Grid]:
+        return [table_grid(*pair) for pair in zip(self.tables, self.lines, strict=True)]
+
+    def __str__(self) -> str:
+        return "\n".join(map(markdown, self._grids()))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "".join(map(html, self._grids()))
 
     def show(self, file: TextIO, format: str = PROSE, *, notes: bool = False) -> None:
         """Write the tables in one of `FORMATS` to a file, and the warnings to stderr.
@@ -138,7 +229,7 @@ def rank_results(
     check_columns_exist([*(named_columns or ()), by], read.keys)
     built = build_tables(read, computed, by, same_version=same_version)
     raw_shown = raw_columns if one_line else columns
-    tables = []
+    tables: list[Table] = []
     for table in built:
         shown = dict.fromkeys(table.expanded(columns))
         table.columns = [column for column in table.columns if column in shown]

@@ -159,6 +159,8 @@ def calibrate_command(
             from calibench.evaluation.calibrate import load_calibrator, save_probabilities
         fitted, part = load_calibrator(apply), reader.of_classes(input)
         rows, columns = part.logits.shape
+        if fitted.num_classes not in (None, columns):
+            raise ValueError(f"{apply} is not for the {columns} classes of {input}.")
         try:
             save_probabilities(fitted, part, output)
         except RuntimeError as error:  # a fitted state that does not fit the number of classes

@@ -1,15 +1,17 @@
-"""`calibench leaderboard`: from a folder of runs to ranked tables in one of five formats."""
+"""`calibench.leaderboard` and `calibench leaderboard`: a folder of runs as ranked tables, in one of five formats."""
+
+from __future__ import annotations
 
 import io
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
-from calibench.messages.checks import positive_integer
+from calibench.messages.checks import option_named, positive_integer
 from calibench.messages.printable_text import say, without_collector
 from calibench.parallel.processes import cores
 from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column
@@ -23,12 +25,15 @@ from calibench.ranking.formats import (
     write_grids,
 )
 from calibench.ranking.pairs import EQUIVALENT, compare_pairs, p_value_grids, parse_margins
-from calibench.ranking.ranked_results import rank_results
+from calibench.ranking.ranked_results import Leaderboard, rank_results
 from calibench.ranking.table import Table
 from calibench.runs import write_output
 from calibench.tables.grid import Grid
 from calibench.tables.metric_titles import METRICS
 from calibench.tables.published import PAPERS
+
+if TYPE_CHECKING:
+    from calibench.verbs.python_types import PathLike
 
 _RESULTS = (
     "Folders of runs; or stores: a folder, a URL, or `store`, the one that comes with calibench."
@@ -92,8 +97,67 @@ class Comparisons:
         return self.compare or self.baseline is not None
 
 
-@fill_docstring(metrics=" ".join(METRICS))
 def leaderboard(
+    results: PathLike | Sequence[PathLike] = "results",
+    *,
+    metrics: Sequence[str] | None = None,
+    rank_by: str = BEST_NLL,
+    wide: bool = False,
+    losses: Sequence[str] = (),
+    top: int | None = None,
+    against: Literal["gce", "fcl", "bsce_gra"] | None = None,
+    same_version: bool = False,
+    processes: int = 1,
+) -> Leaderboard:
+    """Rank losses on every benchmark and network below folders of runs.
+
+    Args:
+        results: A folder of runs, or several; or stores: folders, URLs, or "store", the one that comes with calibench.
+        metrics: Columns, `metric[_bins][:score][/split][@calibrator]`: `["error", "nll@TS", "ece@best"]` (default: one
+            line a row).
+        rank_by: Rank by this column; `best` is the calibrator that validation chooses for each row.
+        wide: Show all usual columns, raw and after each calibrator.
+        losses: Only rows of these losses.
+        top: Only so many rows of each table.
+        against: Put a paper's numbers beside ours.
+        same_version: Leave out the runs that were made by another version of calibench, torch or the data than most of
+            the table.
+        processes: How many read at a time; a script that asks for more than one needs the guard of `multiprocessing`,
+            `if __name__ == "__main__":`.
+
+    Returns:
+        The leaderboard: `print` shows its tables, a notebook too; `value("FocalLoss", "nll")`, `frame()`, `figure()`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no run, no run has one of the columns, or no table has one of the losses.
+
+    Example:
+        >>> import calibench
+        >>> board = calibench.leaderboard("store", losses=["CrossEntropyLoss"], metrics=["nll"])
+        >>> 0 < board.value("CrossEntropyLoss", "nll", benchmark="digits_lt") < 1
+        True
+    """
+    if top is not None:
+        positive_integer("top", top)
+    if against is not None:
+        option_named("against", against, dict.fromkeys(PAPERS))
+    with without_collector():
+        return rank_results(
+            results,
+            metrics=metrics,
+            sort=rank_by,
+            wide=wide,
+            losses=losses,
+            top=top,
+            against=against,
+            same_version=same_version,
+            processes=processes,
+        )
+
+
+@fill_docstring(metrics=" ".join(METRICS))
+def leaderboard_command(
     results: Annotated[tuple[str, ...], Option(help=_RESULTS)] = ("results",),
     *,
     ranking: Ranking,

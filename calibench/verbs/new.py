@@ -3,15 +3,18 @@
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
+from calibench.data.images.folder_layout import read_folder_layout
+from calibench.data.layouts import PART_TITLES, PartFiles, find_part_files, name_few
+from calibench.data.source import DataError
 from calibench.files.column_encoding import describe_features, select_features
-from calibench.files.tables import NAMELESS, TableFile, open_table
+from calibench.files.tables import NAMELESS, QuotingError, TableFile, open_table
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.messages.printable_text import say
 
@@ -19,85 +22,192 @@ Words = Mapping[str, str]
 """What takes the place of `$name` in a template."""
 
 
-# --- what a user's own files say of themselves: columns by names and first row, classes by folders ---
+# --- what a user's own files say of themselves: parts and classes by folders, columns by names and cells ---
 
 _LABEL_NAMES = (
-    "label",
-    "labels",
-    "target",
-    "class",
-    "category",
-    "kind",
-    "species",
-    "sentiment",
-    "y",
-)
+    "label", "labels", "target", "class", "category", "kind", "species", "sentiment", "diagnosis", "outcome", "y",
+)  # fmt: skip
 _TEXT_NAMES = ("text", "body", "content", "review", "message", "sentence", "description")
 _CHANGE = "(the YAML says so; change it where it is wrong)"
 
 
-def describe_image_folder(path: Path) -> tuple[Words, str]:
-    """The classes of a folder of images; raises a UsageError if there is no such folder, or it holds no folders."""
+def describe_image_folder(path: Path, label: str | None = None) -> tuple[Words, list[str]]:
+    """The parts and classes of a folder of images; raises a UsageError if no training would start with it."""
+    if label is not None:
+        raise UsageError("`--label` names a column: images have their classes by their folders.")
     if not path.is_dir():
         raise UsageError(f"`--data {path}`: no such folder.")
-    part = path / "train" if (path / "train").is_dir() else path
-    classes = sorted(one.name for one in part.iterdir() if one.is_dir() and one.name[0] != ".")
-    if len(classes) < 2:
-        raise UsageError(f"`--data {path}`: a folder for each class is expected in it.")
-    shown = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
-    return {}, f"{len(classes)} classes: {shown}"
+    with errors_as(f"`--data {path}`", DataError):
+        layout = read_folder_layout(path)
+    held_out = " and ".join(PART_TITLES[part] for part in PART_TITLES if part not in layout.parts)
+    lines = [layout.describe() + (f"; {held_out} held out of train" if held_out else "")]
+    lines += [f"classes: {name_few(layout.classes)}", *layout.notes, *layout.caveats]
+    try:
+        layout.refuse_unknown()
+    except DataError as error:
+        lines.append(f"`fit` will refuse it: {error}")
+    return {}, lines
 
 
-def describe_text_columns(path: Path) -> tuple[Words, str]:
-    """The columns of texts and of labels in a table, by their names."""
-    names = _open_users_table(path).names
-    label = _first_known_name(names, _LABEL_NAMES, names[-1])
-    text = _first_known_name([name for name in names if name != label], _TEXT_NAMES, "")
-    return (
-        {"text": json.dumps(text), "label": json.dumps(label)},
-        f"texts: column `{text}`; labels: column `{label}` {_CHANGE}",
-    )
+def describe_text_columns(path: Path, label: str | None = None) -> tuple[Words, list[str]]:
+    """The columns of texts and of labels in a table, or a folder of tables, by their names and cells."""
+    files, table = _open_users_table(path)
+    label = _label_column(path, table, label)
+    files, unlabelled = _drop_unlabelled(files, label)
+    others = [name for name in table.names if name != label]
+    text = _first_known_name(others, _TEXT_NAMES, _longest_texts(table, others))
+    options = {"text_columns": [text], "label_column": label}
+    lines = [f"texts: column `{text}`; labels: column `{label}` {_CHANGE}"]
+    lines += [*_try_to_read("TextFileDataModule", files, options), *unlabelled]
+    return {"text": json.dumps(text), "label": json.dumps(label), **_part_words(files)}, lines
 
 
-def describe_number_columns(path: Path) -> tuple[Words, str]:
+def describe_number_columns(path: Path, label: str | None = None) -> tuple[Words, list[str]]:
     """The columns of labels and of features in a table: numbers, dates and categories; a UsageError without any."""
-    table = _open_users_table(path)
-    label = _first_known_name(table.names, _LABEL_NAMES, table.names[-1])
+    files, table = _open_users_table(path)
+    label = _label_column(path, table, label)
+    files, unlabelled = _drop_unlabelled(files, label)
     frame = table.frame()
     names = [name for name in table.names if name != label and not name.startswith(NAMELESS)]
     features, counters = select_features(frame, names)
-    usable = [one for one in features if np.isfinite(one.encode(frame[one.column])[0]).any()]
+    usable = [
+        feature
+        for feature in features
+        if np.isfinite(feature.encode(frame[feature.column])[0]).any()
+    ]
     if not usable:
         raise UsageError(f"`--data {path}` has no column of numbers beside `{label}`.")
     columns = [feature.column for feature in usable]
     others = [name for name in names if name not in (*columns, *counters)]
     left_out = f"; left out, no numbers: {', '.join(others)}" if others else ""
-    made = describe_features(path, usable, counters).partition(": ")[2]
+    kinds = describe_features(path, usable, counters).partition(": ")[2]
     count = sum(len(feature.names) for feature in usable)
-    return (
-        {
-            "label": json.dumps(label),
-            "features": json.dumps(columns) if others else "null",
-            "count": str(count),
-        },
-        f"{count} columns of numbers{made and f' ({made})'}; labels: column `{label}`{left_out} {_CHANGE}",
+    summary = f"{count} columns of numbers{kinds and f' ({kinds})'}; labels: column `{label}`{left_out} {_CHANGE}"
+    options = {"features": columns if others else None, "label_column": label}
+    lines = [summary, *_try_to_read("TableDataModule", files, options), *unlabelled]
+    facts = {
+        "label": json.dumps(label),
+        "features": json.dumps(columns) if others else "null",
+        "count": str(count),
+        **_part_words(files),
+    }
+    return facts, lines
+
+
+def _open_users_table(path: Path) -> tuple[PartFiles, TableFile]:
+    """The files of the parts, those beside a `train.csv` too, and the opened training table."""
+    if not path.exists():
+        raise UsageError(f"`--data {path}`: no such file.")
+    with errors_as(f"`--data {path}`", DataError):
+        files = find_part_files(path, {})
+        if not path.is_dir() and files.notes:
+            beside = find_part_files(path.parent, {"train": path})
+            files = beside if beside.paths["train"] == path else files
+    train = files.paths["train"]
+    with errors_as(f"`--data {train}` is no table", ValueError, OSError):
+        try:
+            table = open_table(train)
+        except QuotingError:  # said below: what `fit` would refuse
+            table = open_table(train, quotes=False)
+    if len(table.names) < 2 or not len(table.rows):
+        raise UsageError(f"`--data {train}`: a header and at least two columns are expected.")
+    return files, table
+
+
+def _drop_unlabelled(files: PartFiles, label: str) -> tuple[PartFiles, list[str]]:
+    """The files without those that have no column of labels, such as GLUE's test files, and a line for each."""
+    paths, lines = dict(files.paths), list[str]()
+    for part in files.implied - {"train"}:
+        with errors_as(f"`--data {paths[part]}` is no table", ValueError, OSError):
+            names = open_table(paths[part], quotes=False).names
+        if label not in names:
+            lines.append(f"not used: {paths.pop(part).name}, without a column `{label}`")
+    return replace(files, paths=paths), lines
+
+
+def _part_words(files: PartFiles) -> Words:
+    """The lines of a YAML that name the files of further parts; empty where they are held out."""
+    lines = [
+        f"\n    {part}_file: {json.dumps(str(files.paths[part]))}"
+        for part in ("val", "test")
+        if part in files.paths
+    ]
+    return {"data": json.dumps(str(files.paths["train"])), "parts": "".join(lines)}
+
+
+def _label_column(path: Path, table: TableFile, label: str | None) -> str:
+    """The column of labels: the one that is asked for, or called so, or the last or the first with repeated values."""
+    if label is not None:
+        if label not in table.names:
+            names = ", ".join(table.names)
+            raise UsageError(
+                f"`--label {label}`: {path} has no such column{near_matches(label, table.names)} ({names})."
+            )
+        return label
+    frame = table.frame(table.names, table.names)
+    by_name = {name.lower(): name for name in reversed(table.names)}
+    named = [by_name[name] for name in _LABEL_NAMES if name in by_name]
+    constant = {name for name in named if len(frame) > 1 and frame[name].nunique() < 2}
+    if others := [name for name in named if name not in constant]:
+        return others[0]
+    usable = [
+        name for name in table.names if not name.startswith(NAMELESS) and _is_label(frame[name])
+    ]
+    if table.names[-1] in usable:
+        return table.names[-1]
+    texts = [name for name in usable if not _is_numeric(frame[name])]
+    if texts and (texts[0] == table.names[0] or len(texts) == 1):
+        return texts[0]
+    which = f"`{path}`: which column has the labels, {name_few(usable)}?" if usable else (
+        f"`{path}` has no column that could be the labels: at least two values are expected, each in two rows or more "
+        "on average"
+    )  # fmt: skip
+    raise UsageError(f"`--data` {which} (`--label NAME` names it.)")
+
+
+_MOST_CLASSES = 20  # of a column of numbers that is taken for labels without being called so
+
+
+def _is_label(cells: Any) -> bool:
+    """Whether cells could be labels: neither constant, nor nearly all different, nor measurements."""
+    values = cells[cells != ""].unique()
+    if not 2 <= len(values) <= len(cells) / 2:
+        return False
+    return not _is_numeric(cells) or (
+        len(values) <= _MOST_CLASSES and all(float(value).is_integer() for value in values)
     )
 
 
-def _open_users_table(path: Path) -> TableFile:
-    if not path.is_file():
-        raise UsageError(f"`--data {path}`: no such file.")
-    with errors_as(f"`--data {path}` is no table", ValueError, OSError):
-        table = open_table(path)
-    if len(table.names) < 2 or not len(table.rows):
-        raise UsageError(f"`--data {path}`: a header and at least two columns are expected.")
-    return table
+def _is_numeric(cells: Any) -> bool:
+    """Whether all cells that are not empty are numbers."""
+    import pandas
+
+    return bool(pandas.to_numeric(cells[cells != ""], errors="coerce").notna().all())
+
+
+def _longest_texts(table: TableFile, names: list[str]) -> str:
+    """The column with the longest cells."""
+    frame = table.frame(names, names)
+    return max(names, key=lambda name: frame[name].str.len().mean())
+
+
+def _try_to_read(data_module: str, files: PartFiles, options: dict[str, Any]) -> list[str]:
+    """Read the files as `fit` will: what it finds, and what it would refuse."""
+    from calibench import data  # seconds: Lightning
+
+    paths = {f"{part}_file": str(path) for part, path in files.paths.items()}
+    try:
+        module = getattr(data, data_module)(val_fraction=0.2, test_fraction=0.2, **paths, **options)
+        module.load_corpus(1) if data_module == "TextFileDataModule" else module.load_splits(1)
+    except (DataError, ValueError) as error:
+        return [f"`fit` will refuse it: {error}"]
+    return [*module.inventory, *module.caveats]
 
 
 def _first_known_name(names: list[str], known: tuple[str, ...], otherwise: str) -> str:
     """The first name that is a known one, in any case of letters; else the given one, or the first."""
     lower = {name.lower(): name for name in reversed(names)}
-    return next((lower[one] for one in known if one in lower), otherwise or names[0])
+    return next((lower[name] for name in known if name in lower), otherwise or names[0])
 
 
 # --- the verb ---
@@ -120,7 +230,7 @@ class Starter:
 
     then: str
     data: str = ""
-    look: Callable[[Path], tuple[Words, str]] | None = None
+    look: Callable[[Path, str | None], tuple[Words, list[str]]] | None = None
     example: Words = field(default_factory=dict)
 
 
@@ -144,13 +254,16 @@ def new(
     folder: Annotated[Path, "DIR"],
     *,
     data: Annotated[Path | None, "PATH"] = None,
+    label: Annotated[str | None, "COLUMN"] = None,
 ) -> int:
     """Write a small, commented start into a new folder: a YAML, Python where it is needed, a short README.
 
     Args:
         kind: One of images, texts, table, logits, loss, backbone, metric.
         folder: A new folder.
-        data: Your folder of images, or your file of texts or numbers; it stays where it is.
+        data: Your folder of images, or your file of texts or numbers, or a folder of such files (train.csv, dev.csv,
+            test.csv); it stays where it is.
+        label: The column of the labels, where its name or place does not say so.
 
     Kinds:
         images     your own photos, a folder per class
@@ -179,8 +292,13 @@ def new(
         raise UsageError(f"`{target}` is {obstacle}: name a new folder.")
     if data and not start.look:
         raise UsageError(f"`--data` is not for `calibench new {kind}`.")
+    if label is not None and not data:
+        raise UsageError("`--label` names a column of your `--data`.")
     place = str(data.expanduser().absolute()) if data else start.data
-    facts, summary = start.look(Path(place)) if data and start.look else (start.example, "")
+    facts: Words = {"parts": "", **start.example}
+    summary = list[str]()
+    if data and start.look:
+        facts, summary = start.look(Path(place), label)
     title = target.absolute().name
     next_command = Template(start.then).substitute(file=shlex.quote(f"{title}.yaml"))
     makes_data = bool(start.data) and data is None
@@ -190,7 +308,7 @@ def new(
     written = _write(kind, target, facts_by_name, makes_data=makes_data)
     for name, first in written.items():
         say(f"{target / name}  {first}".rstrip())
-    say(*([summary] if summary else []))
+    say(*summary)
     say(f"next: cd {shlex.quote(str(folder))} && {next_command}")
     return 0
 

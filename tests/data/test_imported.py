@@ -78,7 +78,7 @@ def test_batches_follow_from_the_epoch_and_leave_the_random_state_alone() -> Non
         ("SharedDataModule", {}, "has a DistributedSampler: leave it out"),
         ("PlainNetwork", {"num_classes": 3}, "gives a PlainNetwork; a LightningDataModule is expected"),
         ("tiny_network", {}, "gives a Sequential"),
-        ("EndlessDataModule", {}, "`train_dataloader` of .* has no length: give its dataset a `__len__`"),
+        ("EndlessDataModule", {}, "`train_dataloader` of .* has no length: give it a `__len__`"),
     ],
 )  # fmt: skip
 def test_what_is_no_classification_data_is_one_line(

@@ -179,7 +179,7 @@ def test_mistakes_are_one_line(
 ) -> None:
     made = predictions(30)
     infinite = made.logits.copy()
-    infinite[0, 0] = -np.inf
+    infinite[0, made.target[0]] = -np.inf
     files = {
         "test": made,
         "three": predictions(30, k=3),
@@ -190,7 +190,7 @@ def test_mistakes_are_one_line(
     for name, part in files.items():
         part.save(tmp_path / f"{name}.npz")
     np.savez(tmp_path / "pairs.npz", confidence=[0.5], correct=[1])
-    np.savez(tmp_path / "zero.npz", probs=np.eye(2)[[0] * 30], labels=[0] * 30)
+    np.savez(tmp_path / "zero.npz", probs=np.eye(2)[[0] * 30], labels=[0] * 29 + [1])
     paths = {path.stem: str(path) for path in tmp_path.glob("*.npz")}
     capsys.readouterr()
     assert main(["doctor", *arguments.format(**paths).split()]) == 2

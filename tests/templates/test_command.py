@@ -108,7 +108,8 @@ def test_categories_of_a_table_count_as_features_and_a_row_counter_does_not(
 
 
 def test_columns_of_texts_are_guessed(tmp_path: Path) -> None:
-    (tmp_path / "t.jsonl").write_text(json.dumps({"stars": 3, "Review": "good", "when": 1}) + "\n")
+    reviews = [{"stars": n, "Review": "good", "when": n % 2} for n in range(6)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(review) + "\n" for review in reviews))
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame({"body": ["a"], "sentiment": ["b"]}).to_parquet(tmp_path / "t.parquet")
     for suffix, text, label in (("jsonl", "Review", "when"), ("parquet", "body", "sentiment")):
@@ -126,7 +127,7 @@ def test_columns_of_texts_are_guessed(tmp_path: Path) -> None:
         ("images full", "`full` is not empty: name a new folder."),
         ("images full/file", "`full/file` is a file: name a new folder."),
         ("images own --data nowhere", "no such folder"),
-        ("images own --data full", "a folder for each class is expected in it"),
+        ("images own --data full", "holds 0 class folders; at least 2 are expected"),
         ("texts own --data nowhere.csv", "no such file"),
         ("texts own --data one.csv", "a header and at least two columns are expected"),
         ("table own --data words.csv", "has no column of numbers beside `label`"),

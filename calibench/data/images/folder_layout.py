@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from calibench.data.images.decode import count_suffixes, is_hidden, list_files
-from calibench.data.images.pixels import SUFFIXES
+from calibench.data.images.image_files import SUFFIXES, count_suffixes, is_hidden, list_files
 from calibench.data.layouts import (
     PART_TITLES,
     describe_parts,

@@ -14,12 +14,6 @@ from calibench.data.source import DataError
 Mode = Literal["RGB", "L"]
 CHANNELS: dict[Mode, int] = {"RGB": 3, "L": 1}
 
-SUFFIXES = frozenset({
-    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".bmp", ".dib", ".webp", ".ppm", ".pgm", ".pbm", ".pnm",
-    ".tif", ".tiff", ".gif", ".jp2", ".j2k", ".tga", ".avif",
-})  # fmt: skip
-"""Endings of the files that are read as images."""
-
 _FLOATS, _INTEGERS = "floating-point", "32-bit integer"
 _SIXTEEN, _TWELVE = 65_535, 4_095
 _BITS_PER_SAMPLE = 258  # the tag of TIFF
