@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import likelihood
-from calibench.calibrators.base import Calibrator
+from calibench.calibrators.base import NEGLIGIBLE, Calibrator
 from calibench.calibrators.likelihood import Penalty, ValueAndGradient, lbfgs_minimum
 from calibench.calibrators.temperature import (
     TemperatureWithMixture,
@@ -34,6 +34,7 @@ class Affine(Calibrator):
     """
 
     structured_form = "StructuredVectorScaling"
+    masked_depth = NEGLIGIBLE
     fitted_buffers = ("weight", "bias")
     weight: Tensor
     bias: Tensor
@@ -304,6 +305,11 @@ class Structured(Affine, ABC):
 
     def _number_of_parameters(self, k: int) -> int:
         return 0  # drawn towards the identity, so that few examples tell few of them
+
+    @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own: yes, though few examples move them little."""
+        return True
 
     def _features(self, logits: Tensor) -> Tensor:
         # Up to rounding `first.log_prob`, which takes twice the time: a fit makes them in each of its steps.

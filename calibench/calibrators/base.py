@@ -4,7 +4,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -41,11 +41,18 @@ def warn_unless_converged(measure: str, value: float, tolerance: float = 1e-5) -
         )
 
 
+NEGLIGIBLE = 30.0
+"""Distance from the largest logit at which a class counts less than rounding: its probability is 1e-13."""
+
+_DEEP = 1e7  # the same at any temperature: exp(-1e7 / T) is 0 up to T = 1e4
+
+
 class Calibrator(TakesSavedShapes, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
-    A class that is masked, whose logit is -inf, has the probability 0 after any calibrator; a row with NaN or inf, or
-    in which every class is masked, becomes NaN. A constructor raises a ValueError for an argument out of its range.
+    A class that is masked, whose logit is -inf, is none of that example's: a fit leaves it out, and it has the
+    probability 0 after any calibrator; a row with NaN or inf, or in which every class is masked, becomes NaN. A
+    constructor raises a ValueError for an argument out of its range.
 
     A subclass implements `_fit_weighted`, or `_fit` alone, and `_log_prob`, which get float64 logits (but for a fit
     that `widens_blocks`); every class can be built without arguments and never owns a network or a loader. What is
@@ -61,11 +68,16 @@ class Calibrator(TakesSavedShapes, ABC):
     Attributes:
         fitted_buffers: Names of the buffers that are fitted: all of them.
         reported: Those of them that a report shows.
+        num_classes: K of what it was fitted on; None before, and after `load_state_dict` alone.
+        class_names: Names of these classes, if they are known: columns of other predictions go by them.
+        fitted_on: Digest of the set that it was fitted on, if that was a file or a run's.
         uniform_share: c, a float64 scalar, where there is a mixture.
         published_with_mixture: Whether the published form has the mixture too.
         widens_blocks: Whether a fit gets logits of at least single precision, and makes float64 of some rows at a time:
             of a large set it then needs no copy.
         takes_weights: Whether `fit` takes a `sample_weight`: what is fitted minimises a sum over examples.
+        masked_depth: How far below the largest logit a masked class lies in what a fit gets, so that it counts nothing:
+            None where the fit leaves it out itself, and gets -inf.
         structured_form: The class for sets so small that this one's parameters outnumber the examples.
     """
 
@@ -75,6 +87,7 @@ class Calibrator(TakesSavedShapes, ABC):
     published_with_mixture: bool = False
     widens_blocks: bool = False
     takes_weights: bool = True
+    masked_depth: ClassVar[float | None] = _DEEP
     structured_form: str = ""
     uniform_share: Tensor
 
@@ -86,6 +99,9 @@ class Calibrator(TakesSavedShapes, ABC):
     def __init__(self, *, shrinkage: bool = True) -> None:
         super().__init__()
         self.shrinkage = shrinkage
+        self.num_classes: int | None = None
+        self.class_names: list[str] | None = None
+        self.fitted_on = ""
         if self._mixes:
             self.fitted_buffers = (*self.fitted_buffers, "uniform_share")
             self.reported = (*self.reported, "uniform_share") if self.reported else ()
@@ -107,8 +123,8 @@ class Calibrator(TakesSavedShapes, ABC):
         """Fit on held-out data.
 
         Args:
-            logits: Finite scores, shape (N, K), N >= 1, K >= 2, any floating dtype; a tensor, an array, a data frame or
-                nested lists.
+            logits: Scores, shape (N, K), N >= 1, K >= 2, any floating dtype, finite but for -inf of classes that an
+                example does not have (never the true one); a tensor, an array, a data frame or nested lists.
             target: Class indices in [0, K), shape (N,), any integer dtype; or names of classes, which are the columns
                 of a data frame or a further argument `classes`.
             sample_weight: Weight >= 0 of each example in the sum that is minimised, (N,), of which only the ratios
@@ -121,16 +137,17 @@ class Calibrator(TakesSavedShapes, ABC):
         Raises:
             TypeError: If `logits` are not floating or `target` not integers, or if the calibrator minimises no sum over
                 examples and there are weights.
-            ValueError: If a shape or a value is out of its range.
+            ValueError: If a shape or a value is out of its range, or the logits are probabilities.
 
         Warns:
             FewExamplesWarning: If the parameters outnumber the examples, or a class that has its own is absent.
-            UserWarning: If the logits look like probabilities.
         """
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
         self._warn_of_few(target, logits.shape[1])
         scores = at_least_float32(logits) if self.widens_blocks else logits.double()
+        if self.masked_depth is not None and bool(scores.isneginf().any()):
+            scores = replace_masked_logits(scores, self.masked_depth)
         if sample_weight is None:
             self._fit(scores, target)
         elif not self.takes_weights:
@@ -143,6 +160,7 @@ class Calibrator(TakesSavedShapes, ABC):
         if self._mixes:
             share = self._share(len(target))
             self.uniform_share = torch.tensor(share, dtype=torch.float64, device=logits.device)
+        self.num_classes, self.class_names, self.fitted_on = logits.shape[1], None, ""
         return self
 
     @torch.no_grad()
@@ -155,19 +173,22 @@ class Calibrator(TakesSavedShapes, ABC):
 
     @take_any_arrays
     def log_prob(self, logits: Tensor) -> Tensor:
-        """Calibrated log-probabilities, (N, K) -> (N, K), of the dtype and device of `logits`.
+        """Calibrated log-probabilities, (N, K) -> (N, K), of the dtype (at least float32) and device of `logits`.
 
         An exact zero that a calibrator gives is -inf here.
 
         Raises:
             RuntimeError: If nothing has been fitted.
-            ValueError: If `logits` are not (N, K).
+            ValueError: If `logits` are not (N, K), or K is not that of the fit.
         """
         return self._like(self._checked_log_prob(logits), logits)
 
     @take_any_arrays
     def forward(self, logits: Tensor) -> Tensor:
-        """Calibrated probabilities, (N, K) -> (N, K), of the kind of `logits`; rows sum to 1. Raises as `log_prob`."""
+        """Calibrated probabilities, (N, K) -> (N, K), of the kind of `logits`, at least float32; rows sum to 1.
+
+        Raises as `log_prob` does.
+        """
         return self._like(self._checked_log_prob(logits).exp(), logits)
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
@@ -204,6 +225,11 @@ class Calibrator(TakesSavedShapes, ABC):
         """Number of fitted parameters of which each class has its own; 0 where classes share all."""
         return 0
 
+    @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own, so that each class needs some examples."""
+        return self._number_of_parameters(2) > 0
+
     def _share(self, n: int) -> float:
         """The share of the uniform distribution after n examples."""
         return 1 / (n + 1)
@@ -225,6 +251,11 @@ class Calibrator(TakesSavedShapes, ABC):
                 f"{type(self).__name__} has not been fitted: call `fit(logits, target)` first."
             )
         check_scores(logits)
+        if self.num_classes not in (None, logits.shape[1]):
+            raise ValueError(
+                f"`logits` must have {self.num_classes} columns, as those that {type(self).__name__} was fitted on, "
+                f"got {logits.shape[1]}."
+            )
         wide = logits.double()
         log_prob = self._log_prob(replace_masked_logits(wide))
         if self._mixes:
@@ -232,19 +263,15 @@ class Calibrator(TakesSavedShapes, ABC):
         return renormalise_unmasked(log_prob, wide)
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
-        values = values.to(logits.dtype)
+        values = values.to(torch.promote_types(logits.dtype, torch.float32))
         return keep_argmax(values, logits) if self.preserves_accuracy else values
 
 
-_NEGLIGIBLE = 30.0
-"""Distance from the largest logit at which a class counts less than rounding: its probability is 1e-13."""
-
-
-def replace_masked_logits(logits: Tensor) -> Tensor:
+def replace_masked_logits(logits: Tensor, depth: float = NEGLIGIBLE) -> Tensor:
     """Logits in which masked classes have a finite one, below all others, and rows that hold NaN or inf are 0."""
     top = logits.amax(dim=1, keepdim=True)
     finite = torch.where(logits.isneginf(), torch.inf, logits)
-    lowest = torch.minimum(finite.amin(dim=1, keepdim=True), top - _NEGLIGIBLE)
+    lowest = torch.minimum(finite.amin(dim=1, keepdim=True), top - depth)
     return torch.where(top.isfinite(), torch.where(logits.isneginf(), lowest, logits), 0.0)
 
 
@@ -297,20 +324,35 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
     check_target(target, logits)
     if len(logits) == 0:
         raise ValueError("`logits` must have at least one row to fit on, got none.")
-    low, high = map(float, logits.aminmax())
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(
-            "`logits` must be finite, got nan or inf (clip probabilities before taking their log)."
-        )
-    if are_probabilities(logits):
-        warnings.warn(
-            "the `logits` look like probabilities: every row lies in [0, 1] and sums to 1. "
-            "Give their logarithm if they are.",
-            stacklevel=5,
-        )
-    if (largest := max(-low, high)) > torch.finfo(torch.float32).max:
-        raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
     check_class_indices(target, logits.shape[1])
+    _check_masks(logits, target)
+    if are_probabilities(logits):
+        raise ValueError(
+            "`logits` lie in [0, 1] with rows that sum to 1, as probabilities do: give their logarithm if they are."
+        )
+    finite = logits.where(logits.isfinite(), 0).abs().amax()
+    if (largest := float(finite)) > torch.finfo(torch.float32).max:
+        raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
+
+
+def _check_masks(logits: Tensor, target: Tensor) -> None:
+    """Raise a ValueError unless logits (N, K) are finite but for -inf of classes that are not the true ones (N,)."""
+    if bool(logits.isfinite().all()):
+        return
+    wrong = logits.isnan().any(1) | logits.isposinf().any(1) | logits.isneginf().all(1)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            "`logits` must be finite, or -inf for classes that an example does not have: "
+            f"row {row} has NaN, +inf or nothing but -inf."
+        )
+    masked = logits.gather(1, target.to(logits.device, torch.int64).unsqueeze(1)).isneginf()
+    if bool(masked.any()):
+        row = int(masked.nonzero()[0, 0])
+        raise ValueError(
+            f"`logits` are -inf (probability 0) for the true class {int(target[row])} of row {row} (of "
+            f"{int(masked.sum())} rows so): no calibrator makes their NLL finite (clip probabilities before their log)."
+        )
 
 
 class LabelProbabilities(nn.Module):

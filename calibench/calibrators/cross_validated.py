@@ -35,6 +35,7 @@ def stratified_folds(target: Tensor, folds: int) -> Tensor:
 
 
 FEWEST_EXAMPLES_FOR_FOLDS = 20  # examples that can be cut into folds
+FEWEST_EXAMPLES_OF_CLASS = 5  # of each class that a map with parameters of each class is chosen for
 _MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
 
 # Standard errors by which a calibrator must be ahead of temperature scaling, some others', and those of the
@@ -55,6 +56,13 @@ def default_candidates(num_classes: int = 2, *, shrinkage: bool = True) -> list[
         StructuredMatrixScaling(shrinkage=shrinkage),
     ]
     return calibrators[:-1] if num_classes > _MATRICES else calibrators
+
+
+def find_rare_classes(target: Tensor, num_classes: int) -> list[int]:
+    """The classes with fewer than five examples, for which no map with parameters of each class is chosen."""
+    counts = target.bincount(minlength=num_classes)
+    rare: list[int] = (counts < FEWEST_EXAMPLES_OF_CLASS).nonzero().flatten().tolist()
+    return rare
 
 
 def find_fallback(calibrators: Sequence[Calibrator]) -> int:
@@ -119,6 +127,7 @@ class CrossValidatedCalibration(Calibrator):
     """
 
     published_with_mixture = True
+    masked_depth = None
     fitted_buffers = reported = ("chosen",)
 
     def __init__(
@@ -167,6 +176,7 @@ class CrossValidatedCalibration(Calibrator):
         self.chosen = logits.new_tensor(choice)
         self._candidates[choice].fit(logits, target)
         self.uniform_share = logits.new_tensor(self._share(len(target)))
+        self.num_classes = logits.shape[1]
         return self
 
     def _share(self, n: int) -> float:
@@ -189,6 +199,9 @@ class CrossValidatedCalibration(Calibrator):
                 held_out_nll(calibrator, logits, target, fold) for calibrator in calibrators
             ]
         losses = torch.stack([example_nll(logits.log_softmax(1), target), *candidate_losses])
+        if find_rare_classes(target, logits.shape[1]):
+            has_parameters = [candidate.has_class_parameters for candidate in calibrators]
+            losses[1:][torch.tensor(has_parameters, dtype=torch.bool)] = torch.inf
         if self.shrinkage:
             return choose_surely_best(losses, calibrators)
         return int(losses.mean(1).nan_to_num(torch.inf).argmin())
@@ -267,7 +280,6 @@ class SklearnCalibrator(Calibrator, ABC):
                 )
         self.estimator = estimator
         self.estimator_: Any = None
-        self.num_classes = 0
 
     @property
     def fitted(self) -> bool:
@@ -285,20 +297,15 @@ class SklearnCalibrator(Calibrator, ABC):
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         from sklearn.base import clone  # a second, which only a fit needs
 
-        self.num_classes = logits.shape[1]
         self.estimator_ = clone(self.estimator, safe=False)
         self.estimator_.fit(logits.softmax(dim=1).cpu().numpy(), target.cpu().numpy())
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        if logits.shape[1] != self.num_classes:
-            raise ValueError(
-                f"`logits` must have {self.num_classes} columns, got {logits.shape[1]}."
-            )
         if len(logits) == 0:
             return logits.clone()
         predicted = self.estimator_.predict_proba(logits.softmax(dim=1).cpu().numpy())
         probs = torch.as_tensor(predicted, dtype=torch.float64, device=logits.device)
-        classes = getattr(self.estimator_, "classes_", range(self.num_classes))
+        classes = getattr(self.estimator_, "classes_", range(logits.shape[1]))
         if probs.shape != (len(logits), len(classes)):
             raise ValueError(
                 f"`predict_proba` of {type(self.estimator_).__name__} must give {(len(logits), len(classes))}, "

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.one_vs_rest import (
+    LogOddsMap,
     OneVsRest,
     interpolate,
+    interpolate_by_log_odds,
     normalise_log,
     pad_values,
     smooth_values,
@@ -70,7 +72,7 @@ class SmoothedCalibrator(Calibrator, ABC):
         self.smoothing = non_negative("smoothing", smoothing)
 
 
-class IsotonicCalibration(SmoothedCalibrator, OneVsRest):
+class IsotonicCalibration(SmoothedCalibrator, LogOddsMap):
     """Isotonic regression of each class against the rest (Zadrozny & Elkan 2002).
 
     Isotonic regression on p_k, linear between its knots, constant outside; rows are normalised. Without `shrinkage` an
@@ -84,7 +86,7 @@ class IsotonicCalibration(SmoothedCalibrator, OneVsRest):
         return knots, smooth_values(values, len(score), self.smoothing)
 
     def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-        return interpolate(score, knots, values)
+        return interpolate_by_log_odds(score, knots, values)
 
 
 class IsotonicTopLabel(SmoothedCalibrator, ConfidenceMap):
@@ -105,7 +107,7 @@ class IsotonicTopLabel(SmoothedCalibrator, ConfidenceMap):
         return interpolate(confidence, self.knots, self.values)
 
 
-class CentredIsotonicCalibration(IsotonicCalibration):
+class CentredIsotonicCalibration(SmoothedCalibrator, OneVsRest):
     """Centred isotonic regression of each class against the rest (Oron & Flournoy 2017).
 
     Each level stretch of the isotonic regression becomes one point, at the mean of its scores, and the map is linear
@@ -116,6 +118,9 @@ class CentredIsotonicCalibration(IsotonicCalibration):
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         knots, values = centre_blocks(*fit_isotonic(score, hit, share), score, share)
         return knots, smooth_values(values, len(score), self.smoothing)
+
+    def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+        return interpolate(score, knots, values)
 
 
 class IRM(Calibrator):
@@ -136,6 +141,7 @@ class IRM(Calibrator):
     """
 
     preserves_accuracy = True
+    masked_depth = None
     fitted_buffers = ("knots", "values")
     knots: Tensor
     values: Tensor
@@ -151,8 +157,10 @@ class IRM(Calibrator):
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         hit = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, target.unsqueeze(1), True)
-        probs, share = logits.softmax(dim=1), weight.repeat_interleave(logits.shape[1])
-        knots, values = fit_isotonic(probs.flatten(), hit.flatten(), share)
+        share = weight.unsqueeze(1) * logits.isneginf().logical_not()  # a masked pair is none
+        knots, values = fit_isotonic(
+            logits.softmax(dim=1).flatten(), hit.flatten(), share.flatten()
+        )
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
@@ -162,7 +170,7 @@ class IRM(Calibrator):
 Point = tuple[float, float]
 
 
-class VennAbers(OneVsRest):
+class VennAbers(LogOddsMap):
     """Inductive Venn-Abers prediction of each class against the rest (Vovk et al. 2015).
 
     A new score s has two probabilities: p1 is the isotonic regression at s of the calibration scores and s as a hit,

@@ -96,6 +96,7 @@ class LabelShiftCorrection(Calibrator, ABC):
         ValueError: If `cure` is unknown, needs `priors` that are not given, or `priors` are no distribution.
     """
 
+    masked_depth = None
     fitted_buffers = reported = ("source_priors", "test_priors")
     source_priors: Tensor
     test_priors: Tensor

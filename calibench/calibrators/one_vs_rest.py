@@ -4,7 +4,7 @@ Maps by bins are here too: histogram binning, and Bayesian binning into quantile
 """
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.calibrators.base import Calibrator
+from calibench.calibrators.base import Calibrator, replace_masked_logits
 from calibench.messages.checks import non_negative, option_named, positive_integer
 from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.binning import equal_mass_ends, equal_width_edges
@@ -39,6 +39,25 @@ def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     return torch.lerp(values[right - 1], values[right], share)
 
 
+def interpolate_by_log_odds(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+    """Function that is piecewise linear in p, of log-odds `x` of any shape, through (knots, values), constant outside.
+
+    Knots (M,) as for `interpolate`, of log-odds. Between knots that are the same p in float64 it is linear in these.
+    """
+    right = torch.bucketize(x, knots, right=True).clamp(1, len(knots) - 1)
+    low, high = knots[right - 1], knots[right]
+    width = _difference_of_sigmoids(low, high)
+    by_probability = _difference_of_sigmoids(low, x) / width
+    share = torch.where(width > 0, by_probability, (x - low) / (high - low)).clamp(0, 1)
+    return torch.lerp(values[right - 1], values[right], share)
+
+
+def _difference_of_sigmoids(low: Tensor, high: Tensor) -> Tensor:
+    """sigmoid(high) - sigmoid(low), from the tail in which both are small."""
+    upper = low > 0
+    return torch.where(upper, (-low).sigmoid() - (-high).sigmoid(), high.sigmoid() - low.sigmoid())
+
+
 def normalise_log(values: Tensor) -> Tensor:
     """Logarithm of non-negative (N, K) values over their row sums; a zero row becomes uniform."""
     empty = values.sum(dim=1, keepdim=True) == 0
@@ -58,8 +77,18 @@ def log_complement(log_probs: Tensor) -> Tensor:
     """Logarithm of 1 - p, (N, K) -> (N, K), exact to rounding for p near 0 and near 1 alike."""
     probs = log_probs.exp()
     # Only the largest p can exceed 1/2; its complement is the sum of the others, not 1 - p.
-    others = probs.scatter(1, probs.argmax(dim=1, keepdim=True), 0.0).sum(dim=1, keepdim=True)
-    return torch.where(probs > 0.5, others.log(), torch.log1p(-probs.clamp(max=0.5)))
+    top = probs.argmax(dim=1, keepdim=True)
+    others = log_probs.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True)
+    return torch.where(probs > 0.5, others, torch.log1p(-probs.clamp(max=0.5)))
+
+
+def class_log_odds(logits: Tensor) -> Tensor:
+    """Log-odds of each class against the rest, z_k - ln sum_j!=k exp z_j, (N, K) -> (N, K) float64.
+
+    They tell apart what a probability rounds to 0 or 1.
+    """
+    log_probs = logits.double().log_softmax(dim=1)
+    return log_probs - log_complement(log_probs)
 
 
 def replace_top(log_probs: Tensor, confidence: Tensor) -> Tensor:
@@ -81,17 +110,27 @@ class OneVsRest(Calibrator):
     change.
 
     Attributes:
-        knots: Knots of each class, (K, M), filled up with inf.
+        knots: Knots of each class, (K, M), filled up with inf: of probabilities, or of log-odds.
         values: Values of each class, (K, M'), the last one repeated.
     """
 
+    masked_depth = None
     fitted_buffers = ("knots", "values")
     knots: Tensor
     values: Tensor
 
+    @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own: each has its map."""
+        return True
+
+    def _class_scores(self, logits: Tensor) -> Tensor:
+        """Scores of which a class's map is a function, (N, K) -> (N, K) float64: its probabilities."""
+        return logits.double().softmax(dim=1)
+
     @abstractmethod
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        """Knots and values of the map from scores (N,) in [0, 1], hits (N,) bool and how much each counts (N,)."""
+        """Knots and values of the map from scores (N,), hits (N,) bool and how much each counts (N,)."""
 
     @abstractmethod
     def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
@@ -99,34 +138,61 @@ class OneVsRest(Calibrator):
 
     def classwise(self, logits: Tensor) -> Tensor:
         """The K maps' values before they are normalised: logits (N, K) -> (N, K), float64."""
-        scores = logits.double().softmax(dim=1).T.contiguous()
+        scores = self._class_scores(logits).T.contiguous()
         maps = zip(scores, self.knots, self.values, strict=True)
         return torch.stack([self._evaluate(*class_map) for class_map in maps], dim=1)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        scores = logits.softmax(dim=1).T.contiguous().cpu()
-        target, share = target.cpu(), weight.cpu()
-        maps = [self._fit_class(score, target == k, share) for k, score in enumerate(scores)]
-        self.knots = pad_values([knots for knots, _ in maps], torch.inf, minimum=2).to(
-            logits.device
-        )
-        self.values = pad_values([values for _, values in maps], minimum=2).to(logits.device)
+        masked = logits.isneginf()
+        scores = self._class_scores(replace_masked_logits(logits)).T.contiguous().cpu()
+        target, share, rows_of_classes = target.cpu(), weight.cpu(), masked.logical_not().T.cpu()
+        maps = []
+        for k, (score, rows) in enumerate(zip(scores, rows_of_classes, strict=True)):
+            if not bool(rows.any()):  # masked in every example: any map will do
+                rows = torch.ones_like(rows)
+            maps.append(self._fit_class(score[rows], target[rows] == k, share[rows]))
+        knots, values = zip(*maps, strict=True)
+        self.knots = pad_values([*knots], torch.inf, minimum=2).to(logits.device)
+        self.values = pad_values([*values], minimum=2).to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return normalise_log(self.classwise(logits))
 
 
-def midway_mass_edges(score: Tensor, n_bins: int) -> Tensor:
-    """Inner edges midway between equal parts of the sorted scores; a bin within a tie is empty."""
-    ordered, ends = score.sort().values, equal_mass_ends(len(score), n_bins)
-    inner = ends[ends < len(score)]
-    return (ordered[inner - 1] + ordered[inner]) / 2
+class LogOddsMap(OneVsRest, ABC):
+    """A calibrator of K binary problems whose maps are functions of log-odds: knots are these."""
+
+    def _class_scores(self, logits: Tensor) -> Tensor:
+        return class_log_odds(logits)
 
 
-# Inner edges of scores (N,) and a number of bins.
-EDGES: dict[str, Callable[[Tensor, int], Tensor]] = {
-    "equal_width": lambda score, n_bins: equal_width_edges(n_bins, dtype=score.dtype)[1:-1],
-    "equal_mass": midway_mass_edges,
+def midway_mass_edges(log_odds: Tensor, n_bins: int) -> Tensor:
+    """Inner edges midway between the probabilities of equal parts of sorted log-odds; a bin within a tie is empty."""
+    ordered, ends = log_odds.sort().values, equal_mass_ends(len(log_odds), n_bins)
+    inner = ends[ends < len(log_odds)]
+    low, high = ordered[inner - 1], ordered[inner]
+    middle = (low.sigmoid() + high.sigmoid()).log() - ((-low).sigmoid() + (-high).sigmoid()).log()
+    middle = torch.where(middle.isfinite(), middle, (low + high) / 2)
+    return torch.minimum(torch.maximum(middle, low), high)
+
+
+def _single_probabilities(logits: Tensor) -> Tensor:
+    """Probabilities in the precision in which they are compared with edges, see `equal_width_bin`."""
+    return logits.double().softmax(dim=1).float().double()
+
+
+class BinMode(NamedTuple):
+    """Scores that are binned, from logits (N, K), and the inner edges of scores (N,), given a number of bins."""
+
+    scores: Callable[[Tensor], Tensor]
+    edges: Callable[[Tensor, int], Tensor]
+
+
+MODES: dict[str, BinMode] = {
+    "equal_width": BinMode(
+        _single_probabilities, lambda score, n_bins: equal_width_edges(n_bins)[1:-1]
+    ),
+    "equal_mass": BinMode(class_log_odds, midway_mass_edges),
 }
 
 
@@ -155,12 +221,15 @@ class HistogramBinning(OneVsRest):
     ) -> None:
         super().__init__(shrinkage=shrinkage)
         self.smoothing = non_negative("smoothing", smoothing)
-        option_named("mode", mode, EDGES)
+        option_named("mode", mode, MODES)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.mode = mode
 
+    def _class_scores(self, logits: Tensor) -> Tensor:
+        return MODES[self.mode].scores(logits)
+
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        edges = EDGES[self.mode](score, self.n_bins)
+        edges = MODES[self.mode].edges(score, self.n_bins)
         bins = torch.bucketize(score, edges)
         count = bins.bincount(share, minlength=len(edges) + 1)
         hits = bins[hit].bincount(share[hit], minlength=len(edges) + 1)

@@ -8,7 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from calibench.calibrators.base import Calibrator, warn_unless_converged
+from calibench.calibrators.base import (
+    Calibrator,
+    replace_masked_logits,
+    warn_unless_converged,
+)
 from calibench.calibrators.one_vs_rest import log_complement
 from calibench.messages.checks import option_named
 
@@ -27,19 +31,29 @@ def logistic_regression(
     """Coefficients (F, K) of the K regressions of `target` on `features`, by damped Newton iterations.
 
     From F features, (N, K) each, of which column k belongs to regression k, targets in [0, 1], (N, K), and how much
-    each example counts, (N,), 1 on the average. Coefficients that are not `active`, (F, K) bool, are 0.
+    each example counts in it, (N, K). Coefficients that are not `active`, (F, K) bool, are 0. Features are scaled to a
+    size of about 1 (by powers of 2, which is exact), so that the fit does not depend on that of the logits.
     """
     n, k = target.shape
+    scales = torch.stack([_power_of_two(feature, share) for feature in features])
+    features = [feature / scale for feature, scale in zip(features, scales, strict=True)]
     if active is None:
         active = torch.ones(len(features), k, dtype=torch.bool, device=target.device)
     parts = (
-        torch.split(part, max(1, COLUMN_BLOCK // n), dim=1) for part in (target, active, *features)
+        torch.split(part, max(1, COLUMN_BLOCK // n), dim=1)
+        for part in (target, share, active, *features)
     )
     blocks = [
-        _newton(torch.stack(columns), hits, share, fitted)
-        for hits, fitted, *columns in zip(*parts, strict=True)
+        _newton(torch.stack(columns), hits, shares, fitted)
+        for hits, shares, fitted, *columns in zip(*parts, strict=True)
     ]
-    return torch.cat(blocks, dim=1)
+    return torch.cat(blocks, dim=1) / scales
+
+
+def _power_of_two(feature: Tensor, share: Tensor) -> Tensor:
+    """Power of 2 nearest to the root mean square of each column of a feature (N, K), (K,); 1 where that is 0."""
+    size = ((share * feature.square()).sum(0) / share.sum(0).clamp(min=1e-300)).sqrt()
+    return torch.where(size > 0, size.log2().round().exp2(), 1.0)
 
 
 def _newton(features: Tensor, target: Tensor, share: Tensor, active: Tensor) -> Tensor:
@@ -56,7 +70,7 @@ def _newton(features: Tensor, target: Tensor, share: Tensor, active: Tensor) -> 
 
 def _loss(features: Tensor, target: Tensor, share: Tensor, theta: Tensor) -> Tensor:
     score = torch.einsum("fk,fnk->nk", theta, features)
-    mean = share @ (softplus(score) - target * score) / len(target)
+    mean = (share * (softplus(score) - target * score)).sum(dim=0) / len(target)
     return mean + RIDGE / 2 * theta.square().sum(dim=0)
 
 
@@ -65,10 +79,9 @@ def _step(
 ) -> tuple[Tensor, Tensor]:
     """Newton step (F, K), and the decrease of the loss that it promises (K,)."""
     probs = torch.einsum("fk,fnk->nk", theta, features).sigmoid()
-    residual, shares = probs - target, share.unsqueeze(1)
-    gradient = torch.einsum("nk,fnk->fk", residual * shares, features) / len(target)
+    gradient = torch.einsum("nk,fnk->fk", (probs - target) * share, features) / len(target)
     gradient = (gradient + RIDGE * theta) * active
-    weighted = features * (probs * (1 - probs) * shares)
+    weighted = features * (probs * (1 - probs) * share)
     hessian = torch.einsum("fnk,gnk->kfg", weighted, features) / len(target)
     active_pairs = active.T.unsqueeze(1) & active.T.unsqueeze(2)
     unit = torch.eye(len(features), dtype=hessian.dtype, device=hessian.device)
@@ -93,10 +106,6 @@ def _line_search(
     return torch.where(worse, theta, trial), torch.where(worse, loss, trial_loss)
 
 
-# Logarithms of p and 1 - p are not let below that of the float64 rounding, as in betacal.
-LOWEST_CLIPPED = math.log(torch.finfo(torch.float64).eps)
-
-
 class ClasswiseSigmoid(Calibrator):
     """Each class's q = sigmoid(a ln p - b ln(1 - p) + c), then normalised; the argmax can change.
 
@@ -107,6 +116,7 @@ class ClasswiseSigmoid(Calibrator):
     """
 
     structured_form = "StructuredVectorScaling"
+    masked_depth = None
     coefficients_per_class = 3
     fitted_buffers = reported = ("a", "b", "c")
     a: Tensor
@@ -115,7 +125,7 @@ class ClasswiseSigmoid(Calibrator):
 
     @abstractmethod
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
-        """Coefficients (3, K) from ln p, ln(1 - p) and hits, (N, K) each, and how much each example counts, (N,)."""
+        """Coefficients (3, K) from ln p, ln(1 - p), hits, and how much each example counts, (N, K) each."""
 
     def _score(self, log_p: Tensor, log_rest: Tensor) -> Tensor:
         """Argument of the sigmoid, (N, K), from ln p and ln(1 - p)."""
@@ -130,7 +140,11 @@ class ClasswiseSigmoid(Calibrator):
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         hit = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
-        coefficients = self._coefficients(*_log_odds_parts(logits), hit, weight)
+        share = (
+            weight.unsqueeze(1) * logits.isneginf().logical_not()
+        )  # a masked class is no example
+        parts = _log_odds_parts(replace_masked_logits(logits))
+        coefficients = self._coefficients(*parts, hit, share)
         self.a, self.b, self.c = coefficients.clone().unbind()
 
     def _log_prob(self, logits: Tensor) -> Tensor:
@@ -138,8 +152,9 @@ class ClasswiseSigmoid(Calibrator):
 
 
 def _log_odds_parts(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Logarithms of p and of 1 - p, (N, K) each, exact however close to 0 or 1 the probabilities p are."""
     log_p = logits.log_softmax(dim=1)
-    return log_p.clamp(min=LOWEST_CLIPPED), log_complement(log_p).clamp(min=LOWEST_CLIPPED)
+    return log_p, log_complement(log_p)
 
 
 class PlattScaling(ClasswiseSigmoid):
@@ -162,7 +177,7 @@ class PlattScaling(ClasswiseSigmoid):
 
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
         if self.smooth_targets:
-            hits, misses = share @ hit, share @ (1 - hit)
+            hits, misses = (share * hit).sum(dim=0), (share * (1 - hit)).sum(dim=0)
             hit = torch.where(hit == 1, (hits + 1) / (hits + 2), 1 / (misses + 2))
         return _fit_am(log_p, log_rest, hit, share)
 
@@ -225,7 +240,7 @@ def _fit_abm(log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Ten
         active[1] &= ~drop_b
         columns = [feature[:, refitted] for feature in features]
         coefficients[:, refitted] = logistic_regression(
-            columns, hit[:, refitted], share, active[:, refitted]
+            columns, hit[:, refitted], share[:, refitted], active[:, refitted]
         )
     return coefficients
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.evaluation.calibrator_fits import log_probabilities
-from calibench.metrics.probability_batches import first_largest, top_label
+from calibench.metrics.probability_batches import first_largest, top_label, true_class
 from calibench.predictions import Predictions
 from calibench.predictions.confidence_pairs import ConfidencePairs
 
@@ -116,10 +116,12 @@ def check_examples(
         raise ValueError(f"{called} holds no examples.")
     if int(examples.target.min()) < 0:
         raise ValueError(f"{called} has examples without a label, which a verdict needs.")
-    if not bool(examples.scores.isfinite().all()):
+    of_target = true_class(examples.scores, examples.target)
+    if not bool(of_target.isfinite().all()):
+        row = int(of_target.isfinite().logical_not().nonzero()[0])
         raise ValueError(
-            f"{called} holds a probability of exactly 0, which calibrators cannot take: say with `clip`, 1e-12 say, "
-            "what it counts as, or write finite logits."
+            f"{called} holds a probability of exactly 0 for the true class of row {row}, which calibrators cannot "
+            "take: say with `clip`, 1e-12 say, what it counts as, or write finite logits."
         )
     return examples
 

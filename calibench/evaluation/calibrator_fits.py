@@ -1,6 +1,7 @@
 """The ways in which a calibrator is fitted: on all rows of a set, on each label alone, or for a test set's priors."""
 
 import copy
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -23,10 +24,17 @@ PER_LABEL = "(per label)"  # ends the names of those that are fitted on each lab
 
 def check_fittable(val: Predictions) -> None:
     """Raise a ValueError unless calibrators can be fitted on these predictions; it names the option that helps."""
-    if not np.isfinite(val.logits).all():
+    masked = np.isneginf(val.logits)
+    if not (np.isfinite(val.logits) | masked).all():
         raise ValueError(
-            f"calibrators need finite logits, and {spell_argument('val')} holds a probability of exactly 0: "
-            f"say with {spell_argument('clip')}, 1e-12 say, what it counts as."
+            f"{spell_argument('val')} holds NaN or infinite logits: calibrators need finite ones."
+        )
+    rows = np.flatnonzero((val.target >= 0) & masked[np.arange(len(masked)), val.target])
+    if len(rows):
+        raise ValueError(
+            f"calibrators need a finite NLL, and the true class of row {rows[0]} of {spell_argument('val')} has a "
+            f"probability of exactly 0 (so in {len(rows)} rows): say with {spell_argument('clip')}, 1e-12 say, what "
+            "it counts as."
         )
 
 
@@ -57,7 +65,18 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
         given = f"the {predictions.kind} set `{predictions.split}`"
         raise ValueError(f"a calibrator is fitted on validation predictions, got {given}.")
     logits, target = torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
-    return calibrator.fit(logits, target)
+    calibrator.fit(logits, target)
+    calibrator.class_names = predictions.metadata.get("class_names") or None
+    calibrator.fitted_on = digest_predictions(predictions)
+    return calibrator
+
+
+def digest_predictions(predictions: Predictions) -> str:
+    """SHA-256 of the logits and the targets of a set, in hexadecimal."""
+    digest = hashlib.sha256()
+    for array in (predictions.logits, predictions.target):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 class SharedFit:

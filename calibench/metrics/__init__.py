@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.metrics.metric_table import TABLE
+from calibench.metrics.metric_table import TABLE as TABLE
 from calibench.plugins.lazy_imports import lazy_exports
 from calibench.plugins.registries import Family
 

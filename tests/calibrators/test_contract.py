@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import warnings
 from abc import ABC
 from functools import cache
 
@@ -16,7 +17,10 @@ from torch import Tensor
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
+from calibench.calibrators.base import FewExamplesWarning
 from tests.examples import Contract
+
+from .conftest import drawn
 
 EXPORTED = [getattr(calibrators, name) for name in calibrators.__all__]
 # A class with ABC among its bases is no calibrator itself: it wraps others, which have no defaults.
@@ -119,14 +123,16 @@ def _fit_bfloat16(calibrator: type[Calibrator]) -> Calibrator:
 
 
 @CONTRACT.rule()
-def gives_distributions_in_the_dtype_of_the_logits(calibrator: type[Calibrator]) -> None:
+def gives_distributions_in_the_dtype_of_the_logits_or_in_float32(
+    calibrator: type[Calibrator],
+) -> None:
     (logits, _), model = over_confident(n=120), _fit_bfloat16(calibrator)
     for dtype in DTYPES:
         probs, log_probs = model(logits.to(dtype)), model.log_prob(logits.to(dtype))
-        assert probs.dtype == log_probs.dtype == dtype
+        assert probs.dtype == log_probs.dtype == torch.promote_types(dtype, torch.float32)
         assert probs.shape == log_probs.shape == logits.shape
         assert (probs >= 0).all()
-        eps, ones = torch.finfo(dtype).eps, torch.ones(len(probs)).double()
+        eps, ones = torch.finfo(probs.dtype).eps, torch.ones(len(probs)).double()
         torch.testing.assert_close(probs.double().sum(1), ones, atol=8 * eps, rtol=0)
         close = {"atol": 8 * eps, "rtol": 16 * eps}
         torch.testing.assert_close(log_probs.double().exp(), probs.double(), **close)
@@ -156,6 +162,77 @@ def a_masked_class_stays_at_0_and_nan_is_never_a_probability(
         assert torch.isneginf(log_probs[[1, 2, 2], [2, 0, 1]]).all()
         assert probs[3:].isnan().all()
         assert log_probs[3:].isnan().all()
+
+
+@CONTRACT.rule()
+def is_fitted_on_examples_that_lack_classes(calibrator: type[Calibrator]) -> None:
+    """Masked classes count nothing, however many they are: -inf is allowed but for the true class."""
+    logits, target = over_confident(n=200)
+    logits = logits.double()
+    generator = torch.Generator().manual_seed(2)
+    masked = torch.rand(logits.shape, generator=generator) < 0.3
+    masked[torch.arange(len(target)), target] = False
+    logits[masked] = -torch.inf
+    model = calibrator().fit(logits, target)
+    log_probs = model.log_prob(logits)
+    assert torch.equal(log_probs.isneginf() & masked, masked)
+    nll = -log_probs.gather(1, target.unsqueeze(1)).mean()
+    assert 0 < nll < -logits.log_softmax(1).gather(1, target.unsqueeze(1)).mean() + 0.05
+    padded = torch.cat([logits, torch.full((200, 2), -torch.inf).double()], dim=1)
+    assert model.num_classes == 4
+    with pytest.raises(
+        ValueError, match=r"must have 4 columns, as those that .* was fitted on, got 6"
+    ):
+        model(padded)
+    logits[7] = 0.0
+    logits[7, target[7]] = -torch.inf
+    with pytest.raises(
+        ValueError, match=r"-inf .* for the true class \d of row 7 \(of 1 rows so\)"
+    ):
+        calibrator().fit(logits, target)
+
+
+SAME_WITH_A_CLASS_THAT_NOBODY_HAS = (
+    "AdaptiveTemperatureScaling", "BetaCalibration", "HistogramBinning", "IRM", "IsotonicCalibration", "PlattScaling",
+    "QuadraticScaling", "SplineCalibration", "TemperatureScaling", "VennAbers",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME_WITH_A_CLASS_THAT_NOBODY_HAS)
+def test_a_class_that_nobody_has_changes_nothing(name: str) -> None:
+    """Logits with a column of -inf: the probabilities of the others are those of a fit without the column."""
+    logits, target = over_confident(n=200)
+    logits = logits.double()
+    padded = torch.cat([logits, torch.full((200, 1), -torch.inf).double()], dim=1)
+    cls = getattr(calibrators, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewExamplesWarning)  # the column has no example
+        found = cls(shrinkage=False).fit(padded, target)(padded)
+    expected = cls(shrinkage=False).fit(logits, target)(logits)
+    assert (found[:, -1] == 0).all()
+    # Newton steps of sigmoids end where the next one promises 1e-12 of the loss, of all classes.
+    torch.testing.assert_close(found[:, :-1], expected, atol=1e-7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("name", ["PlattScaling", "IsotonicCalibration", "VennAbers"])
+def test_the_size_of_the_logits_costs_nothing(name: str, k: int) -> None:
+    """The fit goes by exact log-odds: logits times 1e6, whose probabilities are 0 and 1, have the NLL of logits."""
+    logits, target = drawn(400, k, 2.0)
+    cls = getattr(calibrators, name)
+
+    def nll(scale: float) -> float:
+        scaled = logits.double() * scale
+        log_probs = cls(shrinkage=False).fit(scaled, target).classwise(scaled)
+        values = log_probs if name == "PlattScaling" else log_probs.log()
+        return float(-values.gather(1, target.unsqueeze(1)).mean())
+
+    # Of two classes log-odds are the difference of the logits; of more they tend to that from the largest of the others.
+    reference, tolerance = (1.0, 1e-6) if k == 2 else (1e4, 1e-4)
+    expected = nll(reference)
+    assert expected == pytest.approx(nll(1.0), abs=0.05)
+    for scale in (1e5, 1e6):
+        assert nll(scale) == pytest.approx(expected, abs=tolerance)
 
 
 @CONTRACT.rule()

@@ -66,5 +66,8 @@ def test_mistakes_are_named() -> None:
         SklearnCalibrator(object())
     with pytest.raises(ValueError, match=r"of OfOneColumn must give \(50, 4\), got \(50,\)"):
         SklearnCalibrator(OfOneColumn()).fit(logits, target)(logits)
-    with pytest.raises(ValueError, match="`logits` must have 4 columns, got 3"):
+    with pytest.raises(
+        ValueError,
+        match="`logits` must have 4 columns, as those that SklearnCalibrator was fitted on, got 3",
+    ):
         SklearnCalibrator(GaussianNB()).fit(logits, target)(logits[:, :3])

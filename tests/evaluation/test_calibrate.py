@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from calibench.calibrators import (
 from calibench.calibrators.names import build_calibrator, expand_calibrator_names
 from calibench.cli import main
 from calibench.evaluation.calibrate import load_calibrator, save_calibrator
+from calibench.evaluation.calibrator_fits import digest_predictions, fit_calibrator
 from calibench.runs import CorruptRun, Predictions
 from tests.evaluation.examples import predictions, saved
 
@@ -39,16 +41,20 @@ WITH_OPTIONS = [
 ]
 
 
+@pytest.mark.parametrize("suffix", [".pt", ".json"])
 @pytest.mark.parametrize(
     "calibrator",
     [*map(build_calibrator, expand_calibrator_names(["all"])), *WITH_OPTIONS],
     ids=lambda c: type(c).__name__,
 )
-def test_a_file_gives_the_same_calibrator(calibrator: Calibrator, tmp_path: Path) -> None:
+def test_a_file_gives_the_same_calibrator(
+    calibrator: Calibrator, suffix: str, tmp_path: Path
+) -> None:
     val, test = predictions(split="val"), predictions()
     calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
-    save_calibrator(calibrator, tmp_path / "cal.pt")
-    read = load_calibrator(tmp_path / "cal.pt")
+    path = tmp_path / f"cal{suffix}"
+    save_calibrator(calibrator, path)
+    read = load_calibrator(path)
     assert type(read) is type(calibrator)
     logits = torch.from_numpy(test.logits)
     assert torch.equal(read(logits), calibrator(logits))
@@ -70,6 +76,21 @@ def test_a_choice_among_calibrators_of_ones_own_is_written(tmp_path: Path) -> No
     own.append(LabelShiftCorrection())
     with pytest.raises(ValueError, match="list calibrators`, not a LabelShiftCorrection"):
         save_calibrator(CrossValidatedCalibration(calibrators=own), tmp_path / "cal.pt")
+
+
+def test_a_file_keeps_what_it_was_fitted_on(tmp_path: Path) -> None:
+    val = predictions(split="val")
+    names = [f"class {k}" for k in range(val.logits.shape[1])]
+    val = replace(val, metadata={**val.metadata, "class_names": names})
+    fitted = fit_calibrator(TemperatureScaling(), val)
+    save_calibrator(fitted, tmp_path / "cal.pt")
+    read = load_calibrator(tmp_path / "cal.pt")
+    assert (read.num_classes, read.class_names) == (len(names), names)
+    assert read.fitted_on == digest_predictions(val) != digest_predictions(predictions())
+    with pytest.raises(
+        ValueError, match=r"must have \d+ columns, as those that TemperatureScaling was fitted on"
+    ):
+        read(torch.zeros(3, len(names) + 1))
 
 
 def test_an_unfitted_calibrator_is_not_written(tmp_path: Path) -> None:
@@ -155,7 +176,7 @@ MISTAKES = {
     "--val {val} --apply x.pt --output y": "give either `--val FILE`",
     "--apply x.pt --output y": "give either `--val FILE`",
     "--output y": "give either `--val FILE`",
-    "--apply {val} --input {test} --output y": "is not a calibrator file",
+    "--apply {val} --input {test} --output y.npz": "is not a calibrator file",
     "--apply nowhere.pt --input {test} --output y": "nowhere.pt",
     "--val {val}": "--output",
 }
