@@ -32,7 +32,7 @@ ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 
 @dataclass
 class _ColumnComparisons:
-    """What the lines under a table say of its bold, gathered over the columns."""
+    """Comparisons of the columns of a table, from which the lines on its bold are made."""
 
     compared: dict[Column, tuple[Sequence[Row], BestComparison]] = field(default_factory=dict)
     by_examples: list[Column] = field(default_factory=list)
@@ -151,7 +151,7 @@ def _seed_lines(table: Table, said: _ColumnComparisons) -> Iterator[str]:
 
 
 def separate_variance_lines(compared: Sequence[BestComparison]) -> Iterator[str]:
-    """How many values have Welch's test, and what the mark of noisy ones means, if there are any."""
+    """Lines that count the values with Welch's test and explain the mark of noisy ones, if there are any."""
     apart = sum(len(found.apart) for found in compared)
     if apart:
         yield f"{WELCH}: {apart} of {sum(len(found.bold) for found in compared)} values"

@@ -53,7 +53,7 @@ def narrow_layout(layout: Layout, wanted: NumberFilter) -> Layout:
 
 
 class _NumbersByKey(Mapping[Key, T]):
-    """What a run has by key: a layout, and an array with some numbers for each key in its order."""
+    """Numbers of a run by key: a layout, and an array with some numbers for each key in its order."""
 
     __slots__ = ("layout", "row")
     _EACH = 1
@@ -72,7 +72,7 @@ class _NumbersByKey(Mapping[Key, T]):
         return key in self.layout.places
 
     def narrow(self, wanted: NumberFilter) -> Self:
-        """The same without what is not wanted."""
+        """Keep only the numbers that a filter lets through."""
         layout = narrow_layout(self.layout, wanted)
         n, starts = self._EACH, map(self.layout.places.__getitem__, layout.places)
         row = [number for start in starts for number in self.row[n * start : n * (start + 1)]]

@@ -52,7 +52,7 @@ class Record:
     described: Mapping[str, Mapping[str, Any]]
 
     def narrow(self, wanted: NumberFilter) -> Record:
-        """The same without what is not wanted."""
+        """Keep only the numbers that a filter lets through."""
         return replace(
             self, values=self.values.narrow(wanted), verdicts=self.verdicts.narrow(wanted)
         )
