@@ -40,11 +40,11 @@ def interquartile_means(request: Request) -> Picture:
     if len(request.tables) > 1:
         runs, scale = _relative(runs), 1.0
         unit = f"{unit}, relative to each table's mean over losses"
-    found = {loss: interquartile_mean(of) for loss, of in runs.items()}
+    means = {loss: interquartile_mean(of) for loss, of in runs.items()}
     fewest = min(len(of) for values in runs.values() for of in values)
     few = f"no intervals: fewer than {FEWEST_RUNS} seeds ({fewest})"
     return _draw_intervals(
-        request, found, unit, title="interquartile mean", scale=scale, direction=column.info.direction,
+        request, means, unit, title="interquartile mean", scale=scale, direction=column.info.direction,
         about={"metric": str(column)}, interval=_BOOTSTRAP if fewest >= FEWEST_RUNS else few,
     )  # fmt: skip
 
@@ -56,18 +56,18 @@ def improvement(request: Request) -> Picture:
     baseline = _baseline(request, runs)
     sign = -column.info.direction or 1
     signed = {loss: [Runs(sign * of) for of in values] for loss, values in runs.items()}
-    found = {
+    intervals = {
         loss: Interval(of.probability, of.low, of.high)
         for loss, values in signed.items()
         if loss != baseline and (of := estimate_beats(values, signed[baseline]))
     }
-    if not found:
+    if not intervals:
         raise ValueError(f"there is no loss beside {baseline} to compare with it.")
     unit = f"probability that a run is better than {baseline}'s by {_title(request, column)}"
     about = {"baseline": baseline, "metric": str(column)}
     interval = "95 % interval (Newcombe) of runs on these data sets, not of the next one"
     picture = _draw_intervals(
-        request, found, unit, title="probability of improvement", about=about, interval=interval
+        request, intervals, unit, title="probability of improvement", about=about, interval=interval
     )
     axes = picture.figure.axes[0]
     axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
