@@ -99,6 +99,7 @@ class Calibrator(TakesSavedShapes, ABC):
     def __init__(self, *, shrinkage: bool = True) -> None:
         super().__init__()
         self.shrinkage = shrinkage
+        self.register_load_state_dict_pre_hook(_forget_classes)  # type: ignore[no-untyped-call]
         self.num_classes: int | None = None
         self.class_names: list[str] | None = None
         self.fitted_on = ""
@@ -137,11 +138,10 @@ class Calibrator(TakesSavedShapes, ABC):
         Raises:
             TypeError: If `logits` are not floating or `target` not integers, or if the calibrator minimises no sum over
                 examples and there are weights.
-            ValueError: If a shape or a value is out of its range.
+            ValueError: If a shape or a value is out of its range, or the logits are probabilities.
 
         Warns:
             FewExamplesWarning: If the parameters outnumber the examples, or a class that has its own is absent.
-            UserWarning: If the logits look like probabilities.
         """
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
@@ -263,6 +263,11 @@ class Calibrator(TakesSavedShapes, ABC):
         return keep_argmax(values, logits) if self.preserves_accuracy else values
 
 
+def _forget_classes(module: Calibrator, *_: Any) -> None:
+    """Forget the classes of a fit whose state another one replaces."""
+    module.num_classes, module.class_names, module.fitted_on = None, None, ""
+
+
 def replace_masked_logits(logits: Tensor, depth: float = NEGLIGIBLE) -> Tensor:
     """Logits in which masked classes have a finite one, below all others, and rows that hold NaN or inf are 0."""
     top = logits.amax(dim=1, keepdim=True)
@@ -323,10 +328,8 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
     check_class_indices(target, logits.shape[1])
     _check_masks(logits, target)
     if are_probabilities(logits):
-        warnings.warn(
-            "the `logits` look like probabilities: every row lies in [0, 1] and sums to 1. "
-            "Give their logarithm if they are.",
-            stacklevel=5,
+        raise ValueError(
+            "`logits` are probabilities, as every row lies in [0, 1] and sums to 1: give their logarithm."
         )
     finite = logits.where(logits.isfinite(), 0).abs().amax()
     if (largest := float(finite)) > torch.finfo(torch.float32).max:

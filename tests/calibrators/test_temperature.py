@@ -170,11 +170,7 @@ def test_wrong_options_are_named() -> None:
         TemperatureScaling(objective="ece", n_bins=0, shrinkage=False)
 
 
-def test_probabilities_where_logits_are_meant_are_a_warning(ph10: dict[str, Tensor]) -> None:
+def test_probabilities_where_logits_are_meant_are_refused(ph10: dict[str, Tensor]) -> None:
     logits, target = ph10["val_logits"], ph10["val_target"]
-    with pytest.warns(
-        UserWarning, match="look like probabilities: .* Give their logarithm"
-    ) as said:
-        fitted = TemperatureScaling().fit(logits.softmax(1), target)
-    assert [one.filename for one in said] == [__file__]
-    assert fitted.temperature < TemperatureScaling().fit(logits.log_softmax(1), target).temperature
+    with pytest.raises(ValueError, match=r"are probabilities, .*: give their logarithm"):
+        TemperatureScaling().fit(logits.softmax(1), target)
