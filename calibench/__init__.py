@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from calibench.verbs.doctor import doctor as doctor
     from calibench.verbs.evaluate import evaluate as evaluate
     from calibench.verbs.fit import fit as fit
+    from calibench.verbs.leaderboard import leaderboard as leaderboard
     from calibench.verbs.load import load as load
     from calibench.verbs.reliability import reliability as reliability
+    from calibench.verbs.report import report as report
+    from calibench.verbs.sweep import sweep as sweep
 
 __all__ = [
     "CalibratedClassifier",
@@ -42,6 +45,7 @@ __all__ = [
     "evaluate",
     "fit",
     "gather_batch",
+    "leaderboard",
     "load",
     "load_calibrator",
     "losses",
@@ -49,9 +53,11 @@ __all__ = [
     "rank_results",
     "ranking",
     "reliability",
+    "report",
     "save_calibrator",
     "statistics",
     "store",
+    "sweep",
 ]
 
 
@@ -68,6 +74,7 @@ _MODULES = {
     "evaluate": "calibench.verbs.evaluate",
     "fit": "calibench.verbs.fit",
     "gather_batch": "calibench.tensors.distributed",
+    "leaderboard": "calibench.verbs.leaderboard",
     "load": "calibench.verbs.load",
     "load_calibrator": "calibench.evaluation.calibrate",
     "losses": "calibench",
@@ -75,9 +82,11 @@ _MODULES = {
     "rank_results": "calibench.ranking",
     "ranking": "calibench",
     "reliability": "calibench.verbs.reliability",
+    "report": "calibench.verbs.report",
     "save_calibrator": "calibench.evaluation.calibrate",
     "statistics": "calibench",
     "store": "calibench",
+    "sweep": "calibench.verbs.sweep",
 }
 
 if not TYPE_CHECKING:  # else every name would be one of the package

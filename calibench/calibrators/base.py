@@ -226,6 +226,11 @@ class Calibrator(TakesSavedShapes, ABC):
         """Number of fitted parameters of which each class has its own; 0 where classes share all."""
         return 0
 
+    @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own, so that each class needs some examples."""
+        return self._number_of_parameters(2) > 0
+
     def _share(self, n: int) -> float:
         """The share of the uniform distribution after n examples."""
         return 1 / (n + 1)
@@ -329,7 +334,7 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
     _check_masks(logits, target)
     if are_probabilities(logits):
         raise ValueError(
-            "`logits` are probabilities, as every row lies in [0, 1] and sums to 1: give their logarithm."
+            "`logits` lie in [0, 1] with rows that sum to 1, as probabilities do: give their logarithm if they are."
         )
     finite = logits.where(logits.isfinite(), 0).abs().amax()
     if (largest := float(finite)) > torch.finfo(torch.float32).max:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from calibench.losses.base import ImportedLoss as ImportedLoss
     from calibench.losses.base import PerExampleLoss as PerExampleLoss
     from calibench.losses.base import WeightedSum as WeightedSum
+    from calibench.losses.base import attach as attach
     from calibench.losses.batch_penalties import DCALoss as DCALoss
     from calibench.losses.batch_penalties import MDCALoss as MDCALoss
     from calibench.losses.batch_penalties import MMCELoss as MMCELoss
@@ -114,6 +115,7 @@ __all__ = [
     "WeightedMMCELoss",
     "WeightedSum",
     "acls_loss",
+    "attach",
     "brier_loss",
     "brier_weighted_loss",
     "cross_entropy_loss",
@@ -231,6 +233,7 @@ _MODULES = {
     "WeightedMMCELoss": "calibench.losses.batch_penalties",
     "WeightedSum": "calibench.losses.base",
     "acls_loss": "calibench.losses.cross_entropy",
+    "attach": "calibench.losses.base",
     "brier_loss": "calibench.losses.cross_entropy",
     "brier_weighted_loss": "calibench.losses.gradient_reweighting",
     "cross_entropy_loss": "calibench.losses.cross_entropy",

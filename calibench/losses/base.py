@@ -1,20 +1,22 @@
 """The contracts of training losses: one obligation, four optional moments; losses made of others, and of labels."""
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from inspect import signature
 from math import isnan
-from typing import Any, cast
+from types import FunctionType
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.files.set_names import UNKNOWN
-from calibench.messages.checks import finite
+from calibench.messages.checks import finite, option_named, positive_integer
 from calibench.messages.errors import UsageError, errors_as
 from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
 from calibench.tensors.arrays import take_any_arrays
@@ -26,6 +28,12 @@ from calibench.tensors.scores import (
     check_target,
 )
 
+_MOMENTS = (
+    "on_fit_start",
+    "on_train_epoch_start",
+    "on_validation_epoch_end",
+    "on_train_batch",
+)
 _ARGUMENTS = "_constructor_arguments"
 
 
@@ -59,7 +67,13 @@ class CalibrationLoss(TakesSavedShapes, ABC):
     (targets out of range, NaN) are checked only on the CPU, and only after the loss has raised or
     come out as NaN. On an accelerator reading a value would make the device wait at every step:
     there an index out of range ends in the device's own assertion, and NaN logits give a NaN loss.
+
+    In a loop of one's own, `calibench.losses.attach` and `epoch` call the moments. A loss that needs moments of which
+    none was called warns at its first training step: it would stay another loss.
     """
+
+    _total_epochs = 0  # as `attach` was told
+    _is_driven = False  # whether a moment was called
 
     # Whether it sees each label alone, where an example has several, rather than all together.
     per_label: bool = False
@@ -72,10 +86,13 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         super().__init__()  # hides nn.Module's *args, **kwargs from the command line
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let a constructor keep the arguments that it is given, for `repr` and configurations."""
-        super().__init_subclass__(**options)
+        """Let a constructor keep its arguments, for `repr` and configurations, and moments note a call."""
+        """Let a constructor keep its arguments, for `repr` and configurations, and moments note a call."""
         if "__init__" in vars(cls):
             cls.__init__ = _keep_arguments(cls.__init__)  # type: ignore[method-assign]
+        for name in _MOMENTS:
+            if isinstance(moment := vars(cls).get(name), FunctionType):
+                setattr(cls, name, _note_call(moment))
 
     @property
     def constructor_arguments(self) -> dict[str, Any]:
@@ -98,6 +115,35 @@ class CalibrationLoss(TakesSavedShapes, ABC):
             A scalar, in at least float32.
         """
 
+    @property
+    def needed_moments(self) -> tuple[str, ...]:
+        """Names of the moments without which it is another loss: by default those that it overrides."""
+        base = CalibrationLoss
+        return tuple(
+            name for name in _MOMENTS if getattr(type(self), name) is not getattr(base, name)
+        )
+
+    def epoch(self, number: int) -> None:
+        """Begin an epoch, from 0 on, in a loop of one's own; a ValueError unless `attach` said how many there are."""
+        if not 0 <= number < self._total_epochs:
+            raise ValueError(
+                f"`number` must lie in [0, {self._total_epochs}), the epochs that `attach(loss, epochs=...)` was told, "
+                f"got {number}."
+            )
+        self.on_train_epoch_start(number, self._total_epochs)
+
+    def _warn_if_undriven(self) -> None:
+        """Warn, once, of a training step without any of the moments that the loss needs, other than class counts."""
+        if self._is_driven or not self.training:
+            return
+        self._is_driven = True
+        if missing := [name for name in self.needed_moments if name != "on_fit_start"]:
+            warnings.warn(
+                f"{type(self).__name__} needs {' and '.join(f'`{name}`' for name in missing)}, and nothing called "
+                "it: it stays as it begins. `calibench.losses.attach(loss, ...)` says how.",
+                stacklevel=4,
+            )
+
     def expected(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the mean loss of a batch whose targets are distributions over the classes, (N, K)."""
         raise TypeError(
@@ -110,15 +156,18 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         Before training, and again before validating or testing: always before a checkpoint is loaded, as the
         length of a buffer may depend on the counts. It sets what follows from them and nothing else.
         """
+        self._is_driven = True
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
         """Called at the start of epoch 0, 1, ..., but not when a run resumes within an epoch."""
+        self._is_driven = True
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Called after each validation epoch with all validation logits (N, K) and targets (N,).
 
         The sanity check before training does not call it.
         """
+        self._is_driven = True
 
     def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
         """Called before the loss of each training batch, once, also where that is computed several times.
@@ -129,6 +178,7 @@ class CalibrationLoss(TakesSavedShapes, ABC):
             index: The positions of its examples in the training set, of which there are `class_counts.sum()`, (N,)
                 int64. Where the data cannot tell them, training is refused.
         """
+        self._is_driven = True
 
     @property
     def remembers_examples(self) -> bool:
@@ -136,27 +186,86 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         return type(self).on_train_batch is not CalibrationLoss.on_train_batch
 
     @take_any_arrays
-    def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
+    def __call__(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        *,
+        weight: Any = None,
+        ignore_index: int | None = None,
+        reduction: Literal["mean", "sum", "none"] = "mean",
+    ) -> Tensor:
         """Check the batch, compute the loss, and name a NaN in the logits; of arrays and lists it is a float.
 
         Args:
-            logits: Unnormalised scores, shape (N, K).
-            target: Class indices (N,), or, where the loss accepts them, distributions over the classes (N, K).
+            logits: Unnormalised scores, shape (N, K), or (N, K, d1, ...) as torch's losses take them.
+            target: Class indices (N,), or (N, d1, ...), or, where the loss accepts them, distributions over the classes
+                of the logits' shape.
+            weight: A factor for each class (K,), as in torch: the mean is weighted. Of a loss per example only.
+            ignore_index: Examples with this target are left out; None for none. Hugging Face's is -100.
+            reduction: `none` gives each example's loss, of the target's shape, `sum` their sum; as `weight`.
 
         Raises:
-            TypeError: If the logits are not floating point, or the target is neither int64 nor a distribution that the
-                loss accepts.
-            ValueError: If a shape is wrong, the batch is empty, or (on the CPU) a value is.
+            TypeError: If the logits are not floating point, or the target holds neither integers nor distributions that
+                the loss accepts.
+            ValueError: If a shape is wrong, the batch is empty, or (on the CPU) a value is; a batch-coupled loss has no
+                loss of single examples.
         """
+        shape = getattr(target, "shape", ())
+        if isinstance(target, Tensor) and isinstance(logits, Tensor) and logits.dim() > 2:
+            logits, target = _to_rows(logits, target)
         check_scores(logits)
-        is_tensor = isinstance(target, Tensor)
-        if is_tensor and target.is_floating_point() and target.shape == logits.shape:
+        if not torch.compiler.is_compiling() and logits.requires_grad:
+            self._warn_if_undriven()
+        is_plain = weight is None and ignore_index is None and reduction == "mean"
+        if (
+            isinstance(target, Tensor)
+            and target.is_floating_point()
+            and target.shape == logits.shape
+        ):
+            if not is_plain:
+                raise ValueError(
+                    "`weight`, `ignore_index` and `reduction` are for targets that are class indices."
+                )
             return self.expected(logits, target)
         check_target(target, logits)
-        if target.dtype != torch.int64:  # what torch's own losses take
-            raise TypeError(f"`target` must hold class indices as int64, got {target.dtype}.")
+        target = target.long()
         if len(target) == 0:
             raise ValueError("the batch must hold at least one example, got none.")
+        if is_plain:
+            return self._mean(logits, target)
+        value = self._reduce(logits, target, weight, ignore_index, reduction)
+        return value.view(shape) if reduction == "none" else value
+
+    def _reduce(
+        self, logits: Tensor, target: Tensor, weight: Any, ignore_index: int | None, reduction: str
+    ) -> Tensor:
+        """The loss of the examples that are not ignored: each one's (N,), their sum or their weighted mean."""
+        option_named("reduction", reduction, dict.fromkeys(("mean", "sum", "none")))
+        kept = torch.ones_like(target, dtype=torch.bool)
+        if ignore_index is not None:
+            kept = target != ignore_index
+        if not kept.any():
+            return logits.sum(1) * 0 if reduction == "none" else logits.sum() * 0
+        logits, target = logits[kept], target[kept]
+        if weight is None and reduction == "mean":
+            return self._mean(logits, target)
+        values = self._each(logits, target, weight)
+        if reduction == "none":
+            return values.new_zeros(kept.shape).masked_scatter(kept, values)
+        if reduction == "sum":
+            return values.sum()
+        return values.sum() / torch.as_tensor(weight, device=target.device)[target].sum()
+
+    def _each(self, logits: Tensor, target: Tensor, weight: Any) -> Tensor:
+        """The loss of each example (N,), times its class's weight; a ValueError of a batch-coupled loss."""
+        raise ValueError(
+            f"{type(self).__name__} is the loss of a batch, not of single examples: it takes neither `weight` nor "
+            "`reduction`."
+        )
+
+    def _mean(self, logits: Tensor, target: Tensor) -> Tensor:
+        """The loss of a batch (N, K), (N,) that was checked, without NaN in the logits."""
         try:
             loss: Tensor = super().__call__(logits, target)
         except (IndexError, RuntimeError):
@@ -182,6 +291,17 @@ class PerExampleLoss(CalibrationLoss):
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss: (N, K) and (N,) -> (N,)."""
 
+    def _each(self, logits: Tensor, target: Tensor, weight: Any) -> Tensor:
+        values = self.per_example(logits, target)
+        if weight is None:
+            return values
+        factors = torch.as_tensor(weight, device=logits.device, dtype=values.dtype)
+        if factors.shape != logits.shape[1:]:
+            raise ValueError(
+                f"`weight` must hold a factor for each of {logits.shape[1]} classes, got shape {tuple(factors.shape)}."
+            )
+        return values * factors[target]
+
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the mean over the batch."""
         return self.per_example(logits, target).mean()
@@ -190,6 +310,73 @@ class PerExampleLoss(CalibrationLoss):
         """Return the mean over the batch of the expectation, computed for the classes with a share above 0 only."""
         rows, classes = target.nonzero(as_tuple=True)
         return (self.per_example(logits[rows], classes) * target[rows, classes]).sum() / len(logits)
+
+
+def _note_call(moment: FunctionType) -> Callable[..., None]:
+    """A moment of a loss that notes that it was called."""
+
+    @wraps(moment)
+    def noted(self: CalibrationLoss, *args: Any, **kwargs: Any) -> None:
+        self._is_driven = True
+        moment(self, *args, **kwargs)
+
+    return noted
+
+
+def _to_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits (N, K, d1, ...) and targets (N, d1, ...), or distributions, as rows (M, K) and (M,), or (M, K)."""
+    rows = logits.movedim(1, -1).reshape(-1, logits.shape[1])
+    if target.shape == logits.shape and target.is_floating_point():
+        return rows, target.movedim(1, -1).reshape(rows.shape)
+    expected = (len(logits), *logits.shape[2:])
+    if target.shape != expected:
+        raise ValueError(
+            f"`target` must have shape {expected} for logits {tuple(logits.shape)}, got {tuple(target.shape)}."
+        )
+    return rows, target.reshape(-1)
+
+
+def attach(
+    loss: "CalibrationLoss", *, class_counts: Any = None, epochs: int | None = None
+) -> "CalibrationLoss":
+    """Give a loss in a loop of one's own what `fit` gives it: the class counts, and how many epochs there are.
+
+    `loss.epoch(e)` then begins epoch e, and `loss.on_validation_epoch_end(logits, target)` passes the validation set on
+    to losses that it steers (AdaFocal, ECE-CE).
+
+        >>> import torch
+        >>> from calibench.losses import FocalLoss, attach
+        >>> loss = attach(FocalLoss(gamma=5.0, schedule=[(1, 3.0)]), epochs=2)
+        >>> for e in range(2):
+        ...     loss.epoch(e)
+        ...     print(float(loss.gamma))
+        5.0
+        3.0
+
+    Args:
+        loss: A loss of this package, or a subclass of `CalibrationLoss`.
+        class_counts: Training examples of each class, (K,).
+        epochs: Epochs of the whole training, at least 1.
+
+    Returns:
+        The loss.
+
+    Raises:
+        ValueError: If the loss needs one of them that is missing.
+    """
+    wants = {
+        "class_counts": ("on_fit_start", class_counts),
+        "epochs": ("on_train_epoch_start", epochs),
+    }
+    for argument, (moment, value) in wants.items():
+        if value is None and moment in loss.needed_moments:
+            raise ValueError(f"{type(loss).__name__} needs `{argument}`, got none.")
+    loss._is_driven = True
+    if class_counts is not None:
+        loss.on_fit_start(torch.as_tensor(class_counts))
+    if epochs is not None:
+        loss._total_epochs = positive_integer("epochs", epochs)
+    return loss
 
 
 def _is_readably_nan(loss: Tensor) -> bool:
@@ -217,6 +404,15 @@ class CompositeLoss(CalibrationLoss, ABC):
     def remembers_examples(self) -> bool:
         """Whether one of them must be told which examples a batch holds."""
         return any(part.remembers_examples for part in self._losses())
+
+    @property
+    def needed_moments(self) -> tuple[str, ...]:
+        """Names of the moments that one of them needs."""
+        return tuple(dict.fromkeys(name for part in self._losses() for name in part.needed_moments))
+
+    def _warn_if_undriven(self) -> None:
+        """Leave the warning to the part that needs a moment."""
+        self._is_driven = True
 
     def _losses(self) -> list[CalibrationLoss]:
         return [part for part in self.parts if isinstance(part, CalibrationLoss)]

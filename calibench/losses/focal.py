@@ -61,6 +61,11 @@ class FocalLoss(PerExampleLoss):
             raise ValueError(f"`schedule` must name increasing epochs >= 0, got {epochs}.")
         self.register_buffer("gamma", torch.tensor(self.initial_gamma, dtype=torch.float64))
 
+    @property
+    def needed_moments(self) -> tuple[str, ...]:
+        """The epoch, where gamma has a schedule."""
+        return ("on_train_epoch_start",) if self.schedule else ()
+
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
         """Take the gamma of this epoch."""
         due = [gamma for start, gamma in self.schedule if start <= epoch]

@@ -161,6 +161,11 @@ class GenerativeFocalLoss(CalibrationLoss):
         self.focus = fixed or AdaFocalLoss().focus
         self.modulation = option_named("focal_on", focal_on, MODULATIONS)
 
+    @property
+    def needed_moments(self) -> tuple[str, ...]:
+        """The validation set, where gamma is adapted."""
+        return () if isinstance(self.focus, FixedGamma) else ("on_validation_epoch_end",)
+
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Update the exponents."""
         self.focus.update(logits, target)

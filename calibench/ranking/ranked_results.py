@@ -1,12 +1,17 @@
 """Ranked results: the runs of a folder as ranked tables, and the runs that could not be ranked."""
 
+from __future__ import annotations
+
+import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
+from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
 from calibench.ranking.best_pair import ANSWER_METRICS, choose_best_pair
 from calibench.ranking.bold import mark_best
@@ -24,18 +29,34 @@ from calibench.ranking.columns import (
     with_full_names,
 )
 from calibench.ranking.example_comparison import TestExamples, examples_of
-from calibench.ranking.formats import PROSE, SHORT, write_tables
+from calibench.ranking.formats import PROSE, SHORT, table_grid, write_tables
 from calibench.ranking.notes import all_notes, short_notes
 from calibench.ranking.published_columns import add_published, paper_columns
 from calibench.ranking.reading import joined_results, read_results
 from calibench.ranking.records import Results
-from calibench.ranking.table import Table, build_tables, select_rows, split_by_validation
+from calibench.ranking.table import Row, Table, build_tables, select_rows, split_by_validation
 from calibench.statistics.number import VAL
+from calibench.tables.grid import Grid
+from calibench.tables.text import html, markdown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 RAW_NLL = Column("nll")
 
 
-@dataclass
+class ModelSpread(Protocol):
+    """Spread of models over test examples: which of a column may be the best, and the standard error of a value."""
+
+    def __call__(self, column: Column, rows: Sequence[Row]) -> Sequence[bool] | None:
+        """Which of several rows may be the best of a column; None where it is not known."""
+
+    def add_spread(self, column: Column, row: Row) -> None:
+        """Give the value of a row its standard error."""
+
+
+@dataclass(repr=False)
 class Leaderboard:
     """Ranked tables, and the runs that could not be ranked.
 
@@ -66,6 +87,87 @@ class Leaderboard:
         alone = [] if self.tables else [f"there are only {reason}" for reason in reasons]
         return [*skipped, *unfinished.values(), *self.results.warnings, *alone]
 
+    def frame(self) -> pd.DataFrame:
+        """The tables as a data frame: a row for each row and column of them, with mean and deviation over seeds."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "benchmark": table.benchmark, "network": table.backbone, "loss": row.label, "rank": row.rank,
+                "calibrator": row.calibrator, "column": str(column), "mean": value.mean, "std": value.std,
+                "seeds": row.count, "bold": value.tied,
+            }
+            for table in self.tables
+            for row in table.rows
+            for column, value in row.values.items()
+            if not math.isnan(value.mean)
+        )  # fmt: skip
+
+    def value(self, loss: str, column: str, *, benchmark: str | None = None) -> float:
+        """The mean over seeds of a column, `nll`, `ECE@TS` or `nll@best`, for a loss, as a fraction.
+
+        Raises:
+            KeyError: If there is no such number, or several tables have it; the message has near matches.
+            ValueError: If the column names no metric.
+        """
+        calibrators = dict.fromkeys(key.calibrator for key in self.results.keys)
+        (wanted,) = with_full_names([Column.parse(column)], calibrators)
+        tables = [table for table in self.tables if benchmark in (None, table.benchmark)]
+        rows = [row for table in tables for row in table.rows]
+        named = [row for row in rows if row.is_named(loss)]
+        if not named:
+            labels = [row.label for row in rows]
+            near = near_matches(loss, labels) or f" (there are: {', '.join(labels)})"
+            raise KeyError(f"the leaderboard has no loss `{loss}`{near}")
+        values = [row.values[wanted] for row in named if wanted in row.values]
+        if not values:
+            columns = [str(one) for row in named for one in row.values]
+            near = near_matches(column, columns) or f" (there are: {', '.join(columns)})"
+            raise KeyError(f"the leaderboard has no column `{column}`{near}")
+        if len(values) > 1:
+            names = ", ".join(dict.fromkeys(table.title for table in tables))
+            raise KeyError(f"several tables have {column} of {loss} ({names}): name a `benchmark`")
+        return values[0].mean
+
+    def figure(self, column: str | None = None) -> Figure:
+        """A panel for each table: a row for each loss, its mean of a column with one standard deviation over seeds.
+
+        Args:
+            column: The column; by default the one that ranks.
+        """
+        from matplotlib.figure import Figure
+
+        shown = self.sort if column is None else Column.parse(column)
+        drawn = [
+            (table, [row for row in table.rows if shown in row.values]) for table in self.tables
+        ]
+        drawn = [(table, rows) for table, rows in drawn if rows]
+        if not drawn:
+            raise ValueError(f"`column`: no table has {shown}.")
+        most = max(len(rows) for _, rows in drawn)
+        figure = Figure(figsize=(4.5 * len(drawn), 1 + 0.3 * most), layout="constrained")
+        panels = figure.subplots(1, len(drawn), squeeze=False)[0]
+        for axes, (table, rows) in zip(panels, drawn, strict=True):
+            values, scale = [row.values[shown] for row in rows], shown.info.scale
+            means = [scale * value.mean for value in values]
+            deviations = [0.0 if math.isnan(value.std) else scale * value.std for value in values]
+            axes.errorbar(means, range(len(rows)), xerr=deviations, fmt="o", capsize=2)
+            axes.set(yticks=range(len(rows)), yticklabels=[row.label for row in rows])
+            axes.set(xlabel=shown.title, title=table.title)
+            axes.invert_yaxis()
+        return figure
+
+    def _grids(self) -> list[Grid]:
+        return [table_grid(*pair) for pair in zip(self.tables, self.lines, strict=True)]
+
+    def __str__(self) -> str:
+        return "\n".join(map(markdown, self._grids()))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "".join(map(html, self._grids()))
+
     def show(self, file: TextIO, format: str = PROSE, *, notes: bool = False) -> None:
         """Write the tables in one of `FORMATS` to a file, and the warnings to stderr.
 
@@ -91,6 +193,7 @@ def rank_results(
     same_version: bool = False,
     every_number: bool = False,
     processes: int = 1,
+    models: ModelSpread | None = None,
 ) -> Leaderboard:
     """Rank the runs below one or several folders.
 
@@ -115,6 +218,7 @@ def rank_results(
             those of the columns alone.
         processes: How many read at a time, if there are runs enough; a script that asks for more
             than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
+        models: The spread of models over test examples, whose rows are not losses.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -138,7 +242,7 @@ def rank_results(
     check_columns_exist([*(named_columns or ()), by], read.keys)
     built = build_tables(read, computed, by, same_version=same_version)
     raw_shown = raw_columns if one_line else columns
-    tables = []
+    tables: list[Table] = []
     for table in built:
         shown = dict.fromkeys(table.expanded(columns))
         table.columns = [column for column in table.columns if column in shown]
@@ -148,12 +252,15 @@ def rank_results(
         else:
             tables.append(table)
     select_rows(tables, losses)
-    examples = examples_of(read)
+    examples = examples_of(read) if models is None else None
     for table in tables:
+        table.of_models = models is not None
         if columns is usual_columns:
             table.drop_empty_columns()
-        mark_best(table, examples)
-        table.answer = choose_best_pair(table.rows)
+        for column, row in product(table.columns, table.rows) if models else ():
+            models.add_spread(column, row)
+        mark_best(table, models or examples)
+        table.answer = None if table.of_models else choose_best_pair(table.rows)
         if against:
             add_published(table, against, named_columns)
         table.rows = table.rows[:top]

@@ -39,7 +39,7 @@ ROWS_A_PROCESS = 40  # with logits: with fewer, starting a process takes longer 
 
 
 def report_content(read: Results, *, title: str, n_bins: int = 15, processes: int = 1) -> Json:
-    """The content of the report of some runs; other arguments are those of `write_report`.
+    """The content of the report of some runs; other arguments are those of `report`.
 
     With more than one process this one imports no torch, whose memory is more than that of thousands of runs.
     """

@@ -85,7 +85,7 @@ def _test_size(record: Record) -> int:
 def write_site(read: Results, site: Path, *, title: str, bins: int, processes: int) -> int:
     """Write the pages of runs below `site`. Returns how many there are.
 
-    Files of the same names are replaced, others stay; arguments and errors are those of `write_report`.
+    Files of the same names are replaced, others stay; arguments and errors are those of `report`.
     """
     if not read.records:
         raise ValueError(f"{read.folder} holds no finished run.")

@@ -340,14 +340,23 @@ def _pick(entries: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, 
     return {name: entries[name] for name in entries if names is None or name in names}
 
 
-def build_suite(
-    benchmarks: Sequence[str], losses: Sequence[str], seeds: str, config: Sequence[str] = ()
-) -> Suite:
-    """The suite of benchmarks x losses x seeds, with further files merged before the loss."""
-    by_label = {}
+def losses_by_label(losses: Sequence[str]) -> dict[str, Any]:
+    """The files of losses that names stand for, by the label of each."""
+    by_label: dict[str, Any] = {}
     for loss in parse_losses(losses):
         file, at, entry = loss.partition("@")
         by_label[f"{Path(file).stem}{at}{entry}"] = loss
+    return by_label
+
+
+def build_suite(
+    benchmarks: Sequence[str],
+    losses: Sequence[str] | Mapping[str, Any],
+    seeds: str,
+    config: Sequence[str] = (),
+) -> Suite:
+    """The suite of benchmarks x losses x seeds, with further files merged before the loss, by name or by label."""
+    by_label = losses if isinstance(losses, Mapping) else losses_by_label(losses)
     return Suite([SuitePart(name, by_label, seeds, config=config) for name in benchmarks])
 
 

@@ -36,7 +36,9 @@ class SetMetrics(MovedNotCast):
             )
             self.labelled = [collection]
         scores = OOD_SCORES if kind in ("ood", "shift") else ()
-        self.outside = {score: OutOfDistribution(score, validate_args=False) for score in scores}
+        self.outside = {
+            score: OutOfDistribution(score=score, validate_args=False) for score in scores
+        }
         self.known = [] if posterior is None else [PosteriorScores()]
         self.register_buffer("posterior", posterior, persistent=False)
         # They are registered so that they move with the module.

@@ -1,17 +1,21 @@
-"""`calibench leaderboard`: from a folder of runs to ranked tables in one of five formats."""
+"""`calibench.leaderboard` and `calibench leaderboard`: a folder of runs as ranked tables, in one of five formats."""
+
+from __future__ import annotations
 
 import io
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
-from calibench.messages.checks import positive_integer
-from calibench.messages.printable_text import say, without_collector
+from calibench.messages.checks import option_named, positive_integer
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import loading, say, without_collector
 from calibench.parallel.processes import cores
+from calibench.predictions.files import is_a_file
 from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column
 from calibench.ranking.comparison import compare, compare_over_sets
 from calibench.ranking.formats import (
@@ -23,17 +27,21 @@ from calibench.ranking.formats import (
     write_grids,
 )
 from calibench.ranking.pairs import EQUIVALENT, compare_pairs, p_value_grids, parse_margins
-from calibench.ranking.ranked_results import rank_results
+from calibench.ranking.ranked_results import Leaderboard, rank_results
 from calibench.ranking.table import Table
 from calibench.runs import write_output
 from calibench.tables.grid import Grid
 from calibench.tables.metric_titles import METRICS
 from calibench.tables.published import PAPERS
 
+if TYPE_CHECKING:
+    from calibench.verbs.python_types import PathLike
+
 _RESULTS = (
     "Folders of runs; or stores: a folder, a URL, or `store`, the one that comes with calibench."
 )
 BASELINE = "CrossEntropy"
+RESAMPLES = 1000  # of the test examples of models
 
 
 @fill_docstring(columns=" ".join(ONE_LINE_COLUMNS))
@@ -92,12 +100,82 @@ class Comparisons:
         return self.compare or self.baseline is not None
 
 
-@fill_docstring(metrics=" ".join(METRICS))
 def leaderboard(
+    results: PathLike | Sequence[PathLike] = "results",
+    *,
+    val: PathLike | Sequence[PathLike] = (),
+    metrics: Sequence[str] | None = None,
+    rank_by: str = BEST_NLL,
+    wide: bool = False,
+    losses: Sequence[str] = (),
+    top: int | None = None,
+    against: Literal["gce", "fcl", "bsce_gra"] | None = None,
+    same_version: bool = False,
+    processes: int = 1,
+) -> Leaderboard:
+    """Rank losses on every benchmark and network below folders of runs.
+
+    Args:
+        results: A folder of runs, or several; or stores: folders, URLs, or "store", the one that comes with calibench;
+            or files of test predictions of several models for the same examples.
+        val: Files of the models' validation predictions, one each, on which calibrators are fitted.
+        metrics: Columns, `metric[_bins][:score][/split][@calibrator]`: `["error", "nll@TS", "ece@best"]` (default: one
+            line a row).
+        rank_by: Rank by this column; `best` is the calibrator that validation chooses for each row.
+        wide: Show all usual columns, raw and after each calibrator.
+        losses: Only rows of these losses.
+        top: Only so many rows of each table.
+        against: Put a paper's numbers beside ours.
+        same_version: Leave out the runs that were made by another version of calibench, torch or the data than most of
+            the table.
+        processes: How many read at a time; a script that asks for more than one needs the guard of `multiprocessing`,
+            `if __name__ == "__main__":`.
+
+    Returns:
+        The leaderboard: `print` shows its tables, a notebook too; `value("FocalLoss", "nll")`, `frame()`, `figure()`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no run, no run has one of the columns, or no table has one of the losses.
+
+    Example:
+        >>> import calibench
+        >>> board = calibench.leaderboard("store", losses=["CrossEntropyLoss"], metrics=["nll"])
+        >>> 0 < board.value("CrossEntropyLoss", "nll", benchmark="digits_lt") < 1
+        True
+    """
+    if top is not None:
+        positive_integer("top", top)
+    if against is not None:
+        option_named("against", against, dict.fromkeys(PAPERS))
+    sources, val_files = (
+        [str(value)] if isinstance(value, str | Path) else [*map(str, value)]
+        for value in (results, val)
+    )
+    if val_files or any(map(is_a_file, sources)):
+        ranking = Ranking(tuple(metrics) if metrics else None, wide, rank_by, tuple(losses), top)
+        return rank_files(sources, val_files, ranking)
+    with without_collector():
+        return rank_results(
+            sources,
+            metrics=metrics,
+            sort=rank_by,
+            wide=wide,
+            losses=losses,
+            top=top,
+            against=against,
+            same_version=same_version,
+            processes=processes,
+        )
+
+
+@fill_docstring(metrics=" ".join(METRICS))
+def leaderboard_command(
     results: Annotated[tuple[str, ...], Option(help=_RESULTS)] = ("results",),
     *,
     ranking: Ranking,
     comparisons: Comparisons,
+    val: Annotated[tuple[str, ...], "FILE"] = (),
     format: Annotated[str, Option(choices=(*TABLE_FORMATS, *SHORT_FORMATS))] = "table",
     notes: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
@@ -109,7 +187,8 @@ def leaderboard(
     table.
 
     Args:
-        results: Folders of runs, or stores.
+        results: Folders of runs, or stores; or files of test predictions of several models.
+        val: Files of their validation predictions, one for each model, on which its calibrators are fitted.
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
         format: How the tables are printed; tidy: every number of every run, one a line.
@@ -118,6 +197,7 @@ def leaderboard(
 
     Examples:
         calibench leaderboard results/
+        calibench leaderboard a.npz b.npz --val av.npz bv.npz          my own models, each with its best calibrator
         calibench leaderboard mine theirs --losses CrossEntropy LabelSmoothing
         calibench leaderboard results/digits_lt --rank-by brier@TS --top 3
         calibench leaderboard results/ --wide
@@ -140,17 +220,22 @@ def leaderboard(
     written = io.StringIO()
     out = written if output else sys.stdout
     with without_collector():
-        board = rank_results(
-            results,
-            metrics=ranking.metrics,
-            sort=ranking.rank_by,
-            wide=ranking.wide or form not in GRIDS,
-            losses=ranking.losses,
-            top=ranking.top,
-            against=ranking.against,
-            same_version=ranking.same_version,
-            every_number=form == TIDY,
-            processes=cores(),
+        files = any(map(is_a_file, results))
+        board = (
+            rank_files(results, val, ranking)
+            if files or val
+            else rank_results(
+                results,
+                metrics=ranking.metrics,
+                sort=ranking.rank_by,
+                wide=ranking.wide or form not in GRIDS,
+                losses=ranking.losses,
+                top=ranking.top,
+                against=ranking.against,
+                same_version=ranking.same_version,
+                every_number=form == TIDY,
+                processes=cores(),
+            )
         )
         board.show(out, form, notes=notes)
     by = board.sort
@@ -169,6 +254,60 @@ def leaderboard(
     if output:
         write_output(output, written.getvalue().encode())
     return 0
+
+
+def rank_files(files: Sequence[str], val: Sequence[str], ranking: Ranking) -> Leaderboard:
+    """Rank models by files of their predictions for the same test examples."""
+    folders = [text for text in files if not is_a_file(text)]
+    if folders:
+        raise UsageError(
+            f"`{folders[0]}` is no file: give either folders of runs, or files of test predictions."
+        )
+    if val and len(val) != len(files):
+        raise UsageError(
+            f"`--val` takes one file for each of the {len(files)} models, got {len(val)}."
+        )
+    with loading():
+        from calibench.ranking.models import rank_models
+        from calibench.verbs.evaluate import evaluate
+    names = model_names(files)
+    check_same_labels(files)
+    reports = {}
+    for place, (name, file) in enumerate(zip(names, files, strict=True)):
+        sets = {"val": val[place]} if val else {}
+        reports[name] = evaluate(file, **sets, bootstrap=RESAMPLES, every_number=bool(val))
+    return rank_models(
+        reports, metrics=ranking.metrics, sort=ranking.rank_by, wide=ranking.wide, losses=ranking.losses,
+        top=ranking.top,
+    )  # fmt: skip
+
+
+def model_names(files: Sequence[str]) -> list[str]:
+    """The name of each model: its file without the suffix, with the folder where two files have one name."""
+    stems = [Path(file).stem for file in files]
+    if len(set(stems)) == len(stems):
+        return stems
+    named = [f"{Path(file).parent.name}/{stem}" for file, stem in zip(files, stems, strict=True)]
+    return named if len(set(named)) == len(named) else list(files)
+
+
+def check_same_labels(files: Sequence[str]) -> None:
+    """Raise a UsageError for files whose labels differ: models are compared on the same examples in one order."""
+    from calibench.predictions.files import Reader
+    from calibench.runs import Predictions
+
+    targets = {}
+    for file in files:
+        read = Reader().read(file)
+        if isinstance(read, Predictions):
+            targets[file] = read.target.tolist()
+    first = next(iter(targets), "")
+    for file, target in targets.items():
+        if target != targets[first]:
+            raise UsageError(
+                f"{file} has other labels than {first} ({len(target)} and {len(targets[first])} examples): models are "
+                "ranked on the same test examples in the same order."
+            )
 
 
 def _grids_over_sets(

@@ -1,12 +1,14 @@
-"""`calibench report`: a folder of runs as one HTML page."""
+"""`calibench.report` and `calibench report`: a folder of runs as one HTML page."""
 
+from html import escape
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
+from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
 from calibench.runs import write_output
 from calibench.store import results_folder
@@ -16,15 +18,30 @@ PAGES = (".html", ".htm")
 RUNS_OF_A_PAGE = 1000  # with more, of several benchmarks, each has a page of its own
 
 
-def write_report(
-    results: Path | str,
-    output: Path | str,
+class WrittenReport(NamedTuple):
+    """A report that was written.
+
+    Attributes:
+        path: The page; or the index of several.
+        pages: The number of pages.
+    """
+
+    path: Path
+    pages: int
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{escape(self.path.as_posix())}">{escape(str(self.path))}</a>'
+
+
+def report(
+    results: Path | str = "results",
+    output: Path | str = "report.html",
     *,
     title: str | None = None,
     bins: int = 15,
     processes: int = 1,
-) -> int:
-    """Write the report of a folder of runs. Returns the number of pages.
+) -> WrittenReport:
+    """Write a self-contained HTML page of a folder of runs, or a folder of pages.
 
     Args:
         results: Folder of runs, or a store.
@@ -35,11 +52,23 @@ def write_report(
         processes: Number of processes that read logits, if there are many runs; a script that asks for
             more than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
 
+    Returns:
+        The page that was written, and how many there are.
+
     Raises:
         FileNotFoundError: If there is no such folder.
-        ValueError: If it holds no run, or `bins` is not positive.
+        ValueError: If it holds no run, `bins` is not positive, or `output` is neither a page nor a folder.
+
+    Example:
+        >>> import calibench
+        >>> calibench.report("store/digits_lt", "digits.html").pages  # doctest: +SKIP
+        1
     """
     positive_integer("bins", bins)
+    check_output(str(output))
+    if is_site(output) and Path(output).is_file():
+        argument = spell_argument("output", str(Path(output)))
+        raise ValueError(f"{argument} is a file: name a folder, or a page that ends in .html.")
     folder = results_folder(results)
     with loading():
         from calibench.ranking.reading import read_results
@@ -49,12 +78,13 @@ def write_report(
     name, page = title or f"calibench: {folder.resolve().name}", Path(output)
     read, how = read_results(folder), {"bins": bins, "processes": processes}
     if is_site(output):
-        return write_site(read, page, title=name, **how)
+        return WrittenReport(page / "index.html", write_site(read, page, title=name, **how))
     if len(read.records) > RUNS_OF_A_PAGE and len({run.cell.benchmark for run in read.records}) > 1:
-        return write_benchmarks(read, page, page.with_suffix(""), title=name, **how)
+        pages = write_benchmarks(read, page, page.with_suffix(""), title=name, **how)
+        return WrittenReport(page, pages)
     content = report_content(read, title=name, n_bins=bins, processes=processes)
     write_output(page, render_page(content).encode())
-    return 1
+    return WrittenReport(page, 1)
 
 
 def is_site(output: Path | str) -> bool:
@@ -68,12 +98,12 @@ def check_output(output: str) -> None:
     if output.endswith("/") or path.is_dir() or path.suffix in ("", *PAGES):
         return
     raise UsageError(
-        f"`--output` must end in {' or '.join(PAGES)}, or be a folder (`{path.stem}/`), got {output}: "
+        f"{spell_argument('output')} must end in {' or '.join(PAGES)}, or be a folder (`{path.stem}/`), got {output}: "
         "a browser prints the page as PDF."
     )
 
 
-def report(
+def report_command(
     results: ResultsFolder = "results",
     *,
     output: Annotated[str, Option("FILE", ("-o",))] = "report.html",
@@ -97,13 +127,8 @@ def report(
         calibench report results/digits_lt -o digits.html --title "Long-tailed digits"
         calibench report store -o site/                  an index, a page for each benchmark and for each run
     """
-    check_output(output)
     page = Path(output)
-    if is_site(output) and page.is_file():
-        raise ValueError(
-            f"`--output {page}` is a file: name a folder, or a page that ends in .html."
-        )
-    count = write_report(results, output, title=title, bins=bins, processes=cores())
+    count = report(results, output, title=title, bins=bins, processes=cores()).pages
     if is_site(output):
         say(f"{page / 'index.html'} ({count} pages)")
     elif count == 1:

@@ -1,22 +1,25 @@
-"""`calibench sweep`: train many losses and seeds, in worker processes on this machine or in SLURM jobs."""
+"""`calibench.sweep` and `calibench sweep`: train many losses and seeds, in worker processes or in SLURM jobs."""
+
+from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.live import Live
 
 from calibench.command_line.docstrings import fill_docstring
-from calibench.command_line.verb_parser import Option, VerbParser
+from calibench.command_line.verb_parser import Option, VerbParser, options_from_python
 from calibench.configuration.merging import Options, find_configuration_file, read_arguments
-from calibench.messages.errors import UsageError, pip_install
+from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
 from calibench.messages.printable_text import next_commands, say
+from calibench.messages.spelling import spell_argument
 from calibench.messages.terminal import Terminal
 from calibench.parallel.processes import cores, unwinding
-from calibench.ranking import rank_results
+from calibench.ranking import Leaderboard, rank_results
 from calibench.run_configuration.checks import check_configuration
 from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP
 from calibench.sweeps.launchers.sbatch import split_slurm_options
@@ -24,9 +27,20 @@ from calibench.sweeps.launchers.slurm import Slurm
 from calibench.sweeps.plan import list_jobs
 from calibench.sweeps.pool import FINAL, Job, LauncherOptions, Pool, build_pool
 from calibench.sweeps.selection import build_primary_grid, check_primary, record_selection
-from calibench.sweeps.suites import Suite, build_suite, is_suite, load_suite, parse_seeds
+from calibench.sweeps.suites import (
+    Suite,
+    build_suite,
+    is_suite,
+    load_suite,
+    losses_by_label,
+    parse_seeds,
+)
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
+
+if TYPE_CHECKING:
+    from calibench.losses import CalibrationLoss
+    from calibench.verbs.python_types import PathLike
 
 _PLAIN_KEYS = ["data", *(key for key in KEY_TYPES if key not in ("overwrite", "ckpt_path"))]
 
@@ -130,8 +144,132 @@ class Compared:
     config: Annotated[tuple[str, ...], Option("OVERLAY", repeated=True)] = ()
 
 
-@fill_docstring(keys=KEYS_HELP.rstrip(), slurm=pip_install("slurm"))
 def sweep(
+    benchmarks: PathLike | Sequence[PathLike],
+    *,
+    losses: str | CalibrationLoss | Sequence[str | CalibrationLoss] | None = None,
+    datasets: Sequence[str] | None = None,
+    seeds: str | Sequence[int] | None = None,
+    overlays: PathLike | Sequence[PathLike] = (),
+    jobs: int | None = None,
+    cells_per_gpu: int | None = None,
+    results: PathLike = "results",
+    progress: bool = True,
+    options: Mapping[str, Any] | None = None,
+) -> Leaderboard:
+    """Train benchmarks with several losses and seeds, or suites, in worker processes, and rank the results.
+
+    Runs that are done are skipped; a sweep that was interrupted goes on where it stopped when it is called again.
+
+    Args:
+        benchmarks: Benchmarks or suites: names in `calibench list benchmarks`, or YAML files.
+        losses: Losses, or names or files of them, "core" for seven that are often used (default), "all"; for a suite
+            which of its losses.
+        datasets: For a suite: which of its data sets.
+        seeds: Seeds, `[1, 2, 3]` or "1..3" (the default); for a suite instead of its own.
+        overlays: Further configuration files, merged before the loss.
+        jobs: Runs at a time (default: one on each core, or on each GPU if GPUs are used).
+        cells_per_gpu: Runs at a time on each visible GPU, instead of `jobs`.
+        results: Folder of results.
+        progress: Show a live table on a terminal, and a line for each finished run elsewhere.
+        options: Any other keys of a configuration, as `calibench fit --help` names them.
+
+    Returns:
+        The leaderboard of the benchmarks.
+
+    Raises:
+        ValueError: For a mistake in a name or value, before anything is trained.
+        ExpectedFailure: If a run failed; the message names it and its log. The others are done.
+
+    Example:
+        >>> import calibench
+        >>> board = calibench.sweep("digits_lt", losses=["focal"], seeds=[1], progress=False)  # doctest: +SKIP
+        >>> board.frame()  # doctest: +SKIP
+    """
+    names = [benchmarks] if isinstance(benchmarks, str | Path) else benchmarks
+    files = [overlays] if isinstance(overlays, str | Path) else overlays
+    alone = losses is None or isinstance(losses, str) or not isinstance(losses, Sequence)
+    parts = [losses] if alone and losses is not None else losses
+    texts = (
+        None if seeds is None else seeds if isinstance(seeds, str) else ",".join(map(str, seeds))
+    )
+    compared = Compared(
+        tuple(map(str, names)),
+        losses=None if parts is None else tuple(parts),  # type: ignore[arg-type]
+        datasets=None if datasets is None else tuple(datasets),
+        seeds=texts,
+        config=tuple(map(str, files)),
+    )
+    keys = [*(options or {}).items(), ("trainer.default_root_dir", str(results))]
+    where = options_from_python(LauncherOptions, {"jobs": jobs, "cells_per_gpu": cells_per_gpu})
+    planned = _plan(compared, where, keys)
+    planned.run(Terminal() if progress else Terminal(quiet=True))
+    if failed := planned.failed:
+        raise ExpectedFailure("; ".join(planned.describe_failure(job) for job in failed))
+    folders = [planned.root / name for name in dict.fromkeys(job.benchmark for job in planned.jobs)]
+    return rank_results(folders[0] if len(folders) == 1 else planned.root, processes=1)
+
+
+@dataclass
+class _Planned:
+    """The jobs of a sweep, and what runs them."""
+
+    suites: Mapping[str, Suite]
+    jobs: Sequence[Job]
+    root: Path
+    launcher: Pool | Slurm
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks of the suites, one line each."""
+        return [remark for suite in self.suites.values() for remark in suite.remarks]
+
+    @property
+    def failed(self) -> list[Job]:
+        """The jobs that failed."""
+        return [job for job in self.jobs if job.state == "failed"]
+
+    def run(self, console: Terminal) -> None:
+        """Run the jobs that are not done, and show their progress."""
+        with unwinding():
+            try:
+                run_jobs(self.jobs, self.launcher, console)
+            finally:
+                self.launcher.close()
+
+    def describe_failure(self, job: Job) -> str:
+        """One line about a job that failed."""
+        return f"{job.label} failed: {job.reason} (see {self.launcher.logs / job.log_name})"
+
+
+def _plan(
+    compared: Compared,
+    where: LauncherOptions,
+    keys: Options,
+    slurm: Mapping[str, object] | None = None,
+) -> _Planned:
+    """Plan the jobs of a sweep, and check them before any starts."""
+    _check(where, slurm or {}, keys)
+    suites = _suites(compared)
+    jobs = [job for suite in suites.values() for job in suite.jobs(keys)]
+    for config in {(job.benchmark, job.loss, job.variant): job.config for job in jobs}.values():
+        check_configuration(config)
+    for suite in suites.values():
+        if suite.primary is not None:
+            check_primary(suite.primary, suite.jobs(keys))
+    if not jobs:
+        remarks = " ".join(remark for suite in suites.values() for remark in suite.remarks)
+        raise UsageError(f"the suite has nothing to run. {remarks}".rstrip())
+    root = results_root(keys)
+    local = where.launcher == "local"
+    launcher = (
+        build_pool(jobs, root / "logs", where) if local else Slurm(root, dict(slurm or {}), where)
+    )
+    return _Planned(suites, jobs, root, launcher)
+
+
+@fill_docstring(keys=KEYS_HELP.rstrip(), slurm=pip_install("slurm"))
+def sweep_command(
     compared: Compared,
     *,
     where: LauncherOptions,
@@ -144,7 +282,7 @@ def sweep(
 
     Args:
         compared: Which benchmarks, losses and seeds.
-        where: Where cells run.
+        where: LauncherOptions cells run.
         dry_run: Only list the cells, which of them are done, and the time left.
         overrides: Keys and values of the configuration and of SLURM.
 
@@ -186,39 +324,21 @@ def sweep(
     watches them. `scancel` ends them; the same command again then runs what is left. --dry-run prints the script.
     """
     slurm, keys = split_slurm_options(read_arguments(overrides).options)
-    _check(where, slurm, keys)
-    suites = _suites(compared)
-    jobs = [job for suite in suites.values() for job in suite.jobs(keys)]
-    remarks = [remark for suite in suites.values() for remark in suite.remarks]
-    # before any job starts
-    for config in {(job.benchmark, job.loss, job.variant): job.config for job in jobs}.values():
-        check_configuration(config)
-    for suite in suites.values():
-        if suite.primary is not None:
-            check_primary(suite.primary, suite.jobs(keys))
-    if not jobs:
-        raise UsageError(f"the suite has nothing to run. {' '.join(remarks)}".rstrip())
-    console = Terminal()
-    root = results_root(keys)
-    local = where.launcher == "local"
-    launcher = build_pool(jobs, root / "logs", where) if local else Slurm(root, slurm, where)
+    planned = _plan(compared, where, keys, slurm)
+    console, launcher = Terminal(), planned.launcher
     if dry_run:
-        _print(console, [*_dry_run(launcher, jobs, root), *remarks])
+        _print(console, [*_dry_run(launcher, planned.jobs, planned.root), *planned.remarks])
         return 0
     if isinstance(launcher, Slurm) and where.detach:
-        launcher.submit(jobs)
+        launcher.submit(planned.jobs)
         launcher.close()
         return 0
-    with unwinding():
-        try:
-            run_jobs(jobs, launcher, console)
-        finally:
-            launcher.close()
-    code = _conclude(jobs, launcher, root)
-    for name, suite in suites.items():
-        _print(console, record_selection(name, suite, root, keys))
+    planned.run(console)
+    code = _conclude(planned)
+    for name, suite in planned.suites.items():
+        _print(console, record_selection(name, suite, planned.root, keys))
         if suite.primary is not None:
-            show(build_primary_grid(suite.primary, suite.jobs(keys), root))
+            show(build_primary_grid(suite.primary, suite.jobs(keys), planned.root))
     return code
 
 
@@ -233,7 +353,9 @@ def _check(where: LauncherOptions, slurm: Mapping[str, object], keys: Options) -
         name = "--detach" if where.detach else f"--slurm.{next(iter(slurm))}"
         raise UsageError(f"`{name}` is for `--launcher slurm`.")
     if where.jobs and where.cells_per_gpu:
-        raise UsageError("`--jobs` and `--cells-per-gpu` exclude each other: give one of them.")
+        raise UsageError(
+            f"{spell_argument('jobs')} and {spell_argument('cells_per_gpu')} exclude each other: give one of them."
+        )
     values = dict(keys)
     for key in ("trainer.devices", "trainer.num_nodes"):
         if values.get(key, "1") not in ("1", "auto"):
@@ -275,19 +397,37 @@ def _suites(compared: Compared) -> dict[str, Suite]:
             benchmarks.append(name)
     if benchmarks:
         losses, seeds = compared.losses or ["core"], compared.seeds or "1..3"
-        suites[""] = build_suite(benchmarks, losses, seeds, compared.config)
+        names = [loss for loss in losses if isinstance(loss, str)]
+        by_label = losses_by_label(names) if names else {}
+        by_label |= {
+            repr(loss): [{"model.loss": _block_of(loss)}]
+            for loss in losses
+            if not isinstance(loss, str)
+        }
+        suites[""] = build_suite(benchmarks, by_label, seeds, compared.config)
     return suites
 
 
-def _conclude(jobs: Sequence[Job], launcher: Pool | Slurm, root: Path) -> int:
+def _block_of(loss: Any) -> Any:
+    """The block of a loss that a program built; another process must be able to import it."""
+    from calibench.run_configuration import python_objects
+
+    block = python_objects.describe_loss(loss)
+    if python_objects.__name__ in str(block):
+        raise UsageError(
+            f"`losses`: {type(loss).__name__} is of this program alone, and a sweep's runs are processes of their own: "
+            "give a loss of calibench, or a file that names yours by its import path."
+        )
+    return block
+
+
+def _conclude(planned: _Planned) -> int:
     """Print the leaderboard of each benchmark and the failed jobs. Returns the exit status."""
-    finished = [job for job in jobs if job.state in ("done", "skipped")]
+    finished = [job for job in planned.jobs if job.state in ("done", "skipped")]
     for benchmark in dict.fromkeys(job.benchmark for job in finished):
-        rank_results(root / benchmark, processes=cores()).show(sys.stdout)
-    failed = [job for job in jobs if job.state == "failed"]
-    for job in failed:
-        log = launcher.logs / job.log_name
-        say(f"calibench: {job.label} failed: {job.reason} (see {log})", to=sys.stderr)
+        rank_results(planned.root / benchmark, processes=cores()).show(sys.stdout)
+    for job in planned.failed:
+        say(f"calibench: {planned.describe_failure(job)}", to=sys.stderr)
     if finished:
-        say(f"results in {root}; {next_commands(root)}")
-    return 1 if failed else 0
+        say(f"results in {planned.root}; {next_commands(planned.root)}")
+    return 1 if planned.failed else 0

@@ -358,7 +358,6 @@ BAD_BATCHES = [
     (torch.zeros(2, 1), TWO, ValueError, "K >= 2"),
     (torch.zeros(2, K, dtype=torch.int64), TWO, TypeError, "must be floating point"),
     (torch.zeros(2, K), TWO.float(), TypeError, "`target` must hold integer class indices"),
-    (torch.zeros(2, K), TWO.int(), TypeError, "must hold class indices as int64"),
     (torch.zeros(3, K), TWO, ValueError, r"must have shape \(3,\)"),
     (torch.zeros(0, K), TWO[:0], ValueError, "at least one example"),
     (torch.zeros(2, K), TWO + 5, ValueError, r"lie in \[0, 6\), got values from 5 to 6"),

@@ -195,11 +195,41 @@ def test_each_example_is_predicted_once() -> None:
         check_count("test", 150, (65, 64), limited=True)
 
 
-def test_accumulated_tokens_are_divided_by_their_number() -> None:
-    """transformers: 8 rows at a time, 4 times, are one batch of 32, where each loss is divided by the rows of all.
+@pytest.mark.slow
+def test_accumulation_in_a_hugging_face_trainer_is_one_batch(tmp_path: Path) -> None:
+    """transformers, `num_items_in_batch`: the step of the page's recipe, 4 batches of 8 against one of 32."""
+    transformers = pytest.importorskip("transformers")
+    loss = FocalLoss(gamma=2.0)
 
-    Trainer hands `num_items_in_batch` to `compute_loss_func` and divides by nothing itself then.
-    """
+    def compute_loss(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+        return loss(outputs.logits, labels, reduction="sum") / num_items_in_batch
+
+    tiny = dict(
+        vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, num_labels=3,
+    )  # fmt: skip
+    rows = [
+        {"input_ids": torch.tensor([1 + n % 7, n % 5, n % 3]), "labels": n % 3} for n in range(32)
+    ]
+
+    def weights(batch: int, accumulated: int) -> torch.Tensor:
+        torch.manual_seed(0)
+        model = transformers.BertForSequenceClassification(transformers.BertConfig(**tiny))
+        args = transformers.TrainingArguments(
+            str(tmp_path), per_device_train_batch_size=batch, gradient_accumulation_steps=accumulated, max_steps=1,
+            optim="sgd", learning_rate=0.1, lr_scheduler_type="constant", max_grad_norm=0.0, report_to=[],
+            save_strategy="no", disable_tqdm=True, use_cpu=True,
+        )  # fmt: skip
+        transformers.Trainer(
+            model, args, train_dataset=rows, compute_loss_func=compute_loss
+        ).train()
+        return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    torch.testing.assert_close(weights(8, 4), weights(32, 1), rtol=1e-5, atol=1e-6)
+
+
+def test_accumulated_losses_are_divided_by_the_number_of_all() -> None:
+    """transformers: 8 rows at a time, 4 times, are one batch of 32, where the sum is divided by the rows of all."""
     torch.manual_seed(0)
     network = nn.Linear(5, 3).double()
     inputs, target = torch.randn(32, 5).double(), torch.arange(32) % 3
@@ -208,7 +238,10 @@ def test_accumulated_tokens_are_divided_by_their_number() -> None:
     def gradient(parts: int) -> torch.Tensor:
         network.zero_grad()
         for rows, classes in zip(inputs.chunk(parts), target.chunk(parts), strict=True):
-            (loss(network(rows), classes) * len(rows) / len(inputs)).backward()
+            (loss(network(rows), classes, reduction="sum") / len(inputs)).backward()
         return torch.cat([p.grad.flatten().clone() for p in network.parameters()])
 
     torch.testing.assert_close(gradient(4), gradient(1), rtol=1e-10, atol=1e-12)
+    loss(network(inputs), target).backward()  # on top: twice the gradient
+    twice = torch.cat([p.grad.flatten() for p in network.parameters()])
+    torch.testing.assert_close(twice, 2 * gradient(1), rtol=1e-10, atol=1e-12)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from calibench.verbs.report import write_report
+from calibench.verbs.report import report
 from tests.reports.test_content import HOSTILE
 from tests.run_folders import write_predictions, write_run
 
@@ -48,7 +48,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
                 write_predictions(folder)
                 (folder / "metrics.csv").write_text("epoch,step,val/nll\n0,1,2.0\n1,2,1.0\n")
     write_run(root / "r", loss="D", benchmark="letters", changes={"caveats": [HOSTILE]})
-    write_report(root / "r", root / "x.html", title=HOSTILE)
+    report(root / "r", root / "x.html", title=HOSTILE)
     return (root / "x.html").read_text(encoding="utf-8")
 
 
@@ -215,7 +215,7 @@ def test_of_many_runs_each_benchmark_has_a_page_that_works(
             write_predictions(
                 write_run(tmp_path / "r", loss=loss, benchmark=benchmark, values=values)
             )
-    assert write_report(tmp_path / "r", tmp_path / "x.html") == 3
+    assert report(tmp_path / "r", tmp_path / "x.html").pages == 3
     script = f"return [{LOSSES},document.querySelectorAll('#reliability svg').length,document.links.length]"
     for benchmark in ("digits", "letters"):
         page = (tmp_path / "x" / benchmark / "index.html").read_text()
