@@ -115,7 +115,7 @@ def error_of_runs(gap: Floats, cell: Integers, n_bins: int) -> Floats:
 def _independent(
     bins: Integers, example: Integers, correct: Booleans, count: Integers, accuracy: Floats
 ) -> Floats:
-    """How many independent examples the predictions of each bin are worth, (n_bins,)."""
+    """Effective number of independent examples in each bin, (n_bins,)."""
     n_bins = len(count)
     pairs, inverse = np.unique(bins * (example.max() + 1) + example, return_inverse=True)
     place = pairs // (example.max() + 1)  # the bin of each example that is in it

@@ -158,7 +158,7 @@ def read_request(
     *,
     logged: bool = False,
 ) -> Request:
-    """What is drawn of a folder of runs, or a store; of `usual_metric` if none is asked for.
+    """Request of a picture of a folder of runs, or a store; of `usual_metric` if none is named.
 
     A metric that is `logged` is one of training's, which the leaderboard need not have.
 

@@ -103,7 +103,7 @@ def heat_map(request: Request) -> Picture:
 
 
 def bars(request: Request) -> Picture:
-    """The same numbers as bars, with the deviations of seeds."""
+    """Bars of a metric raw and after every calibrator, with the deviations of seeds."""
     request.check_metric()
     figure, grid = panels(len(request.tables), columns=2, single_size=(6.5, 3.4))
     scale, title = request.metric.info.scale, with_bins(request.metric, request.tables)
