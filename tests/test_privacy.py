@@ -80,7 +80,7 @@ def nothing_private(folder: Path, *others: str) -> None:
 
 def test_a_store_that_is_pushed(results: Path, tmp_path: Path) -> None:
     assert main(["store", "add", str(results), "--to", str(tmp_path / "mine")]) == 0
-    assert main(["store", "push", str(tmp_path / "public"), "--to", str(tmp_path / "mine")]) == 0
+    assert main(["store", "push", str(tmp_path / "mine"), str(tmp_path / "public")]) == 0
     nothing_private(tmp_path / "public", str(tmp_path))
     (config,) = (tmp_path / "public").rglob("config.yaml")
     assert yaml.safe_load(config.read_text())["model"]["backbone"]["init_args"] == {

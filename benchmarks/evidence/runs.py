@@ -1,6 +1,6 @@
 """The runs behind the evidence, with or without their logits: numbers, settings and digests, in one archive.
 
-    calibench store add RESULTS --to STORE          builds the full store from runs
+    calibench store add RESULTS STORE          builds the full store from runs
     python benchmarks/evidence/runs.py STORE        packs it into benchmarks/results/runs.tar.xz; of tuned.py's and
                                                     validated.py's runs: --to benchmarks/results/tuning.tar.xz
     python benchmarks/evidence/runs.py STORE --logits --to FILE         their logits as well, as float16

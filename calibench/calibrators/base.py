@@ -137,11 +137,10 @@ class Calibrator(TakesSavedShapes, ABC):
         Raises:
             TypeError: If `logits` are not floating or `target` not integers, or if the calibrator minimises no sum over
                 examples and there are weights.
-            ValueError: If a shape or a value is out of its range.
+            ValueError: If a shape or a value is out of its range, or the logits are probabilities.
 
         Warns:
             FewExamplesWarning: If the parameters outnumber the examples, or a class that has its own is absent.
-            UserWarning: If the logits look like probabilities.
         """
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
@@ -225,6 +224,11 @@ class Calibrator(TakesSavedShapes, ABC):
     def _number_of_parameters(self, k: int) -> int:
         """Number of fitted parameters of which each class has its own; 0 where classes share all."""
         return 0
+
+    @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own, so that each class needs some examples."""
+        return self._number_of_parameters(2) > 0
 
     def _share(self, n: int) -> float:
         """The share of the uniform distribution after n examples."""
@@ -323,10 +327,8 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
     check_class_indices(target, logits.shape[1])
     _check_masks(logits, target)
     if are_probabilities(logits):
-        warnings.warn(
-            "the `logits` look like probabilities: every row lies in [0, 1] and sums to 1. "
-            "Give their logarithm if they are.",
-            stacklevel=5,
+        raise ValueError(
+            "`logits` lie in [0, 1] with rows that sum to 1, as probabilities do: give their logarithm if they are."
         )
     finite = logits.where(logits.isfinite(), 0).abs().amax()
     if (largest := float(finite)) > torch.finfo(torch.float32).max:

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from calibench.tensors import score_meaning
+from calibench.tensors.arrays import as_array
+
 
 class TokenInputs(NamedTuple):
     """Vocabulary of inputs that are token numbers, as a backbone must know it.
@@ -91,15 +94,13 @@ def split_without_short_end(rows: Tensor, size: int) -> tuple[Tensor, ...]:
 
 
 def are_probabilities(scores: Tensor) -> bool:
-    """Whether every row (N, K), N >= 1, lies in [0, 1] and sums to 1 within 1e-3, as logits do not."""
+    """Whether every row (N, K), N >= 1, lies in [0, 1] and sums to 1, as `score_meaning` has it."""
     if len(scores) == 0:
         return False
     low, high = map(float, scores.aminmax())
     if not (low >= 0 and high <= 1):
         return False
-    return all(
-        bool(((rows.double().sum(1) - 1).abs() < 1e-3).all()) for (rows,) in blocks_of_rows(scores)
-    )
+    return score_meaning.are_probabilities(as_array(scores))
 
 
 _DECIMALS = 6  # up to which shared decimals of probabilities are looked for

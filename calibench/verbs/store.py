@@ -20,7 +20,15 @@ from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
 from calibench.store.additions import Kept, add, add_imported
 from calibench.store.entry import Entry
-from calibench.store.index import CARD, Listed, card_text, mark_verified, write_card, wrong_card
+from calibench.store.index import (
+    CARD,
+    Listed,
+    card_text,
+    entry_names,
+    mark_verified,
+    write_card,
+    wrong_card,
+)
 from calibench.store.locations import Folder, Limits, is_url, place_of
 from calibench.store.lookup import list_entries, results_folder
 from calibench.store.transfer import Added, pull, push, select_entries
@@ -38,7 +46,7 @@ class Adding:
     """What is added, and where.
 
     Attributes:
-        to: The store that is added to, pulled into or pushed from.
+        to: Add and pull: the target, in place of the word that names it.
         exact: Add: logits as float32.
         sets: Add: the OOD and shift sets of a run whose logits are kept, or none (default: all); numbers of the others
             are marked as claimed.
@@ -52,7 +60,7 @@ class Adding:
     """
 
     reader: Reader
-    to: Annotated[Path, "STORE"] = Path("store")
+    to: Annotated[Path | None, "STORE"] = None
     exact: bool = False
     sets: Annotated[tuple[str, ...] | None, "NAME"] = None
     name: Annotated[str | None, "DATASET/MODEL"] = None
@@ -88,9 +96,9 @@ def store(
 
     Actions:
         list [STORE]                  the entries, from the index alone
-        add WHAT ...                  add runs, another store, or predictions of other programs (see imports)
-        pull URL [ENTRY ...]          fetch what the store lacks
-        push URL [ENTRY ...]          send what the URL, or a folder, lacks; --by and --licence write its card
+        add SOURCE ... TARGET         add runs, another store, or predictions of other programs (see imports)
+        pull URL TARGET [ENTRY ...]   fetch what the target lacks
+        push SOURCE URL [ENTRY ...]   send what the URL, or a folder, lacks; --by and --licence write its card
         verify [STORE] [ENTRY ...]    compute every claimed number again from the logits, and say which do not follow
 
     A STORE is a folder, a URL (https://..., hf://datasets/...), or `store`, the one that comes with calibench. An ENTRY
@@ -99,11 +107,11 @@ def store(
 
     Examples:
         calibench store list store
-        calibench store add results/digits_lt --to mine
-        calibench store add catboost.npz --name adult/catboost --to mine
+        calibench store add results/digits_lt mine
+        calibench store add catboost.npz mine --name adult/catboost
         calibench store verify mine
-        calibench store pull https://example.org/store --to mine
-        calibench store push hf://datasets/me/rows --to mine --by "A. Author" --licence CC-BY-4.0
+        calibench store pull https://example.org/store mine
+        calibench store push mine hf://datasets/me/rows --by "A. Author" --licence CC-BY-4.0
         calibench leaderboard mine
 
     Imports:
@@ -133,10 +141,19 @@ def _list(words: Sequence[str], adding: Adding) -> int:
 def _add(words: Sequence[str], adding: Adding) -> int:
     if not words:
         raise UsageError("`calibench store add` needs runs, a store or files to add.")
+    sources, target = (words, adding.to) if adding.to else (words[:-1], Path(words[-1]))
+    if not sources:
+        raise UsageError(
+            f"`calibench store add {words[0]}` needs a store to add to: calibench store add {words[0]} mine"
+        )
+    if is_url(words[-1]) and not adding.to:
+        raise UsageError(
+            f"`{words[-1]}`: `store add` writes a folder; `store push` sends it to a URL."
+        )
     sets = None if adding.sets is None else [name for name in adding.sets if name != "none"]
     settings = Kept(exact=adding.exact, sets=sets, wrong=_wrong_numbers)
-    added = [_added(text, adding, settings) for text in words]
-    return max([print_additions(addition, adding.to) for addition in added])
+    added = [_add_source(text, target, adding, settings) for text in sources]
+    return max([print_additions(addition, target) for addition in added])
 
 
 def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> Sequence[object]:
@@ -146,40 +163,56 @@ def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) 
     return find_wrong_numbers(metrics, sets)
 
 
-def _added(text: str, adding: Adding, settings: Kept) -> Added:
+def _add_source(text: str, target: Path, adding: Adding, settings: Kept) -> Added:
     if is_url(text):
-        return pull(text, adding.to, limits=adding.limits)
+        return pull(text, target, limits=adding.limits)
     with suppress(FileNotFoundError):
-        return add(adding.to, results_folder(text), kept=settings)
+        return add(target, results_folder(text), kept=settings)
     path = Path(text)
     if not path.is_file():
         raise FileNotFoundError(f"there is no folder or file {path}")
     from calibench.predictions.files import imported
 
-    return add_imported(adding.to, imported(path, adding.reader, adding.name), exact=settings.exact)
+    return add_imported(target, imported(path, adding.reader, adding.name), exact=settings.exact)
 
 
 def _pull(words: Sequence[str], adding: Adding) -> int:
-    url, *names = words or [_no_url("pull")]
-    return print_additions(pull(url, adding.to, names, limits=adding.limits), adding.to)
+    expected = "`calibench store pull` needs a URL and a folder: calibench store pull URL mine"
+    if len(words) < 2 - bool(adding.to):
+        raise UsageError(expected)
+    url, *rest = words
+    target, names = (adding.to, rest) if adding.to else (Path(rest[0]), rest[1:])
+    say(f"{url} -> {target}")
+    return print_additions(pull(url, target, names, limits=adding.limits), target)
 
 
 def _push(words: Sequence[str], adding: Adding) -> int:
-    url, *names = words or [_no_url("push")]
+    if adding.to is not None:
+        url = words[0] if words else "URL"
+        raise UsageError(
+            f"`--to` is not of `store push`: source first, calibench store push {adding.to} {url} (or the other way)"
+        )
+    if len(words) < 2:
+        raise UsageError(
+            "`calibench store push` needs a store and a URL: calibench store push mine URL"
+        )
+    source, url, *names = words
+    if is_url(source):
+        raise UsageError(
+            f"`{source}` is a URL: `store push` sends a folder's entries, source first."
+        )
     if bool(adding.by) != bool(adding.licence):
         raise UsageError(
             "a card says both whose the entries are and under which licence: --by, --licence."
         )
-    code = print_additions(push(adding.to, url, names), url)
+    count = len(select_entries(entry_names(Folder(Path(source))), names, source))
+    say(f"{source} -> {url}: {count} {'entry' if count == 1 else 'entries'}")
+    code = print_additions(push(Path(source), url, names), url)
     if adding.by and adding.licence:
         about = adding.about or "predictions of classifiers, with their numbers"
         write_card(place_of(url), about=about, by=adding.by, licence=adding.licence)
         say(f"{url}/{CARD} says what they are; anyone checks them by: calibench verify {url}")
     return code
-
-
-def _no_url(action: str) -> str:
-    raise UsageError(f"`calibench store {action}` needs a URL.")
 
 
 def print_additions(added: Added, store: object) -> int:

@@ -170,11 +170,9 @@ def test_wrong_options_are_named() -> None:
         TemperatureScaling(objective="ece", n_bins=0, shrinkage=False)
 
 
-def test_probabilities_where_logits_are_meant_are_a_warning(ph10: dict[str, Tensor]) -> None:
+def test_probabilities_are_no_logits_to_fit_on(ph10: dict[str, Tensor]) -> None:
     logits, target = ph10["val_logits"], ph10["val_target"]
-    with pytest.warns(
-        UserWarning, match="look like probabilities: .* Give their logarithm"
-    ) as said:
-        fitted = TemperatureScaling().fit(logits.softmax(1), target)
-    assert [one.filename for one in said] == [__file__]
-    assert fitted.temperature < TemperatureScaling().fit(logits.log_softmax(1), target).temperature
+    probs = logits.softmax(1)
+    for rounded in (probs, (100 * probs).round() / 100, probs.to(torch.bfloat16)):
+        with pytest.raises(ValueError, match=r"`logits` lie in \[0, 1\].* give their logarithm"):
+            TemperatureScaling().fit(rounded, target)

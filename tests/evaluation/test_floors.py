@@ -168,7 +168,7 @@ def lacking(name: str, models: int, n: int) -> float:
     for seed in range(models):
         probs, target = calibrated(n, seed=seed)
         number = Number(Key(name), value_of(METRICS[name](), probs, target))
-        verdict = Floors(probs, target, seed=seed).judged(METRICS[name](), number).verdict
+        verdict = Floors(probs, target, seed=seed).add_verdict(METRICS[name](), number).verdict
         unmarked += verdict is not None and not verdict.marked
     return unmarked / models
 

@@ -119,8 +119,8 @@ def test_no_verb_waits_for_such_a_file_of_a_store(
     for verb in (
         ["store", "list", store],
         ["store", "pull", store, "--to", str(tmp_path / "mine")],
-        ["store", "push", store, "--to", str(tmp_path / "mine")],
-        ["store", "push", str(tmp_path / "other"), "--to", store],
+        ["store", "push", str(tmp_path / "mine"), store],
+        ["store", "push", store, str(tmp_path / "other")],
         ["leaderboard", store],
     ):
         assert main(verb) in (0, 1, 2)
@@ -138,8 +138,7 @@ def test_an_entry_without_a_regular_status_is_named_and_the_others_go_on(
     path.unlink()
     make(path)
     source, target = str(tmp_path / "store"), str(tmp_path / "mine")
-    where = (source, "--to", target) if verb == "pull" else (target, "--to", source)
-    assert main(["store", verb, *where]) == 1
+    assert main(["store", verb, source, target]) == 1
     captured = capsys.readouterr()
     assert "1 added" in captured.out
     assert f"{path} is no regular file" in captured.err

@@ -40,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def pushed(runs: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "published"
-    words = ["store", "push", str(folder), "--to", str(runs), "--about", "Rows of a test", *OWNER]
+    words = ["store", "push", str(runs), str(folder), "--about", "Rows of a test", *OWNER]
     assert main(words) == 0
     return folder
 
@@ -62,7 +62,7 @@ def test_a_card_says_what_whose_and_how_to_verify(
     assert "1 of 1 entries: every number follows from the logits" in out
     assert "numbers hold" in out
     (pushed / CARD).write_text("my own words")
-    assert main(["store", "push", str(pushed), "--to", str(runs), *OWNER]) == 2
+    assert main(["store", "push", str(runs), str(pushed), *OWNER]) == 2
     assert "is no card of `calibench store push`: it stays as it is" in capsys.readouterr().err
     assert (pushed / CARD).read_text() == "my own words"
 
@@ -80,7 +80,7 @@ def test_a_card_of_other_entries_is_told(pushed: Path, capsys: pytest.CaptureFix
 def test_half_a_card_and_odd_text_are_refused(
     words: list[str], runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["store", "push", str(tmp_path / "out"), "--to", str(runs), *words]) == 2
+    assert main(["store", "push", str(runs), str(tmp_path / "out"), *words]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
@@ -101,7 +101,7 @@ def test_what_leads_out_of_the_folder_is_refused(
     outside = tmp_path / "outside.npz"
     test.rename(outside)
     test.symlink_to(outside)
-    assert main(["store", "push", str(tmp_path / "other"), "--to", str(pushed)]) == 1
+    assert main(["store", "push", str(pushed), str(tmp_path / "other")]) == 1
     said = capsys.readouterr().err
     assert "leads out of the store" in said
     left = {path.name for path in (tmp_path / "other").rglob("*")}

@@ -156,9 +156,32 @@ def test_pull_and_push_there_and_back(
     mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"file://{tmp_path}/shared"
-    assert main(["store", "push", url, "--to", str(mine)]) == 0
+    capsys.readouterr()
+    assert main(["store", "push", str(mine), url]) == 0
+    assert capsys.readouterr().out.startswith(f"{mine} -> {url}: 2 entries\n")
     assert main(["store", "pull", url, ENTRY, "--to", str(tmp_path / "third")]) == 0
     assert f"{tmp_path}/third: 1 added" in capsys.readouterr().out
+    assert main(["store", "pull", url, str(tmp_path / "fourth"), ENTRY]) == 0
+    assert f"{url} -> {tmp_path}/fourth\n" in capsys.readouterr().out
+    assert main(["store", "add", str(mine), str(tmp_path / "fifth")]) == 0
+    assert f"{tmp_path}/fifth: 2 added" in capsys.readouterr().out
+
+
+def test_push_takes_the_source_first(
+    mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`push A --to B` copied B into A."""
+    for words, problem in (
+        (["push", "there", "--to", str(mine)], f"calibench store push {mine} there"),
+        (["push", str(mine)], "needs a store and a URL"),
+        (["push", "file://x", str(mine)], "is a URL"),
+        (["add", str(mine)], "needs a store to add to"),
+        (["add", str(mine), "file://x"], "`store push` sends it to a URL"),
+        (["pull", "file://x"], "needs a URL and a folder"),
+    ):
+        assert main(["store", *words]) == 2
+        assert problem in capsys.readouterr().err
+    assert not (tmp_path / "there").exists()
 
 
 def test_evaluate_takes_a_run_and_an_entry(
