@@ -129,7 +129,9 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
         columns.pop("step", None)
         for name, texts in columns.items():
             written = [place for place, text in enumerate(texts) if text and epochs[place]]
-            chosen_rows = [written[n] for n in thinned(len(written), points or len(written)).tolist()]
+            chosen_rows = [
+                written[n] for n in thinned(len(written), points or len(written)).tolist()
+            ]
             values = [(float(epochs[place]), float(texts[place])) for place in chosen_rows]
             if values:
                 curves[name] = [(x, y) for x, y in values if math.isfinite(y)]

@@ -215,7 +215,11 @@ def panels(
 
     across = min(number, columns, max(1, int(min(_room.get(), 99) / NARROWEST_WIDTH)))
     down = math.ceil(number / across)
-    size = single_size if single_size and number == 1 else (PANEL_SIDE * across + 0.4, height * down + 0.4)
+    size = (
+        single_size
+        if single_size and number == 1
+        else (PANEL_SIDE * across + 0.4, height * down + 0.4)
+    )
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     axes_grid = figure.subplots(down, across, squeeze=False, sharex=shared, sharey=shared)

@@ -111,7 +111,9 @@ def _runs(request: Request, column: Column) -> ScoresOfRuns:
             f"a mean over tables needs every loss in every one; missing: {'; '.join(missing)} "
             "(`--losses` and `--table` choose; `--allow-missing` leaves these losses out)."
         )
-    return {loss: [np.array([*rows[loss].seeds.values()]) for rows in of_tables] for loss in complete}
+    return {
+        loss: [np.array([*rows[loss].seeds.values()]) for rows in of_tables] for loss in complete
+    }
 
 
 def _relative(runs: ScoresOfRuns) -> ScoresOfRuns:
