@@ -8,7 +8,7 @@ import torch
 
 import calibench
 from calibench import metrics as M
-from calibench.evaluation.scoring import evaluate
+from calibench.evaluation.scoring import score_set
 from calibench.predictions.arrays import predictions_of
 
 K = 4
@@ -39,7 +39,7 @@ def test_one_array_has_one_number(decimals: int | None) -> None:
     report = calibench.evaluate(probs, labels, n_bins=[15])
     shown = {n.key.metric: n.value for n in report.numbers if n.key.calibrator == "raw"}
     stored = predictions_of({"probs": probs, "target": labels})
-    of_run = {n.key.metric: n.value for n in evaluate(stored, n_bins=(15,))}
+    of_run = {n.key.metric: n.value for n in score_set(stored, n_bins=(15,))}
     for name, cls in DOORS.items():
         metric = cls(num_classes=K) if name == "classwise_ece" else cls()
         metric.update(scores[:100], target[:100])
