@@ -306,6 +306,11 @@ class Structured(Affine, ABC):
     def _number_of_parameters(self, k: int) -> int:
         return 0  # drawn towards the identity, so that few examples tell few of them
 
+    @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own: yes, though few examples move them little."""
+        return True
+
     def _features(self, logits: Tensor) -> Tensor:
         # Up to rounding `first.log_prob`, which takes twice the time: a fit makes them in each of its steps.
         share = self.first.uniform_share

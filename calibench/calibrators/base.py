@@ -225,6 +225,11 @@ class Calibrator(TakesSavedShapes, ABC):
         """Number of fitted parameters of which each class has its own; 0 where classes share all."""
         return 0
 
+    @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own, so that each class needs some examples."""
+        return self._number_of_parameters(2) > 0
+
     def _share(self, n: int) -> float:
         """The share of the uniform distribution after n examples."""
         return 1 / (n + 1)

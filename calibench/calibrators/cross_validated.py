@@ -35,6 +35,7 @@ def stratified_folds(target: Tensor, folds: int) -> Tensor:
 
 
 FEWEST_EXAMPLES_FOR_FOLDS = 20  # examples that can be cut into folds
+FEWEST_EXAMPLES_OF_CLASS = 5  # of each class that a map with parameters of each class is chosen for
 _MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
 
 # Standard errors by which a calibrator must be ahead of temperature scaling, some others', and those of the
@@ -55,6 +56,13 @@ def default_candidates(num_classes: int = 2, *, shrinkage: bool = True) -> list[
         StructuredMatrixScaling(shrinkage=shrinkage),
     ]
     return calibrators[:-1] if num_classes > _MATRICES else calibrators
+
+
+def find_rare_classes(target: Tensor, num_classes: int) -> list[int]:
+    """The classes with fewer than five examples, for which no map with parameters of each class is chosen."""
+    counts = target.bincount(minlength=num_classes)
+    rare: list[int] = (counts < FEWEST_EXAMPLES_OF_CLASS).nonzero().flatten().tolist()
+    return rare
 
 
 def find_fallback(calibrators: Sequence[Calibrator]) -> int:
@@ -191,6 +199,9 @@ class CrossValidatedCalibration(Calibrator):
                 held_out_nll(calibrator, logits, target, fold) for calibrator in calibrators
             ]
         losses = torch.stack([example_nll(logits.log_softmax(1), target), *candidate_losses])
+        if find_rare_classes(target, logits.shape[1]):
+            has_parameters = [candidate.has_class_parameters for candidate in calibrators]
+            losses[1:][torch.tensor(has_parameters, dtype=torch.bool)] = torch.inf
         if self.shrinkage:
             return choose_surely_best(losses, calibrators)
         return int(losses.mean(1).nan_to_num(torch.inf).argmin())

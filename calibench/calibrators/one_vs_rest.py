@@ -119,6 +119,11 @@ class OneVsRest(Calibrator):
     knots: Tensor
     values: Tensor
 
+    @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own: each has its map."""
+        return True
+
     def _class_scores(self, logits: Tensor) -> Tensor:
         """Scores of which a class's map is a function, (N, K) -> (N, K) float64: its probabilities."""
         return logits.double().softmax(dim=1)

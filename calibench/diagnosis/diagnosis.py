@@ -18,11 +18,12 @@ from calibench.calibrators.cross_validated import (
     FEWEST_EXAMPLES_FOR_FOLDS,
     default_candidates,
     example_nll,
+    find_fallback,
+    find_rare_classes,
 )
 from calibench.diagnosis.examples import LabelledExamples, Shape
 from calibench.diagnosis.nested_cv import Choice, choose_calibrator
 from calibench.diagnosis.verdict import (
-    TARGET_POWER,
     CalibratedResult,
     Gain,
     Group,
@@ -31,11 +32,14 @@ from calibench.diagnosis.verdict import (
     compute_power,
     group_by_class,
     group_by_confidence,
+    judge_examples,
     measure_ece,
     measure_kuiper_error,
 )
 from calibench.evaluation.calibrator_fits import log_probabilities
+from calibench.evaluation.verdict import POWER, Rounding, find_rounding
 from calibench.messages.printable_text import say
+from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import Key, Number
 
 if TYPE_CHECKING:
@@ -58,6 +62,7 @@ class Diagnosis:
         confidence: Mean confidence.
         accuracy: The share of right answers.
         verdict: The Kuiper calibration error with its floor and p-value.
+        calibration: The verdict by top label, class frequencies, and class by class.
         ece: The expected calibration error, with its own.
         ranges: Ranges of confidences of equal size.
         kinds: The answers of each class, or each label.
@@ -66,7 +71,8 @@ class Diagnosis:
         compared: The examples on which they were, or would have been, compared.
         after: What the chosen one does; None where raw is best left as it is.
         enough: How large a gap so many examples show; None where all confidences are 0 or 1.
-        calibrator: The chosen calibrator, fitted; None where raw is best left as it is.
+        calibrator: The chosen calibrator, fitted; None where raw is best left as it is, or the choice does harm.
+        remarks: What restricts the choice, or speaks against it.
     """
 
     shape: Shape
@@ -74,6 +80,7 @@ class Diagnosis:
     confidence: float
     accuracy: float
     verdict: Number
+    calibration: CalibrationVerdict
     ece: Number
     ranges: Sequence[Group]
     kinds: Sequence[Group]
@@ -83,6 +90,7 @@ class Diagnosis:
     after: CalibratedResult | None
     enough: Power | None
     calibrator: Calibrator | None = field(repr=False)
+    remarks: Sequence[str] = ()
 
     @property
     def lines(self) -> list[str]:
@@ -90,12 +98,13 @@ class Diagnosis:
         n, of = self.shape.examples, self.shape.of
         shift, choice, names = self.shift, self.choice, self.class_names
         return [
-            self.verdict.in_words(n),
+            self.calibration.in_words(),
             describe_numbers(self.shape, self.confidence, self.accuracy, self.ece),
             *(f"where: {line}" for line in describe_confidence_ranges(self.ranges, n)),
             *(f"where: {line}" for line in describe_classes(self.kinds, of)),
             *([f"label shift: {describe_label_shift(shift, names)}"] if shift else []),
             *(describe_choice(choice) if choice else [_TOO_FEW.format(self.compared)]),
+            *self.remarks,
             *(describe_calibrated_result(self.after, of) if self.after else []),
             *([describe_power(self.enough, n)] if self.enough else []),
         ]
@@ -169,40 +178,83 @@ def diagnose(
         jobs: Calibrators that are fitted at a time.
     """
     source, fitted, choice = val or examples, None, None
+    remarks: list[str] = []
     if len(source) >= FEWEST_EXAMPLES_FOR_FOLDS:
-        known = calibrators or default_candidates(source.scores.shape[1])
-        choice = choose_calibrator(source.scores, source.target, known, jobs=jobs)
+        candidates = list(calibrators or default_candidates(source.scores.shape[1]))
+        candidates, remarks = _leave_out_class_maps(source, candidates)
+        choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
+        if choice.is_unstable:
+            remarks.append(
+                f"unstable choice: {choice.name} was chosen in {choice.agreeing} of {choice.folds} folds, so that a "
+                "temperature, or nothing, is compared alone"
+            )
+            candidates = [candidates[place - 1] for place in [find_fallback(candidates)] if place]
+            choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
         if choice.helps:
-            model = CrossValidatedCalibration(calibrators=calibrators or None)
+            is_default = calibrators is None and not remarks
+            model = CrossValidatedCalibration(calibrators=None if is_default else candidates)
             fitted = model.fit_choice(choice.chosen, source.scores, source.target)
-    shift = None
+    shift, rounding, moved = None, None, None
+    if not examples.are_pairs:
+        rounding = find_rounding(examples.scores)
+        moved = rounding.move(examples.scores) if rounding else None
     if val and not examples.are_pairs:
         both = val.target.numpy(), examples.target.numpy()
         shift = LabelShift.from_labels(*both, len(val.class_names))
+    after = None
+    if choice and fitted:
+        after = _score_choice(choice, examples, fitted if val else None, moved, rounding)
+    harm = _describe_harm(choice, after)
     return Diagnosis(
         shape=examples.shape,
         class_names=examples.class_names,
         confidence=float(examples.confidence.mean()),
         accuracy=examples.accuracy,
         verdict=measure_kuiper_error(examples),
+        calibration=judge_examples(examples, moved, rounding),
         ece=measure_ece(examples),
         ranges=group_by_confidence(examples),
         kinds=group_by_class(examples),
         shift=shift,
         choice=choice,
         compared=len(source),
-        after=_score_choice(choice, examples, fitted if val else None)
-        if choice and fitted
-        else None,
+        after=after,
         enough=compute_power(examples),
-        calibrator=fitted,
+        calibrator=None if harm else fitted,
+        remarks=[*remarks, *harm],
     )
+
+
+def _leave_out_class_maps(
+    source: LabelledExamples, candidates: list[Calibrator]
+) -> tuple[list[Calibrator], list[str]]:
+    """The calibrators that may be chosen: none with parameters of each class where a class has hardly an example."""
+    rare = find_rare_classes(source.target, source.scores.shape[1])
+    if source.are_pairs or source.label is not None or not rare:
+        return candidates, []
+    shared = [candidate for candidate in candidates if not candidate.has_class_parameters]
+    names = ", ".join(source.class_names[label] for label in rare[:_MOST_NAMED_CLASSES])
+    more = ", ..." if len(rare) > _MOST_NAMED_CLASSES else ""
+    line = f"left out: maps with parameters of each class, as fewer than five examples are of {names}{more}"
+    return shared, [line]
+
+
+def _describe_harm(choice: Choice | None, result: CalibratedResult | None) -> list[str]:
+    """A line where the gain's whole interval lies below 0, so that the calibrator is not recommended."""
+    gains = [
+        gain for gain in (choice and choice.helps and choice.gain, result and result.gain) if gain
+    ]
+    if any(gain.high < 0 for gain in gains):
+        return ["not recommended: the gain's interval lies below 0, so that it raises the NLL"]
+    return []
 
 
 def _to_plain_data(value: Any) -> Any:
     """A value as plain data, null where it is not finite; without calibrators and what there is of each example."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, CalibrationVerdict):
+        return _to_plain_data(value.to_dict())
     if isinstance(value, Number):
         return _to_plain_data(value.to_dict())
     if is_dataclass(value):
@@ -218,19 +270,25 @@ def _to_plain_data(value: Any) -> Any:
 
 
 def _score_choice(
-    choice: Choice, examples: LabelledExamples, fitted: Calibrator | None
+    choice: Choice,
+    examples: LabelledExamples,
+    fitted: Calibrator | None,
+    moved: Tensor | None,
+    rounding: Rounding | None,
 ) -> CalibratedResult:
     """What the choice does to examples that it was not fitted on: without such a calibrator, by its folds' fits."""
     if fitted is None:
-        before, gain = examples.select_rows(choice.rows), None
+        before, gain, moved, rounding = examples.select_rows(choice.rows), None, None, None
         after = before.calibrated(choice.log_probs)
     else:
         before, after = examples, examples.calibrated(fitted.log_prob(examples.scores))
         gain = Gain.from_nll(
             *(example_nll(log_probabilities(each.scores), each.target) for each in (before, after))
         )
+        moved = fitted.log_prob(moved) if moved is not None else None
     number = measure_kuiper_error(after).with_key(calibrator=choice.name)
-    return CalibratedResult(len(after), number, before.accuracy, after.accuracy, gain)
+    calibration = judge_examples(after, moved, rounding)
+    return CalibratedResult(len(after), number, before.accuracy, after.accuracy, gain, calibration)
 
 
 def describe_numbers(shape: Shape, confidence: float, accuracy: float, ece: Number) -> str:
@@ -304,7 +362,12 @@ def describe_choice(choice: Choice) -> Iterator[str]:
         f"calibrator: {leave}{choice.name}, expected gain in NLL {choice.gain} (nested cross-validation of "
         f"{len(choice.rows):,} examples; chosen in {choice.agreeing} of {choice.folds} folds)"
     )
-    yield f"compared: NLL of {', '.join(f'{name} {value:.4f}' for name, value in choice.nll.items())}"
+    nll = ", ".join(f"{name} {value:.4f}" for name, value in choice.nll.items())
+    lowest = next(iter(choice.nll))
+    reason = ""
+    if lowest != choice.name:
+        reason = f" ({lowest} is lower, but within two standard errors: the simpler one is kept)"
+    yield f"compared: NLL of {nll}{reason}"
 
 
 def describe_calibrated_result(after: CalibratedResult, of: str) -> Iterator[str]:
@@ -313,7 +376,7 @@ def describe_calibrated_result(after: CalibratedResult, of: str) -> Iterator[str
         yield f"measured: gain in NLL {after.gain}"
     was, is_now = (f"{100 * share:.1f} %" for share in (after.accuracy_before, after.accuracy))
     accuracy = "" if of == "pairs" else f"; accuracy {was} before, {is_now} after"
-    yield f"after it: {after.verdict.in_words(after.examples)}{accuracy}"
+    yield f"after it: {after.calibration.in_words()}{accuracy}"
 
 
 def describe_power(power: Power, n: int) -> str:
@@ -324,7 +387,7 @@ def describe_power(power: Power, n: int) -> str:
     )
     return (
         f"enough: {n:,} examples tell a gap of {100 * power.gap:.1f} points "
-        f"({100 * TARGET_POWER:.0f} % of the time); needed for {needed}"
+        f"({100 * POWER:.0f} % of the time); needed for {needed}"
     )
 
 

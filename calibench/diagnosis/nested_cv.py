@@ -16,6 +16,7 @@ from calibench.calibrators.cross_validated import (
     FEWEST_EXAMPLES_FOR_FOLDS,
     choose_surely_best,
     example_nll,
+    find_fallback,
     predict_after_refit,
     silence_fit_warnings,
     stratified_folds,
@@ -57,6 +58,7 @@ class Choice:
         agreeing: Of the folds, those without which the choice was the same.
         rows: The examples that were used, (n,).
         log_probs: What the choice says of them, by fits without an example's fold, (n, K).
+        is_fallback: Whether the choice is what is taken unless another is surely better, or raw.
     """
 
     name: str
@@ -67,11 +69,17 @@ class Choice:
     folds: int
     rows: Tensor
     log_probs: Tensor
+    is_fallback: bool = False
 
     @property
     def helps(self) -> bool:
         """Whether a calibrator is to be taken."""
         return self.chosen > 0
+
+    @property
+    def is_unstable(self) -> bool:
+        """Whether the choice, neither a temperature nor raw, was made again in one fold at most."""
+        return self.agreeing <= 1 and not self.is_fallback
 
 
 def choose_calibrator(
@@ -164,4 +172,5 @@ def _choose_from_held_out(
         folds=folds,
         rows=rows,
         log_probs=held[best].log_probs,
+        is_fallback=best in (0, find_fallback(calibrators)),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -12,10 +11,13 @@ import numpy as np
 from torch import Tensor
 
 from calibench.diagnosis.examples import LabelledExamples
+from calibench.evaluation.calibrator_fits import log_probabilities
 from calibench.evaluation.floors import Floors
+from calibench.evaluation.verdict import Rounding, detectable_gap, judge_calibration, judge_pairs
 from calibench.metrics.bins import TopLabelError
 from calibench.metrics.calibration_errors import EqualWidthError, KuiperError
 from calibench.statistics import LEVEL
+from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.statistics.resamples import Resamples, bootstrap_interval, limit_draws, p_value
@@ -63,6 +65,25 @@ class CalibratedResult(NamedTuple):
     accuracy_before: float
     accuracy: float
     gain: Gain | None
+    calibration: CalibrationVerdict
+
+
+def judge_examples(
+    examples: LabelledExamples, moved: Tensor | None = None, rounding: Rounding | None = None
+) -> CalibrationVerdict:
+    """The verdict on the calibration of examples, see `judge_calibration`; of pairs and labels that of the confidence.
+
+    Args:
+        examples: Labelled examples.
+        moved: Log-probabilities (N, K) that the rounding of their file may have had.
+        rounding: That rounding.
+    """
+    if examples.are_pairs:
+        return judge_pairs(examples.confidence, examples.correct)
+    return judge_calibration(
+        log_probabilities(examples.scores), examples.target, class_names=examples.class_names,
+        moved=moved, rounding=rounding, only_top_label=examples.label is not None,
+    )  # fmt: skip
 
 
 def measure_kuiper_error(examples: LabelledExamples) -> Number:
@@ -80,10 +101,7 @@ def _measure_error(examples: LabelledExamples, error: TopLabelError, key: Key) -
     return Floors.from_pairs(confidence, examples.correct).measure(error, key)
 
 
-TARGET_POWER = 0.8  # the share of samples in which a gap is to be seen
 _GAPS = (0.01, 0.02, 0.05)  # for which the number of examples is said
-_CELLS, _DRAWS = 100, 2000  # of the random walks
-_DRIFTS = np.linspace(0, 8, 801)  # that are tried, in standard deviations of a walk's end
 
 
 class Power(NamedTuple):
@@ -94,38 +112,14 @@ class Power(NamedTuple):
 
 
 def compute_power(examples: LabelledExamples) -> Power | None:
-    """How large a gap of mean confidence and accuracy the verdict sees with how many examples; None if all are certain.
+    """How large a gap of mean confidence and accuracy so many examples show; None if all are certain.
 
-    The gap is spread over the confidences c of these examples as c (1 - c), as a shift of all log-odds spreads it. The
-    cumulative gaps of many examples are then a random walk with drift, and the Kuiper calibration error is its range:
-    both its level and its power are those of drawn walks.
+    See `detectable_gap`; the number of examples that a gap needs goes with its inverse square.
     """
-    confidence = np.sort(examples.confidence.numpy())
-    variance = np.array_split((confidence * (1 - confidence)).clip(min=0), _CELLS)
-    summed: Floats = np.array([part.sum() for part in variance])
-    deviation = float(np.sqrt(summed.sum() / len(confidence)))  # of a hit about its confidence
-    if deviation == 0:
+    gap = detectable_gap(examples.confidence.numpy())
+    if gap is None:
         return None
-    reach = _drift(summed / summed.sum()) * deviation
-    return Power(reach / len(examples) ** 0.5, {gap: (reach / gap) ** 2 for gap in _GAPS})
-
-
-def _drift(share: Floats) -> float:
-    """The smallest drift that is seen in 80 of 100 walks, given the share of the variance in each step."""
-    steps = np.random.default_rng(0).normal(size=(_DRAWS, _CELLS)) * np.sqrt(share)
-    walks, straight = steps.cumsum(axis=1), share.cumsum()
-    critical = np.quantile(_ranges(walks), 1 - LEVEL)
-
-    def detection_rate(drift: float) -> float:
-        return float((_ranges(walks + drift * straight) >= critical).mean())
-
-    return float(_DRIFTS[bisect_left(_DRIFTS, TARGET_POWER, key=detection_rate)])
-
-
-def _ranges(walks: Floats) -> Floats:
-    """The largest less the smallest value of each walk (R, M), its start 0 among them."""
-    ranges: Floats = walks.max(axis=1).clip(min=0) - walks.min(axis=1).clip(max=0)
-    return ranges
+    return Power(gap, {smaller: len(examples) * (gap / smaller) ** 2 for smaller in _GAPS})
 
 
 # --- where, and whether labels have shifted ---

@@ -1,7 +1,7 @@
 """Evaluation of all sets of one model, raw and after each calibrator, as a run and `calibench evaluate` do it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,13 @@ from calibench.evaluation.extra_metrics import (
     score_pairs,
 )
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.multilabel import find_unranked_labels, resample_labels, score_labels
+from calibench.evaluation.multilabel import (
+    find_unranked_labels,
+    resample_labels,
+    score_labels,
+    score_positive_class,
+)
+from calibench.evaluation.verdict import find_rounding, judge_calibration, judge_pairs
 from calibench.evaluation.whole_set import Refinement
 from calibench.messages.checks import numbers_of_bins
 from calibench.metrics.bins import TopLabelError
@@ -48,8 +54,10 @@ from calibench.metrics.probability_batches import as_two_columns
 from calibench.parallel.threads import in_threads
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import Predictions
+from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import CROSS_FITTED, RAW, TEST, VAL, Key, Number
 from calibench.statistics.resamples import Resamples
+from calibench.tables.cells import Place
 from calibench.tables.evaluation_report import MODEL, Report
 from calibench.tables.metric_titles import TEST_METRICS, metric_info
 from calibench.tensors.arrays import Floats
@@ -77,11 +85,13 @@ class Extent:
             calibrators are fitted anyway, and intervals of the parts of the raw NLL.
         panel: The metrics of every run that are computed; all, and the parts of the raw NLL, if None.
         draws: Calibrated models that are drawn for a floor at most; a thousand if None.
+        verdicts: Whether the calibration of each labelled set, raw and after each calibrator, is judged.
     """
 
     every: bool = True
     panel: Collection[str] | None = None
     draws: int | None = None
+    verdicts: bool = False
 
 
 @dataclass
@@ -163,9 +173,13 @@ class Evaluation:
             sets = {name: part for name, part in sets.items() if name != VAL}
             after_fits()
 
+        calibration: dict[Place, CalibrationVerdict] = {}
+
         def variant(name: str) -> tuple[list[Number], dict[Key, Floats]]:
             told = partial(watch, name)
             found, drawn = self._scored(sets, fitted.get(name), bootstrap, told, extent)
+            if extent.verdicts:
+                calibration.update(_judge_sets(sets, name, fitted.get(name)))
             found += self._of_choice(name, sets) if extent.every else []
             of_name = {key._replace(calibrator=name): values for key, values in drawn.items()}
             return [number.with_key(calibrator=name) for number in found], of_name
@@ -181,6 +195,7 @@ class Evaluation:
         return Report(
             numbers, {MODEL: parameters}, lacking, replicates, said, sizes=sizes, labels=labels, n_bins=self.n_bins,
             bootstrap=bootstrap, priors=self.priors, posterior=str(test.metadata.get("posterior", "")),
+            calibration=calibration,
         )  # fmt: skip
 
     def _of_choice(self, name: str, sets: Mapping[str, Predictions]) -> list[Number]:
@@ -260,6 +275,8 @@ class Evaluation:
             found += scoring.measure_errors(list_reference_errors(n_bins), of.floors)
         found += scoring.score_posterior(log_probs, of.predictions)
         found += leading
+        if extent.verdicts and log_probs.shape[1] == 2 and of.predictions.labels is None:
+            found += score_positive_class(log_probs, of.target, n_bins)
         found += score_extra_metrics(of, metric_blocks(self.metrics or ()), found, val)
         return found + score_labels(log_probs, of.predictions, n_bins=n_bins)
 
@@ -280,6 +297,27 @@ class Evaluation:
             refitted = resample_refitted_metrics(metrics, log_probs, of.target, resamples)
             found |= {key: refitted[key.metric] for key in again}
         return found | resample_labels(log_probs, of.predictions, resamples, self.n_bins)
+
+
+def _judge_sets(
+    sets: Mapping[str, Predictions], name: str, fitted: Fitting | None
+) -> dict[Place, CalibrationVerdict]:
+    """Verdicts on the calibration of each labelled set but validation, raw or after a calibrator."""
+    predict = fitted.log_probabilities if fitted else predicted_log_probabilities
+    verdicts: dict[Place, CalibrationVerdict] = {}
+    for split, part in sets.items():
+        if part.kind not in LABELLED or split == VAL or not len(part.target):
+            continue
+        scores = torch.from_numpy(part.logits)
+        rounding = find_rounding(scores) if part.labels is None else None
+        moved = None
+        if rounding:
+            moved = predict(replace(part, logits=rounding.move(scores).float().numpy()))
+        verdicts[part.split or split, "", name] = judge_calibration(
+            predict(part), torch.from_numpy(part.target), class_names=part.metadata.get("class_names") or (),
+            moved=moved, rounding=rounding, only_top_label=part.labels is not None,
+        )  # fmt: skip
+    return verdicts
 
 
 def evaluate_pairs(
@@ -304,7 +342,10 @@ def evaluate_pairs(
     computed = {number.key.metric for number in numbers}
     lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
     sizes = {TEST: len(pairs)}
+    calibration = {}
+    if len(pairs):
+        calibration[TEST, "", RAW] = judge_pairs(torch.from_numpy(pairs.confidence), correct)
     return Report(
-        add_intervals(numbers, drawn), {}, dict.fromkeys(lacking, NEEDS_ALL),
+        add_intervals(numbers, drawn), {}, dict.fromkeys(lacking, NEEDS_ALL), calibration=calibration,
         sizes=sizes, labels=sizes, n_bins=n_bins, bootstrap=bootstrap,
     )  # fmt: skip

@@ -189,7 +189,7 @@ class Floors:
         for start in range(0, n, step):
             below = self.probs(slice(start, start + step)).double().cumsum(1).numpy()
             drawn = random.random((len(below), number)) * below[:, -1:]
-            labels[start : start + step] = _invert_distributions(below[:, :-1], drawn)
+            labels[start : start + step] = invert_distributions(below[:, :-1], drawn)
         return labels
 
     def _add_verdict(self, error: ErrorOfCells, sums: Sums, number: Number) -> Number:
@@ -201,7 +201,7 @@ class Floors:
         return replace(number, verdict=verdict)
 
 
-def _invert_distributions(below: Floats, drawn: Floats) -> Integers:
+def invert_distributions(below: Floats, drawn: Floats) -> Integers:
     """Classes that draws (rows, draws) fall on, given the sums of probabilities but the last, (rows, K - 1)."""
     if below.shape[1] >= _MOST_COMPARED_CLASSES:
         ends, values = torch.from_numpy(below).contiguous(), torch.from_numpy(drawn)

@@ -60,6 +60,12 @@ def _score_rows(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> lis
     return means + [floors.measure(error, key) for key, error in list_sigmoid_errors(n_bins)]
 
 
+def score_positive_class(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Number]:
+    """Of two classes: AUROC, average precision and expected calibration error of the second one's probability."""
+    numbers = _score_rows(log_probs, target, n_bins)
+    return [number for number in numbers if number.key.metric in (*RANKED, "sigmoid_ece")]
+
+
 def list_sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[Key, EqualWidthError]]:
     """Calibration errors of the sigmoid, with their keys."""
     return [

@@ -72,10 +72,11 @@ _ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Atomic write: open a file to write, of which a reader sees the old content or the new, never a part.
 
-    What earlier writers of this file left is removed, if nobody has written to it for a day.
+    One that is not `durable` may be lost if the machine stops, not if the process does. What earlier writers of this
+    file left is removed, if nobody has written to it for a day.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
@@ -87,7 +88,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         if error.errno is None:
@@ -97,9 +99,9 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Write the content of a file as `atomic_file` does."""
-    with atomic_file(path) as file:
+    with atomic_file(path, durable=durable) as file:
         file.write(content)
 
 

@@ -87,7 +87,7 @@ class CalibrationLoss(TakesSavedShapes, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Let a constructor keep its arguments, for `repr` and configurations, and moments note a call."""
-        """Let a constructor keep its arguments, for `repr` and configurations, and moments note a call."""
+        super().__init_subclass__(**options)
         if "__init__" in vars(cls):
             cls.__init__ = _keep_arguments(cls.__init__)  # type: ignore[method-assign]
         for name in _MOMENTS:

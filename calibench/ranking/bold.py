@@ -15,6 +15,7 @@ PROMISE_WITH_NOISY = (
     f"the best method is among the bold ones and those whose seeds vary too much to rank ({SCATTER}), "
     "with 95 % confidence"
 )
+OF_MODELS = "the best model is among the bold ones with 95 % confidence (paired bootstrap over test examples)"
 OF_NETWORKS = (
     "these trained networks, not the methods: the best network is among the bold ones with 95 % confidence "
     "(one seed; paired bootstrap over test examples)"
@@ -100,7 +101,7 @@ def _bold_lines(table: Table, said: _ColumnComparisons) -> Iterator[str]:
         yield from _seed_lines(table, said)
         yield from separate_variance_lines([found for _, found in said.compared.values()])
     if said.by_examples:
-        yield f"bold: {OF_NETWORKS}"
+        yield f"bold: {OF_MODELS if table.of_models else OF_NETWORKS}"
     yield from _few_seeds_line(said)
     if said.all_marked:
         titles = ", ".join(column.title for column in said.all_marked)

@@ -33,6 +33,7 @@ _LABELS = (
     Heading("loss", label=True, left=True, latex="Loss"),
     Heading("seeds", label=True, narrow="n", latex="Seeds"),
 )
+_MODEL_LABELS = (_LABELS[0], Heading("model", label=True, left=True, latex="Model"))
 _AFTER = Heading("after", label=True, left=True, latex="After")
 LABEL_WIDTH = 24  # characters of a label on a line
 
@@ -43,15 +44,18 @@ def table_grid(table: Table, lines: Sequence[str]) -> Grid:
     Where columns are after the calibrator of each row, that one has a column of its own, by its initials.
     """
     names_calibrators = any(column.calibrator == BEST for column in table.columns)
-    headings = [*_LABELS, *([_AFTER] if names_calibrators else [])]
+    labels = _MODEL_LABELS if table.of_models else _LABELS
+    headings = [*labels, *([_AFTER] if names_calibrators else [])]
     headings += [Heading(_title(table, column, names_calibrators)) for column in table.columns]
     rows: list[list[TableEntry]] = []
     for row in table.rows:
         entries: list[TableEntry] = [
             _rank(table, row),
             "\n".join(textwrap.wrap(row.label, LABEL_WIDTH, break_on_hyphens=False)),
-            PrintedNumber(row.count, lacking=True) if row.missing else row.count,
         ]
+        if not table.of_models:
+            count = PrintedNumber(row.count, lacking=True) if row.missing else row.count
+            entries.append(count)
         if names_calibrators:
             entries.append(initials(row.calibrator) if row.calibrator else HOLE)
         entries += [_number(table, column, row.values[column]) for column in table.columns]

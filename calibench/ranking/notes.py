@@ -39,9 +39,12 @@ def all_notes(table: Table) -> list[str]:
     choice = ""
     if table.sort.calibrator == BEST:
         choice = " after each row's calibrator, the one with the lowest cross-fitted validation NLL"
+    spread = "mean ± standard deviation over seeds"
+    if table.of_models:
+        spread = "± standard error over test examples"
     title = table.sort.after(RAW).title if choice else table.sort.title
     return [
-        f"ranked by {title}{choice}{why}; mean ± standard deviation over seeds",
+        f"ranked by {title}{choice}{why}; {spread}",
         *([_REFINEMENT] if refined else []),
         *_bins(table),
         *_sets(table),

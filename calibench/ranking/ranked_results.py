@@ -7,8 +7,9 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
@@ -33,7 +34,7 @@ from calibench.ranking.notes import all_notes, short_notes
 from calibench.ranking.published_columns import add_published, paper_columns
 from calibench.ranking.reading import joined_results, read_results
 from calibench.ranking.records import Results
-from calibench.ranking.table import Table, build_tables, select_rows, split_by_validation
+from calibench.ranking.table import Row, Table, build_tables, select_rows, split_by_validation
 from calibench.statistics.number import VAL
 from calibench.tables.grid import Grid
 from calibench.tables.text import html, markdown
@@ -43,6 +44,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RAW_NLL = Column("nll")
+
+
+class ModelSpread(Protocol):
+    """Spread of models over test examples: which of a column may be the best, and the standard error of a value."""
+
+    def __call__(self, column: Column, rows: Sequence[Row]) -> Sequence[bool] | None:
+        """Which of several rows may be the best of a column; None where it is not known."""
+
+    def add_spread(self, column: Column, row: Row) -> None:
+        """Give the value of a row its standard error."""
 
 
 @dataclass(repr=False)
@@ -182,6 +193,7 @@ def rank_results(
     same_version: bool = False,
     every_number: bool = False,
     processes: int = 1,
+    models: ModelSpread | None = None,
 ) -> Leaderboard:
     """Rank the runs below one or several folders.
 
@@ -206,6 +218,7 @@ def rank_results(
             those of the columns alone.
         processes: How many read at a time, if there are runs enough; a script that asks for more
             than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
+        models: The spread of models over test examples, whose rows are not losses.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -239,12 +252,15 @@ def rank_results(
         else:
             tables.append(table)
     select_rows(tables, losses)
-    examples = examples_of(read)
+    examples = examples_of(read) if models is None else None
     for table in tables:
+        table.of_models = models is not None
         if columns is usual_columns:
             table.drop_empty_columns()
-        mark_best(table, examples)
-        table.answer = choose_best_pair(table.rows)
+        for column, row in product(table.columns, table.rows) if models else ():
+            models.add_spread(column, row)
+        mark_best(table, models or examples)
+        table.answer = None if table.of_models else choose_best_pair(table.rows)
         if against:
             add_published(table, against, named_columns)
         table.rows = table.rows[:top]

@@ -160,6 +160,7 @@ class Table:
         detectable: The difference from the best that the seeds show in 80 % of such tables, of each column compared.
         answer: The best pair of loss and calibrator on validation; None where nobody asked.
         one_line: Whether a row is one line of text: the spread over seeds stands in the ranking column alone.
+        of_models: Whether its rows are models, not losses, whose spread is over test examples.
         remark: What sets its rows apart from those of another table of the same runs; empty if nothing does.
     """
 
@@ -175,6 +176,7 @@ class Table:
     detectable: dict[Column, float] = field(default_factory=dict)
     answer: Answer | None = None
     one_line: bool = False
+    of_models: bool = False
     remark: str = ""
 
     @property

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
-from calibench.configuration.merging import Config, short_name, to_class_block
-from calibench.messages.errors import UsageError, did_you_mean, near_matches
+from calibench.configuration.merging import Config, read_yaml, short_name, to_class_block
+from calibench.losses import LOSSES
+from calibench.messages.errors import UsageError, did_you_mean, near_matches, one_line
 from calibench.metrics import METRIC_CLASSES
+from calibench.plugins.import_paths import parameters_of
 from calibench.run_configuration.keys import (
     KEY_GROUPS,
     KEY_TYPES,
@@ -95,6 +97,41 @@ def _options_of_classes(config: Config) -> Iterator[str]:
         if place is not None and path:
             with suppress(Absent):
                 yield from (f"{key}.{name}" for name in place.arguments(path) or ())
+
+
+def check_loss_values(config: Config) -> None:
+    """Build the loss that a configuration names, so that it refuses a wrong value before Lightning is imported.
+
+    Raises a UsageError in the words of the class. It is done of losses of this package whose arguments are plain
+    values; the parser of configurations builds the others, and all again.
+    """
+    model = config.get("model")
+    block = to_class_block(model.get("loss")) if isinstance(model, Mapping) else None
+    arguments_of_loss = block.get("init_args") if isinstance(block, Mapping) else None
+    if not isinstance(arguments_of_loss, Mapping) or not arguments_of_loss:
+        return
+    name = block["class_path"].removeprefix(f"{LOSSES.package}.")
+    values = {key: _read_value(value) for key, value in arguments_of_loss.items()}
+    are_plain = all(isinstance(value, int | float | str | bool | None) for value in values.values())
+    if name not in LOSSES.lines or name.startswith("Imported") or not are_plain:
+        return
+    from calibench import losses  # torch
+
+    cls = getattr(losses, name)
+    for key, parameter in parameters_of(cls).items():
+        if parameter.annotation is float and type(values.get(key)) is int:
+            values[key] = float(values[key])
+    try:
+        cls(**values)
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
+    except TypeError:  # a type that the parser names with its key
+        return
+
+
+def _read_value(value: Any) -> Any:
+    """A value of a command line as YAML reads it."""
+    return read_yaml(value) if isinstance(value, str) and value else value
 
 
 def _check_checkpoint(path: str) -> None:

@@ -20,6 +20,17 @@ RAW = "raw"
 TS = "TemperatureScaling"
 TEST = "test"
 VAL = "val"
+WITHOUT_POWER = frozenset(
+    (
+        "nll_calibration",
+        "brier_calibration_crossfit",
+        "variational_error",
+        "variational_error_l2",
+        "variational_overconfidence",
+        "variational_underconfidence",
+    )
+)
+"""Metrics that refit a temperature alone: they see no fault class by class, so that they are never marked."""
 CROSS_FITTED = "nll_cross_fitted"
 """The NLL of validation after a calibrator that was fitted on the other folds of it."""
 
@@ -111,6 +122,12 @@ class Number:
         interval = None if low is None or high is None else (float(low), float(high))
         number = math.nan if value is None else float(value)
         return cls(Key.from_row(row), number, interval, Verdict.from_row(row), row.get("best"))
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the value is marked by a small circle: a test with power against what it measures sees nothing."""
+        has_power = self.key.metric not in WITHOUT_POWER
+        return has_power and self.verdict is not None and self.verdict.marked
 
     def with_key(self, **place: Any) -> Self:
         """The same with other parts of its key."""

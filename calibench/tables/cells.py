@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 
+from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import VAL, Key, Number
 from calibench.tables.grid import PrintedNumber
 from calibench.tables.metric_titles import metric_info
@@ -46,14 +47,14 @@ class Scores:
             return PrintedNumber("")
         ends = (number.value, *(number.interval or ()))
         value, *interval = (printed(end, key.metric) for end in ends)
-        mark = MARK if number.verdict is not None and number.verdict.marked else ""
+        mark = MARK if number.is_marked else ""
         return PrintedNumber(value, interval=tuple(interval), best=bool(number.best), mark=mark)
 
     def floor_note(self, keys: Iterable[Key]) -> list[str]:
         """The line under a table that says what its marks mean, if it has any: one limit, or floor, a sentence."""
         numbers = (self._numbers[key] for key in keys if key in self._numbers)
-        found = [(metric_info(number.key.metric), number.verdict) for number in numbers]
-        marked = [(info.title, v, info.percent) for info, v in found if v and v.marked]
+        found = [(metric_info(n.key.metric), n.verdict) for n in numbers if n.is_marked]
+        marked = [(info.title, v, info.percent) for info, v in found if v]
         limits = [(title, v.limit, percent) for title, v, percent in marked if v.limit is not None]
         floors = [(title, v.floor, percent) for title, v, percent in marked if v.limit is None]
         if not limits:
@@ -93,9 +94,17 @@ def _ranges(values: Iterable[tuple[str, float, bool]]) -> dict[str, str]:
     return said
 
 
-def sentences(numbers: Iterable[Number], sizes: Mapping[str, int]) -> list[str]:
-    """One sentence for each row of the tables, by its ECE with the first number of bins; sets one after the other."""
-    first: dict[tuple[str, str, str], Number] = {}
+Place = tuple[str, str, str]
+"""Set, model and calibrator of a row."""
+
+
+def sentences(
+    numbers: Iterable[Number],
+    sizes: Mapping[str, int],
+    verdicts: Mapping[Place, CalibrationVerdict] | None = None,
+) -> list[str]:
+    """One sentence for each row of the tables, its verdict or else that of its ECE; sets one after the other."""
+    first: dict[Place, Number] = {}
     for number in numbers:
         if number.key.metric == _BY and number.key.split != VAL:
             place = number.key.split, number.key.model, number.key.calibrator
@@ -103,7 +112,9 @@ def sentences(numbers: Iterable[Number], sizes: Mapping[str, int]) -> list[str]:
     splits = list(dict.fromkeys(split for split, *_ in first))
     models = {model for _, model, _ in first}
     named = (len(splits) > 1, len(models) > 1, True)  # where sets or models differ
+    words = {place: number.in_words(sizes[place[0]]) for place, number in first.items()}
+    words |= {place: verdict.in_words() for place, verdict in (verdicts or {}).items()}
     return [
-        f"{', '.join(compress(place, named))}: {first[place].in_words(sizes[place[0]])}"
+        f"{', '.join(compress(place, named))}: {words[place]}"
         for place in sorted(first, key=lambda place: splits.index(place[0]))
     ]

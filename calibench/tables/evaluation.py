@@ -13,6 +13,7 @@ from calibench.tables.metric_titles import (
     LEADING_METRICS,
     LEADING_OF_LABELS,
     OF_LABELS,
+    OF_POSITIVE_CLASS,
     POSTERIOR_METRICS,
     TEST_METRICS,
     initials,
@@ -63,14 +64,15 @@ def _displayed_metrics(
 
     Of a set with several labels what leads and what was asked for.
     """
-    leading = LEADING_OF_LABELS if _labels(split, numbers) else LEADING_METRICS
+    has_labels = bool(_labels(split, numbers))
+    leading = LEADING_OF_LABELS if has_labels else (*LEADING_METRICS, *OF_POSITIVE_CLASS)
     first = [name for name in leading if name in found]
     if "all" in asked:
         return list(dict.fromkeys([*first, *found]))
     classes = {METRIC_CLASSES.class_of(name) for name in asked} & TABLE.keys()
     names = {value for cls in classes for value in TABLE[cls].values}
     usual = {*TEST_METRICS, *OF_LABELS} - names
-    if leading is LEADING_METRICS:
+    if not has_labels:
         usual -= _in_every_row(split, numbers)
     return [*first, *(name for name in found if name not in (*usual, *first))]
 

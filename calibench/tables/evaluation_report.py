@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import FileRow, say, wrap_text
+from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import RAW, TEST, Key, Number
-from calibench.tables.cells import printed, sentences
+from calibench.tables.cells import Place, printed, sentences
 from calibench.tables.evaluation import EVALUATION_COLUMNS, sheets
 from calibench.tables.grid import Grid
-from calibench.tables.metric_titles import HEADLINE, initials, metric_info, metric_named
+from calibench.tables.metric_titles import (
+    HEADLINE,
+    OF_POSITIVE_CLASS,
+    initials,
+    metric_info,
+    metric_named,
+)
 from calibench.tables.text import csv_text, html, markdown
 from calibench.tensors.arrays import Floats
 
@@ -47,6 +54,7 @@ class Report:
         posterior: What the class distributions of the test set are, empty without any.
         metrics: Names of the further metrics that were asked for.
         file: The file of a test set that stands alone, whose numbers are one block; empty for tables.
+        calibration: Verdicts on the calibration of each set, by set, model and calibrator.
     """
 
     numbers: list[Number]
@@ -62,6 +70,7 @@ class Report:
     posterior: str = ""
     metrics: Sequence[str] = ()
     file: str = ""
+    calibration: dict[Place, CalibrationVerdict] = field(default_factory=dict)
 
     @property
     def calibrators(self) -> Mapping[str, Parameters]:
@@ -72,6 +81,8 @@ class Report:
         """The same with the name of its model in every key."""
         self.numbers = [number.with_key(model=model) for number in self.numbers]
         self.replicates = {key._replace(model=model): of for key, of in self.replicates.items()}
+        verdicts = self.calibration.items()
+        self.calibration = {(split, model, name): verdict for (split, _, name), verdict in verdicts}
         return self
 
     @property
@@ -192,10 +203,11 @@ class Report:
                 first.setdefault(number.key.metric, number)
         n = self.labels[TEST]
         yield from (f"{self.file}: {n} examples", "")
-        yield from (_line(first[name]) for name in HEADLINE if name in first)
+        yield from (_line(first[name]) for name in (*HEADLINE, *OF_POSITIVE_CLASS) if name in first)
         yield ""
         if "ece" in first:
-            yield first["ece"].in_words(n)
+            verdict = self.calibration.get((TEST, first["ece"].key.model, RAW))
+            yield verdict.in_words() if verdict else first["ece"].in_words(n)
             yield "limit: what 95 % of calibrated models with these confidences do not exceed"
         yield f"to compare calibrators: calibench evaluate {shlex.quote(self.file)} --val FILE"
 
@@ -224,7 +236,7 @@ class Report:
     @property
     def verdicts(self) -> list[str]:
         """One sentence for each row of each table: whether it can be told from calibrated."""
-        return sentences(self.numbers, self.labels)
+        return sentences(self.numbers, self.labels, self.calibration)
 
     @property
     def footer(self) -> str:

@@ -64,6 +64,9 @@ _MACRO = {
 }
 METRICS |= _MACRO
 
+# Of a set of two classes: what is known of the second one.
+OF_POSITIVE_CLASS = ("sigmoid_ece", "auroc", "average_precision")
+
 # Of a set whose examples have several labels: the numbers of labels, and what its table leads with.
 OF_LABELS = (*_OF_LABELS, *_MACRO)
 LEADING_OF_LABELS = (

@@ -60,8 +60,16 @@ class TrainingCurve(Checkpoint):
         rate = float(trainer.optimizers[0].param_groups[0]["lr"])
         place = {"epoch": trainer.current_epoch, "step": trainer.global_step, "lr": rate}
         self.rows.append({**place, **values, **self.extra})
+        self._write(trainer, durable=False)  # a checkpoint holds the rows, too
+
+    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Write the file for good."""
+        if self.rows:
+            self._write(trainer, durable=True)
+
+    def _write(self, trainer: L.Trainer, *, durable: bool) -> None:
         if trainer.is_global_zero:
-            write_atomically(self.path, rows_csv(self.rows).encode())
+            write_atomically(self.path, rows_csv(self.rows).encode(), durable=durable)
 
 
 def claim_guard(claim: Claim) -> Callback:

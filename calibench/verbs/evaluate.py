@@ -338,7 +338,7 @@ def evaluate_options(
         files = read_models(options, lambda file: first if file is source else read(file))
         plain = first.labels is None and first.posterior is None
         is_block = options.is_single_row and not every_number and plain
-        extent = Extent(every=every_number, panel=HEADLINE if is_block else None)
+        extent = Extent(every=every_number, panel=HEADLINE if is_block else None, verdicts=True)
         report = _of_models(evaluation, options, files, extent)
     report.metrics = [name for name in options.metrics if isinstance(name, str)]
     report.file = str(source) if options.is_single_row else ""
@@ -388,6 +388,7 @@ def _of_models(
     for other in others:
         first.numbers += other.numbers
         first.replicates |= other.replicates
+        first.calibration |= other.calibration
         first.unavailable |= other.unavailable
         first.remarks = [*dict.fromkeys([*first.remarks, *other.remarks])]
     first.fitted = {model: report.calibrators for model, report in reports.items()}

@@ -285,6 +285,7 @@ class TrainingWords:
         about_class = (q.startswith("--") and "help" in q for q in self.questions)
         if not any(about_class):
             checks.check_configuration(self.config, self.names)
+            checks.check_loss_values(self.config)
         for option, name in pairwise(self.questions):
             if option.endswith(".help") and not name.startswith("--"):
                 checks.check_class_name(option.removeprefix("--").removesuffix(".help"), name)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import option_named, positive_integer
-from calibench.messages.printable_text import say, without_collector
+from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import loading, say, without_collector
 from calibench.parallel.processes import cores
+from calibench.predictions.files import is_a_file
 from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column
 from calibench.ranking.comparison import compare, compare_over_sets
 from calibench.ranking.formats import (
@@ -39,6 +41,7 @@ _RESULTS = (
     "Folders of runs; or stores: a folder, a URL, or `store`, the one that comes with calibench."
 )
 BASELINE = "CrossEntropy"
+RESAMPLES = 1000  # of the test examples of models
 
 
 @fill_docstring(columns=" ".join(ONE_LINE_COLUMNS))
@@ -100,6 +103,7 @@ class Comparisons:
 def leaderboard(
     results: PathLike | Sequence[PathLike] = "results",
     *,
+    val: PathLike | Sequence[PathLike] = (),
     metrics: Sequence[str] | None = None,
     rank_by: str = BEST_NLL,
     wide: bool = False,
@@ -112,7 +116,9 @@ def leaderboard(
     """Rank losses on every benchmark and network below folders of runs.
 
     Args:
-        results: A folder of runs, or several; or stores: folders, URLs, or "store", the one that comes with calibench.
+        results: A folder of runs, or several; or stores: folders, URLs, or "store", the one that comes with calibench;
+            or files of test predictions of several models for the same examples.
+        val: Files of the models' validation predictions, one each, on which calibrators are fitted.
         metrics: Columns, `metric[_bins][:score][/split][@calibrator]`: `["error", "nll@TS", "ece@best"]` (default: one
             line a row).
         rank_by: Rank by this column; `best` is the calibrator that validation chooses for each row.
@@ -142,9 +148,16 @@ def leaderboard(
         positive_integer("top", top)
     if against is not None:
         option_named("against", against, dict.fromkeys(PAPERS))
+    sources, val_files = (
+        [str(value)] if isinstance(value, str | Path) else [*map(str, value)]
+        for value in (results, val)
+    )
+    if val_files or any(map(is_a_file, sources)):
+        ranking = Ranking(tuple(metrics) if metrics else None, wide, rank_by, tuple(losses), top)
+        return rank_files(sources, val_files, ranking)
     with without_collector():
         return rank_results(
-            results,
+            sources,
             metrics=metrics,
             sort=rank_by,
             wide=wide,
@@ -162,6 +175,7 @@ def leaderboard_command(
     *,
     ranking: Ranking,
     comparisons: Comparisons,
+    val: Annotated[tuple[str, ...], "FILE"] = (),
     format: Annotated[str, Option(choices=(*TABLE_FORMATS, *SHORT_FORMATS))] = "table",
     notes: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
@@ -173,7 +187,8 @@ def leaderboard_command(
     table.
 
     Args:
-        results: Folders of runs, or stores.
+        results: Folders of runs, or stores; or files of test predictions of several models.
+        val: Files of their validation predictions, one for each model, on which its calibrators are fitted.
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
         format: How the tables are printed; tidy: every number of every run, one a line.
@@ -182,6 +197,7 @@ def leaderboard_command(
 
     Examples:
         calibench leaderboard results/
+        calibench leaderboard a.npz b.npz --val av.npz bv.npz          my own models, each with its best calibrator
         calibench leaderboard mine theirs --losses CrossEntropy LabelSmoothing
         calibench leaderboard results/digits_lt --rank-by brier@TS --top 3
         calibench leaderboard results/ --wide
@@ -204,17 +220,22 @@ def leaderboard_command(
     written = io.StringIO()
     out = written if output else sys.stdout
     with without_collector():
-        board = rank_results(
-            results,
-            metrics=ranking.metrics,
-            sort=ranking.rank_by,
-            wide=ranking.wide or form not in GRIDS,
-            losses=ranking.losses,
-            top=ranking.top,
-            against=ranking.against,
-            same_version=ranking.same_version,
-            every_number=form == TIDY,
-            processes=cores(),
+        files = any(map(is_a_file, results))
+        board = (
+            rank_files(results, val, ranking)
+            if files or val
+            else rank_results(
+                results,
+                metrics=ranking.metrics,
+                sort=ranking.rank_by,
+                wide=ranking.wide or form not in GRIDS,
+                losses=ranking.losses,
+                top=ranking.top,
+                against=ranking.against,
+                same_version=ranking.same_version,
+                every_number=form == TIDY,
+                processes=cores(),
+            )
         )
         board.show(out, form, notes=notes)
     by = board.sort
@@ -233,6 +254,60 @@ def leaderboard_command(
     if output:
         write_output(output, written.getvalue().encode())
     return 0
+
+
+def rank_files(files: Sequence[str], val: Sequence[str], ranking: Ranking) -> Leaderboard:
+    """Rank models by files of their predictions for the same test examples."""
+    folders = [text for text in files if not is_a_file(text)]
+    if folders:
+        raise UsageError(
+            f"`{folders[0]}` is no file: give either folders of runs, or files of test predictions."
+        )
+    if val and len(val) != len(files):
+        raise UsageError(
+            f"`--val` takes one file for each of the {len(files)} models, got {len(val)}."
+        )
+    with loading():
+        from calibench.ranking.models import rank_models
+        from calibench.verbs.evaluate import evaluate
+    names = model_names(files)
+    check_same_labels(files)
+    reports = {}
+    for place, (name, file) in enumerate(zip(names, files, strict=True)):
+        sets = {"val": val[place]} if val else {}
+        reports[name] = evaluate(file, **sets, bootstrap=RESAMPLES, every_number=bool(val))
+    return rank_models(
+        reports, metrics=ranking.metrics, sort=ranking.rank_by, wide=ranking.wide, losses=ranking.losses,
+        top=ranking.top,
+    )  # fmt: skip
+
+
+def model_names(files: Sequence[str]) -> list[str]:
+    """The name of each model: its file without the suffix, with the folder where two files have one name."""
+    stems = [Path(file).stem for file in files]
+    if len(set(stems)) == len(stems):
+        return stems
+    named = [f"{Path(file).parent.name}/{stem}" for file, stem in zip(files, stems, strict=True)]
+    return named if len(set(named)) == len(named) else list(files)
+
+
+def check_same_labels(files: Sequence[str]) -> None:
+    """Raise a UsageError for files whose labels differ: models are compared on the same examples in one order."""
+    from calibench.predictions.files import Reader
+    from calibench.runs import Predictions
+
+    targets = {}
+    for file in files:
+        read = Reader().read(file)
+        if isinstance(read, Predictions):
+            targets[file] = read.target.tolist()
+    first = next(iter(targets), "")
+    for file, target in targets.items():
+        if target != targets[first]:
+            raise UsageError(
+                f"{file} has other labels than {first} ({len(target)} and {len(targets[first])} examples): models are "
+                "ranked on the same test examples in the same order."
+            )
 
 
 def _grids_over_sets(

@@ -53,7 +53,7 @@ def test_a_file_of_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main([*line, "--calibrators", "none"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "ClasswiseECE: (confidence, correct) is not enough" in out
-    assert "at n = 300" in out or "points (limit" in out
+    assert "(n = 300)" in out or "points (limit" in out
     assert main([*line, "--calibrators", "none", "--metrics", "all"]) == 0
     every = capsys.readouterr().out
     assert "Kuiper" in every

@@ -50,7 +50,11 @@ def test_one_for_each_row_of_a_table_set_by_set() -> None:
 
 @pytest.mark.parametrize(
     ("sharpness", "said"),
-    [(2.5, "raw: overconfident by"), (0.4, "raw: underconfident by"), (1.0, "raw: cannot be told")],
+    [
+        (2.5, "raw: overconfident by"),
+        (0.4, "raw: underconfident by"),
+        (1.0, "raw: consistent with"),
+    ],
 )
 def test_evaluate_ends_with_them(
     sharpness: float, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

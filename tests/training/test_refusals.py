@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from calibench.cli import configuration_of, main
 from calibench.configuration.merging import build_configuration
 from calibench.messages.errors import UsageError
 from calibench.ranking import read_results
+from calibench.run_configuration.checks import check_loss_values
 from calibench.runs import write_json
 from calibench.training.experiment import Experiment
 
@@ -41,6 +44,41 @@ def test_a_refused_argument_is_one_line_and_leaves_no_folder(
     (said,) = capsys.readouterr().err.splitlines()
     assert REFUSED[line] in said
     assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("FocalLoss --model.loss.gamma -1", "`gamma` must be a finite number >= 0, got -1.0."),
+        ("LabelSmoothingLoss --model.loss.mode flat", "`mode` must be one of"),
+    ],
+)
+def test_a_loss_refuses_its_values_before_lightning_is_imported(line: str, text: str) -> None:
+    config = configuration_of(["--config", "digits_lt", "--model.loss", *line.split()])
+    with pytest.raises(UsageError) as refused:
+        check_loss_values(config)
+    assert text in str(refused.value)
+    code = (
+        "import sys\nfrom calibench.cli import main\n"
+        f"print(main({['fit', '--config', 'digits_lt', '--model.loss', *line.split()]}), 'lightning' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "False"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "FocalLoss --model.loss.gamma 2",
+        "FocalLoss --model.loss.gamma 2 --model.loss.schedule [[1,3]]",
+        "MDCALoss --model.loss.base FocalLoss --model.loss.base.gamma -1",
+        "CrossEntropyLoss",
+        "FocalLoss --model.loss.gamma many",
+        "torch.nn.CrossEntropyLoss --model.loss.label_smoothing 7",
+    ],
+)
+def test_other_losses_are_left_to_the_parser(line: str) -> None:
+    check_loss_values(configuration_of(["--config", "digits_lt", "--model.loss", *line.split()]))
 
 
 def test_a_checkpoint_may_be_a_path_and_must_be_there() -> None:

@@ -1,0 +1,391 @@
+"""Tests of perfect calibration: the top label, the class frequencies, and class by class, from one stream of labels.
+
+Labels are drawn from the model's own probabilities (consistency resampling, Broecker and Smith 2007): a statistic of
+the labels that there are is compared with its values for the labels of such calibrated models. No table of chi-squared:
+for confident models of small n its size is 25 to 36 %, where it should be 5 %.
+
+Where a file's probabilities are rounded, labels are drawn from probabilities moved uniformly within half a unit of the
+last place: a calibrated model whose file has two decimals is else rejected in 35 to 100 %.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.evaluation.floors import invert_distributions
+from calibench.metrics.probability_batches import first_largest, log_softmax
+from calibench.parallel.threads import one_thread
+from calibench.statistics.calibration_verdict import (
+    BY_CLASS,
+    CLASS_FREQUENCIES,
+    TOP_LABEL,
+    CalibrationTest,
+    CalibrationVerdict,
+    ClassDeviation,
+)
+from calibench.statistics.resamples import p_value
+from calibench.statistics.seeds import LEVEL
+from calibench.tensors.arrays import Floats, Integers
+
+_DRAWS, _FEWEST_DRAWS = 999, 199
+_LABELS = 5_000_000  # labels that are drawn in all, from which on there are fewer draws
+_AT_ONCE = 1 << 20  # labels at a time
+_RANKED = 10_000_000  # probabilities that are ranked: of more, some of the examples are
+_DECIMALS = (2, 3, 4)
+_EXACT = 0.01  # units of the last place within which a rounded value was read
+
+
+class Rounding(NamedTuple):
+    """Rounding of the probabilities, or logits, of a file.
+
+    Attributes:
+        decimals: Decimals of probabilities; 0 where they, or the logits, have the 8 bits of bfloat16.
+        of_logits: Whether logits are rounded, not probabilities.
+    """
+
+    decimals: int
+    of_logits: bool = False
+
+    def in_words(self) -> str:
+        """The rounding in words."""
+        return f"{self.decimals} decimals" if self.decimals else "bfloat16"
+
+    def move(self, scores: Tensor, seed: int = 0) -> Tensor:
+        """Log-probabilities (N, K) of scores that are moved uniformly within half a unit of their last place."""
+        generator = torch.Generator().manual_seed(seed)
+        values = scores.double() if self.of_logits else scores.double().exp()
+        uniform = 2 * torch.rand(values.shape, generator=generator, dtype=torch.float64) - 1
+        if self.decimals:
+            half = torch.full_like(values, 0.5 * 10.0**-self.decimals)
+        else:
+            half = torch.exp2(values.abs().clamp(min=1e-300).log2().floor() - 8)
+        moved = values + uniform * half
+        if self.of_logits:
+            return log_softmax(moved)
+        moved = moved.abs().clamp(min=1e-300)  # what was rounded to 0 was above it
+        return (moved / moved.sum(1, keepdim=True)).log()
+
+
+def find_rounding(scores: Tensor) -> Rounding | None:
+    """The rounding of the scores of a file, logits or log-probabilities (N, K); None where they look exact."""
+    sample = scores[:1000].double()
+    if not sample.numel() or bool(sample.isnan().any()):
+        return None
+    probs = sample.exp()
+    half = 0.5 * 10.0 ** -_DECIMALS[0]
+    if bool(((probs.sum(1) - 1).abs() <= half * probs.shape[1] + 1e-6).all()):
+        inside = probs[(probs > 1e-9) & (probs < 1 - 1e-9)]
+        if not len(inside):
+            return None
+        for decimals in _DECIMALS:
+            units = inside * 10.0**decimals
+            if bool(((units - units.round()).abs() <= _EXACT).all()):
+                return Rounding(decimals)
+        if bool(((inside.bfloat16().double() - inside).abs() <= 1e-5 * inside).all()):
+            return Rounding(0)
+    finite = sample[sample.isfinite()]
+    if bool((finite.bfloat16().double() == finite).all()) and not _is_whole(finite):
+        return Rounding(0, of_logits=True)
+    return None
+
+
+def _is_whole(values: Tensor) -> bool:
+    return bool((values == values.round()).all())
+
+
+def count_draws(examples: int) -> int:
+    """How many calibrated models are drawn for so many examples: 999, fewer of many, at least 199."""
+    return min(_DRAWS, max(_FEWEST_DRAWS, _LABELS // max(1, examples)))
+
+
+def draw_labels(probs: Tensor, draws: int, random: np.random.Generator) -> Iterator[Integers]:
+    """Labels of calibrated models, in chunks (N, some draws) of `draws` in all, given probabilities (N, K)."""
+    n = len(probs)
+    below = probs.double().cumsum(1).numpy()
+    step = max(1, _AT_ONCE // max(1, n))
+    for start in range(0, draws, step):
+        uniform = random.random((n, min(step, draws - start)))
+        yield invert_distributions(below[:, :-1], uniform * below[:, -1:]).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class RankedProbabilities:
+    """Probabilities (N,) in their order, with their running sums at the ends of runs of equal ones."""
+
+    order: Integers
+    ends: Integers
+    sums: Floats
+
+    @classmethod
+    def from_probabilities(cls, values: Floats) -> RankedProbabilities:
+        """Rank the probabilities (N,) of a class."""
+        order = np.argsort(values, kind="stable")
+        ordered = values[order]
+        ends = np.flatnonzero(np.append(ordered[1:] > ordered[:-1], True))
+        return cls(order, ends, ordered.cumsum()[ends])
+
+    def kuiper(self, hits: Integers) -> Floats:
+        """The range of the running sums of p - hit, 0 among them: (draws,) of hits (N, draws)."""
+        running = np.cumsum(hits[self.order], axis=0, dtype=np.int32)[self.ends]
+        gaps = self.sums[:, None] - running
+        ranges: Floats = gaps.max(0).clip(min=0) - gaps.min(0).clip(max=0)
+        return ranges
+
+
+class RankedClasses:
+    """Probabilities (N, K) ranked in each class: Kuiper ranges of all classes from the places of the hits alone.
+
+    Between hits the running sum of p - y only grows, so its largest values are just before hits, its smallest just
+    after them: a draw of labels takes one sort of N numbers.
+    """
+
+    def __init__(self, probs: Floats) -> None:
+        n, k = probs.shape
+        self.examples, self.classes = n, k
+        self._rank = np.empty((n, k), np.int64)
+        self._before = np.empty((k, n))
+        self._after = np.empty((k, n))
+        self._total = probs.sum(0)
+        places = np.arange(n)
+        for label in range(k):
+            values = probs[:, label]
+            order = np.argsort(values, kind="stable")
+            ordered = values[order]
+            self._rank[order, label] = places + label * n
+            sums = np.concatenate([[0.0], ordered.cumsum()])
+            is_new = np.append(True, ordered[1:] > ordered[:-1])
+            first = np.maximum.accumulate(np.where(is_new, places, 0))
+            is_last = np.append(is_new[1:], True)
+            last = np.minimum.accumulate(np.where(is_last, places, n)[::-1])[::-1]
+            self._before[label], self._after[label] = sums[first], sums[last + 1]
+
+    def kuiper(self, labels: Integers) -> Floats:
+        """Kuiper ranges in counts, (draws, K), of labels (N, draws)."""
+        n, k = self.examples, self.classes
+        draws = labels.shape[1]
+        keys = np.sort(np.take_along_axis(self._rank, labels, axis=1).T, axis=1)  # (draws, N)
+        group = keys // n + (np.arange(draws) * k)[:, None]
+        counts = np.bincount(group.ravel(), minlength=draws * k)
+        starts = counts.cumsum() - counts
+        earlier = np.arange(draws * n) - starts[group.ravel()]  # hits of the class before each
+        above = self._before.ravel()[keys.ravel()] - earlier
+        under = self._after.ravel()[keys.ravel()] - (earlier + 1)
+        present = counts > 0
+        high = np.maximum(0.0, (np.tile(self._total, draws) - counts))
+        low = np.zeros(draws * k)
+        high[present] = np.maximum(high[present], np.maximum.reduceat(above, starts[present]))
+        low[present] = np.minimum(low[present], np.minimum.reduceat(under, starts[present]))
+        return (high - low).reshape(draws, k)
+
+
+class LabelStatistics:
+    """The statistics of the three tests for labels (N, draws), given the probabilities (N, K) that are tested."""
+
+    def __init__(
+        self,
+        probs: Tensor,
+        seed: int,
+        *,
+        only_top_label: bool = False,
+        answers: Tensor | None = None,
+    ) -> None:
+        n, k = probs.shape
+        self._top = (first_largest(probs) if answers is None else answers).numpy()
+        values = probs.double().numpy()
+        confidence = values[np.arange(n), self._top]
+        self.confidences: Floats = confidence
+        self._column = RankedProbabilities.from_probabilities(confidence)
+        self.only_top_label = only_top_label
+        if only_top_label:
+            return
+        self.columns = np.arange(k) if k > 2 else np.array([1])
+        self.expected = values.sum(0)
+        self.deviation = np.maximum(1.0, np.sqrt((values * (1 - values)).sum(0).clip(min=0)))
+        self.rows = np.arange(n)
+        if n * k > _RANKED and k > 2:
+            self.rows = np.sort(np.random.default_rng([seed, 2]).permutation(n)[: _RANKED // k])
+        chosen = values[self.rows]
+        self.deviation_by_class = np.maximum(
+            1.0, np.sqrt((chosen * (1 - chosen)).sum(0).clip(min=0))
+        )
+        self._ranked = (
+            RankedClasses(chosen) if k > 2 else RankedProbabilities.from_probabilities(values[:, 1])
+        )
+
+    def top_label(self, labels: Integers) -> Floats:
+        """Kuiper error of the top label, (draws,)."""
+        return self._column.kuiper(labels == self._top[:, None]) / len(labels)
+
+    def accuracy(self, labels: Integers) -> float:
+        """The share of hits."""
+        return float((labels[:, 0] == self._top).mean())
+
+    def frequencies(self, labels: Integers) -> Floats:
+        """Deviations of the class counts in standard deviations of at least one example, (draws, classes)."""
+        draws, k = labels.shape[1], len(self.expected)
+        numbers = (labels + k * np.arange(draws)).ravel()
+        counts = np.bincount(numbers, minlength=draws * k).reshape(draws, k)
+        deviations: Floats = np.abs(self.expected - counts) / self.deviation
+        return deviations[:, self.columns]
+
+    def by_class(self, labels: Integers) -> Floats:
+        """Kuiper ranges in each class, in the same standard deviations, (draws, classes)."""
+        if isinstance(self._ranked, RankedProbabilities):
+            ranges = self._ranked.kuiper(labels)[:, None]
+            return np.asarray(ranges / self.deviation_by_class[1])
+        return np.asarray(self._ranked.kuiper(labels[self.rows]) / self.deviation_by_class)
+
+    def all(self, labels: Integers) -> tuple[Floats, ...]:
+        """The statistics of each test, (draws, classes or 1) each."""
+        top = self.top_label(labels)[:, None]
+        if self.only_top_label:
+            return (top,)
+        return top, self.frequencies(labels), self.by_class(labels)
+
+
+_NAMES = (TOP_LABEL, CLASS_FREQUENCIES, BY_CLASS)
+
+
+def judge_calibration(
+    log_probs: Tensor,
+    target: Tensor,
+    *,
+    class_names: Sequence[str] = (),
+    moved: Tensor | None = None,
+    rounding: Rounding | None = None,
+    only_top_label: bool = False,
+    answers: Tensor | None = None,
+    seed: int = 0,
+) -> CalibrationVerdict:
+    """Test whether labels may come from predicted probabilities: top label, class frequencies, class by class.
+
+    The three tests are made one by Holm's correction: in at most 5 % of calibrated models it rejects. Of two classes
+    the last two tests are of the second class.
+
+    Args:
+        log_probs: Log-probabilities (N, K).
+        target: Class indices (N,).
+        class_names: Names of the classes; their numbers if there are none.
+        moved: Log-probabilities (N, K) that the rounding of a file may have had (see `Rounding.move`), from which the
+            labels are drawn.
+        rounding: That rounding.
+        only_top_label: Whether only the top label is tested: of pairs of confidence and correct, and several labels.
+        answers: The class that counts as the answer of each example, (N,); the most probable one if None.
+        seed: Seed of the draws.
+    """
+    probs = log_probs.double().exp()
+    probs = probs / probs.sum(1, keepdim=True)
+    n, k = probs.shape
+    names = list(class_names) or [f"class {label}" for label in range(k)]
+    with one_thread():
+        statistics = LabelStatistics(probs, seed, only_top_label=only_top_label, answers=answers)
+        labels = target.numpy().reshape(-1, 1)
+        values = statistics.all(labels)
+        exact = draw_statistics(statistics, probs, seed)
+        drawn = exact if moved is None else draw_statistics(statistics, moved.double().exp(), seed)
+    tests = []
+    for name, value, calibrated, of_exact in zip(_NAMES, values, drawn, exact, strict=False):
+        largest = calibrated.max(1)
+        limit = _limit(largest)
+        p, p_unmoved = (p_value(float(value.max()), part.max(1)) for part in (calibrated, of_exact))
+        off = np.flatnonzero(value[0] > limit)
+        off = off[np.argsort(-value[0][off], kind="stable")]
+        classes: list[ClassDeviation] = []
+        if name != TOP_LABEL:
+            observed = np.bincount(target.numpy(), minlength=k) / n
+            scale = statistics.deviation_by_class / len(statistics.rows)
+            for label in statistics.columns[off]:
+                kuiper = (0.0, 0.0)
+                if name == BY_CLASS:
+                    place = int(np.flatnonzero(statistics.columns == label)[0])
+                    kuiper = float(value[0, place] * scale[label]), float(limit * scale[label])
+                predicted = float(statistics.expected[label] / n)
+                classes.append(
+                    ClassDeviation(names[label], predicted, float(observed[label]), *kuiper)
+                )
+        tests.append(CalibrationTest(name, float(value.max()), limit, p, p_unmoved, tuple(classes)))
+    positive, spread = None, 0.0
+    if k == 2 and not only_top_label:
+        p_one, hits = probs[:, 1].numpy(), target.numpy()
+        positive = ClassDeviation(names[1], float(p_one.mean()), float(hits.mean()))
+        spread = float(((p_one - p_one.mean()) * (p_one - hits)).mean())
+    return CalibrationVerdict(
+        examples=n,
+        tests=tuple(tests),
+        overconfidence=float(statistics.confidences.mean()) - statistics.accuracy(labels),
+        draws=len(drawn[0]),
+        positive=positive,
+        spread=spread,
+        rounding=rounding.in_words() if rounding else "",
+        examples_by_class=0 if only_top_label else len(statistics.rows),
+        gap=detectable_gap(statistics.confidences),
+    )
+
+
+def judge_pairs(confidence: Tensor, correct: Tensor) -> CalibrationVerdict:
+    """The verdict on pairs of a confidence (N,) and whether the answer was right (N,): that of the top label."""
+    certain = confidence.double().clamp(0, 1)
+    target, answers = (~correct.bool()).long(), torch.zeros_like(correct, dtype=torch.int64)
+    log_probs = torch.stack([certain, 1 - certain], 1).clamp(min=1e-300).log()
+    return judge_calibration(log_probs, target, only_top_label=True, answers=answers)
+
+
+def draw_statistics(statistics: LabelStatistics, probs: Tensor, seed: int) -> tuple[Floats, ...]:
+    """The statistics for labels that are drawn from probabilities (N, K), (draws, classes or 1) each."""
+    random = np.random.default_rng([seed, 1])
+    chunks = [
+        statistics.all(labels) for labels in draw_labels(probs, count_draws(len(probs)), random)
+    ]
+    return tuple(map(np.concatenate, zip(*chunks, strict=True)))
+
+
+def _limit(drawn: Floats) -> float:
+    """The value above which p is at most 5 %."""
+    as_large = int(LEVEL * (len(drawn) + 1))
+    return float(np.sort(drawn)[-max(1, as_large)])
+
+
+POWER = 0.8  # share of samples in which a gap is to be seen
+_CELLS, _WALKS = 100, 2000  # of the random walks
+_DRIFTS = np.linspace(0, 8, 801)  # that are tried, in standard deviations of a walk's end
+
+
+def detectable_gap(confidence: Floats) -> float | None:
+    """The gap of mean confidence and accuracy that the top-label test shows in 80 of 100 samples; None if all are 1.
+
+    The gap is spread over the confidences c of these examples as c (1 - c), as a shift of all log-odds spreads it. The
+    cumulative gaps of many examples are then a random walk with drift, and the Kuiper calibration error is its range:
+    both its level and its power are those of drawn walks.
+    """
+    ordered = np.sort(confidence)
+    variance = np.array_split((ordered * (1 - ordered)).clip(min=0), _CELLS)
+    summed: Floats = np.array([part.sum() for part in variance])
+    deviation = float(np.sqrt(summed.sum() / len(ordered)))  # of a hit about its confidence
+    if deviation == 0:
+        return None
+    return float(_find_drift(summed / summed.sum()) * deviation / len(ordered) ** 0.5)
+
+
+def _find_drift(share: Floats) -> float:
+    """The smallest drift that is seen in 80 of 100 walks, given the share of the variance in each step."""
+    steps = np.random.default_rng(0).normal(size=(_WALKS, _CELLS)) * np.sqrt(share)
+    walks, straight = steps.cumsum(axis=1), share.cumsum()
+    critical = np.quantile(_ranges(walks), 1 - LEVEL)
+
+    def detection_rate(drift: float) -> float:
+        return float((_ranges(walks + drift * straight) >= critical).mean())
+
+    return float(_DRIFTS[bisect_left(_DRIFTS, POWER, key=detection_rate)])
+
+
+def _ranges(walks: Floats) -> Floats:
+    """The largest less the smallest value of each walk (R, M), its start 0 among them."""
+    ranges: Floats = walks.max(axis=1).clip(min=0) - walks.min(axis=1).clip(max=0)
+    return ranges
