@@ -31,7 +31,7 @@ def update_metrics(metrics: MetricCollection, log_probs: Tensor, target: Tensor)
     metrics.update(preds=log_probs.exp(), target=target, log_probs=log_probs)
 
 
-def evaluate(
+def score_set(
     predictions: Predictions,
     calibrator: Calibrator | None = None,
     metrics: MetricCollection | None = None,
@@ -75,7 +75,7 @@ def temperature_gap(
         The difference of each of the benchmark's metrics on the test set; positive where the temperature helps.
     """
     fitted = fit_calibrator(TemperatureScaling(shrinkage=False), val)
-    before, after = (evaluate(test, one, n_bins=n_bins) for one in (None, fitted))
+    before, after = (score_set(test, one, n_bins=n_bins) for one in (None, fitted))
     pairs = zip(before, after, strict=True)
     return {number.key.metric: number.value - other.value for number, other in pairs}
 

@@ -35,7 +35,7 @@ def load(
         return Reader(**reading).read(str(name))
     if (Path(name) / STATUS).is_file():
         return lookup.find_run(str(name)).predictions()
-    return lookup.load(str(name), store)
+    return lookup.load_entry(str(name), store)
 
 
 def confidence_pairs(
