@@ -27,7 +27,7 @@ PICTURE_KINDS: dict[str, Callable[[Request], Picture]] = {
 
 
 def _line(kind: Callable[[Request], Picture]) -> str:
-    """The line that describes a kind: the first one of its docstring."""
+    """Line of a kind of picture: the first line of its docstring."""
     text = str(kind.__doc__).partition("\n")[0].removesuffix(".")
     return text if text[1].isupper() else text[0].lower() + text[1:]
 
