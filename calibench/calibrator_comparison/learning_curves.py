@@ -89,7 +89,7 @@ def draw_learning_curves(results: pd.DataFrame, metric: str, calibrators: Sequen
             raise UsageError(f"no results of `{name}`{near_matches(name, calibrators_there)}.")
     drawn_calibrators = calibrators or _best_calibrators(results, metric)
     datasets = list(dict.fromkeys(results["dataset"]))
-    figure, grid = panels(len(datasets), columns=3, alone=(5, 3.6))
+    figure, grid = panels(len(datasets), columns=3, single_size=(5, 3.6))
     info = metric_info(metric)
     numbers = []
     for axes, dataset in zip(grid, datasets, strict=True):

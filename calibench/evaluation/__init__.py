@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from calibench.evaluation.evaluation import Evaluation as Evaluation
     from calibench.evaluation.evaluation import default_calibrators as default_calibrators
     from calibench.evaluation.scoring import OOD_SCORES as OOD_SCORES
-    from calibench.evaluation.scoring import evaluate as evaluate
     from calibench.evaluation.scoring import evaluate_ood as evaluate_ood
+    from calibench.evaluation.scoring import score_set as score_set
     from calibench.evaluation.scoring import temperature_gap as temperature_gap
     from calibench.evaluation.scoring import update_metrics as update_metrics
     from calibench.tables.evaluation_report import Report as Report
@@ -23,10 +23,10 @@ __all__ = [
     "Report",
     "deep_ensemble",
     "default_calibrators",
-    "evaluate",
     "evaluate_ood",
     "fit_calibrator",
     "log_probabilities",
+    "score_set",
     "temperature_gap",
     "update_metrics",
 ]
@@ -38,10 +38,10 @@ _MODULES = {
     "Report": "calibench.tables.evaluation_report",
     "deep_ensemble": "calibench.evaluation.ensemble",
     "default_calibrators": "calibench.evaluation.evaluation",
-    "evaluate": "calibench.evaluation.scoring",
     "evaluate_ood": "calibench.evaluation.scoring",
     "fit_calibrator": "calibench.evaluation.calibrator_fits",
     "log_probabilities": "calibench.evaluation.calibrator_fits",
+    "score_set": "calibench.evaluation.scoring",
     "temperature_gap": "calibench.evaluation.scoring",
     "update_metrics": "calibench.evaluation.scoring",
 }

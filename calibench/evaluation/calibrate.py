@@ -7,42 +7,101 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibench import calibrators
 from calibench.calibrators import CALIBRATORS, Calibrator
+from calibench.files.atomic_files import read_content
+from calibench.messages.checks import ends_in
 from calibench.messages.errors import near_matches
+from calibench.predictions.probability_tables import (
+    CALIBRATOR_KINDS,
+    PROBABILITY_KINDS,
+    write_probability_table,
+)
 from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
+from calibench.runs.files import parse_json, sealed_json
 
 _RECORD = ("num_classes", "class_names", "fitted_on")  # what a file says of the set of the fit
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}
 
 
-def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: Path) -> None:
-    """Write an .npz file of calibrated `probs` instead of logits; the rest is as `Predictions.save` writes it."""
+def save_probabilities(
+    calibrator: Calibrator,
+    predictions: Predictions,
+    path: Path,
+    *,
+    source: Path | None = None,
+    separator: str | None = None,
+) -> None:
+    """Write calibrated probabilities: as an .npz file as `Predictions.save` writes it, or as a table.
+
+    Args:
+        calibrator: The calibrator.
+        predictions: What it calibrates.
+        path: The output, whose suffix is one of `PROBABILITY_KINDS`.
+        source: The file of the predictions: a table goes out as it is, with probabilities in place of the scores.
+        separator: Between the cells of the source, if it is no usual one.
+    """
+    ends_in(*PROBABILITY_KINDS)("path", path)
     probs = calibrator(torch.from_numpy(predictions.logits)).numpy()
     unknown = predictions.unknown_logits
     if len(unknown):
         unknown = calibrator(torch.from_numpy(unknown)).numpy()
-    name, buffer = type(calibrator).__name__, io.BytesIO()
-    np.savez(buffer, **predictions.arrays("probs", probs, unknown, calibrator=name))
+    arrays = predictions.arrays("probs", probs, unknown, calibrator=type(calibrator).__name__)
+    if path.suffix.lower() != ".npz":
+        write_probability_table(path, predictions, arrays, source=source, separator=separator)
+        return
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
     write_output(path, buffer.getvalue())
 
 
 def save_calibrator(calibrator: Calibrator, path: Path) -> None:
     """Write a fitted calibrator: class, arguments, state, and the classes and digest of the set that it was fitted on.
 
+    The suffix decides the format: `.pt`, which torch reads, or `.json`, in which numbers are exact too.
+
     Raises:
-        ValueError: If it has not been fitted, or no file can hold its class.
+        ValueError: If it has not been fitted, no file can hold its class, or the suffix is another.
     """
+    ends_in(*CALIBRATOR_KINDS)("path", path)
     described = describe_calibrator(calibrator)
     if not calibrator.fitted:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")
-    buffer = io.BytesIO()
     record = {name: getattr(calibrator, name) for name in _RECORD}
     content = {"format": FORMAT, **described, "record": record, "state": calibrator.state_dict()}
+    if path.suffix.lower() == ".json":
+        state = {name: _tensor_to_json(values) for name, values in content["state"].items()}
+        write_output(path, sealed_json({**content, "state": state}))
+        return
+    buffer = io.BytesIO()
     torch.save(content, buffer)
     write_output(path, buffer.getvalue())
+
+
+def _tensor_to_json(values: Tensor) -> dict[str, Any]:
+    """A tensor as plain data: its type, and its numbers in nested lists, each as short as it is exact."""
+    return {"dtype": str(values.dtype).removeprefix("torch."), "values": values.tolist()}
+
+
+def _tensor_from_json(described: dict[str, Any]) -> Tensor:
+    dtype = getattr(torch, described["dtype"])
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"{dtype} is no type of numbers.")
+    numbers = np.array(described["values"], np.float64 if dtype.is_floating_point else None)
+    return torch.from_numpy(numbers).to(dtype)
+
+
+def _read_content(path: Path) -> dict[str, Any]:
+    if path.suffix.lower() != ".json":
+        check_archive(path)
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return content
+    content = parse_json(read_content(path))
+    state = {name: _tensor_from_json(values) for name, values in content["state"].items()}
+    return {**content, "state": state}
 
 
 def describe_calibrator(value: Any) -> Any:
@@ -85,8 +144,7 @@ def load_calibrator(path: Path | str) -> Calibrator:
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}")
     with corrupt_if_it_fails(f"{path} is not a calibrator file"):
-        check_archive(Path(path))
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = _read_content(Path(path))
         calibrator: Calibrator = build_described(content)
         calibrator.load_state_dict(content["state"])
         for name in _RECORD:

@@ -94,6 +94,7 @@ def open_table(
     encoding: str | None = None,
     names: Sequence[str] | None = None,
     quotes: bool | None = None,
+    is_silent: bool = False,
 ) -> TableFile:
     """Open a table; what is guessed beyond UTF-8 and commas is said in one line.
 
@@ -104,6 +105,7 @@ def open_table(
         names: Of the columns of a file without a header; None where its first row is one.
         quotes: Whether quotes enclose cells of CSV and TSV files, or are characters like others; None for the former,
             unless the file looks as if it was written without quoting.
+        is_silent: Whether nothing is said of what is guessed: it was said before.
 
     Raises:
         QuotingError: Its quotes can be read in two ways.
@@ -119,7 +121,7 @@ def open_table(
         table = _open_separated(text, separator, "," if kind == ".csv" else "\t", names, quotes)
     else:
         table = _open_records(text, is_document=kind == ".json")
-    if text.said:
+    if text.said and not is_silent:
         say(f"{path.name} is read {' and '.join(text.said)}", to=sys.stderr)
     return replace(table, caveats=[f"{path.name}: {line}" for line in text.caveats])
 

@@ -37,8 +37,8 @@ def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
         ValueError: If one side is empty.
     """
     if not len(inside) or not len(outside):
-        both = "of the test set and of an out-of-distribution set"
-        raise ValueError(f"a ROC curve needs examples {both}.")
+        needed = "of the test set and of an out-of-distribution set"
+        raise ValueError(f"a ROC curve needs examples {needed}.")
     inside, outside = np.sort(inside), np.sort(outside)
     above = 1 - np.searchsorted(inside, outside, side="right") / len(inside)
     equal = (1 - np.searchsorted(inside, outside, side="left") / len(inside)) - above
@@ -72,8 +72,8 @@ def risk_coverage_curve(
     share = np.add.reduceat(wrong, starts, dtype=float) / size
     k = np.arange(1, len(ordered) + 1)
     risk = np.cumsum(np.repeat(share, size)) / k
-    shown = slice(None) if points is None else thinned(len(k), points)
-    return Curve((k / len(k))[shown], risk[shown], float(risk.mean()))
+    points_shown = slice(None) if points is None else thinned(len(k), points)
+    return Curve((k / len(k))[points_shown], risk[points_shown], float(risk.mean()))
 
 
 def thinned(n: int, points: int) -> Integers:
@@ -129,8 +129,10 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
         columns.pop("step", None)
         for name, texts in columns.items():
             written = [place for place, text in enumerate(texts) if text and epochs[place]]
-            chosen = [written[n] for n in thinned(len(written), points or len(written)).tolist()]
-            values = [(float(epochs[place]), float(texts[place])) for place in chosen]
+            chosen_rows = [
+                written[n] for n in thinned(len(written), points or len(written)).tolist()
+            ]
+            values = [(float(epochs[place]), float(texts[place])) for place in chosen_rows]
             if values:
                 curves[name] = [(x, y) for x, y in values if math.isfinite(y)]
     return curves
@@ -189,5 +191,9 @@ class OverEpochs:
     def titled(self, title: str) -> str:
         """The title of an ordinate, with what was done to it."""
         average = f"moving average {self.ema:g}" if self.ema else ""
-        done = [average, "lowest 0, highest 1" if self.normalise else ""]
-        return f"{title} ({', '.join(filter(None, done))})" if any(done) else title
+        transformations = [average, "lowest 0, highest 1" if self.normalise else ""]
+        return (
+            f"{title} ({', '.join(filter(None, transformations))})"
+            if any(transformations)
+            else title
+        )

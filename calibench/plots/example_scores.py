@@ -21,7 +21,7 @@ from calibench.tensors.arrays import Booleans, Floats, Integers
 
 @dataclass(frozen=True)
 class ExampleScores:
-    """What a classifier says of each example of a split, (N,) each, and the names of its classes.
+    """Scores of a classifier on the examples of a split, (N,) each, and the names of its classes.
 
     Attributes:
         confidence: Largest probability, float64: exact to a few 1e-8 of its distance from 1, however small that is.

@@ -28,16 +28,16 @@ class Picture:
         bare = [axes for axes in self.figure.axes if not _has_mark(axes)]
         if not self.numbers or bare:
             titles = ", ".join(" ".join(axes.get_title().split()) for axes in bare).strip(", ")
-            where = f" in {titles}" if titles else ""
-            raise ValueError(f"there is nothing to draw{where}: no such number is finite.")
+            place = f" in {titles}" if titles else ""
+            raise ValueError(f"there is nothing to draw{place}: no such number is finite.")
 
     def write(self, file: Path, *, width: str | None = None) -> None:
         """Write the picture, scaled to a width of `WIDTHS`, and beside it its numbers: `x.png` and `x.csv`."""
         if width:
             sized(self.figure, width)
         with at_work("drawing"):  # seconds, for pictures of many diagrams
-            drawn = as_file(self.figure, file.suffix[1:])
-        write_output(file, drawn)
+            content = as_file(self.figure, file.suffix[1:])
+        write_output(file, content)
         write_output(file.with_suffix(".csv"), rows_csv(self.numbers).encode())
 
 

@@ -85,8 +85,8 @@ def reliability(
         run: The number of its run, (N,); by default they are one.
     """
     if len(confidence) == 0 or n_bins < 1:
-        there = f"{len(confidence)} examples and {n_bins} bins"
-        raise ValueError(f"a reliability diagram needs examples and bins, got {there}.")
+        counts = f"{len(confidence)} examples and {n_bins} bins"
+        raise ValueError(f"a reliability diagram needs examples and bins, got {counts}.")
     example = np.arange(len(confidence)) if example is None else example
     run = np.zeros_like(example) if run is None else run
     bins = equal_width_bin_of_array(confidence, n_bins)
@@ -115,7 +115,7 @@ def error_of_runs(gap: Floats, cell: Integers, n_bins: int) -> Floats:
 def _independent(
     bins: Integers, example: Integers, correct: Booleans, count: Integers, accuracy: Floats
 ) -> Floats:
-    """How many independent examples the predictions of each bin are worth, (n_bins,)."""
+    """Effective number of independent examples in each bin, (n_bins,)."""
     n_bins = len(count)
     pairs, inverse = np.unique(bins * (example.max() + 1) + example, return_inverse=True)
     place = pairs // (example.max() + 1)  # the bin of each example that is in it
@@ -143,8 +143,8 @@ def _consistency_band(confidence: Floats, bins: Integers, n_bins: int, runs: flo
     Runs on the same examples have the same labels, so pooling them makes the band no narrower.
     """
     hits = PoissonBinomial(confidence.clip(0, 1), bins, n_bins)
-    drawn = np.concatenate([*hits.draws(1000, np.random.default_rng(0))])
-    ends = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2], axis=0)
+    shares = np.concatenate([*hits.draws(1000, np.random.default_rng(0))])
+    ends = np.quantile(shares, [LEVEL / 2, 1 - LEVEL / 2], axis=0)
     count, expected = np.bincount(bins, minlength=n_bins), np.bincount(bins, confidence, n_bins)
     wide = expected + np.sqrt(runs) * (ends - expected)
     with np.errstate(invalid="ignore"):
@@ -179,9 +179,9 @@ def draw_reliability(
     half = (0.6 + 2 * height / _HEIGHT) / 2 / (72 * PANEL_SIDE * 0.75)  # of the axes' height
     y = curve.accuracy
     axes.fill_between(x, y - half, y + half, color=PALETTE[0], linewidth=0.4, zorder=2.5)
-    seen = diagram.count > 0
-    count, at, share = diagram.count[seen], diagram.confidence[seen], diagram.accuracy[seen]
-    axes.vlines(at, diagram.low[seen], diagram.high[seen], color=GREY, linewidth=0.6, zorder=3)
+    filled = diagram.count > 0
+    count, at, share = diagram.count[filled], diagram.confidence[filled], diagram.accuracy[filled]
+    axes.vlines(at, diagram.low[filled], diagram.high[filled], color=GREY, linewidth=0.6, zorder=3)
     axes.scatter(
         at, share, 5 + 25 * count / count.sum(), c=np.where(count < FEW_PREDICTIONS, "white", "black"),
         edgecolors="black", linewidths=0.6, zorder=3.5, clip_on=False, label="bins, 95 % intervals",
@@ -198,8 +198,8 @@ def examples_and_runs(targets: Sequence[Integers]) -> tuple[Integers, Integers]:
 
     Runs with the same classes (N,) are of the same examples.
     """
-    sizes = [len(of) for of in targets]
-    shared = all(np.array_equal(of, targets[0]) for of in targets)
+    sizes = [len(target) for target in targets]
+    shared = all(np.array_equal(target, targets[0]) for target in targets)
     example = np.arange(sum(sizes))
     run = np.repeat(np.arange(len(sizes)), sizes)
     return example % sizes[0] if shared else example, run
@@ -223,9 +223,13 @@ def class_reliability(
     ]
 
 
-def worst_classes(found: Sequence[Sequence[Reliability]], number: int = CLASS_PANELS) -> list[int]:
+def worst_classes(
+    diagrams_by_model: Sequence[Sequence[Reliability]], number: int = CLASS_PANELS
+) -> list[int]:
     """The classes with the largest mean error over runs and several models, in their own order."""
-    mean = np.mean([[of.ece.mean() for of in model] for model in found], axis=0)
+    mean = np.mean(
+        [[diagram.ece.mean() for diagram in model] for model in diagrams_by_model], axis=0
+    )
     return sorted(np.argsort(-mean, kind="stable")[:number].tolist())
 
 
@@ -235,11 +239,11 @@ def draw_class(axes: Axes, diagrams: Mapping[str, Reliability], *, title: str = 
     Bars are the 95 % intervals; bins with fewer than five predictions are left out.
     """
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
-    for index, (label, of) in enumerate(diagrams.items()):
-        seen = of.count >= FEW_PREDICTIONS
-        x, y = of.confidence[seen], of.accuracy[seen]
+    for index, (label, diagram) in enumerate(diagrams.items()):
+        filled = diagram.count >= FEW_PREDICTIONS
+        x, y = diagram.confidence[filled], diagram.accuracy[filled]
         axes.errorbar(
-            x, y, np.maximum([y - of.low[seen], of.high[seen] - y], 0),  # rounding at 0 and 1
+            x, y, np.maximum([y - diagram.low[filled], diagram.high[filled] - y], 0),  # rounding at 0 and 1
             **look(index, marked=True), markersize=2.5, linewidth=0.9, elinewidth=0.5, label=label,
         )  # fmt: skip
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
@@ -272,23 +276,25 @@ def binned_errors(
         cells = n_bins * len(sizes)
         errors.append(error_of_runs(exact - correct, cell, n_bins))
         model = PoissonBinomial(exact.clip(0, 1), cell, cells)
-        drawn = np.concatenate([*model.draws(FLOOR_DRAWS, np.random.default_rng(0))])
-        gap = np.abs(drawn - np.bincount(cell, exact, cells)).reshape(FLOOR_DRAWS, -1, n_bins)
+        drawn_hits = np.concatenate([*model.draws(FLOOR_DRAWS, np.random.default_rng(0))])
+        gap = np.abs(drawn_hits - np.bincount(cell, exact, cells)).reshape(FLOOR_DRAWS, -1, n_bins)
         floors.append((gap.sum(2) / sizes).mean())
     return BinnedErrors(bins, np.array(errors), np.array(floors))
 
 
 def draw_binned_errors(
-    axes: Axes, found: Mapping[str, BinnedErrors], *, y: str, title: str = ""
+    axes: Axes, errors_by_loss: Mapping[str, BinnedErrors], *, y: str, title: str = ""
 ) -> Axes:
     """Draw the mean error of each label's runs with their deviations; its floor is a thin line of the same look."""
-    for index, (label, of) in enumerate(found.items()):
-        mean = 100 * of.error.mean(axis=1)
-        axes.plot(of.bins, mean, linewidth=1.3, label=label, **look(index))
-        if of.error.shape[1] > 1:
-            std = 100 * of.error.std(axis=1, ddof=1)
-            axes.fill_between(of.bins, mean - std, mean + std, color=color(index), alpha=0.15, lw=0)
-        axes.plot(of.bins, 100 * of.floor, linewidth=0.6, **look(index))
+    for index, (label, errors) in enumerate(errors_by_loss.items()):
+        mean = 100 * errors.error.mean(axis=1)
+        axes.plot(errors.bins, mean, linewidth=1.3, label=label, **look(index))
+        if errors.error.shape[1] > 1:
+            std = 100 * errors.error.std(axis=1, ddof=1)
+            axes.fill_between(
+                errors.bins, mean - std, mean + std, color=color(index), alpha=0.15, lw=0
+            )
+        axes.plot(errors.bins, 100 * errors.floor, linewidth=0.6, **look(index))
     logarithmic_at(axes, [2, 5, 10, 20, 50, 100, 200])
     axes.set_ylim(bottom=0)
     return tidied(axes, xlabel="bins (thin: calibrated models)", ylabel=y, title=title)

@@ -83,14 +83,14 @@ class Request:
         """
         if len(self.tables) > 1:
             titles = ", ".join(table.title for table in self.tables)
-            one = "this picture shows one benchmark and backbone"
-            raise ValueError(f"{one}, got {titles}: choose by `--table WORDS`.")
+            requirement = "this picture shows one benchmark and backbone"
+            raise ValueError(f"{requirement}, got {titles}: choose by `--table WORDS`.")
         return self.tables[0]
 
     def after_each(self, table: Table) -> list[Column]:
         """The metric raw, then after each calibrator that the table's runs have."""
-        shown = [c for c in table.columns if c.after(RAW) == self.metric.after(RAW)]
-        return sorted(dict.fromkeys(shown), key=lambda column: column.calibrator != RAW)
+        columns = [c for c in table.columns if c.after(RAW) == self.metric.after(RAW)]
+        return sorted(dict.fromkeys(columns), key=lambda column: column.calibrator != RAW)
 
     def check_metric(self) -> None:
         """Raise a ValueError for a table of which no run has the metric, raw or after a calibrator."""
@@ -152,13 +152,13 @@ def row_place(table: Table, row: Row) -> FileRow:
 
 def read_request(
     folder: str,
-    shown: Selection,
+    selection: Selection,
     over_epochs: OverEpochs,
     usual_metric: str,
     *,
     logged: bool = False,
 ) -> Request:
-    """What is drawn of a folder of runs, or a store; of `usual_metric` if none is asked for.
+    """Request of a picture of a folder of runs, or a store; of `usual_metric` if none is named.
 
     A metric that is `logged` is one of training's, which the leaderboard need not have.
 
@@ -166,52 +166,54 @@ def read_request(
         FileNotFoundError: If the folder is missing.
         ValueError: If it has no such tables, losses or runs.
     """
-    metric = Column.parse(shown.metric or usual_metric)
+    metric = Column.parse(selection.metric or usual_metric)
     columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]
-    results = select_keys(read_results(folder), shown.key)
-    every = build_tables(results, columns, Column("nll"))
-    if not every:
-        why = "; ".join(results.unfinished.values())
-        raise ValueError(f"{why or f'{folder} holds no finished run'}.")
-    if shown.metric and not logged:
+    results = select_keys(read_results(folder), selection.key)
+    all_tables = build_tables(results, columns, Column("nll"))
+    if not all_tables:
+        reason = "; ".join(results.unfinished.values())
+        raise ValueError(f"{reason or f'{folder} holds no finished run'}.")
+    if selection.metric and not logged:
         check_columns_exist([metric.after(ANY)], results.keys)
-    tables = _with_words(every, shown.table)
+    tables = _with_words(all_tables, selection.table)
     if not tables:
-        titles = ", ".join(table.title for table in every)
-        raise ValueError(f"no table has {' and '.join(shown.table)} in its title: {titles}.")
-    for text in shown.label:
+        titles = ", ".join(table.title for table in all_tables)
+        raise ValueError(f"no table has {' and '.join(selection.table)} in its title: {titles}.")
+    for text in selection.label:
         if "=" not in text:
             example = "NAME=TEXT is expected, as in CrossEntropyLoss=CE."
             raise ValueError(f"`--label {text}`: {example}")
-    words = {name: word for name, _, word in (text.partition("=") for text in shown.label)}
-    tables = [_with_rows(table, shown.losses, words) for table in tables]
+    words = {name: word for name, _, word in (text.partition("=") for text in selection.label)}
+    tables = [_with_rows(table, selection.losses, words) for table in tables]
     if not any(row.records for table in tables for row in table.rows):
-        raise ValueError(f"{folder} holds no finished run of {' or '.join(shown.losses)}.")
-    return Request(tables, metric, shown, over_epochs)
+        raise ValueError(f"{folder} holds no finished run of {' or '.join(selection.losses)}.")
+    return Request(tables, metric, selection, over_epochs)
 
 
 def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
     """The tables with all the words in their titles; a whole word counts first, so that `factor=10` is not 100."""
-    found = list(tables)
+    matches = list(tables)
     for word in words:
-        whole = [table for table in found if word in table.title.split()]
-        found = whole or [table for table in found if word in table.title]
-    return found
+        whole_words = [table for table in matches if word in table.title.split()]
+        matches = whole_words or [table for table in matches if word in table.title]
+    return matches
 
 
 def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) -> Table:
     """The rows of some losses, all if none is named, with other words in their labels."""
-    known = {
+    rows_by_name = {
         name: row for row in table.rows for name in (row.loss, display_name(row.loss), row.label)
     }
     for name in [*losses, *words]:
-        if name not in known:
-            raise ValueError(f"{table.title} has no loss `{name}`{near_matches(name, known)}")
+        if name not in rows_by_name:
+            raise ValueError(
+                f"{table.title} has no loss `{name}`{near_matches(name, rows_by_name)}"
+            )
     rows = [row for row in table.rows if not losses or any(map(row.is_named, losses))]
     if words:
         words = {display_name(name): text for name, text in words.items()} | dict(words)
         named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b")
-        labels = [named.sub(lambda found: words[found[0]], row.label) for row in rows]
+        labels = [named.sub(lambda match: words[match[0]], row.label) for row in rows]
         rows = [replace(row, label=label) for row, label in zip(rows, labels, strict=True)]
     return replace(table, rows=rows)
 

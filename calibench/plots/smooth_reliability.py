@@ -43,15 +43,15 @@ class SmoothReliability:
     error: Floats
     predictions: int
 
-    def masked_below(self, least: int) -> SmoothReliability:
+    def masked_below(self, fewest: int) -> SmoothReliability:
         """The curve with NaN where fewer predictions than so many lie under the kernel."""
-        under = self.density * self.predictions * self.width * math.sqrt(math.tau)
-        kept: dict[str, Any] = {
-            name: np.where(under >= least, getattr(self, name), np.nan)
+        predictions_below = self.density * self.predictions * self.width * math.sqrt(math.tau)
+        masked: dict[str, Any] = {
+            name: np.where(predictions_below >= fewest, getattr(self, name), np.nan)
             for name in _OF_POINTS
             if name not in ("confidence", "density")
         }
-        return replace(self, **kept)
+        return replace(self, **masked)
 
     def rows(self) -> Iterator[dict[str, float]]:
         """The curve's numbers as rows of a CSV."""
@@ -110,8 +110,8 @@ def smooth_reliability(
     runs_an_example = len(example) / len(np.unique(example))
     wide_low, wide_high = (expected + np.sqrt(runs_an_example) * (band - expected)).clip(0, 1)
     errors = [
-        float(error_and_width(exact[chosen], hit[chosen]).error)
-        for chosen in (torch.from_numpy(run == one) for one in np.unique(run))
+        float(error_and_width(exact[of_run], hit[of_run]).error)
+        for of_run in (torch.from_numpy(run == run_number) for run_number in np.unique(run))
     ]
     accuracy = (hits / (mass + SOFTENING)).numpy()
     density = (mass / len(confidence)).numpy()
@@ -136,13 +136,13 @@ def _interval(
     _, number = np.unique(example, return_inverse=True)
     examples = number.max() + 1
     cell = np.rint(confidence * _CELLS).astype(np.int64)
-    kept, place = np.unique(cell, return_inverse=True)
-    shape = (examples, len(kept))
+    cells, place = np.unique(cell, return_inverse=True)
+    shape = (examples, len(cells))
     all_of = sparse.csr_array((np.ones(len(number)), (number, place)), shape)
     right = sparse.csr_array((correct.astype(np.float64), (number, place)), shape)
-    drawn = random.multinomial(examples, np.full(examples, 1 / examples), DRAWS)
-    weight = torch.from_numpy(np.concatenate([drawn @ right, drawn @ all_of]))
-    hits, mass = smoothed(torch.from_numpy(kept / _CELLS), weight).chunk(2)
+    draws = random.multinomial(examples, np.full(examples, 1 / examples), DRAWS)
+    weight = torch.from_numpy(np.concatenate([draws @ right, draws @ all_of]))
+    hits, mass = smoothed(torch.from_numpy(cells / _CELLS), weight).chunk(2)
     return _ends(hits / (mass + SOFTENING))
 
 
@@ -151,12 +151,12 @@ def _consistency_band(
 ) -> tuple[Floats, Floats]:
     """The curve that a calibrated model is expected to have, (T,), and where it lies, (2, T)."""
     cell = (confidence * _CELLS).round().long()
-    kept, place = torch.unique(cell, return_inverse=True)
-    model = PoissonBinomial(confidence.numpy().clip(0, 1), place.numpy(), len(kept))
-    drawn = torch.from_numpy(np.concatenate([*model.draws(DRAWS, random)]))
-    count = torch.bincount(place, minlength=len(kept)).double()
-    expected = torch.bincount(place, confidence, minlength=len(kept))
-    weight = torch.cat([drawn, torch.stack([expected, count])])
-    *hits, mean, mass = smoothed(kept / _CELLS, weight)
+    cells, place = torch.unique(cell, return_inverse=True)
+    model = PoissonBinomial(confidence.numpy().clip(0, 1), place.numpy(), len(cells))
+    draws = torch.from_numpy(np.concatenate([*model.draws(DRAWS, random)]))
+    count = torch.bincount(place, minlength=len(cells)).double()
+    expected = torch.bincount(place, confidence, minlength=len(cells))
+    weight = torch.cat([draws, torch.stack([expected, count])])
+    *hits, mean, mass = smoothed(cells / _CELLS, weight)
     below = mass + SOFTENING
     return (mean / below).numpy(), _ends(torch.stack(hits) / below)

@@ -107,14 +107,14 @@ def sized(figure: Figure, width: str) -> None:
     across, down = figure.get_size_inches()
     scale = WIDTHS[width] / across
     rows = len({axes.get_position().y0 for axes in figure.axes})
-    drawn = max(down - _TEXTS * rows, 0.5 * down)
+    drawn_height = max(down - _TEXTS * rows, 0.5 * down)
     before = max(map(_lines_of, figure.axes))
-    figure.set_size_inches(WIDTHS[width], max(scale * drawn + down - drawn, 1.5))
+    figure.set_size_inches(WIDTHS[width], max(scale * drawn_height + down - drawn_height, 1.5))
     for axes in figure.axes:
         for text in (axes.title, axes.xaxis.label):
             text.set_text(_wrapped(text.get_text(), _width(axes)))
-    more = max(map(_lines_of, figure.axes)) - before
-    figure.set_figheight(figure.get_figheight() + _LINE * rows * max(more, 0))
+    further_lines = max(map(_lines_of, figure.axes)) - before
+    figure.set_figheight(figure.get_figheight() + _LINE * rows * max(further_lines, 0))
     for legend in list(figure.legends):
         labels = [text.get_text() for text in legend.get_texts()]
         handles = dict(zip(labels, legend.legend_handles, strict=True))
@@ -143,13 +143,13 @@ def label_points(axes: Axes, points: Mapping[str, tuple[float, float]]) -> None:
     def box(x: float, y: float, width: float, height: float) -> Bbox:
         return Bbox.from_bounds(x - width / 2, y - height / 2, width, height)
 
-    def overlap(one: Bbox, other: Bbox) -> float:
-        common = Bbox.intersection(one, other)
+    def overlap(first: Bbox, other: Bbox) -> float:
+        common = Bbox.intersection(first, other)
         return common.width * common.height if common else 0.0
 
     scale, size = axes.figure.dpi / 72, 6.5
     places = {name: axes.transData.transform(place) for name, place in points.items()}
-    taken = [box(x, y, 6 * scale, 6 * scale) for x, y in places.values()]
+    taken_boxes = [box(x, y, 6 * scale, 6 * scale) for x, y in places.values()]
     inside = axes.get_window_extent()
     for name, (x, y) in places.items():
         width, height = 0.55 * size * len(name) * scale, 1.2 * size * scale
@@ -158,11 +158,11 @@ def label_points(axes: Axes, points: Mapping[str, tuple[float, float]]) -> None:
             if side or above:
                 dx, dy = side * (width / 2 + 4 * scale), above * (height / 2 + 4 * scale)
                 of_label = box(x + dx, y + dy, width, height)
-                covered = sum(overlap(of_label, other) for other in taken)
+                covered = sum(overlap(of_label, other) for other in taken_boxes)
                 outside = width * height - overlap(of_label, inside)
                 options.append((outside + covered, dx, dy, of_label))
         _, dx, dy, of_label = min(options, key=lambda option: option[0])
-        taken.append(of_label)
+        taken_boxes.append(of_label)
         axes.annotate(
             name, points[name], (dx / scale, dy / scale), textcoords="offset points", fontsize=size,
             ha="center", va="center",
@@ -173,25 +173,27 @@ def legend_below(
     figure: Figure, grid: Sequence[Axes], *, columns: int = 2, title: str | None = None
 ) -> None:
     """Add a legend of all panels below the figure, which grows by its height; a label has the same look in all."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    _add_legend(figure, found, columns, title)
+            handles.setdefault(label, handle)
+    _add_legend(figure, handles, columns, title)
 
 
 _ENTRY = 0.055, 0.55  # inches of a character of a legend, and of what stands beside a label
 
 
-def _add_legend(figure: Figure, found: Mapping[str, Any], columns: int, title: str | None) -> None:
+def _add_legend(
+    figure: Figure, handles: Mapping[str, Any], columns: int, title: str | None
+) -> None:
     """The legend, in as many columns as there is room for, up to `columns`."""
     width, height = figure.get_size_inches()
-    longest = _ENTRY[0] * max(map(len, found), default=0) + _ENTRY[1]
+    longest = _ENTRY[0] * max(map(len, handles), default=0) + _ENTRY[1]
     columns = max(1, min(columns, int(width / longest)))
-    lines = math.ceil(len(found) / columns) + bool(title)
+    lines = math.ceil(len(handles) / columns) + bool(title)
     figure.set_size_inches(width, height + 0.18 * lines)
     figure.legend(
-        found.values(), found.keys(), title=title or None, ncols=columns,
+        handles.values(), handles.keys(), title=title or None, ncols=columns,
         loc="outside lower center", fontsize=7, title_fontsize=7, frameon=False,
     )  # fmt: skip
 
@@ -202,7 +204,7 @@ def panels(
     columns: int = 4,
     height: float = PANEL_SIDE,
     shared: bool = False,
-    alone: tuple[float, float] | None = None,
+    single_size: tuple[float, float] | None = None,
 ) -> tuple[Figure, list[Axes]]:
     """A figure with `number` panels of the same size, in rows of at most `columns`; shared axes have one scale.
 
@@ -213,11 +215,15 @@ def panels(
 
     across = min(number, columns, max(1, int(min(_room.get(), 99) / NARROWEST_WIDTH)))
     down = math.ceil(number / across)
-    size = alone if alone and number == 1 else (PANEL_SIDE * across + 0.4, height * down + 0.4)
+    size = (
+        single_size
+        if single_size and number == 1
+        else (PANEL_SIDE * across + 0.4, height * down + 0.4)
+    )
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    drawn = figure.subplots(down, across, squeeze=False, sharex=shared, sharey=shared)
-    grid = drawn.ravel().tolist()
+    axes_grid = figure.subplots(down, across, squeeze=False, sharex=shared, sharey=shared)
+    grid = axes_grid.ravel().tolist()
     for unused in grid[number:]:
         unused.remove()
     return figure, grid[:number]
@@ -225,7 +231,7 @@ def panels(
 
 def panel(width: float, height: float) -> tuple[Figure, Axes]:
     """A figure of a single panel; its size is in inches."""
-    figure, (axes,) = panels(1, alone=(width, height))
+    figure, (axes,) = panels(1, single_size=(width, height))
     return figure, axes
 
 
@@ -289,13 +295,13 @@ def as_file(figure: Figure, form: str) -> bytes:
         assert isinstance(text, Text)
         text.set_parse_math(False)
         text.set_text(printable(text.get_text(), keep="\n"))
-    drawn = io.BytesIO()
+    buffer = io.BytesIO()
     layout = figure.get_layout_engine()
     with rc_context(FONTS):
         if layout is not None:
             layout.execute(figure)  # one pass of the layout leaves titles above a legend cut
-        figure.savefig(drawn, dpi=200, format=form)
-    return drawn.getvalue()
+        figure.savefig(buffer, dpi=200, format=form)
+    return buffer.getvalue()
 
 
 def _width(axes: Axes) -> float:

@@ -108,11 +108,13 @@ _CHECKSUM = b',\n "sha256": "'
 
 def write_json(path: Path, content: Any, *, sealed: bool = False) -> None:
     """Write JSON atomically; `sealed` ends the object, which must not be empty, with a checksum of all before it."""
-    text = json_bytes(content)
-    if sealed:
-        body = text.removesuffix(b"\n}\n")
-        text = body + _CHECKSUM + hashlib.sha256(body).hexdigest().encode() + b'"\n}\n'
-    write_atomically(path, text)
+    write_atomically(path, sealed_json(content) if sealed else json_bytes(content))
+
+
+def sealed_json(content: Json) -> bytes:
+    """JSON of an object, which must not be empty, with a checksum of all before it at its end."""
+    body = json_bytes(content).removesuffix(b"\n}\n")
+    return body + _CHECKSUM + hashlib.sha256(body).hexdigest().encode() + b'"\n}\n'
 
 
 def parse_json(data: bytes) -> Any:

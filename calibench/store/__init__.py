@@ -11,7 +11,7 @@ So whatever reads a folder of runs reads a store. Predictions that were imported
 `<dataset>/<model>/imported/<digest>/seed=1`. In Python:
 
     from calibench import store
-    store.load("digits_lt/SmallCNN/FocalLoss/seed=1")      {"val": Predictions, "test": Predictions, ...}
+    store.load_entry("digits_lt/SmallCNN/FocalLoss/seed=1")      {"val": Predictions, "test": Predictions, ...}
     for entry in store.entries("store"):                   every entry of a store, or run of a folder of results
         entry.name, entry.predictions(), entry.metrics(), entry.digest
 """
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from calibench.store.lookup import entries as entries
     from calibench.store.lookup import find as find
     from calibench.store.lookup import find_run as find_run
-    from calibench.store.lookup import load as load
+    from calibench.store.lookup import load_entry as load_entry
     from calibench.store.lookup import results_folder as results_folder
     from calibench.store.transfer import Added as Added
     from calibench.store.transfer import pull as pull
@@ -67,7 +67,7 @@ __all__ = [
     "entries",
     "find",
     "find_run",
-    "load",
+    "load_entry",
     "mark_verified",
     "place_of",
     "pull",
@@ -98,7 +98,7 @@ _MODULES = {
     "entries": "calibench.store.lookup",
     "find": "calibench.store.lookup",
     "find_run": "calibench.store.lookup",
-    "load": "calibench.store.lookup",
+    "load_entry": "calibench.store.lookup",
     "mark_verified": "calibench.store.index",
     "place_of": "calibench.store.locations",
     "pull": "calibench.store.transfer",

@@ -78,7 +78,7 @@ def list_entries(text: str) -> Iterator[Listed]:
         yield from list_rows(place)
 
 
-def load(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:
+def load_entry(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:
     """The predictions of an entry of a store; `calibench.load` is this function.
 
     What comes from a URL is kept below the data root (`$CALIBENCH_DATA`, else ~/.cache/calibench), and read from there

@@ -7,7 +7,9 @@ from calibench.plugins.lazy_imports import lazy_exports
 if TYPE_CHECKING:
     from calibench.training.calibration_callback import Calibration as Calibration
 
-__all__ = ["Calibration"]
+__all__ = [
+    "Calibration",
+]
 
 if not TYPE_CHECKING:  # Lightning takes seconds
     __getattr__, __dir__ = lazy_exports(

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import CalibratorName, build_calibrator
 from calibench.command_line.verb_parser import Option, options_from_python
+from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
 from calibench.predictions.files import Reader, Source, check_file
 from calibench.predictions.inputs import labelled_as, sources_of
+from calibench.predictions.probability_tables import CALIBRATOR_KINDS, PROBABILITY_KINDS
 from calibench.verbs.python_types import is_network, refuse_positional
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def calibrate(
     """
     if isinstance(calibrator, str):
         CALIBRATORS.check(calibrator)
+    if output is not None:
+        output = ends_in(*CALIBRATOR_KINDS)("output", Path(output))
     if is_network(predictions):
         from calibench.verbs.collect import collect
 
@@ -90,7 +94,7 @@ def calibrate(
     if output is not None:
         from calibench.evaluation.calibrate import save_calibrator
 
-        save_calibrator(fitted, Path(output))
+        save_calibrator(fitted, output)  # type: ignore[arg-type]
     return fitted
 
 
@@ -125,16 +129,18 @@ def calibrate_command(
         calibrator: The calibrator.
         apply: Apply the calibrator in this file.
         input: The predictions that --apply calibrates.
-        output: Write the calibrator (.pt), or with --apply the probabilities (.npz).
+        output: Write the calibrator (.pt, .json), or with --apply the probabilities (.npz, .csv, .parquet, .jsonl).
         reader: How files are read.
 
     Examples:
         calibench calibrate --val val.npz --calibrator TemperatureScaling --output cal.pt
         calibench calibrate --apply cal.pt --input test.npz --output probs.npz
+        calibench calibrate --apply cal.pt --input test.csv --output calibrated.csv     with its other columns
         calibench evaluate --val val.npz --test test.npz        to choose: all calibrators, compared
 
     The output of --apply holds `probs` (N, K) float32, `target`, and the metadata of the input; of pairs of confidence
-    and correct `probs` (N, 2), whose second column is the calibrated confidence. A calibrator file
+    and correct `probs` (N, 2), whose second column is the calibrated confidence. As a table it has ids, a column of
+    probabilities for each class and the labels; a table that came in goes out with its other columns. A calibrator file
     holds the class's name, its arguments and what was fitted; reading one runs no code (weights_only). In Python:
 
       from calibench.evaluation.calibrate import load_calibrator
@@ -142,6 +148,7 @@ def calibrate_command(
     """
     CALIBRATORS.check(calibrator)
     if val is not None and apply is None and input is None:
+        ends_in(*CALIBRATOR_KINDS)("--output", output)
         fitted, part = _fit(val, calibrator, reader)
         from calibench.evaluation.calibrate import save_calibrator
 
@@ -155,6 +162,7 @@ def calibrate_command(
         check_file(input)
         if not apply.is_file():
             raise FileNotFoundError(f"there is no file {apply}")
+        ends_in(*PROBABILITY_KINDS)("--output", output)
         with loading():
             from calibench.evaluation.calibrate import load_calibrator, save_probabilities
         fitted, part = load_calibrator(apply), reader.of_classes(input)
@@ -162,7 +170,7 @@ def calibrate_command(
         if fitted.num_classes not in (None, columns):
             raise ValueError(f"{apply} is not for the {columns} classes of {input}.")
         try:
-            save_probabilities(fitted, part, output)
+            save_probabilities(fitted, part, output, source=Path(input), separator=reader.separator)
         except RuntimeError as error:  # a fitted state that does not fit the number of classes
             raise ValueError(f"{apply} is not for the {columns} classes of {input}.") from error
         result = f"{rows} x {columns} probabilities by {type(fitted).__name__}"

@@ -27,6 +27,7 @@ from calibench.predictions import Predictions
 from calibench.predictions.files import Arrays, Reader, Source, check_file
 from calibench.predictions.hdf5 import is_hdf5, the_model
 from calibench.predictions.inputs import labelled_as, say_lines, sources_of
+from calibench.predictions.probability_tables import CALIBRATOR_KINDS
 from calibench.predictions.row_checks import describe_rows
 from calibench.runs.class_names import align_sets
 from calibench.verbs.evaluate import files_of_run
@@ -56,7 +57,7 @@ class DiagnosisOptions:
     """
 
     calibrators: Calibrators = ()
-    export: Annotated[Path | None, "CAL.pt"] = None
+    export: Annotated[Path | None, Option("CAL.pt"), ends_in(*CALIBRATOR_KINDS)] = None
     output: Annotated[Path | None, Option("X.json", ("-o",)), ends_in(".json")] = None
     jobs: Jobs = ONE_PER_CORE
     reader: Reader = _CLIPPED

@@ -1,9 +1,11 @@
 """`calibench plot`: one picture of a folder of runs, or every kind that it can feed, with a page that shows them."""
 
 import re
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Literal, NamedTuple
 
 from calibench.command_line.docstrings import fill_docstring
@@ -13,12 +15,17 @@ from calibench.messages.printable_text import loading, say
 from calibench.messages.progress import with_progress
 from calibench.plots.curves import OverEpochs
 from calibench.plots.figure_with_numbers import Picture
-from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OVER_TABLES, PICTURE_KINDS
+from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OF_EXAMPLES, OVER_TABLES, PICTURE_KINDS
 from calibench.plots.selection import Request, Selection, read_request
 from calibench.plots.style import PictureFile, Width, room_of
 from calibench.plugins.registries import load_plugins, plugin_lines
-from calibench.runs import CorruptRun, write_output
-from calibench.statistics.number import RAW, TS
+from calibench.predictions.files import Reader, is_a_file
+from calibench.ranking.column_store import Layout, Numbers, Verdicts
+from calibench.ranking.columns import Column
+from calibench.ranking.records import Record
+from calibench.ranking.table import Row, Table
+from calibench.runs import CorruptRun, Predictions, RunId, write_output
+from calibench.statistics.number import RAW, TEST, TS
 from calibench.store import results_folder
 from calibench.store.lookup import ResultsFolder
 
@@ -32,21 +39,21 @@ def plot_kinds() -> dict[str, Callable[[Request], Picture]]:
 @fill_docstring(kinds="\n".join(f"{kind:19}  {line}" for kind, line in KIND_LINES.items()))
 def plot(
     kind: Annotated[str, Option("KIND", choices=plot_kinds)],
-    results: ResultsFolder = "results",
+    results: Annotated[str, Option("RESULTS|FILE")] = "results",
     *,
     output: PictureFile,
     shown: Selection,
     width: Width = None,
     over_epochs: OverEpochs,
 ) -> int:
-    """Draw one picture of a folder of runs.
+    """Draw one picture of a folder of runs, or of a file of predictions.
 
     Seeds of a row are pooled where examples are drawn (reliability, roc, risk-coverage, confusion) and averaged
     elsewhere. The numbers that a picture shows are written beside it as CSV: x.png and x.csv.
 
     Args:
         kind: What to draw.
-        results: Folder of runs, or a store.
+        results: Folder of runs, or a store; or a file of test predictions, for pictures of examples.
         output: The picture.
         shown: Which runs it shows.
         width: Its width in a paper.
@@ -54,6 +61,7 @@ def plot(
 
     Examples:
         calibench plot reliability results/digits_lt -o reliability.png
+        calibench plot reliability test.npz -o reliability.png
         calibench plot reliability results/digits_lt --calibrator TemperatureScaling -o ts.svg
         calibench plot heat-map results/digits_lt --metric nll -o heat_map.pdf --width column
         calibench plot roc results/digits_lt --set noise -o roc.pdf
@@ -68,12 +76,48 @@ def plot(
     Kinds:
         {kinds}
     """
-    usual = DEFAULT_METRICS.get(kind, "ece")
-    asked = read_request(results, shown, over_epochs, usual, logged=kind == "curves")
-    with loading(), room_of(width):
-        picture = PICTURE_KINDS[kind](asked)
+    if is_a_file(results):
+        with loading(), room_of(width):
+            picture = draw_file(kind, results, shown)
+    else:
+        metric = DEFAULT_METRICS.get(kind, "ece")
+        request = read_request(results, shown, over_epochs, metric, logged=kind == "curves")
+        with loading(), room_of(width):
+            picture = PICTURE_KINDS[kind](request)
     picture.write(output, width=width)
     return 0
+
+
+def draw_file(kind: str, file: str, shown: Selection) -> Picture:
+    """Draw a picture of the examples in a file of test predictions, raw.
+
+    Raises a UsageError for a kind that needs runs, or a calibrator, which is fitted on a run's validation set.
+    """
+    if kind not in OF_EXAMPLES:
+        raise UsageError(
+            f"`plot {kind}` needs runs, and {file} is a file of predictions: "
+            f"choose from {', '.join(OF_EXAMPLES)}."
+        )
+    if shown.calibrator != RAW:
+        raise UsageError(
+            f"`--calibrator` needs a run: write calibrated predictions by `calibench calibrate {file}`, and plot these."
+        )
+    predictions = Reader().read(file)
+    if not isinstance(predictions, Predictions):
+        raise UsageError(f"{file} holds pairs of confidence and hit: `plot` needs every class.")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "predictions" / f"{TEST}.npz"
+        path.parent.mkdir()
+        predictions.save(path)
+        run = RunId(Path(file).name, f"{predictions.examples:,} examples", Path(file).stem, "", 0)
+        values = (
+            Numbers(Layout.from_keys([]), array("d")),
+            Verdicts(Layout.from_keys([]), array("d")),
+        )
+        record = Record(run, folder, {}, "", *values, {}, {}, (), (), {})
+        row = Row(Path(file).stem, "", "", {}, {0: record}, {})
+        table = Table(run.benchmark, run.backbone, [], Column("ece"), [row], {})
+        return PICTURE_KINDS[kind](Request([table], Column("ece"), shown))
 
 
 DEFAULT_METRICS = {"critical-difference": "nll", "shift": "error"}

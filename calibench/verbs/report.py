@@ -10,10 +10,11 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
 from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
+from calibench.predictions.files import is_a_file
 from calibench.runs import write_output
 from calibench.store import results_folder
-from calibench.store.lookup import ResultsFolder
 
+RESAMPLES = 1000  # of the test examples of a file
 PAGES = (".html", ".htm")
 RUNS_OF_A_PAGE = 1000  # with more, of several benchmarks, each has a page of its own
 
@@ -103,31 +104,53 @@ def check_output(output: str) -> None:
     )
 
 
+def write_predictions_page(file: str, output: str, *, title: str | None, bins: int) -> None:
+    """Write the page of a file of test predictions: verdict, diagram, table, what to do next."""
+    if is_site(output):
+        raise UsageError(f"`--output` must end in .html for a file of predictions, got {output}.")
+    with loading():
+        from calibench.plots.selection import Selection
+        from calibench.plots.style import as_file
+        from calibench.reports.predictions_page import render_predictions
+        from calibench.verbs.evaluate import evaluate
+        from calibench.verbs.plot import draw_file
+    picture = as_file(draw_file("reliability", file, Selection(bins=bins)).figure, "svg")
+    evaluation = evaluate(file, bootstrap=RESAMPLES, n_bins=(bins,))
+    page = render_predictions(evaluation, picture, title=title or Path(file).name, file=file)
+    write_output(Path(output), page.encode())
+
+
 def report_command(
-    results: ResultsFolder = "results",
+    results: Annotated[str, Option("RESULTS|FILE")] = "results",
     *,
     output: Annotated[str, Option("FILE", ("-o",))] = "report.html",
     title: str | None = None,
     bins: Annotated[int, "N"] = 15,
 ) -> int:
-    """Write a self-contained HTML page of a folder of runs.
+    """Write a self-contained HTML page of a folder of runs, or of a file of predictions.
 
     It has sortable and filterable tables, reliability diagrams side by side, risk-coverage and OOD curves, error
     against calibration, shift, classes, training curves, and every run's configuration. It needs no network and can be
     sent by mail.
 
     Args:
-        results: Folder of runs, or a store.
+        results: Folder of runs, or a store; or a file of test predictions.
         output: The page; or a folder, `site/`, for a page of each benchmark and run (default: report.html).
         title: Title of the page (default: the folder's name).
         bins: Bins of reliability diagrams.
 
     Examples:
         calibench report results/ -o report.html
+        calibench report test.npz -o test.html           verdict, reliability diagram, table, what to do next
         calibench report results/digits_lt -o digits.html --title "Long-tailed digits"
         calibench report store -o site/                  an index, a page for each benchmark and for each run
     """
     page = Path(output)
+    if is_a_file(results):
+        check_output(output)
+        write_predictions_page(results, output, title=title, bins=bins)
+        say(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")
+        return 0
     count = report(results, output, title=title, bins=bins, processes=cores()).pages
     if is_site(output):
         say(f"{page / 'index.html'} ({count} pages)")

@@ -24,7 +24,7 @@ from calibench.calibrator_comparison.summary import (
 )
 from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.cli import main
-from calibench.evaluation import Evaluation, evaluate
+from calibench.evaluation import Evaluation, score_set
 from calibench.parallel.processes import map_in_processes
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions
@@ -97,13 +97,13 @@ def test_a_pair_is_fitted_on_val_and_scored_on_test(tmp_path: Path) -> None:
     val, test = (Predictions.load(tmp_path / f"pairs/net/{split}.npz") for split in ("val", "test"))
     found = cells.compute_row(cell(source, calibrator=TS))
     model = TemperatureScaling().fit(val.logits, val.target)
-    expected = {number.key.metric: number.value for number in evaluate(test, model, n_bins=[15])}
+    expected = {number.key.metric: number.value for number in score_set(test, model, n_bins=[15])}
     assert {name: found[name] for name in METRICS} == {name: expected[name] for name in METRICS}
     assert (found["fitted_on"], found["tested_on"]) == (200, 200)
     some = cells.compute_row(cell(source, calibrator=TS, size=50, repeat=3))
     rows = np.random.RandomState(3).permutation(200)[:50]
     model.fit(val.logits[rows], val.target[rows])
-    expected = {number.key.metric: number.value for number in evaluate(test, model, n_bins=[15])}
+    expected = {number.key.metric: number.value for number in score_set(test, model, n_bins=[15])}
     assert {name: some[name] for name in METRICS} == {name: expected[name] for name in METRICS}
     assert (some["fitted_on"], some["nll"] == found["nll"]) == (50, False)
 

@@ -41,16 +41,20 @@ WITH_OPTIONS = [
 ]
 
 
+@pytest.mark.parametrize("suffix", [".pt", ".json"])
 @pytest.mark.parametrize(
     "calibrator",
     [*map(build_calibrator, expand_calibrator_names(["all"])), *WITH_OPTIONS],
     ids=lambda c: type(c).__name__,
 )
-def test_a_file_gives_the_same_calibrator(calibrator: Calibrator, tmp_path: Path) -> None:
+def test_a_file_gives_the_same_calibrator(
+    calibrator: Calibrator, suffix: str, tmp_path: Path
+) -> None:
     val, test = predictions(split="val"), predictions()
     calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
-    save_calibrator(calibrator, tmp_path / "cal.pt")
-    read = load_calibrator(tmp_path / "cal.pt")
+    path = tmp_path / f"cal{suffix}"
+    save_calibrator(calibrator, path)
+    read = load_calibrator(path)
     assert type(read) is type(calibrator)
     logits = torch.from_numpy(test.logits)
     assert torch.equal(read(logits), calibrator(logits))
@@ -172,7 +176,7 @@ MISTAKES = {
     "--val {val} --apply x.pt --output y": "give either `--val FILE`",
     "--apply x.pt --output y": "give either `--val FILE`",
     "--output y": "give either `--val FILE`",
-    "--apply {val} --input {test} --output y": "is not a calibrator file",
+    "--apply {val} --input {test} --output y.npz": "is not a calibrator file",
     "--apply nowhere.pt --input {test} --output y": "nowhere.pt",
     "--val {val}": "--output",
 }

@@ -15,7 +15,7 @@ from calibench import calibrators
 from calibench.calibrators import TemperatureScaling
 from calibench.calibrators.names import DEFAULT, build_calibrator, expand_calibrator_names
 from calibench.cli import main
-from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibrator
+from calibench.evaluation import Evaluation, deep_ensemble, fit_calibrator, score_set
 from calibench.evaluation.evaluation import Extent
 from calibench.runs import Predictions
 from calibench.statistics.number import Number
@@ -50,7 +50,7 @@ def test_every_metric_raw_and_after_each_calibrator(
     val, test = (Predictions.load(files[name]) for name in ("val", "test"))
     fitted = fit_calibrator(TemperatureScaling(), val)
     for calibrator, name in ((None, "raw"), (fitted, "TemperatureScaling")):
-        for expected in evaluate(test, calibrator):
+        for expected in score_set(test, calibrator):
             key = expected.key._replace(calibrator=name, model="model")
             (number,) = [n for n in map(Number.from_row, report["rows"]) if n.key == key]
             assert number.value == pytest.approx(expected.value)
@@ -168,7 +168,7 @@ def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(
     assert report["calibrators"]["ensemble of 2"]["TemperatureScaling"][
         "temperature"
     ] == pytest.approx(float(fitted.temperature), rel=1e-5)
-    expected = next(n.value for n in evaluate(test, fitted) if n.key.metric == "nll")
+    expected = next(n.value for n in score_set(test, fitted) if n.key.metric == "nll")
     found = next(
         r["value"]
         for r in report["rows"]
@@ -293,7 +293,7 @@ def test_it_runs_on_the_output_of_calibrate(files: dict[str, str], tmp_path: Pat
     after = fit_calibrator(TemperatureScaling(), Predictions.load(files["val"]))
     expected = next(
         number.value
-        for number in evaluate(Predictions.load(files["test"]), after)
+        for number in score_set(Predictions.load(files["test"]), after)
         if number.key.metric == "ece"
     )
     found = next(

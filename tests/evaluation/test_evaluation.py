@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from calibench.calibrators import TemperatureScaling
-from calibench.evaluation import Evaluation, evaluate, evaluate_ood, fit_calibrator
+from calibench.evaluation import Evaluation, evaluate_ood, fit_calibrator, score_set
 from calibench.evaluation.calibrator_fits import predicted_log_probabilities
 from calibench.evaluation.scoring import score_ood
 from calibench.metrics import (
@@ -45,7 +45,7 @@ def value(numbers: list[Number], metric: str, **where: Any) -> float:
 
 def test_rows_agree_with_scikit_learn() -> None:
     test = predictions()
-    rows = evaluate(test)
+    rows = score_set(test)
     probs = torch.tensor(test.logits).double().softmax(1).numpy()
     assert value(rows, "nll") == pytest.approx(log_loss(test.target, probs), rel=1e-6)
     classes = [brier_score_loss(test.target == k, probs[:, k]) for k in range(probs.shape[1])]
@@ -58,7 +58,7 @@ def test_rows_agree_with_scikit_learn() -> None:
 def test_a_calibrator_is_fitted_on_validation_only() -> None:
     val, test = predictions(split="val", seed=1), predictions()
     calibrator = fit_calibrator(TemperatureScaling(), val)
-    assert value(evaluate(test, calibrator), "nll") < value(evaluate(test), "nll")
+    assert value(score_set(test, calibrator), "nll") < value(score_set(test), "nll")
     with pytest.raises(
         ValueError, match="fitted on validation predictions, got the test set `test`"
     ):
@@ -125,8 +125,8 @@ def test_evaluation_of_all_sets() -> None:
 
 def test_own_metrics_can_be_given() -> None:
     """What batches give to metrics, as in training, and what a file gives to formulas are the same numbers."""
-    found = evaluate(predictions(), metrics=calibration_metrics(5, n_bins=(7, 20)))
-    expected = evaluate(predictions(), n_bins=(7, 20))
+    found = score_set(predictions(), metrics=calibration_metrics(5, n_bins=(7, 20)))
+    expected = score_set(predictions(), n_bins=(7, 20))
     pairs = zip(found, expected, strict=True)
     for row, same in ((one.to_dict(), other.to_dict()) for one, other in pairs):
         assert list(row) == list(same)
@@ -143,13 +143,13 @@ def test_detection_by_files_is_that_by_log_probabilities() -> None:
 
 
 def test_numbers_of_bins_can_be_given() -> None:
-    rows = evaluate(predictions(), n_bins=(7,))
+    rows = score_set(predictions(), n_bins=(7,))
     assert {number.key.n_bins for number in rows} == {None, 7}
 
 
 def test_a_saturated_logit_gives_a_finite_nll() -> None:
     logits = np.array([[1000.0, 0.0], [0.0, 1000.0]])
-    rows = evaluate(Predictions(logits, np.array([1, 1]), {"split": "test"}))
+    rows = score_set(Predictions(logits, np.array([1, 1]), {"split": "test"}))
     assert value(rows, "nll") == pytest.approx(500.0)
 
 
@@ -163,7 +163,7 @@ def test_two_models_with_ece_zero_of_which_one_is_worse() -> None:
     reports = {}
     for name, positive in {"uniform": uniform, "informed": informed}.items():
         logits = np.log(np.stack([1 - positive, positive], axis=1))
-        reports[name] = evaluate(Predictions(logits, target, {"split": "test"}))
+        reports[name] = score_set(Predictions(logits, target, {"split": "test"}))
         assert value(reports[name], "ece", n_bins=15) == pytest.approx(0, abs=1e-6)
     assert value(reports["uniform"], "error") == pytest.approx(0.4)
     assert value(reports["informed"], "error") == pytest.approx(0.3)

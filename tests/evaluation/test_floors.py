@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from calibench import metrics as M
-from calibench.evaluation import evaluate
+from calibench.evaluation import score_set
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import score_labelled_set
 from calibench.metrics import CalibrationMetric
@@ -114,7 +114,7 @@ def test_many_examples_have_fewer_draws() -> None:
 
 def test_rows_carry_floor_and_p_without_a_bootstrap_and_always_the_same() -> None:
     made = predictions()
-    first, second = evaluate(made), evaluate(made)
+    first, second = score_set(made), score_set(made)
     assert first == second
     verdicts = {number.key: number.verdict for number in first}
     for name in ("ece", "adaptive_ece", "classwise_ece"):
@@ -136,7 +136,7 @@ def test_rows_carry_floor_and_p_without_a_bootstrap_and_always_the_same() -> Non
 @pytest.mark.parametrize("k", [2, 5])
 def test_few_examples_have_a_defined_verdict(n: int, k: int) -> None:
     made = predictions(n, k)
-    for verdict in filter(None, (number.verdict for number in evaluate(made))):
+    for verdict in filter(None, (number.verdict for number in score_set(made))):
         assert 0 <= verdict.floor <= 1
         assert 0 < verdict.p <= 1
 
@@ -145,7 +145,7 @@ def test_without_variance_the_verdict_is_certain() -> None:
     """One-hot probabilities: a calibrated model is never wrong."""
     logits = np.where(np.eye(3)[[0, 1, 2, 0]] > 0, 200.0, -200.0)
     for target, p in (([0, 1, 2, 0], 1.0), ([0, 1, 2, 1], 1 / 1001)):
-        rows = evaluate(Predictions(logits, np.array(target), {"split": "test"}))
+        rows = score_set(Predictions(logits, np.array(target), {"split": "test"}))
         (verdict,) = (n.verdict for n in rows if n.key == Key("ece", n_bins=15))
         assert verdict is not None
         assert verdict.floor == pytest.approx(0, abs=1e-12)

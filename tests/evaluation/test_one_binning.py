@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.evaluation import evaluate
+from calibench.evaluation import score_set
 from calibench.evaluation.bootstrap import resample_metrics
 from calibench.evaluation.calibrator_fits import predicted_log_probabilities
 from calibench.plots.example_scores import ExampleScores
@@ -28,7 +28,7 @@ def votes() -> Predictions:
 
 @pytest.fixture(scope="module")
 def table(votes: Predictions) -> dict[Key, float]:
-    return {number.key: number.value for number in evaluate(votes)}
+    return {number.key: number.value for number in score_set(votes)}
 
 
 class Itself(Resamples):

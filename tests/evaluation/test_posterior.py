@@ -15,7 +15,7 @@ from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
-from calibench.evaluation import deep_ensemble, evaluate, fit_calibrator
+from calibench.evaluation import deep_ensemble, fit_calibrator, score_set
 from calibench.evaluation.bootstrap import add_intervals, resample_posterior_metrics
 from calibench.metrics.proper_scores import PosteriorScores
 from calibench.metrics.soft_label_scores import posterior_values
@@ -89,7 +89,7 @@ def test_the_posterior_itself_has_no_divergence_and_no_excess() -> None:
 def test_one_hot_distributions_give_the_nll() -> None:
     test = predictions()
     one_hot = replace(test, posterior=np.eye(4)[test.target])
-    rows = {number.key.metric: number.value for number in evaluate(one_hot)}
+    rows = {number.key.metric: number.value for number in score_set(one_hot)}
     assert rows["posterior_nll"] == pytest.approx(rows["nll"], rel=1e-6)
     assert rows["posterior_kl"] == pytest.approx(rows["nll"], rel=1e-6)
 
@@ -130,11 +130,11 @@ def test_batches_make_the_whole() -> None:
 
 
 def test_evaluate_has_them_where_they_are_known_alone() -> None:
-    assert not any(n.key.metric in POSTERIOR_METRICS for n in evaluate(predictions()))
-    raw = {number.key.metric: number.value for number in evaluate(known())}
+    assert not any(n.key.metric in POSTERIOR_METRICS for n in score_set(predictions()))
+    raw = {number.key.metric: number.value for number in score_set(known())}
     assert set(POSTERIOR_METRICS) <= set(raw)
     calibrator = fit_calibrator(TemperatureScaling(), predictions(split="val"))
-    after = {number.key.metric: number.value for number in evaluate(known(), calibrator)}
+    after = {number.key.metric: number.value for number in score_set(known(), calibrator)}
     assert after["posterior_kl"] < raw["posterior_kl"]  # the logits are too sharp
 
 

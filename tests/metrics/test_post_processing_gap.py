@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear
 
 from calibench.calibrators import TemperatureScaling
 from calibench.data import SyntheticGaussiansDataModule
-from calibench.evaluation import evaluate, fit_calibrator, temperature_gap
+from calibench.evaluation import fit_calibrator, score_set, temperature_gap
 from calibench.metrics import lipschitz_calibration_error
 from calibench.metrics.post_processing_gap import best_lipschitz_map, post_processing_gap
 from calibench.metrics.soft_label_scores import posterior_values
@@ -72,8 +72,8 @@ def test_many_values_on_a_grid_are_close_to_the_exact_program(
 def test_temperature_gap_is_before_minus_after() -> None:
     val, test = predictions(split="val"), predictions()
     gap = temperature_gap(val, test)
-    after = evaluate(test, fit_calibrator(TemperatureScaling(shrinkage=False), val), n_bins=(15,))
-    before = evaluate(test, n_bins=(15,))
+    after = score_set(test, fit_calibrator(TemperatureScaling(shrinkage=False), val), n_bins=(15,))
+    before = score_set(test, n_bins=(15,))
     assert gap == {b.key.metric: b.value - a.value for b, a in zip(before, after, strict=True)}
     assert gap["nll"] > 0  # the labels were drawn at half the logits
     assert gap["error"] == 0

@@ -372,7 +372,7 @@ class CountedStream(Stream):
 
 
 @pytest.mark.parametrize("sharded", [False, True])
-@pytest.mark.parametrize("workers", [0, 1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [0, 1, 2])
 def test_an_iterable_set_with_workers_gives_each_example_once(
     sharded: bool, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

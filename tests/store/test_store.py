@@ -226,7 +226,7 @@ def test_several_labels_an_example_come_back_as_they_were(tmp_path: Path) -> Non
     target = noise.integers(-1, 2, size=(40, 6))
     given = Predictions.from_labels(logits, target, {"label_names": list("abcdef")})
     (name,) = store.add_imported(tmp_path, [imported("xray", "densenet", {"test": given})]).new
-    found = store.load(name, tmp_path)["test"]
+    found = store.load_entry(name, tmp_path)["test"]
     arrays = found.arrays("logits", found.logits, found.unknown_logits)
     assert (arrays["target"] == target).all()
     assert (np.abs(arrays["logits"] - logits) <= ROUNDING * np.abs(logits)).all()

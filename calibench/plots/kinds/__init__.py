@@ -27,7 +27,7 @@ PICTURE_KINDS: dict[str, Callable[[Request], Picture]] = {
 
 
 def _line(kind: Callable[[Request], Picture]) -> str:
-    """What a kind shows: the first line of its docstring."""
+    """Line of a kind of picture: the first line of its docstring."""
     text = str(kind.__doc__).partition("\n")[0].removesuffix(".")
     return text if text[1].isupper() else text[0].lower() + text[1:]
 
@@ -44,3 +44,6 @@ OVER_TABLES = ("iqm", "improvement", "critical-difference")
 
 BESIDE_RAW = ("reliability", "ece-bins")
 """Kinds that show raw probabilities beside those after a calibrator."""
+
+OF_EXAMPLES = ("reliability", "class-reliability", "ece-bins", "risk-coverage", "confusion")
+"""Kinds that a file of test predictions can feed."""

@@ -40,12 +40,12 @@ def interquartile_means(request: Request) -> Picture:
     if len(request.tables) > 1:
         runs, scale = _relative(runs), 1.0
         unit = f"{unit}, relative to each table's mean over losses"
-    found = {loss: interquartile_mean(of) for loss, of in runs.items()}
-    fewest = min(len(of) for values in runs.values() for of in values)
-    few = f"no intervals: fewer than {FEWEST_RUNS} seeds ({fewest})"
+    intervals = {loss: interquartile_mean(table_runs) for loss, table_runs in runs.items()}
+    fewest = min(len(table_runs) for values in runs.values() for table_runs in values)
+    reason = f"no intervals: fewer than {FEWEST_RUNS} seeds ({fewest})"
     return _draw_intervals(
-        request, found, unit, title="interquartile mean", scale=scale, direction=column.info.direction,
-        about={"metric": str(column)}, interval=_BOOTSTRAP if fewest >= FEWEST_RUNS else few,
+        request, intervals, unit, title="interquartile mean", scale=scale, direction=column.info.direction,
+        about={"metric": str(column)}, interval=_BOOTSTRAP if fewest >= FEWEST_RUNS else reason,
     )  # fmt: skip
 
 
@@ -55,19 +55,19 @@ def improvement(request: Request) -> Picture:
     runs = _runs(request, column)
     baseline = _baseline(request, runs)
     sign = -column.info.direction or 1
-    signed = {loss: [Runs(sign * of) for of in values] for loss, values in runs.items()}
-    found = {
-        loss: Interval(of.probability, of.low, of.high)
+    signed = {loss: [Runs(sign * item) for item in values] for loss, values in runs.items()}
+    intervals = {
+        loss: Interval(item.probability, item.low, item.high)
         for loss, values in signed.items()
-        if loss != baseline and (of := estimate_beats(values, signed[baseline]))
+        if loss != baseline and (item := estimate_beats(values, signed[baseline]))
     }
-    if not found:
+    if not intervals:
         raise ValueError(f"there is no loss beside {baseline} to compare with it.")
     unit = f"probability that a run is better than {baseline}'s by {_title(request, column)}"
     about = {"baseline": baseline, "metric": str(column)}
     interval = "95 % interval (Newcombe) of runs on these data sets, not of the next one"
     picture = _draw_intervals(
-        request, found, unit, title="probability of improvement", about=about, interval=interval
+        request, intervals, unit, title="probability of improvement", about=about, interval=interval
     )
     axes = picture.figure.axes[0]
     axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
@@ -97,7 +97,7 @@ def _title(request: Request, column: Column) -> str:
 def _runs(request: Request, column: Column) -> ScoresOfRuns:
     """The runs of the losses, each of which every table must have, or else be left out with `--allow-missing`."""
     of_tables = [
-        {row.label: of for row in table.rows if (of := row.values.get(column)) and of.seeds}
+        {row.label: item for row in table.rows if (item := row.values.get(column)) and item.seeds}
         for table in request.tables
     ]
     labels = dict.fromkeys(label for rows in of_tables for label in rows)
@@ -105,41 +105,50 @@ def _runs(request: Request, column: Column) -> ScoresOfRuns:
         raise ValueError(f"no run has {column}.")
     complete = [label for label in labels if all(label in rows for rows in of_tables)]
     pairs = product(labels, zip(request.tables, of_tables, strict=True))
-    missing = [f"{label} in {of.title}" for label, (of, rows) in pairs if label not in rows]
+    missing = [f"{label} in {item.title}" for label, (item, rows) in pairs if label not in rows]
     if missing and (not request.shown.allow_missing or not complete):
         raise ValueError(
             f"a mean over tables needs every loss in every one; missing: {'; '.join(missing)} "
             "(`--losses` and `--table` choose; `--allow-missing` leaves these losses out)."
         )
-    return {one: [np.array([*rows[one].seeds.values()]) for rows in of_tables] for one in complete}
+    return {
+        loss: [np.array([*rows[loss].seeds.values()]) for rows in of_tables] for loss in complete
+    }
 
 
 def _relative(runs: ScoresOfRuns) -> ScoresOfRuns:
     """Values divided by the mean over losses of their table, so that tables share a scale."""
-    means = [np.mean([of.mean() for of in table]) for table in zip(*runs.values(), strict=True)]
+    means = [
+        np.mean([table_runs.mean() for table_runs in table])
+        for table in zip(*runs.values(), strict=True)
+    ]
     return {loss: list(map(np.divide, values, means)) for loss, values in runs.items()}
 
 
 def _draw_intervals(
-    request: Request, found: Mapping[str, Interval], unit: str, *, title: str,
+    request: Request, intervals: Mapping[str, Interval], unit: str, *, title: str,
     about: Mapping[str, str], interval: str, scale: float = 1.0, direction: int = 1,
 ) -> Picture:  # fmt: skip
     """A point with its interval for each loss, best on top; `about` is in each row of the numbers."""
-    order = sorted(found, key=lambda loss: -direction * found[loss].value)
+    order = sorted(intervals, key=lambda loss: -direction * intervals[loss].value)
     figure, axes = panel(5, 1.0 + ROW_HEIGHT * len(order))
     for place, loss in enumerate(order):
-        low, high, of = scale * found[loss].low, scale * found[loss].high, scale * found[loss].value
+        low, high, middle = (
+            scale * intervals[loss].low,
+            scale * intervals[loss].high,
+            scale * intervals[loss].value,
+        )
         axes.hlines(place, low, high, color=PALETTE[0], linewidth=3, alpha=0.4)
-        axes.plot(of, place, "o", color=PALETTE[0], markersize=4)
+        axes.plot(middle, place, "o", color=PALETTE[0], markersize=4)
     axes.set_yticks(range(len(order)), order)
     axes.set_ylim(len(order) - 0.5, -0.5)
-    several = f"{len(request.tables)} tables"
-    where = several if len(request.tables) > 1 else request.table.title
-    tidied(axes, xlabel=f"{unit}\n{interval}", title=f"{title}\n{where}")
+    count_title = f"{len(request.tables)} tables"
+    tables_title = count_title if len(request.tables) > 1 else request.table.title
+    tidied(axes, xlabel=f"{unit}\n{interval}", title=f"{title}\n{tables_title}")
     axes.grid(axis="x", color="#E5E5E5", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.xaxis.label.set_fontsize(7)
-    return Picture(figure, [{"loss": loss, **asdict(found[loss]), **about} for loss in order])
+    return Picture(figure, [{"loss": loss, **asdict(intervals[loss]), **about} for loss in order])
 
 
 _LETTER = 0.055  # inches of a character of a label
@@ -160,9 +169,9 @@ def draw_critical_difference(
     These are nearer each other than the critical `difference`; `note` is a line below the diagram.
     """
     k = len(methods)
-    width, beside = inches(axes), _LETTER * (max(map(len, methods)) + 8)
-    two_sided = width - 2 * beside >= _LEAST * width
-    unit = (k - 0.4) / (width - (1 + two_sided) * beside)  # ranks an inch
+    width, margin = inches(axes), _LETTER * (max(map(len, methods)) + 8)
+    two_sided = width - 2 * margin >= _LEAST * width
+    unit = (k - 0.4) / (width - (1 + two_sided) * margin)  # ranks an inch
     order = sorted(range(k), key=mean_ranks.__getitem__)
     groups = find_cliques(mean_ranks, difference)
     lines = (k + 1) // 2 if two_sided else 0
@@ -188,8 +197,8 @@ def draw_critical_difference(
     axes.text(1, -1.0, f"critical difference {difference:.2f}", va="bottom", fontsize=7)
     for text in axes.texts:
         text.set_in_layout(False)  # there is room for them between the limits
-    start, bottom = 0.8 - two_sided * beside * unit, top + 0.5 * max(lines, k - lines) + 0.2
-    axes.set(xlim=(start, k + 0.2 + beside * unit), ylim=(bottom, -1.4), xticks=[], yticks=[])
+    start, bottom = 0.8 - two_sided * margin * unit, top + 0.5 * max(lines, k - lines) + 0.2
+    axes.set(xlim=(start, k + 0.2 + margin * unit), ylim=(bottom, -1.4), xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     tidied(axes, title=title, xlabel=note).xaxis.label.set(fontsize=7, color=GREY)
     return axes

@@ -87,13 +87,14 @@ def heat_map(request: Request) -> Picture:
     for axes, table in zip(grid, request.tables, strict=True):
         columns, rows = request.after_each(table), finished(table)
         size = max(size, (len(columns), len(rows)))
-        found = [[row.values[column] for column in columns] for row in rows]
+        values_by_row = [[row.values[column] for column in columns] for row in rows]
         draw_heat_map(
             axes,
-            request.metric.info.scale * np.array([[v.mean for v in values] for values in found]),
+            request.metric.info.scale
+            * np.array([[v.mean for v in values] for values in values_by_row]),
             [row.label for row in rows],
             [initials(column.calibrator) for column in columns],
-            marks=np.array([[value.marked for value in values] for values in found]),
+            marks=np.array([[value.marked for value in values] for values in values_by_row]),
             title=f"{table.title}: {title}",
         )
     across, down = (2 if len(grid) > 1 else 1), math.ceil(len(grid) / 2)
@@ -102,9 +103,9 @@ def heat_map(request: Request) -> Picture:
 
 
 def bars(request: Request) -> Picture:
-    """The same numbers as bars, with the deviations of seeds."""
+    """Bars of a metric raw and after every calibrator, with the deviations of seeds."""
     request.check_metric()
-    figure, grid = panels(len(request.tables), columns=2, alone=(6.5, 3.4))
+    figure, grid = panels(len(request.tables), columns=2, single_size=(6.5, 3.4))
     scale, title = request.metric.info.scale, with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
         columns = request.after_each(table)
@@ -152,17 +153,17 @@ def overview(request: Request) -> Picture:
     calibrated = _temperature(row) if answer.best.calibrator == RAW else answer.best.calibrator
     for axes, calibrator in zip(pair, (RAW, calibrated), strict=True):
         title = f"{row.label}{after(calibrator) or ', raw'}"
-        shown = draw_reliability_of(axes, request, row, calibrator, title)
-        numbers += [of for of in shown if of["shows"] == "bin"]
+        points = draw_reliability_of(axes, request, row, calibrator, title)
+        numbers += [cell_place for cell_place in points if cell_place["shows"] == "bin"]
     groups: dict[str, dict[str, tuple[float, float]]] = {}
-    for one in answer.of_losses:
-        for shows, calibrator in _shown_after(rows[one.loss], one).items():
-            key, runs = Key("nll", TEST, calibrator), rows[one.loss].records.values()
+    for best_of_loss in answer.of_losses:
+        for shows, calibrator in _shown_after(rows[best_of_loss.loss], best_of_loss).items():
+            key, runs = Key("nll", TEST, calibrator), rows[best_of_loss.loss].records.values()
             mean, std = mean_std([run.values.get(key, math.nan) for run in runs])
             if math.isfinite(mean):
-                groups.setdefault(one.loss, {})[shows] = mean, std
-                of = {"loss": one.loss, "calibrator": calibrator, "shows": shows}
-                numbers.append({**of, "mean": mean, "std": std, "seeds": len(runs)})
+                groups.setdefault(best_of_loss.loss, {})[shows] = mean, std
+                cell_place = {"loss": best_of_loss.loss, "calibrator": calibrator, "shows": shows}
+                numbers.append({**cell_place, "mean": mean, "std": std, "seeds": len(runs)})
     draw_bars(below, groups, y="NLL on test, mean over seeds", title=request.table.title)
     legend_below(figure, [below, pair[0]])
     return Picture(figure, numbers)

@@ -71,10 +71,12 @@ CURVE_POINTS = 500  # of a curve
 
 def reliability_picture(request: Request) -> Picture:
     """Accuracy against confidence: smooth curve, bins, density, band of calibrated models."""
-    drawn = list(product(request.rows, dict.fromkeys([RAW, request.shown.calibrator])))
-    figure, grid = panels(len(drawn))
+    rows_and_calibrators = list(
+        product(request.rows, dict.fromkeys([RAW, request.shown.calibrator]))
+    )
+    figure, grid = panels(len(rows_and_calibrators))
     numbers: list[FileRow] = []
-    for axes, (row, calibrator) in zip(grid, drawn, strict=True):
+    for axes, (row, calibrator) in zip(grid, rows_and_calibrators, strict=True):
         title = row_title(row, calibrator)
         numbers += draw_reliability_of(axes, request, row, calibrator, title)
     legend_below(figure, grid)
@@ -91,8 +93,10 @@ def draw_reliability_of(
     bins, curve = scores.reliability(request.shown.bins), scores.smooth_reliability()
     draw_reliability(axes, bins, curve, title=title)
     named = {"loss": row.label, "calibrator": calibrator}
-    shown = {"bin": bins.rows(), "curve": curve.rows()}
-    return [{**named, "shows": what, **of} for what, rows in shown.items() for of in rows]
+    rows_by_kind = {"bin": bins.rows(), "curve": curve.rows()}
+    return [
+        {**named, "shows": kind, **point} for kind, rows in rows_by_kind.items() for point in rows
+    ]
 
 
 def class_reliability_picture(request: Request) -> Picture:
@@ -102,31 +106,33 @@ def class_reliability_picture(request: Request) -> Picture:
     from calibench.plots import reliability as classes
     from calibench.plots.example_scores import class_names, load_predictions
 
-    found, names, calibrator = {}, [], request.shown.calibrator
+    diagrams_by_loss, names, calibrator = {}, [], request.shown.calibrator
     for row in request.rows:
         records = list(row.records.values())
         test = [load_predictions(record, TEST) for record in records]
         names = class_names(test[0].metadata, test[0].logits.shape[1])
         fitted = [load_fitted_calibrator(record.folder, calibrator) for record in records]
         log_probs = map(predicted_log_probabilities, test, fitted)
-        probs = [of.double().exp().numpy() for of in log_probs]
-        targets = [of.target for of in test]
-        found[row_title(row)] = classes.class_reliability(probs, targets, n_bins=request.shown.bins)
-    shown = classes.worst_classes(list(found.values()))
-    figure, grid = panels(len(shown), shared=True)
-    for axes, k in zip(grid, shown, strict=True):
-        diagrams = {label: of[k] for label, of in found.items()}
+        probs = [item.double().exp().numpy() for item in log_probs]
+        targets = [item.target for item in test]
+        diagrams_by_loss[row_title(row)] = classes.class_reliability(
+            probs, targets, n_bins=request.shown.bins
+        )
+    worst = classes.worst_classes(list(diagrams_by_loss.values()))
+    figure, grid = panels(len(worst), shared=True)
+    for axes, k in zip(grid, worst, strict=True):
+        diagrams = {label: item[k] for label, item in diagrams_by_loss.items()}
         classes.draw_class(axes, diagrams, title=f"class {names[k]}")
     label_outer(grid)
-    some = f": the {len(shown)} of {len(names)} classes with the largest errors"
-    few = some if len(shown) < len(names) else ""
-    figure.suptitle(f"{request.table.title}{after(calibrator)}{few}", fontsize=8)
+    selection_note = f": the {len(worst)} of {len(names)} classes with the largest errors"
+    suffix = selection_note if len(worst) < len(names) else ""
+    figure.suptitle(f"{request.table.title}{after(calibrator)}{suffix}", fontsize=8)
     legend_below(figure, grid)
     numbers = [
-        {"loss": row.label, "calibrator": calibrator, "class": name, **bins, "error": float(of.ece.mean())}
-        for row, diagrams in zip(request.rows, found.values(), strict=True)
-        for name, of in zip(names, diagrams, strict=True)
-        for bins in of.rows()
+        {"loss": row.label, "calibrator": calibrator, "class": name, **bins, "error": float(item.ece.mean())}
+        for row, diagrams in zip(request.rows, diagrams_by_loss.values(), strict=True)
+        for name, item in zip(names, diagrams, strict=True)
+        for bins in item.rows()
     ]  # fmt: skip
     return Picture(figure, numbers)
 
@@ -135,23 +141,23 @@ def error_by_bins(request: Request) -> Picture:
     """ECE against its number of bins, and what a calibrated model gets."""
     from calibench.plots.reliability import binned_errors, draw_binned_errors
 
-    shown = list(dict.fromkeys([RAW, request.shown.calibrator]))
-    figure, grid = panels(len(shown), shared=True, height=3, alone=(5, 3.8))
+    calibrators = list(dict.fromkeys([RAW, request.shown.calibrator]))
+    figure, grid = panels(len(calibrators), shared=True, height=3, single_size=(5, 3.8))
     numbers: list[dict[str, Any]] = []
-    for axes, calibrator in zip(grid, shown, strict=True):
-        found = {}
+    for axes, calibrator in zip(grid, calibrators, strict=True):
+        errors_by_loss = {}
         for row in request.rows:
             scores = request.scores(row, calibrator=calibrator)
-            of = binned_errors(scores.metric_confidence, scores.correct, scores.run)
-            found[row_title(row)] = of
+            binned = binned_errors(scores.metric_confidence, scores.correct, scores.run)
+            errors_by_loss[row_title(row)] = binned
             numbers += [
                 {"loss": row.label, "calibrator": calibrator, "bins": bins, "seed": seed,
                  "ece": float(error), "calibrated": float(floor)}
-                for bins, errors, floor in zip(of.bins, of.error, of.floor, strict=True)
+                for bins, errors, floor in zip(binned.bins, binned.error, binned.floor, strict=True)
                 for seed, error in zip(row.records, errors, strict=True)
             ]  # fmt: skip
         title = f"{request.table.title}{after(calibrator)}"
-        draw_binned_errors(axes, found, y="ECE %", title=title)
+        draw_binned_errors(axes, errors_by_loss, y="ECE %", title=title)
     label_outer(grid)
     legend_below(figure, grid)
     return Picture(figure, numbers)
@@ -179,8 +185,10 @@ def risk_coverage(request: Request) -> Picture:
     """Error among the most confident examples."""
     curves = {}
     for row in request.rows:
-        of = request.scores(row)
-        curves[row_title(row)] = risk_coverage_curve(of.confidence, of.correct, points=CURVE_POINTS)
+        scores = request.scores(row)
+        curves[row_title(row)] = risk_coverage_curve(
+            scores.confidence, scores.correct, points=CURVE_POINTS
+        )
     figure, axes = panel(5, 3.8)
     draw_risk_coverage(
         axes, curves, title=f"{request.table.title}{after(request.shown.calibrator)}"
@@ -194,8 +202,8 @@ def _points(
 ) -> Iterator[FileRow]:
     for row, curve in zip(request.rows, curves.values(), strict=True):
         named = {"loss": row.label, "calibrator": request.shown.calibrator}
-        for one, other in zip(curve.x, curve.y, strict=True):
-            yield {**named, x: float(one), y: float(other), area: curve.area}
+        for x_value, other in zip(curve.x, curve.y, strict=True):
+            yield {**named, x: float(x_value), y: float(other), area: curve.area}
 
 
 def confusion_matrices(request: Request) -> Picture:

@@ -40,28 +40,34 @@ from calibench.tensors.arrays import Floats
 
 def curves_picture(request: Request) -> Picture:
     """Training curves."""
-    how = request.over_epochs
+    over_epochs = request.over_epochs
     runs = [
-        (row.label, seed, {n: how(of) for n, of in training_curves(Path(record.folder)).items()})
+        (
+            row.label,
+            seed,
+            {n: over_epochs(item) for n, item in training_curves(Path(record.folder)).items()},
+        )
         for row in request.rows
         for seed, record in row.records.items()
     ]
     logged = dict.fromkeys(name for _, _, run in runs for name in run if name != "lr")
-    if unknown := [name for name in how.columns if name not in logged]:
+    if unknown := [name for name in over_epochs.columns if name not in logged]:
         near = near_matches(unknown[0], logged)
         raise ValueError(f"no run of {request.table.title} logged {unknown[0]}{near}")
-    names = how.columns or [name for name in logged if request.shows_curve(logged_column(name))]
+    names = over_epochs.columns or [
+        name for name in logged if request.shows_curve(logged_column(name))
+    ]
     if not names:
-        of = f" of {request.metric}" if request.shown.metric else ""
-        raise ValueError(f"{request.table.title} has no training curves{of}.")
+        item = f" of {request.metric}" if request.shown.metric else ""
+        raise ValueError(f"{request.table.title} has no training curves{item}.")
     figure, grid = panels(len(names), columns=3)
     for axes, name in zip(grid, names, strict=True):
         column = logged_column(name)
-        scale = 1.0 if how.normalise else column.info.scale
-        shown: dict[str, list[Series]] = defaultdict(list)
+        scale = 1.0 if over_epochs.normalise else column.info.scale
+        series_by_label: dict[str, list[Series]] = defaultdict(list)
         for label, _, run in runs:
-            shown[label].append([(x, scale * y) for x, y in run.get(name, [])])
-        draw_curves(axes, shown, y=how.titled(column.title))
+            series_by_label[label].append([(x, scale * y) for x, y in run.get(name, [])])
+        draw_curves(axes, series_by_label, y=over_epochs.titled(column.title))
     legend_below(figure, grid, columns=3)
     numbers = [
         {"loss": label, "seed": seed, "logged": name, "epoch": x, "value": y}
@@ -84,18 +90,18 @@ def tradeoff(request: Request) -> Picture:
     """Error against a calibration metric."""
     request.check_metric()
     error, metric = Column("error"), request.metric
-    figure, grid = panels(len(request.tables), columns=3, height=3, alone=(5, 3.8))
+    figure, grid = panels(len(request.tables), columns=3, height=3, single_size=(5, 3.8))
     labels = dict.fromkeys(row.label for table in request.tables for row in table.rows)
     numbers: list[FileRow] = []
     for axes, table in zip(grid, request.tables, strict=True):
         groups: dict[str, list[tuple[float, float]]] = {label: [] for label in labels}
         for row in table.rows:
-            ours, others = row.values[error].seeds, row.values[metric].seeds
-            for seed in sorted(ours.keys() & others.keys()):
-                x, y = ours[seed], others[seed]
+            errors, others = row.values[error].seeds, row.values[metric].seeds
+            for seed in sorted(errors.keys() & others.keys()):
+                x, y = errors[seed], others[seed]
                 groups[row.label].append((error.info.scale * x, metric.info.scale * y))
-                seen = {"seed": seed, "error": x, str(metric): y}
-                numbers.append({**row_place(table, row), **seen})
+                point = {"seed": seed, "error": x, str(metric): y}
+                numbers.append({**row_place(table, row), **point})
         title = with_bins(metric, request.tables)
         draw_tradeoff(axes, groups, x=error.title, y=title, title=table.title)
     return Picture(figure, numbers)
@@ -109,15 +115,17 @@ def shift(request: Request) -> Picture:
     shifted = [name for name in sets if name not in (TEST, VAL)]
     if not shifted:
         raise ValueError(f"{table.title} has no shifted set with {column}.")
-    shown = {s: column_keys(column._replace(split=s), table.implied) for s in (TEST, *shifted)}
+    keys_by_set = {
+        s: column_keys(column._replace(split=s), table.implied) for s in (TEST, *shifted)
+    }
     series: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     numbers: list[FileRow] = []
-    for row, (name, of) in product(request.rows, shown.items()):
+    for row, (name, set_keys) in product(request.rows, keys_by_set.items()):
         for seed, record in row.records.items():
-            value = value_at(record, of)
+            value = value_at(record, set_keys)
             series[row.label][name].append(column.info.scale * value)
             numbers.append({"loss": row.label, "set": name, "seed": seed, str(column): value})
-    figure, axes = panel(max(5, 0.6 * len(shown) + 2), 3.8)
+    figure, axes = panel(max(5, 0.6 * len(keys_by_set) + 2), 3.8)
     draw_shift(axes, series, y=with_bins(column, request.tables), title=table.title)
     legend_below(figure, [axes])
     return Picture(figure, numbers)
@@ -155,9 +163,9 @@ def draw_shift(
     for index, (label, values) in enumerate(series.items()):
         places = [names.index(name) for name in values]
         # so that bars do not hide each other
-        beside = (index - (len(series) - 1) / 2) * 0.3 / len(series)
+        offset = (index - (len(series) - 1) / 2) * 0.3 / len(series)
         axes.errorbar(
-            [place + beside for place in places],
+            [place + offset for place in places],
             [fmean(seeds) for seeds in values.values()],
             [stdev(seeds) if len(seeds) > 1 else 0.0 for seeds in values.values()],
             **look(index, marked=True), linewidth=1, elinewidth=0.8, markersize=3, label=label,
@@ -200,29 +208,33 @@ def sides_of(record: Record, calibrator: str) -> Sides:
         logits, load_fitted_calibrator(record.folder, calibrator)
     ).double()
     if test.posterior is None:
-        found = compute_variational_terms(log_probs, torch.from_numpy(test.target))
-        return Sides(float(found["over"].mean()), float(found["under"].mean()), None)
+        terms = compute_variational_terms(log_probs, torch.from_numpy(test.target))
+        return Sides(float(terms["over"].mean()), float(terms["under"].mean()), None)
     probs, eta = log_probs.exp(), torch.from_numpy(test.posterior).double()
     against = posterior_values(log_probs, eta)
-    over, under = (float(against[f"posterior_{side}"].mean()) for side in ("excess", "shortfall"))
-    return Sides(over, under, (probs.amax(1) - eta.amax(1)).numpy())
+    overconfidence, underconfidence = (
+        float(against[f"posterior_{side}"].mean()) for side in ("excess", "shortfall")
+    )
+    return Sides(overconfidence, underconfidence, (probs.amax(1) - eta.amax(1)).numpy())
 
 
 def over_under_picture(request: Request) -> Picture:
     """Over- and underconfidence, where the true posterior is known or as a variational estimate."""
-    found = {
+    sides_by_loss = {
         row.label: {seed: sides_of(r, request.shown.calibrator) for seed, r in row.records.items()}
         for row in request.rows
     }
     gaps = {
-        label: np.concatenate([s.gap for s in of.values() if s.gap is not None])
-        for label, of in found.items()
-        if all(sides.gap is not None for sides in of.values())
+        label: np.concatenate([s.gap for s in sides_by_seed.values() if s.gap is not None])
+        for label, sides_by_seed in sides_by_loss.items()
+        if all(sides.gap is not None for sides in sides_by_seed.values())
     }
     figure, grid = panels(1 + bool(gaps), columns=2, height=3)
     across, down = figure.get_size_inches()
-    figure.set_size_inches(1.6 * across, max(down, 0.9 + 0.3 * len(found)))
-    _draw_sides(grid[0], found, title=f"{request.table.title}{after(request.shown.calibrator)}")
+    figure.set_size_inches(1.6 * across, max(down, 0.9 + 0.3 * len(sides_by_loss)))
+    _draw_sides(
+        grid[0], sides_by_loss, title=f"{request.table.title}{after(request.shown.calibrator)}"
+    )
     if gaps:
         _draw_gaps(grid[1], gaps)
         legend_below(figure, grid[1:])
@@ -232,29 +244,35 @@ def over_under_picture(request: Request) -> Picture:
             "estimate": "variational" if sides.gap is None else "posterior",
             "over": sides.over, "under": sides.under,
         }
-        for label, of in found.items()
-        for seed, sides in of.items()
+        for label, sides_by_seed in sides_by_loss.items()
+        for seed, sides in sides_by_seed.items()
     ]  # fmt: skip
     return Picture(figure, numbers)
 
 
-def _draw_sides(axes: Axes, found: Mapping[str, Mapping[int, Sides]], *, title: str) -> None:
+def _draw_sides(
+    axes: Axes, sides_by_loss: Mapping[str, Mapping[int, Sides]], *, title: str
+) -> None:
     """Bars to the right for overconfidence, to the left for underconfidence, with the deviations of seeds.
 
     An estimate below 0 shows nothing of its side, so it has no bar.
     """
-    for place, of in enumerate(found.values()):
+    for place, sides_by_seed in enumerate(sides_by_loss.values()):
         for number, (side, sign) in enumerate({"over": 1, "under": -1}.items()):
-            mean, std = mean_std([100 * getattr(sides, side) for sides in of.values()])
+            mean, std = mean_std([100 * getattr(sides, side) for sides in sides_by_seed.values()])
             axes.barh(
                 place, sign * max(mean, 0.0), xerr=np.nan_to_num(std), color=color(number),
                 error_kw={"elinewidth": 0.8},
             )  # fmt: skip
     axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.set_yticks(range(len(found)), list(found))
+    axes.set_yticks(range(len(sides_by_loss)), list(sides_by_loss))
     axes.invert_yaxis()
-    known = all(sides.gap is not None for of in found.values() for sides in of.values())
-    unit = f"underconfident  <  points  >  overconfident\n{ESTIMATES[known]}"
+    has_posterior = all(
+        sides.gap is not None
+        for sides_by_seed in sides_by_loss.values()
+        for sides in sides_by_seed.values()
+    )
+    unit = f"underconfident  <  points  >  overconfident\n{ESTIMATES[has_posterior]}"
     tidied(axes, title=title, xlabel=unit).xaxis.label.set_fontsize(6.5)
 
 

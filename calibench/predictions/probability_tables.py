@@ -1,0 +1,195 @@
+"""Calibrated probabilities as tables: the table that came in with its other columns, or one made of predictions."""
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibench.files.tables import TABLE_KINDS, open_table, table_kind
+from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
+from calibench.runs import Predictions
+from calibench.runs.files import write_output
+from calibench.tensors.arrays import Array, Floats
+
+PREFIX = "prob_"
+"""How columns of probabilities begin where the input names none."""
+_SAME = 0.02  # a probability that was raised by `--clip` is the same
+
+
+def write_probability_table(
+    path: Path,
+    predictions: Predictions,
+    arrays: Mapping[str, Array],
+    *,
+    source: Path | None = None,
+    separator: str | None = None,
+) -> None:
+    """Write calibrated probabilities as a table whose suffix says its kind.
+
+    Args:
+        path: The output, whose suffix is a key of `WRITERS`.
+        predictions: What was calibrated.
+        arrays: `probs` (N, K), or (N, L) of several labels an example, and `target`, as `Predictions.arrays` has them.
+        source: The file of the predictions. The rows of a table go out with their other columns, and the probabilities
+            in the place of the scores; of other files come the ids, the probabilities of each class and the labels.
+        separator: Between the cells of the source, if it is no usual one.
+
+    Raises:
+        ValueError: If the source has other rows than the predictions.
+    """
+    probs = np.asarray(arrays["probs"], np.float32)
+    if source is not None and table_kind(source) in TABLE_KINDS:
+        frame = _fill_source(source, separator, predictions, probs, as_text=_keeps_text(path))
+    else:
+        frame = _table_of_predictions(predictions, arrays, probs)
+    write_output(path, WRITERS[path.suffix.lower()](frame))
+
+
+def _keeps_text(path: Path) -> bool:
+    return path.suffix.lower() in (".csv", ".tsv")
+
+
+def _fill_source(
+    source: Path, separator: str | None, predictions: Predictions, probs: Floats, *, as_text: bool
+) -> Any:
+    """The rows of a table with probabilities in place of its scores; cells of other columns as they are written."""
+    table = open_table(source, separator=separator, is_silent=True)
+    is_separated = table_kind(source) not in (".parquet", ".json", ".jsonl", ".ndjson")
+    frame = table.frame(None, table.names if is_separated else ())
+    if len(frame) != len(probs):
+        raise ValueError(
+            f"{source} has {len(frame)} rows, of which {len(probs)} have a label and were calibrated: remove the "
+            "others, or its column of labels."
+        )
+    if is_separated and not as_text:
+        frame = frame.apply(_parse_numbers)
+    names = _class_names(predictions, probs.shape[1])
+    columns = _score_columns(frame, predictions, names, probs.shape[1])
+    if columns is None:
+        new_columns = {f"{PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
+        return _insert(frame, len(frame.columns), new_columns)
+    places = [list(frame.columns).index(column) for column in columns]
+    if len(columns) == probs.shape[1]:
+        new_names = [_probability_name(column) for column in columns]
+        for column, values in zip(columns, probs.T, strict=True):
+            frame[column] = values
+        return frame.rename(columns=dict(zip(columns, new_names, strict=True)))
+    if columns[0].lower() in PAIR_NAMES[CONFIDENCE]:
+        frame[columns[0]] = probs[:, 1]
+        return frame
+    frame = frame.drop(columns=columns)
+    if as_text:
+        return _insert(
+            frame, places[0], {f"{PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
+        )
+    return _insert(frame, places[0], {"probs": list(probs)})
+
+
+def _score_columns(
+    frame: Any, predictions: Predictions, names: Sequence[str], outputs: int
+) -> list[str] | None:
+    """The columns of the scores: one for each class, or one of lists or of confidences; None if it is not known which.
+
+    Columns of classes are called by the names, with one text before each, as in `logit_cat`, `logit_dog`.
+    """
+    columns = [str(column) for column in frame.columns]
+    first = names[0]
+    beginnings = {column.removesuffix(first) for column in columns if column.endswith(first)}
+    for beginning in sorted(beginnings, key=len):
+        candidates = [f"{beginning}{name}" for name in names]
+        if set(columns).issuperset(candidates) and _hold_scores(frame[candidates], predictions):
+            return candidates
+    cells = {} if frame.empty else frame.iloc[0].to_dict()
+    single = [str(name) for name, cell in cells.items() if np.shape(cell) == (outputs,)]
+    single = single or [name for name in columns if name.lower() in PAIR_NAMES[CONFIDENCE]]
+    return single if len(single) == 1 else None
+
+
+def _hold_scores(columns: Any, predictions: Predictions) -> bool:
+    """Whether columns hold what the predictions were read from, as logits or as probabilities."""
+    import pandas
+
+    if predictions.labels is not None:
+        return True
+    values = columns.apply(pandas.to_numeric, errors="coerce").to_numpy(np.float64)
+    expected = _softmax(predictions.logits.astype(np.float64))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        readings = (values / values.sum(axis=1, keepdims=True), _softmax(values))
+    return any(np.allclose(reading, expected, atol=_SAME) for reading in readings)
+
+
+def _softmax(logits: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probs: Floats = powers / powers.sum(axis=1, keepdims=True)
+    return probs
+
+
+def _probability_name(column: str) -> str:
+    """The name of a column that holds probabilities now: `prob_cat` in place of `logit_cat`."""
+    return re.sub("logits?", "prob", column, flags=re.IGNORECASE)
+
+
+def _insert(frame: Any, place: int, columns: Mapping[str, Any]) -> Any:
+    for number, (name, values) in enumerate(columns.items()):
+        frame.insert(place + number, name, values)
+    return frame
+
+
+def _table_of_predictions(
+    predictions: Predictions, arrays: Mapping[str, Array], probs: Floats
+) -> Any:
+    """A table of ids, probabilities of each class or label, and labels: names of classes where there are any."""
+    import pandas
+
+    names, target = _class_names(predictions, probs.shape[1]), arrays["target"]
+    columns: dict[str, Any] = {} if predictions.ids is None else {"id": predictions.ids}
+    if predictions.labels is not None:
+        columns |= {name: probs[:, k] for k, name in enumerate(names)}
+        columns |= {f"label:{name}": target[:, k] for k, name in enumerate(names)}
+    else:
+        columns |= {f"{PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
+        if len(target) and target.min() >= 0:
+            is_named = bool(predictions.metadata.get("class_names"))
+            columns["label"] = [names[k] for k in target] if is_named else target
+    return pandas.DataFrame(columns)
+
+
+def _class_names(predictions: Predictions, k: int) -> list[str]:
+    names = predictions.label_names or predictions.metadata.get("class_names") or range(k)
+    return [str(name) for name in names]
+
+
+def _parse_numbers(column: Any) -> Any:
+    """A column of text as numbers, if all its cells are and none loses anything: `007` stays a text."""
+    import pandas
+
+    numbers = pandas.to_numeric(column, errors="coerce")
+    if numbers.isna().any():
+        return column
+    has_padding = column.str.match(r"[+-]?0\d").any()
+    return column if has_padding else numbers
+
+
+def _parquet(frame: Any) -> bytes:
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+WRITERS: dict[str, Callable[[Any], bytes]] = {
+    ".csv": lambda frame: frame.to_csv(index=False, lineterminator="\n").encode(),
+    ".tsv": lambda frame: frame.to_csv(index=False, sep="\t", lineterminator="\n").encode(),
+    ".parquet": _parquet,
+    ".jsonl": lambda frame: frame.to_json(
+        orient="records", lines=True, double_precision=15, force_ascii=False
+    ).encode(),
+}  # fmt: skip
+
+PROBABILITY_KINDS = (".npz", *WRITERS)
+"""Suffixes of a file of calibrated probabilities."""
+CALIBRATOR_KINDS = (".pt", ".json")
+"""Suffixes of a file of a calibrator."""

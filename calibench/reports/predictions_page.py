@@ -1,0 +1,29 @@
+"""HTML page of the predictions in one file: verdict, reliability diagram, table, and what to do next."""
+
+import shlex
+from base64 import b64encode
+
+from calibench.reports.page import filled
+from calibench.tables.evaluation_report import Report
+from calibench.tables.text import html
+
+
+def render_predictions(report: Report, picture: bytes, *, title: str, file: str) -> str:
+    """The page of a report on a file of test predictions, with its reliability diagram as SVG."""
+    from markupsafe import Markup
+
+    name = shlex.quote(file)
+    return filled(
+        "predictions.html",
+        title=title,
+        verdicts=report.verdicts,
+        remarks=report.remarks,
+        picture=b64encode(picture).decode(),
+        tables=Markup("".join(map(html, report.sheets))),
+        footer=report.footer,
+        commands=[
+            f"calibench doctor {name}",
+            f"calibench evaluate {name} --val VALIDATION_FILE",
+            f"calibench leaderboard {name} OTHER_MODEL",
+        ],
+    )
