@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from calibench.calibrators import CALIBRATORS, Calibrator
 from calibench.files.atomic_files import read_content
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import near_matches
+from calibench.messages.printable_text import say
 from calibench.predictions.probability_tables import (
     CALIBRATOR_KINDS,
     PROBABILITY_KINDS,
     write_probability_table,
 )
 from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
+from calibench.runs.class_names import class_order, names_of_classes
 from calibench.runs.files import parse_json, sealed_json
+from calibench.tensors.arrays import Floats
 
 _RECORD = ("num_classes", "class_names", "fitted_on")  # what a file says of the set of the fit
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
@@ -45,7 +49,7 @@ def save_probabilities(
         separator: Between the cells of the source, if it is no usual one.
     """
     ends_in(*PROBABILITY_KINDS)("path", path)
-    probs = calibrator(torch.from_numpy(predictions.logits)).numpy()
+    probs = _apply_by_name(calibrator, predictions)
     unknown = predictions.unknown_logits
     if len(unknown):
         unknown = calibrator(torch.from_numpy(unknown)).numpy()
@@ -56,6 +60,21 @@ def save_probabilities(
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     write_output(path, buffer.getvalue())
+
+
+def _apply_by_name(calibrator: Calibrator, predictions: Predictions) -> Floats:
+    """Calibrated probabilities (N, K) in the order of the predictions' classes, which may be another than the fit's.
+
+    A ValueError with both lists if their names are not the same.
+    """
+    logits, names = predictions.logits, names_of_classes(predictions)
+    if not names or not calibrator.class_names or names == calibrator.class_names:
+        return calibrator(torch.from_numpy(logits)).numpy()
+    order = class_order(names, calibrator.class_names, "the input", "the calibrator")
+    aligned = np.ascontiguousarray(logits[:, order])
+    probs: Floats = calibrator(torch.from_numpy(aligned)).numpy()
+    say("classes are aligned by name with those of the calibrator", to=sys.stderr)
+    return probs[:, np.argsort(order)]
 
 
 def save_calibrator(calibrator: Calibrator, path: Path) -> None:

@@ -346,3 +346,25 @@ def test_values_on_an_edge_fall_where_exact_arithmetic_puts_them(
     ]  # fmt: skip
     assert found[:5] == pytest.approx([right] * 5, abs=1e-12)
     assert found[5] == pytest.approx(right, abs=1e-7)  # sums of single precision's values
+
+
+def test_a_calibrator_is_applied_by_the_names_of_classes(tmp_path: Path) -> None:
+    """The columns of the file that is calibrated have another order than those of the fit."""
+    val, test = draw(seed=1), draw(seed=2)
+    val_file = table(tmp_path / "val.csv", val[0], np.array(NAMES)[val[1]], NAMES)
+    order, cal = [2, 0, 1], str(tmp_path / "cal.pt")
+    assert main(["calibrate", "--val", val_file, "--calibrator", "VectorScaling", "-o", cal]) == 0
+    same = table(tmp_path / "same.csv", test[0], np.array(NAMES)[test[1]], NAMES)
+    others = [NAMES[place] for place in order]
+    other = table(tmp_path / "other.csv", test[0][:, order], np.array(NAMES)[test[1]], others)
+    for name, file in (("a", same), ("b", other)):
+        assert (
+            main(["calibrate", "--apply", cal, "--input", file, "-o", f"{tmp_path}/{name}.csv"])
+            == 0
+        )
+    first, second = (pd.read_csv(tmp_path / f"{name}.csv") for name in "ab")
+    np.testing.assert_allclose(second[NAMES], first[NAMES], atol=1e-6)
+    named = ["x", "b", "c"]
+    wrong = table(tmp_path / "wrong.csv", test[0], np.array(named)[test[1]], named)
+    assert main(["calibrate", "--apply", cal, "--input", wrong, "-o", f"{tmp_path}/w.csv"]) == 2
+    assert not (tmp_path / "w.csv").exists()
