@@ -274,7 +274,7 @@ def _label_of(table: Table, name: str) -> str:
 
 
 def _log_ratio(ours: float, theirs: float) -> float:
-    """Of two scores; 0 of equal ones, also of two zeros or two infinite ones."""
+    """Logarithm of the ratio of two scores; 0 of equal ones, also of two zeros or two infinite ones."""
     if ours == theirs:
         return 0.0
     finite = ours > 0 < theirs and math.isfinite(theirs)
