@@ -113,7 +113,9 @@ def _read(path: Path, number_filter: NumberFilter, max_runs: int) -> tuple[pa.Ta
                     places,
                 )
             )
-        names = {name for shape in shapes for columns in shape.columns for name in columns}
+        names = {
+            name for shape in shapes for column_names in shape.columns for name in column_names
+        }
         # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
         return file.read([*_OF_RUN, *sorted(names)], use_threads=False), shapes
 

@@ -185,10 +185,13 @@ def _fitted(calibrators: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     """The rows of their temperatures, of which a calibrator with bins has several."""
     temperatures = (fit.get("temperature", fit.get("temperatures", [])) for fit in calibrators)
     each = [
-        fit if isinstance(fit, Sequence) else [] if fit is None else [fit] for fit in temperatures
+        values if isinstance(values, Sequence) else [] if values is None else [values]
+        for values in temperatures
     ]
     if any(each):
-        yield ["temperature", *(f"{median(fit):.3f}" if fit else "" for fit in each)]
-    if any(len(fit) > 1 for fit in each):
-        ends = (f"{min(fit):.2f}-{max(fit):.2f}" if len(fit) > 1 else "" for fit in each)
+        yield ["temperature", *(f"{median(values):.3f}" if values else "" for values in each)]
+    if any(len(values) > 1 for values in each):
+        ends = (
+            f"{min(values):.2f}-{max(values):.2f}" if len(values) > 1 else "" for values in each
+        )
         yield ["  from-to, over bins", *ends]
