@@ -48,7 +48,7 @@ def find_class_images(folder: Path, classes: Sequence[str]) -> dict[Path, int]:
 
 
 def decoding_threads() -> int:
-    """Number of images that a process decodes at once, one a core that it may use: Pillow decodes outside Python's lock."""
+    """Number of images that a process decodes at once, one a core it may use: Pillow decodes outside Python's lock."""
     if "SLURM_STEP_ID" in os.environ:  # srun says which cores are whose
         return cores()
     return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", world_size_and_rank()[0])))
