@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from calibench.command_line.standard_streams import open_closed_streams
 from calibench.command_line.verb_parser import VerbParser
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
 from calibench.messages.printable_text import say, signs_of_life, wrap_text
@@ -162,6 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 fine, 1 failed, 2 a mistake in the command line, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
     """
+    open_closed_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     if not debug:

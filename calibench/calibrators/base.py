@@ -99,6 +99,7 @@ class Calibrator(TakesSavedShapes, ABC):
     def __init__(self, *, shrinkage: bool = True) -> None:
         super().__init__()
         self.shrinkage = shrinkage
+        self.register_load_state_dict_pre_hook(_forget_classes)  # type: ignore[no-untyped-call]
         self.num_classes: int | None = None
         self.class_names: list[str] | None = None
         self.fitted_on = ""
@@ -265,6 +266,11 @@ class Calibrator(TakesSavedShapes, ABC):
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(torch.promote_types(logits.dtype, torch.float32))
         return keep_argmax(values, logits) if self.preserves_accuracy else values
+
+
+def _forget_classes(module: Calibrator, *_: Any) -> None:
+    """Forget the classes of a fit whose state another one replaces."""
+    module.num_classes, module.class_names, module.fitted_on = None, None, ""
 
 
 def replace_masked_logits(logits: Tensor, depth: float = NEGLIGIBLE) -> Tensor:

@@ -14,7 +14,7 @@ from calibench.calibrators.base import LabelProbabilities
 from calibench.calibrators.label_shift import check_distribution
 from calibench.messages.errors import UsageError
 from calibench.messages.spelling import spell_argument
-from calibench.metrics.probability_batches import log_softmax
+from calibench.metrics.probability_batches import log_softmax, normalise_rows
 from calibench.runs import Predictions
 from calibench.tensors.scores import blocks_of_rows
 
@@ -51,8 +51,20 @@ def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> T
 def predicted_log_probabilities(
     predictions: Predictions, calibrator: Calibrator | None = None
 ) -> Tensor:
-    """`log_probabilities` of a prediction file."""
+    """Log-probabilities (N, K) of predictions; where these are probabilities, and nothing calibrates them, theirs."""
+    probs = given_probabilities(predictions)
+    if calibrator is None and probs is not None:
+        return normalise_rows(probs).log()
     return log_probabilities(torch.from_numpy(predictions.logits), calibrator)
+
+
+def given_probabilities(
+    predictions: Predictions, calibrator: object | None = None
+) -> Tensor | None:
+    """Probabilities (N, K) float64 as they were given, which are binned as they are; None after a calibrator."""
+    if calibrator is not None or predictions.probs is None:
+        return None
+    return torch.from_numpy(predictions.probs)
 
 
 def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrator:

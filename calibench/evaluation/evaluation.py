@@ -21,6 +21,7 @@ from calibench.evaluation.bootstrap import (
 from calibench.evaluation.calibrator_fits import (
     Fitting,
     check_priors,
+    given_probabilities,
     list_fit_remarks,
     list_fits,
     predicted_log_probabilities,
@@ -238,7 +239,8 @@ class Evaluation:
             numbers: list[Number] = []
             known: dict[Key, Floats] = {}
             if part.kind in LABELLED and (extent.every or name != VAL):
-                labelled = LabelledSet(part, log_probs[name], extent.draws)
+                probs = given_probabilities(part, fitted)
+                labelled = LabelledSet(part, log_probs[name], extent.draws, probs=probs)
                 leads = extent.panel is None and fitted is None and name == TEST
                 # Before the draws of the floors fill memory.
                 leading = labelled.whole_set(LEADING_METRIC, None) if leads else []

@@ -98,13 +98,15 @@ def parse_metric_names(
 class LabelledSet:
     """A labelled set and its log-probabilities (N, K), raw or after a calibrator.
 
-    `draws` are those of its floors; `means` holds, for each number that is a mean over the examples, their values (N,).
+    `draws` are those of its floors; `means` holds, for each number that is a mean over the examples, their values (N,);
+    `probs` are the probabilities as they were given, if they were.
     """
 
     predictions: Predictions
     log_probs: Tensor
     draws: int | None = None
     means: dict[Key, Tensor] = field(default_factory=dict)
+    probs: Tensor | None = None
 
     @property
     def target(self) -> Tensor:
@@ -114,6 +116,8 @@ class LabelledSet:
     @cached_property
     def floors(self) -> Floors:
         """Floors of its calibration errors."""
+        if self.probs is not None:
+            return Floors(self.probs, self.target, draws=self.draws)
         return Floors(self.log_probs, self.target, draws=self.draws, are_logs=True)
 
     def whole_set(self, metric: WholeSetMetric, val: LabelledSet | None) -> list[Number]:
@@ -211,7 +215,7 @@ def _score_metric(
     from torchmetrics import MetricCollection
 
     collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
-    update_metrics(collection, labelled.log_probs, labelled.target)
+    update_metrics(collection, labelled.log_probs, labelled.target, labelled.probs)
     names = labelled.predictions.metadata.get("class_names")
     return _read_values(
         metric, labelled.floors, names or [*map(str, range(labelled.log_probs.shape[1]))]

@@ -24,7 +24,12 @@ from calibench.metrics.bins import (
     count_drawn_hits,
     sum_parts,
 )
-from calibench.metrics.probability_batches import as_two_columns, brier_less_one, top_label
+from calibench.metrics.probability_batches import (
+    as_two_columns,
+    brier_less_one,
+    normalise_rows,
+    top_label,
+)
 from calibench.parallel.threads import one_thread
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
@@ -92,7 +97,10 @@ class Floors:
     @property
     def brier(self) -> float:
         """The mean Brier score."""
-        parts = [brier_less_one(probs, self._target[rows]) for rows, probs in self.blocks()]
+        parts = [
+            brier_less_one(probs if self._are_logs else normalise_rows(probs), self._target[rows])
+            for rows, probs in self.blocks()
+        ]
         total = torch.cat(parts).sum(dtype=torch.float64) + len(self._target)
         return float(total / len(self._target))
 

@@ -9,7 +9,11 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.evaluation.calibrator_fits import fit_calibrator, predicted_log_probabilities
+from calibench.evaluation.calibrator_fits import (
+    fit_calibrator,
+    given_probabilities,
+    predicted_log_probabilities,
+)
 from calibench.evaluation.floors import Floors
 from calibench.metrics.calibration_errors import NamedFormula, list_panel_errors
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
@@ -26,9 +30,12 @@ if TYPE_CHECKING:  # five seconds of imports, which files of logits do without
 OOD_SCORES = ("entropy", "msp")
 
 
-def update_metrics(metrics: MetricCollection, log_probs: Tensor, target: Tensor) -> None:
+def update_metrics(
+    metrics: MetricCollection, log_probs: Tensor, target: Tensor, probs: Tensor | None = None
+) -> None:
     """Feed a batch to a collection: probabilities, and log-probabilities to what needs them."""
-    metrics.update(preds=log_probs.exp(), target=target, log_probs=log_probs)
+    preds = log_probs.exp() if probs is None else probs
+    metrics.update(preds=preds, target=target, log_probs=log_probs)
 
 
 def score_set(
@@ -50,7 +57,8 @@ def score_set(
     """
     log_probs = predicted_log_probabilities(predictions, calibrator)
     target = torch.from_numpy(predictions.target)
-    floors = Floors(log_probs, target, are_logs=True)
+    probs = given_probabilities(predictions, calibrator)
+    floors = Floors(log_probs, target, are_logs=True) if probs is None else Floors(probs, target)
     if metrics is None:
         numbers = score_labelled_set(log_probs, target, floors, n_bins=n_bins)
     else:

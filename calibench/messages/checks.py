@@ -93,3 +93,31 @@ def ends_in(*suffixes: str) -> Callable[[str, Path], Path]:
         return file
 
     return checked
+
+
+def output_format(
+    output: Path | None, format: str | None, suffixes: Mapping[str, str], default: str
+) -> str:
+    """The format of an output: that of its suffix, or the one that is named, if the suffix says no other.
+
+    Args:
+        output: The file; None for the terminal.
+        format: The format that is named; None where none is.
+        suffixes: The suffix of each format; the first of those that share one is meant by it.
+        default: The format of the terminal.
+
+    Raises:
+        UsageError: If no format has the suffix, or the named one has another.
+
+    Example:
+        >>> output_format(Path("x.md"), None, {"csv": ".csv", "markdown": ".md"}, "csv")
+        'markdown'
+    """
+    if output is None or (format is not None and output.suffix in ("", suffixes[format])):
+        return format or default
+    if format is not None:
+        raise UsageError(
+            f"`--format {format}` ends in {suffixes[format]}, and `--output` is {output.name}: leave one of them out."
+        )
+    output = ends_in(*dict.fromkeys(suffixes.values()))("--output", output)
+    return next(name for name, suffix in suffixes.items() if suffix == output.suffix)

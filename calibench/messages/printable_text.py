@@ -194,9 +194,12 @@ _UNBROKEN = "\N{NO-BREAK SPACE}"
 _TABLE = re.compile(r"( *\S+(?: \S+)*  +)\S")  # words, and what is said of them behind a gap
 
 
+NARROWEST = 20  # columns; a terminal that says fewer is printed to as if it had so many
+
+
 def terminal_width() -> int:
-    """The columns of the terminal, at most 120; 80 where there is none."""
-    return min(120, shutil.get_terminal_size().columns)
+    """The columns of the terminal, from 20 to 120; 80 where there is none."""
+    return max(NARROWEST, min(120, shutil.get_terminal_size().columns))
 
 
 def wrap_text(text: str, width: int | None = None) -> str:

@@ -1,5 +1,6 @@
 """Terminal with colours, tables and bars, which takes no text for markup or control sequences."""
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -7,13 +8,16 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from calibench.messages.printable_text import printable
+from calibench.messages.printable_text import NARROWEST, printable, terminal_width
 
 
 class Terminal(Console):
     """A rich console, with its options, that takes no text for markup, an emoji or a control sequence."""
 
     def __init__(self, **options: Any) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        if columns.isdecimal() and int(columns) < NARROWEST:  # of 0 columns rich prints nothing
+            options.setdefault("width", terminal_width())
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from calibench.tensors.arrays import as_array
+from calibench.tensors.score_meaning import sum_to_1
 from calibench.tensors.scores import (
     at_least_float32,
     blocks_of_rows,
     check_class_indices,
     check_scores,
     check_target,
-    sum_tolerance,
 )
 
 _SUM_TOLERANCE = 1e-4  # of row sums of probabilities in single precision or more
@@ -90,7 +91,7 @@ def check_probabilities(preds: Tensor, target: Tensor) -> None:
     """Raise unless `preds` are probabilities (N, K) and `target` are class indices (N,) below K.
 
     Rows must be non-negative and sum to 1 within 1e-4, or within what their type or their decimals allow (see
-    `sum_tolerance`); N = 0 is fine.
+    `sum_to_1`); N = 0 is fine.
     """
     check_prediction_shapes(preds, target, name="preds")
     if len(preds) == 0:
@@ -99,10 +100,9 @@ def check_probabilities(preds: Tensor, target: Tensor) -> None:
     smallest, low, high = torch.stack([preds.amin().to(rows.dtype), *rows.aminmax()]).tolist()
     if not smallest >= 0:  # also NaN
         raise ValueError(f"`preds` must be probabilities in [0, 1] without NaN, got {smallest}.")
-    largest = max(1 - low, high - 1)
-    if not (largest <= _SUM_TOLERANCE or largest <= (tolerance := sum_tolerance(preds))):
+    if not max(1 - low, high - 1) <= _SUM_TOLERANCE and not sum_to_1(as_array(preds)).all():
         raise ValueError(
-            f"`preds` must be probabilities whose rows sum to 1 (within {max(_SUM_TOLERANCE, tolerance):g}), "
+            "`preds` must be probabilities whose rows sum to 1 (as far as their decimals or their type allow), "
             f"got sums in [{low:g}, {high:g}]. Logits need `.softmax(1)` first."
         )
     check_class_indices(target, preds.shape[1])

@@ -177,7 +177,7 @@ def _pairs(row: RowOfRuns, seeds: Sequence[int]) -> list[LossAndCalibrator]:
 def _compare_with_best(
     compared: Sequence[LossAndCalibrator], rivals: Sequence[LossAndCalibrator]
 ) -> list[LossAndCalibrator]:
-    """What seeds tell of some pairs against the first of all that are compared."""
+    """Say of rivals whether they differ significantly from the best pair, by their NLL on test."""
     level = LEVEL * (len(compared) - 1) / (len(compared) + 1)
     worse = comparison_with_best([pair.seeds for pair in compared], level=level).worse
     places = [compared.index(rival) for rival in rivals]

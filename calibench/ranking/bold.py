@@ -32,7 +32,7 @@ ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 
 @dataclass
 class _ColumnComparisons:
-    """What the lines under a table say of its bold, gathered over the columns."""
+    """Comparisons of the columns of a table, from which the lines on its bold are made."""
 
     compared: dict[Column, tuple[Sequence[Row], BestComparison]] = field(default_factory=dict)
     by_examples: list[Column] = field(default_factory=list)
@@ -46,41 +46,46 @@ def mark_best(table: Table, by_examples: ByExamples | None = None) -> None:
     Rows with fewer than three seeds are not compared. Where every row has one, their trained networks are, on the
     test examples. Costs are never bold, nor is a calibration error where all of a column are marked by their floor.
     """
-    said = _ColumnComparisons()
+    comparisons = _ColumnComparisons()
     for column in table.columns:
         if column.info.direction and not column.paper and column.metric not in COSTS:
             rows = [row for row in table.rows if not math.isnan(row.values[column].mean)]
             if len(rows) > 1:
-                _mark_column(column, rows, by_examples, said)
-    table.detectable = {column: found.detectable for column, (_, found) in said.compared.items()}
-    table.bold = list(_bold_lines(table, said))
+                _mark_column(column, rows, by_examples, comparisons)
+    table.detectable = {
+        column: found.detectable for column, (_, found) in comparisons.compared.items()
+    }
+    table.bold = list(_bold_lines(table, comparisons))
 
 
 def _mark_column(
-    column: Column, rows: Sequence[Row], by_examples: ByExamples | None, said: _ColumnComparisons
+    column: Column,
+    rows: Sequence[Row],
+    by_examples: ByExamples | None,
+    comparisons: _ColumnComparisons,
 ) -> None:
     if all(row.values[column].marked for row in rows):
-        said.all_marked.append(column)
+        comparisons.all_marked.append(column)
         return
     counts = [len(row.values[column].seeds) for row in rows]
     enough = [row for row, count in zip(rows, counts, strict=True) if count >= FEWEST_SEEDS]
     if len(enough) > 1:
-        found = compare_over_seeds(column, enough)
+        comparison = compare_over_seeds(column, enough)
         for place, row in enumerate(enough):
             value = row.values[column]
-            value.noisy = place in found.noisy
-            value.tied = found.bold[place] and not value.noisy
-            value.behind = found.differences[place]
-        if found.seeds >= FEWEST_SEEDS:
-            said.compared[column] = enough, found
+            value.noisy = place in comparison.noisy
+            value.tied = comparison.bold[place] and not value.noisy
+            value.behind = comparison.differences[place]
+        if comparison.seeds >= FEWEST_SEEDS:
+            comparisons.compared[column] = enough, comparison
         else:
-            said.too_few[column] = found.seeds
+            comparisons.too_few[column] = comparison.seeds
         return
     networks = by_examples(column, rows) if by_examples and max(counts) == 1 else None
     if networks is None:
-        said.too_few[column] = max(counts)
+        comparisons.too_few[column] = max(counts)
         return
-    said.by_examples.append(column)
+    comparisons.by_examples.append(column)
     for row, bold in zip(rows, networks, strict=True):
         row.values[column].tied = bold
 
@@ -93,35 +98,37 @@ def compare_over_seeds(column: Column, rows: Sequence[Row]) -> BestComparison:
     return comparison_with_best(values, higher_is_better=column.info.direction > 0)
 
 
-def _bold_lines(table: Table, said: _ColumnComparisons) -> Iterator[str]:
-    if said.compared:
-        noisy = any(found.noisy for _, found in said.compared.values())
+def _bold_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
+    if comparisons.compared:
+        noisy = any(found.noisy for _, found in comparisons.compared.values())
         yield f"bold: {PROMISE_WITH_NOISY if noisy else PROMISE}"
-        yield from _detectable_line(table, said)
-        yield from _seed_lines(table, said)
-        yield from separate_variance_lines([found for _, found in said.compared.values()])
-    if said.by_examples:
+        yield from _detectable_line(table, comparisons)
+        yield from _seed_lines(table, comparisons)
+        yield from separate_variance_lines([found for _, found in comparisons.compared.values()])
+    if comparisons.by_examples:
         yield f"bold: {OF_MODELS if table.of_models else OF_NETWORKS}"
-    yield from _few_seeds_line(said)
-    if said.all_marked:
-        titles = ", ".join(column.title for column in said.all_marked)
+    yield from _few_seeds_line(comparisons)
+    if comparisons.all_marked:
+        titles = ", ".join(column.title for column in comparisons.all_marked)
         yield f"no bold among values that are all at their floor: {titles}"
 
 
-def _few_seeds_line(said: _ColumnComparisons) -> Iterator[str]:
-    if said.too_few:
-        others = said.compared or said.by_examples
-        where = f" in {', '.join(column.title for column in said.too_few)}" if others else ""
-        most = max(said.too_few.values())
+def _few_seeds_line(comparisons: _ColumnComparisons) -> Iterator[str]:
+    if comparisons.too_few:
+        others = comparisons.compared or comparisons.by_examples
+        where = f" in {', '.join(column.title for column in comparisons.too_few)}" if others else ""
+        most = max(comparisons.too_few.values())
         few = f"rows share {most} seed{'' if most == 1 else 's'}"
         yield f"no bold{where}: {few}, and fewer than {FEWEST_SEEDS} detect no difference"
 
 
-def _detectable_line(table: Table, said: _ColumnComparisons) -> Iterator[str]:
+def _detectable_line(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
     """`3 seeds detect differences of 0.012 in NLL and of 1.4 percentage points in Error, or more`."""
-    shown = [c for c in (table.sort, Column("error")) if c in said.compared] or [*said.compared][:1]
-    seeds = min(said.compared[column][1].seeds for column in shown)
-    parts = [_amount(of, said.compared[of][1].detectable) for of in dict.fromkeys(shown)]
+    shown = [c for c in (table.sort, Column("error")) if c in comparisons.compared] or [
+        *comparisons.compared
+    ][:1]
+    seeds = min(comparisons.compared[column][1].seeds for column in shown)
+    parts = [_amount(of, comparisons.compared[of][1].detectable) for of in dict.fromkeys(shown)]
     yield f"{seeds} seeds detect differences of {' and '.join(parts)}, or more"
 
 
@@ -131,18 +138,18 @@ def _amount(column: Column, value: float) -> str:
     return f"{value * column.info.scale:.2g}{unit} in {name.title.replace(' %', '')}"
 
 
-def _seed_lines(table: Table, said: _ColumnComparisons) -> Iterator[str]:
+def _seed_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
     """Rows that were not compared for want of seeds, and seeds that not all compared rows share."""
     left_out = {
         row.label: None
-        for column, (rows, _) in said.compared.items()
+        for column, (rows, _) in comparisons.compared.items()
         for row in table.rows
         if row.values[column].seeds and not any(row is one for one in rows)
     }
     if left_out:
         yield f"fewer than {FEWEST_SEEDS} seeds, so not compared: {', '.join(left_out)}"
     shared: dict[tuple[int, int], list[str]] = {}
-    for column, (rows, found) in said.compared.items():
+    for column, (rows, found) in comparisons.compared.items():
         most = len(set().union(*(row.values[column].seeds for row in rows)))
         if found.seeds < most:
             shared.setdefault((found.seeds, most), []).append(column.title)
@@ -151,7 +158,7 @@ def _seed_lines(table: Table, said: _ColumnComparisons) -> Iterator[str]:
 
 
 def separate_variance_lines(compared: Sequence[BestComparison]) -> Iterator[str]:
-    """How many values have Welch's test, and what the mark of noisy ones means, if there are any."""
+    """Lines that count the values with Welch's test and explain the mark of noisy ones, if there are any."""
     apart = sum(len(found.apart) for found in compared)
     if apart:
         yield f"{WELCH}: {apart} of {sum(len(found.bold) for found in compared)} values"

@@ -27,8 +27,8 @@ class NumberFilter:
 
     def __call__(self, key: Key) -> bool:
         """Whether to keep the number with this key; what an answer is made of is kept of every split."""
-        wanted = self.metrics is None or key.metric in self.metrics
-        return wanted and (key.split not in self.no_splits or key.metric == CROSS_FITTED)
+        is_metric = self.metrics is None or key.metric in self.metrics
+        return is_metric and (key.split not in self.no_splits or key.metric == CROSS_FITTED)
 
 
 ALL_NUMBERS = NumberFilter()
@@ -47,13 +47,13 @@ class Layout:
 
 
 @lru_cache(maxsize=1000)
-def narrow_layout(layout: Layout, wanted: NumberFilter) -> Layout:
+def narrow_layout(layout: Layout, number_filter: NumberFilter) -> Layout:
     """A layout without the keys that are not wanted."""
-    return Layout.from_keys(filter(wanted, layout.places))
+    return Layout.from_keys(filter(number_filter, layout.places))
 
 
 class _NumbersByKey(Mapping[Key, T]):
-    """What a run has by key: a layout, and an array with some numbers for each key in its order."""
+    """Numbers of a run by key: a layout, and an array with some numbers for each key in its order."""
 
     __slots__ = ("layout", "row")
     _EACH = 1
@@ -71,9 +71,9 @@ class _NumbersByKey(Mapping[Key, T]):
     def __contains__(self, key: object) -> bool:
         return key in self.layout.places
 
-    def narrow(self, wanted: NumberFilter) -> Self:
-        """The same without what is not wanted."""
-        layout = narrow_layout(self.layout, wanted)
+    def narrow(self, number_filter: NumberFilter) -> Self:
+        """Keep only the numbers that a filter lets through."""
+        layout = narrow_layout(self.layout, number_filter)
         n, starts = self._EACH, map(self.layout.places.__getitem__, layout.places)
         row = [number for start in starts for number in self.row[n * start : n * (start + 1)]]
         return type(self)(layout, array("d", row))

@@ -20,7 +20,7 @@ from calibench.statistics.data_sets import (
     compare_log_ratios,
     compare_ranks,
     find_cliques,
-    sign_flip_power,
+    sign_test_power,
 )
 from calibench.statistics.pairs import Beats, Runs, estimate_beats
 from calibench.tables.grid import Grid, PrintedNumber, TableEntry, headings
@@ -181,19 +181,29 @@ class OverSets:
         """The comparisons as a table."""
         kinds = {"primary": self.primary, "exploratory": self.exploratory}
         rows = [_row(loss, kind, of) for kind, found in kinds.items() for loss, of in found.items()]
-        titles = ("comparison", "data sets", "lower on", "difference %", "95 % t interval", "p")
+        titles = (
+            "comparison",
+            "data sets",
+            "lower on",
+            "difference %",
+            "95 % t interval",
+            "median %",
+            "95 % of it",
+            "p of sign test",
+        )
         title = f"{self.column.title} against {self.baseline}, data sets as the sample"
         return Grid(title, headings("loss", *titles, "verdict"), rows, list(self._lines()))
 
     def _lines(self) -> Iterator[str]:
+        families = [comparisons for comparisons in (self.primary, self.exploratory) if comparisons]
+        needed = max(found.needed for comparisons in families for found in comparisons.values())
         yield "difference: of the metric's means over seeds, relative, geometric mean over data sets; each counts once"
-        families = [found for found in (self.primary, self.exploratory) if found]
-        needed = max(of.needed for found in families for of in found.values())
+        yield "the mean and its t interval describe these data sets; for others they assume symmetric differences"
         yield (
-            "p: exact sign-flip test over data sets, Holm over the comparisons of a kind; "
+            "p: exact sign test of the median, whatever the shape, Holm over the comparisons of a kind; "
             f"{needed} data sets are needed for one below 5 %"
         )
-        yield "no difference beyond 5 %: two one-sided t-tests, Holm; else not significant"
+        yield "no difference beyond 5 %: by the median's exact interval, from 15 data sets on"
         yield from () if self.primary else (NO_PRIMARY,)
         first = next(iter(families[0].values()))
         if not math.isnan(first.deviation):
@@ -203,12 +213,16 @@ class OverSets:
 def _row(loss: str, kind: str, of: SetComparison) -> list[TableEntry]:
     value, low, high = (100 * end for end in (of.effect.value, of.effect.low, of.effect.high))
     ends = "" if math.isnan(low) else f"{low:.1f} to {high:.1f}"
-    cells = (f"{of.effect.sets}", f"{of.lower}", f"{value:.1f}", ends, f"{of.p:.2g}")
+    median, least, most = (100 * end for end in of.median)
+    exact = "" if math.isnan(least) else f"{least:.1f} to {most:.1f}"
+    cells = (
+        f"{of.effect.sets}", f"{of.lower}", f"{value:.1f}", ends, f"{median:.1f}", exact, f"{of.sign_p:.2g}",
+    )  # fmt: skip
     return [loss, kind, *map(PrintedNumber, cells), of.verdict]
 
 
 def _power(sets: int, deviation: float) -> str:
-    found = [sign_flip_power(sets, deviation, -effect) for effect in EFFECTS]
+    found = [sign_test_power(sets, deviation, -effect) for effect in EFFECTS]
     effects, shares = (", ".join(f"{100 * one:.0f}" for one in of) for of in (EFFECTS, found))
     return (
         f"with {sets} data sets and a deviation of {deviation:.2g} over them, one comparison fixed in advance finds a "
@@ -260,7 +274,7 @@ def _label_of(table: Table, name: str) -> str:
 
 
 def _log_ratio(ours: float, theirs: float) -> float:
-    """Of two scores; 0 of equal ones, also of two zeros or two infinite ones."""
+    """Logarithm of the ratio of two scores; 0 of equal ones, also of two zeros or two infinite ones."""
     if ours == theirs:
         return 0.0
     finite = ours > 0 < theirs and math.isfinite(theirs)

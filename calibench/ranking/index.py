@@ -65,7 +65,7 @@ class _Shape(NamedTuple):
 
 
 def file_stamp(folder: str) -> str:
-    """What changes when a file of a run does: sizes, times and inodes."""
+    """Sizes, times and inodes of a run's files, which change when a file does."""
     stamps = []
     for name in FILES:
         try:
@@ -149,7 +149,7 @@ def _array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _read_facts(column: pa.ChunkedArray) -> list[Mapping[str, Any]]:
-    """What is known of each run beside its numbers: one object for all of which it is the same."""
+    """Facts on each run beside its numbers, one object for all runs with equal facts."""
     coded = column.combine_chunks()
     each = [
         dict(zip(_FACTS, json.loads(text), strict=True)) for text in coded.dictionary.to_pylist()

@@ -80,15 +80,15 @@ def _printed_amount(column: Column, value: float) -> str:
 
 def parse_margins(texts: Sequence[str]) -> dict[str, float]:
     """The region of practical equivalence with what a command line says of it, `METRIC=VALUE` each."""
-    found = dict(EQUIVALENT)
+    margins = dict(EQUIVALENT)
     for text in texts:
         metric, _, value = text.partition("=")
         try:
-            found[metric] = non_negative("--equivalent", float(value))
+            margins[metric] = non_negative("--equivalent", float(value))
         except ValueError as error:
             form = "METRIC=VALUE with a fraction >= 0, as in error=0.002"
             raise ValueError(f"`--equivalent` takes {form}; got `{text}`.") from error
-    return found
+    return margins
 
 
 def compare_pairs(
@@ -126,12 +126,12 @@ def _runs(table: Table, column: Column, examples: TestExamples | None) -> dict[s
     rows = [row for row in table.rows if column in row.values and row.values[column].seeds]
     sign = -column.info.direction
     drawn = _replicates(table, column, rows, examples) if examples else {}
-    found = {}
+    runs_by_label = {}
     for row in rows:
         values = sign * np.array(list(row.values[column].seeds.values()))
         replicates = sign * np.stack(drawn[row.label]) if row.label in drawn else None
-        found[row.label] = Runs(values, replicates)
-    return found
+        runs_by_label[row.label] = Runs(values, replicates)
+    return runs_by_label
 
 
 def _replicates(
@@ -140,11 +140,11 @@ def _replicates(
     """Replicates of each row's runs; tables of one benchmark share their test examples, others are independent."""
     labels = [row.label for row in rows for _ in row.values[column].seeds]
     drawn = examples.replicates(column, rows) if labels else None
-    found: dict[str, list[Floats]] = {}
+    replicates_by_label: dict[str, list[Floats]] = {}
     for label, replicates in zip(labels, drawn or [], strict=bool(drawn)):
         order = np.random.default_rng(zlib.crc32(table.data.encode())).permutation(len(replicates))
-        found.setdefault(label, []).append(replicates[order])
-    return found
+        replicates_by_label.setdefault(label, []).append(replicates[order])
+    return replicates_by_label
 
 
 class PValues(NamedTuple):
@@ -182,14 +182,14 @@ def compare_with_others(table: Table, loss: str, column: Column) -> PValues | No
 def find_row(table: Table, loss: str) -> Row:
     """The row of a loss; raises a ValueError if the table has none, or several."""
     rows_of_loss = [row for row in table.rows if row.is_named(loss)]
-    found = [row for row in table.rows if loss == row.label] or rows_of_loss
+    matches = [row for row in table.rows if loss == row.label] or rows_of_loss
     labels = [row.label for row in table.rows]
-    if not found:
+    if not matches:
         raise ValueError(f"{table.title} has no loss `{loss}`{near_matches(loss, labels)}.")
-    if len(found) > 1:
-        named = ", ".join(row.label for row in found)
+    if len(matches) > 1:
+        named = ", ".join(row.label for row in matches)
         raise ValueError(f"`--pvalues {loss}` may be {named} in {table.title}: name one of these.")
-    return found[0]
+    return matches[0]
 
 
 def p_value_grids(tables: Sequence[Table], loss: str) -> Iterator[Grid]:

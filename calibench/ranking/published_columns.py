@@ -59,7 +59,7 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
 
 
 def _published_value(table: Table, row: Row, column: Column, paper: str) -> Value | None:
-    """What a paper has measured in place of a value of ours; None where it has not."""
+    """Value that a paper has measured in place of ours; None where it has not."""
     dataset = dataset_of(table.benchmark, row.settings or {})
     stage = PUBLISHED_STAGES.get(column.calibrator.partition("(")[0])
     same_bins = table.n_bins(column) in (None, PAPERS[paper].n_bins)

@@ -97,11 +97,14 @@ def joined_results(parts: Sequence[Results]) -> Results:
     return without_other_data(joined)
 
 
-def _read_folders(folders: Sequence[str], wanted: NumberFilter, processes: int) -> Results:
+def _read_folders(folders: Sequence[str], number_filter: NumberFilter, processes: int) -> Results:
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
     processes = min(processes, len(folders) // RUNS_A_READER)
     done = map_in_processes(
-        partial(_read_part, wanted=wanted), parts, processes=processes, imports=[__name__]
+        partial(_read_part, number_filter=number_filter),
+        parts,
+        processes=processes,
+        imports=[__name__],
     )
     read = Results()
     for part in with_progress(done, len(parts), "reading runs"):
@@ -112,11 +115,11 @@ def _read_folders(folders: Sequence[str], wanted: NumberFilter, processes: int) 
 
 
 def _read_indexed(
-    root: Path, folders: Sequence[str], wanted: NumberFilter, processes: int
+    root: Path, folders: Sequence[str], number_filter: NumberFilter, processes: int
 ) -> Results:
     """Read runs from their index where they have not changed; it is written again where that saves time."""
     stamps = {folder: file_stamp(folder) for folder in folders}
-    records = read_run_index(root, stamps, wanted)
+    records = read_run_index(root, stamps, number_filter)
     read = _read_folders([f for f in folders if f not in records], ALL_NUMBERS, processes)
     new = {record.folder: record for record in read.records}
     if len(new) > len(folders) * NEW and os.access(root, os.W_OK):
@@ -126,13 +129,13 @@ def _read_indexed(
             if not any(warning.startswith(f"{folder}: ") for warning in read.warnings)
         }
         write_run_index(root, stamps, list(whole.values()))
-    records |= {folder: record.narrow(wanted) for folder, record in new.items()}
+    records |= {folder: record.narrow(number_filter) for folder, record in new.items()}
     read.records = [records[folder] for folder in folders if folder in records]
     return read
 
 
-def _read_part(folders: Sequence[str], wanted: NumberFilter) -> Results:
-    reader = _RunReader(wanted)
+def _read_part(folders: Sequence[str], number_filter: NumberFilter) -> Results:
+    reader = _RunReader(number_filter)
     for folder in folders:
         reader.read(folder)
     return reader.results

@@ -51,10 +51,12 @@ class Record:
     versions: Versions
     described: Mapping[str, Mapping[str, Any]]
 
-    def narrow(self, wanted: NumberFilter) -> Record:
-        """The same without what is not wanted."""
+    def narrow(self, number_filter: NumberFilter) -> Record:
+        """Keep only the numbers that a filter lets through."""
         return replace(
-            self, values=self.values.narrow(wanted), verdicts=self.verdicts.narrow(wanted)
+            self,
+            values=self.values.narrow(number_filter),
+            verdicts=self.verdicts.narrow(number_filter),
         )
 
     def kind_of(self, split: str) -> str:

@@ -351,7 +351,7 @@ def _layouts(records: Iterable[Record]) -> dict[Layout, list[Record]]:
 
 
 def infer_implied(records: Sequence[Record]) -> dict[str, Implied]:
-    """What a column implies, for each metric that has bins or that is measured on several sets."""
+    """Infer the bins, score and sets of a column, for each metric that has bins or several sets."""
     bins: dict[str, Counter[int]] = defaultdict(Counter)
     sets: dict[str, Counter[str]] = defaultdict(Counter)
     scores: dict[str, str] = {}

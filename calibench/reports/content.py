@@ -170,7 +170,7 @@ def _draw_pictures(
 
 def _curves(records: Sequence[Record]) -> tuple[str, list[str]]:
     """Training curves of each logged number, one a seed, as [epochs, values]; what files are left out, and why."""
-    found: dict[str, list[Coordinates]] = {}
+    curves_by_name: dict[str, list[Coordinates]] = {}
     problems: list[str] = []
     for record in records:
         try:
@@ -182,8 +182,8 @@ def _curves(records: Sequence[Record]) -> tuple[str, list[str]]:
             continue
         for name, points in run.items():
             epochs, values = [int(x) for x, _ in points], [short_number(y) for _, y in points]
-            found.setdefault(name, []).append([epochs, values])
-    return embedded(found), problems
+            curves_by_name.setdefault(name, []).append([epochs, values])
+    return embedded(curves_by_name), problems
 
 
 def _pictures(records: Sequence[Record], n_bins: int) -> tuple[str, list[str]]:
@@ -225,13 +225,13 @@ def _row(table: Table, row: Row) -> Json:
 def _numbers(value: Value) -> list[Any] | None:
     if math.isnan(value.mean):
         return None
-    known = [short_number(value.mean), short_number(value.std), int(value.tied), len(value.seeds)]
+    entries = [short_number(value.mean), short_number(value.std), int(value.tied), len(value.seeds)]
     verdict = (
         [short_number(value.verdict.floor), short_number(value.verdict.p)]
         if value.verdict
         else None
     )
-    return [*known, verdict, value.mark] if verdict or value.mark else known
+    return [*entries, verdict, value.mark] if verdict or value.mark else entries
 
 
 def _shift(table: Table, row: Row) -> Json:

@@ -83,7 +83,7 @@ def note(marked: Iterable[tuple[str, float, bool]]) -> Iterator[str]:
 
 
 def _ranges(values: Iterable[tuple[str, float, bool]]) -> dict[str, str]:
-    """What is known of each title: `1.1 to 2 %`, of (title, value, whether it is printed in percent)."""
+    """Range of the values of each title: `1.1 to 2 %`, of (title, value, whether it is printed in percent)."""
     found: dict[tuple[str, bool], list[float]] = {}
     for title, value, percent in values:
         found.setdefault((title, percent), []).append(value * (100 if percent else 1))

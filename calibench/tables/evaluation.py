@@ -60,7 +60,7 @@ def _sheet_of_set(split: str, numbers: Sequence[Number], asked: Collection[str])
 def _displayed_metrics(
     split: str, numbers: Sequence[Number], found: Sequence[str], asked: Collection[str]
 ) -> list[str]:
-    """What is shown of a set: what leads, then what every row has, and what was asked for.
+    """Metrics that a table of a set shows: leading ones, then those that every row has, and requested ones.
 
     Of a set with several labels what leads and what was asked for.
     """

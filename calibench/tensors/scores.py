@@ -103,28 +103,6 @@ def are_probabilities(scores: Tensor) -> bool:
     return score_meaning.are_probabilities(as_array(scores))
 
 
-_DECIMALS = 6  # up to which shared decimals of probabilities are looked for
-
-
-def sum_tolerance(probs: Tensor) -> float:
-    """Largest distance of a row sum of probabilities (N, K) from 1 that rounding explains.
-
-    K / 2 units of the last decimal place that all values share, if there is one, or K / 2 spacings of their type at 1;
-    at most 0.5.
-    """
-    wide, spacing = probs.double(), torch.finfo(probs.dtype).eps
-    unit = spacing
-    for places in (10**decimals for decimals in range(1, _DECIMALS + 1)):
-        scaled = wide * places
-        # where rounding of the type is half a place, any number seems to have so few decimals
-        if 2 * places * spacing < 1 and bool(
-            ((scaled - scaled.round()).abs() <= places * spacing).all()
-        ):
-            unit = max(unit, 1 / places)
-            break
-    return min(probs.shape[1] / 2 * unit, 0.5)
-
-
 class MovedNotCast(nn.Module):
     """A module whose buffers keep their dtype when a parent is cast, as `bf16-true` training casts it.
 

@@ -6,6 +6,7 @@ from typing import Annotated
 from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import CalibratorName
 from calibench.command_line.verb_parser import Option
+from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
 from calibench.runs import Run
@@ -17,7 +18,7 @@ def export(
     calibrator: CalibratorName = "TemperatureScaling",
     per_label: bool = False,
     trust: bool = False,
-    output: Annotated[Path, Option("FILE", ("-o",))] = Path("model.pt2"),
+    output: Annotated[Path, Option("FILE", ("-o",)), ends_in(".pt2")] = Path("model.pt2"),
 ) -> int:
     """Write the network of a finished run and a calibrator as one torch.export program.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
-from calibench.messages.checks import option_named, positive_integer
+from calibench.messages.checks import option_named, output_format, positive_integer
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say, without_collector
 from calibench.parallel.processes import cores
@@ -166,6 +166,12 @@ def leaderboard(
         )
 
 
+PAGE = "html"  # of a file alone
+OUTPUT_SUFFIXES = {
+    PROSE: ".txt", "markdown": ".md", "csv": ".csv", TIDY: ".csv", "json": ".json", "latex": ".tex", PAGE: ".html",
+}  # fmt: skip
+
+
 @fill_docstring(metrics=" ".join(METRICS))
 def _as_path_texts(value: PathLike | Sequence[PathLike]) -> list[str]:
     """One path, or several, as a list of texts."""
@@ -178,7 +184,7 @@ def leaderboard_command(
     ranking: Ranking,
     comparisons: Comparisons,
     val: Annotated[tuple[str, ...], "FILE"] = (),
-    format: Annotated[str, Option(choices=(*TABLE_FORMATS, *SHORT_FORMATS))] = "table",
+    format: Annotated[str | None, Option(choices=(*TABLE_FORMATS, *SHORT_FORMATS))] = None,
     notes: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
 ) -> int:
@@ -193,9 +199,10 @@ def leaderboard_command(
         val: Files of their validation predictions, one for each model, on which its calibrators are fitted.
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
-        format: How the tables are printed; tidy: every number of every run, one a line.
+        format: How the tables are printed (default: table, or by the suffix of --output); tidy: every number of every
+            run, one a line.
         notes: All notes under a table, in place of four lines at most.
-        output: Write there instead of to the terminal.
+        output: Write there instead of to the terminal: .txt, .md, .csv, .json, .tex or .html.
 
     Examples:
         calibench leaderboard results/
@@ -208,7 +215,7 @@ def leaderboard_command(
         calibench leaderboard results/ --baseline Focal --allow-missing
         calibench leaderboard results/ --pairs --equivalent nll=0.01
         calibench leaderboard results/cifar10 --metrics error nll --pvalues GenerativeCrossEntropy
-        calibench leaderboard results/ --format tex --output table.tex
+        calibench leaderboard results/ --output table.tex
 
     A column is metric[_bins][:score][/split][@calibrator]; a calibrator may be its initials (nll@TS), @best is that of
     each row, @* stands for every one. Metrics:
@@ -218,7 +225,8 @@ def leaderboard_command(
       of several labels an example, auroc:Edema is of one, auroc of all pooled, macro_auroc their mean
     """
     equivalent = parse_margins(comparisons.equivalent)
-    form = SHORT_FORMATS.get(format, format)
+    named = None if format is None else SHORT_FORMATS.get(format, format)
+    form = output_format(output, named, OUTPUT_SUFFIXES, PROSE)
     written = io.StringIO()
     out = written if output else sys.stdout
     with without_collector():
@@ -230,7 +238,7 @@ def leaderboard_command(
                 results,
                 metrics=ranking.metrics,
                 sort=ranking.rank_by,
-                wide=ranking.wide or form not in GRIDS,
+                wide=ranking.wide or form not in (*GRIDS, PAGE),
                 losses=ranking.losses,
                 top=ranking.top,
                 against=ranking.against,
@@ -239,7 +247,10 @@ def leaderboard_command(
                 processes=cores(),
             )
         )
-        board.show(out, form, notes=notes)
+        if form == PAGE:
+            written.write(board._repr_html_())
+        else:
+            board.show(out, form, notes=notes)
     by = board.sort
     tables = [table for table in board.tables if by in table.rows[0].values]
     if comparisons.compares:

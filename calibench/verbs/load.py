@@ -58,12 +58,15 @@ def confidence_pairs(
         return read
     import torch
 
-    from calibench.evaluation.calibrator_fits import predicted_log_probabilities
+    from calibench.evaluation.calibrator_fits import (
+        given_probabilities,
+        predicted_log_probabilities,
+    )
     from calibench.metrics.probability_batches import top_label
 
     if (read.target < 0).any():
         raise ValueError("`labels` must be known, and some are negative.")
-    confidence, correct = top_label(
-        predicted_log_probabilities(read).exp(), torch.from_numpy(read.target)
-    )
+    probs = given_probabilities(read)
+    probs = predicted_log_probabilities(read).exp() if probs is None else probs
+    confidence, correct = top_label(probs, torch.from_numpy(read.target))
     return ConfidencePairs(confidence.numpy(), correct.numpy())

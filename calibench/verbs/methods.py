@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from calibench.command_line.verb_parser import Option
 from calibench.configuration.merging import short_name
+from calibench.messages.checks import output_format
 from calibench.messages.printable_text import say
 from calibench.ranking.reading import read_results
 from calibench.ranking.records import Record
@@ -204,7 +205,7 @@ def format_arguments(arguments: Mapping[str, Any]) -> str:
 def methods(
     results: ResultsFolder = "results",
     *,
-    format: Annotated[str, Option(choices=METHODS_FORMATS)] = "text",
+    format: Annotated[str | None, Option(choices=METHODS_FORMATS)] = None,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
     bib: Annotated[Path | None, "FILE"] = None,
 ) -> int:
@@ -212,8 +213,8 @@ def methods(
 
     Args:
         results: Folder of runs, or a store.
-        format: Plain text, or LaTeX.
-        output: Where it goes (default: the terminal).
+        format: Plain text, or LaTeX (default: text, or by the suffix of --output).
+        output: Where it goes, .txt or .tex (default: the terminal).
         bib: Write the BibTeX entries here.
 
     Examples:
@@ -225,6 +226,7 @@ def methods(
     calibrators, metrics, versions. Read it before it goes into a paper: what is no setting of a run (why this data,
     why these losses) it cannot know.
     """
+    form = output_format(output, format, {"text": ".txt", "latex": ".tex"}, "text")
     results_read = read_results(results)
     skipped = [
         f"skipped {problem.folder}: {problem.reason}"
@@ -236,7 +238,7 @@ def methods(
     facts = group_facts(results_read.records)
     if not facts:
         raise ValueError(f"{results} holds no finished run.")
-    text = paragraph(facts, format)
+    text = paragraph(facts, form)
     if output is None:
         say(*text.splitlines())
     else:

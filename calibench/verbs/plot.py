@@ -154,7 +154,7 @@ def gallery_pictures(requests: Mapping[str, Request]) -> list[GalleryPicture]:
 
 
 def _beside_raw(kind: str, request: Request) -> Selection:
-    """The runs that a picture shows; beside raw probabilities temperature scaling where runs have it."""
+    """The selection of a kind; beside raw probabilities temperature scaling where runs have it."""
     if request.shown.calibrator != RAW or kind not in BESIDE_RAW:
         return request.shown
     rows = (row for table in request.tables for row in table.rows)

@@ -369,7 +369,7 @@ def validation_can_be_left_out(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "off"), [(torch.float32, 2e-4), (torch.float16, 8e-3), (torch.bfloat16, 0.06)]
+    ("dtype", "off"), [(torch.float32, 2e-4), (torch.float16, 9e-3), (torch.bfloat16, 0.06)]
 )
 def test_tolerance_of_row_sums_follows_the_type(dtype: torch.dtype, off: float) -> None:
     good = torch.tensor([[0.5, 0.5]], dtype=dtype)

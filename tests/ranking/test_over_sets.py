@@ -11,7 +11,7 @@ import pytest
 from calibench.cli import parser_of
 from calibench.ranking import Column, rank_results
 from calibench.ranking.comparison import NO_PRIMARY, compare_over_sets
-from calibench.statistics.data_sets import sign_flip_p
+from calibench.statistics.data_sets import UNKNOWN, sign_flip_p
 from tests.ranking.test_table import write
 
 NLL = Column("nll")
@@ -37,7 +37,9 @@ def test_the_primary_comparison_is_tested_alone(tmp_path: Path) -> None:
     assert found.primary["A"].effect.value == pytest.approx(
         math.prod(0.9 + 0.001 * n for n in range(9)) ** (1 / 9) - 1
     )
-    assert found.exploratory["B"].verdict == "no difference beyond 5 %"
+    assert found.primary["A"].verdict == "lower"
+    assert found.primary["A"].sign_p == pytest.approx(2 / 2**9)
+    assert found.exploratory["B"].verdict == UNKNOWN
     logs = [math.log(1 + 0.002 * (-1) ** number) for number in range(9)]
     assert found.exploratory["B"].p == pytest.approx(sign_flip_p(np.array(logs)))
 
@@ -53,7 +55,7 @@ def test_five_sets_tell_nothing(tmp_path: Path) -> None:
     found = compare_over_sets(
         rank_results(results(tmp_path, 5)).tables, NLL, baseline=BASE, primary=["A"]
     )
-    assert found.primary["A"].verdict == "cannot be told"
+    assert found.primary["A"].verdict == UNKNOWN
     assert found.primary["A"].lower == 5
     assert any(
         "6 data sets are needed" in line or "7 data sets" in line for line in found.grid().footer
@@ -66,7 +68,7 @@ def test_networks_of_one_data_set_are_one_value(tmp_path: Path) -> None:
         write(tmp_path, "A", *[0.4] * 3, benchmark="data", backbone=f"Net{number}")
     found = compare_over_sets(rank_results(tmp_path).tables, NLL, baseline=BASE)
     assert found.exploratory["A"].effect.sets == 1
-    assert found.exploratory["A"].verdict == "cannot be told"
+    assert found.exploratory["A"].verdict == UNKNOWN
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

@@ -18,8 +18,11 @@ from calibench.statistics.data_sets import (
     UNKNOWN,
     compare_log_ratios,
     mean_over_sets,
+    median_interval,
     sign_flip_p,
     sign_flip_power,
+    sign_test_p,
+    sign_test_power,
 )
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "simulations" / "over_sets.py"
@@ -87,20 +90,46 @@ def test_nine_comparisons_need_nine_sets() -> None:
     assert {of.verdict for of in compare_log_ratios([[0.3, *of] for of in logs])} == {BEHIND}
 
 
-def test_no_difference_beyond_five_percent_is_two_one_sided_t_tests() -> None:
-    random = np.random.default_rng(2)
-    values = random.normal(scale=0.03, size=10)
-    (found,) = compare_log_ratios([values])
-    sides = [
-        scipy.stats.ttest_1samp(values, end, alternative=side).pvalue
-        for end, side in ((-math.log(1.05), "greater"), (math.log(1.05), "less"))
-    ]
-    assert found.p_equivalent == pytest.approx(max(sides))
-    assert found.verdict == ALIKE
-    (wide,) = compare_log_ratios([4 * values])
-    assert wide.verdict == UNKNOWN
-    (same,) = compare_log_ratios([np.zeros(6)])
-    assert same.verdict == ALIKE
+def test_no_difference_beyond_five_percent_is_by_the_medians_interval_from_15_sets_on() -> None:
+    values = np.random.default_rng(2).normal(scale=0.03, size=15)
+    assert compare_log_ratios([values])[0].verdict == ALIKE
+    assert compare_log_ratios([4 * values])[0].verdict == UNKNOWN
+    assert compare_log_ratios([values[:14]])[0].verdict == UNKNOWN
+    assert compare_log_ratios([np.zeros(15)])[0].verdict == ALIKE
+
+
+def test_the_medians_interval_is_that_of_the_sign_tests_it_does_not_reject() -> None:
+    values = np.random.default_rng(3).normal(size=11)
+    low, high = median_interval(values)
+    between = np.linspace(-3, 3, 2001)
+    kept = [place for place in between if sign_test_p(values - place) > 0.05]
+    assert (min(kept), max(kept)) == pytest.approx((low, high), abs=0.004)
+    assert math.isnan(median_interval(values[:5])[0])
+    assert median_interval(values[:6]) == (values[:6].min(), values[:6].max())
+    assert sign_test_p(values) == scipy.stats.binomtest(int((values < 0).sum()), 11).pvalue
+    assert sign_test_p(np.zeros(4)) == 1.0
+
+
+@pytest.mark.parametrize("shape", ["exponential", "log-normal", "one large in ten"])
+def test_the_sign_test_keeps_its_level_whatever_the_shape(shape: str) -> None:
+    """Effects of median 0: at most 5 % of 2,000 draws of ten sets, where the sign-flip test of the mean has more."""
+    random = np.random.default_rng(0)
+    draws = {
+        "exponential": random.exponential(size=(2000, 10)) - math.log(2),
+        "log-normal": np.exp(random.normal(size=(2000, 10))) - 1,
+        "one large in ten": random.normal(size=(2000, 10)) * np.array([1.0] * 9 + [10.0]) + 0.0,
+    }[shape]
+    rejected = np.mean([sign_test_p(draw) <= 0.05 for draw in draws[:600]])
+    assert rejected <= 0.05
+
+
+def test_power_of_the_sign_test_is_that_of_draws() -> None:
+    random = np.random.default_rng(0)
+    logs = math.log1p(-0.05) + 0.06 * random.normal(size=(800, 10))
+    share = np.mean([sign_test_p(draw) <= 0.05 for draw in logs])
+    assert sign_test_power(10, 0.06, -0.05) == pytest.approx(share, abs=0.06)
+    assert sign_test_power(10, 0.06, -0.05, family=8) < share
+    assert sign_test_power(5, 0.01, -0.5) == 0.0
 
 
 def test_power_at_ten_sets() -> None:

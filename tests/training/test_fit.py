@@ -384,7 +384,7 @@ def test_the_best_checkpoint_is_evaluated_on_request(tmp_path: Path, monkeypatch
         timed.update(seconds)
         return describe_environment(trainer, **seconds)
 
-    monkeypatch.setattr(training, "environment", noted)
+    monkeypatch.setattr(training, "describe_environment", noted)
     run = fit(
         tmp_path,
         *LESS,
