@@ -6,7 +6,9 @@ The right values are computed apart from the package, by numpy from the same pro
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import torch
 
 import calibench
 from calibench.cli import main
+from calibench.metrics import CalibrationError, calibration_error
 from calibench.predictions.files import Reader
 
 N, NAMES = 300, ["a", "b", "c"]
@@ -308,3 +311,38 @@ def test_a_file_of_probabilities_called_logits_is_refused(tmp_path: Path) -> Non
     np.savez(tmp_path / "t.npz", logits=probs, labels=labels)
     with pytest.raises(Exception, match="are called logits and lie in"):
         Reader()(str(tmp_path / "t.npz"))
+
+
+def exact_ece(confidence: np.ndarray, hit: np.ndarray, n_bins: int, decimals: int) -> float:
+    """ECE in rational arithmetic, bins closed on the right."""
+    cells: dict[int, list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
+    for value_of_row, right in zip(confidence, hit, strict=True):
+        exact = Fraction(f"{value_of_row:.{decimals}f}")
+        cell = cells[-(-exact * n_bins // 1)]
+        cell[0] += exact
+        cell[1] += int(right)
+    return float(sum(abs(total - hits) for total, hits in cells.values()) / len(confidence))
+
+
+@pytest.mark.parametrize("n_bins", [10, 15, 20, 100])
+def test_values_on_an_edge_fall_where_exact_arithmetic_puts_them(
+    n_bins: int, tmp_path: Path
+) -> None:
+    """torchmetrics#1907: two-decimal probabilities, by function, class, array of either type, and file."""
+    random = np.random.default_rng(0)
+    second = np.round(0.4 + 0.6 * random.random(400), 2)
+    probs = np.stack([np.round(1 - second, 2), second], axis=1)
+    labels = (random.random(400) < second).astype(int)
+    right = exact_ece(probs.max(axis=1), probs.argmax(axis=1) == labels, n_bins, 2)
+    tensors = torch.from_numpy(probs), torch.from_numpy(labels)
+    metric = CalibrationError(n_bins=n_bins)
+    metric.update(*tensors)
+    np.savez(tmp_path / "t.npz", probs=probs, labels=labels)
+    table(tmp_path / "t.csv", probs, labels, ["0", "1"])
+    found = [
+        float(calibration_error(*tensors, n_bins=n_bins)), float(metric.compute()),
+        *(value("ece", test, n_bins=[n_bins]) for test in (f"{tmp_path}/t.npz", f"{tmp_path}/t.csv")),
+        *(value("ece", probs.astype(kind), labels, n_bins=[n_bins], scores="probs") for kind in ("f8", "f4")),
+    ]  # fmt: skip
+    assert found[:5] == pytest.approx([right] * 5, abs=1e-12)
+    assert found[5] == pytest.approx(right, abs=1e-7)  # sums of single precision's values
