@@ -136,11 +136,11 @@ def _run(verb: str, arguments: list[str]) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     words = 2 if " ".join(arguments[:2]) in VERBS else 1
-    verb, rest = " ".join(arguments[:words]) or "--help", arguments[words:]
-    if verb == "help" and " ".join(rest) in VERBS:
-        return _dispatch([*rest, "--help"])
+    verb, verb_arguments = " ".join(arguments[:words]) or "--help", arguments[words:]
+    if verb == "help" and " ".join(verb_arguments) in VERBS:
+        return _dispatch([*verb_arguments, "--help"])
     if verb in ("-h", "--help", "help"):
-        text = f"{_QUESTION}{FIRST}{MORE if rest == ['all'] else ''}{_START}"
+        text = f"{_QUESTION}{FIRST}{MORE if verb_arguments == ['all'] else ''}{_START}"
         say(*wrap_text(text).splitlines())
         return 0 if arguments else 2
     if verb in ("-V", "--version"):
@@ -151,7 +151,7 @@ def _dispatch(arguments: list[str]) -> int:
             f"there is no verb `{verb}`{near_matches(verb, [*VERBS, '--help', '--version'])} (see `calibench --help`)"
         )
     with signs_of_life(verb):
-        return _run(verb, rest)
+        return _run(verb, verb_arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -164,13 +164,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 fine, 1 failed, 2 a mistake in the command line, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
     """
     open_closed_streams()
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
     if not debug:
         warnings.showwarning = _warner()  # type: ignore[assignment]
     try:
         with command_line_spelling():
-            return _dispatch([argument for argument in given if argument != "--debug"])
+            return _dispatch([argument for argument in words if argument != "--debug"])
     except BaseException as error:
         code, line = _verdict(error)
         if debug or line is None:
@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warner() -> Callable[..., None]:
-    """What prints a warning as one line, without its place in the source, and each text once."""
+    """A function that prints a warning as one line, without its place in the source, and each text once."""
 
     @cache
     def warn(text: str) -> None:
@@ -206,7 +206,7 @@ def _verdict(error: BaseException) -> tuple[int, str | None]:
         return 1, "calibench: the output was closed"
     if isinstance(error, NotADirectoryError) and isinstance(error.filename, str):
         path = Path(error.filename)
-        file = next((one for one in path.parents if one.is_file()), path)
+        file = next((parent for parent in path.parents if parent.is_file()), path)
         return 1, f"calibench: {file} is a file, and a folder is needed there: name another"
     if isinstance(error, (OSError, ExpectedFailure)):
         return 1, f"calibench: {text}"

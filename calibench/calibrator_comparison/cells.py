@@ -154,7 +154,8 @@ class ResultsFile:
         """Whether a cell is still to be computed."""
         row = self.rows.get(_row_key(identify_cell(cell)), {})
         failed = str(row.get("note", "")).startswith("failed")
-        return not row or not (failed or all(row.get(name) for name in self._metrics))
+        is_complete = all(row.get(name) for name in self._metrics)
+        return not row or not (failed or is_complete)
 
     def rows_of_cells(self, cells: Iterable[CalibratorFit]) -> list[Row]:
         """The rows of those cells that the file has."""

@@ -39,7 +39,7 @@ class Docstring(NamedTuple):
     epilog: str
 
     @classmethod
-    def of(cls, thing: Any) -> Docstring:
+    def from_object(cls, thing: Any) -> Docstring:
         """The docstring of a function or class."""
         text = cleandoc(thing.__doc__ or "") + "\n"
         first = _SECTION.search(text)
@@ -50,7 +50,7 @@ class Docstring(NamedTuple):
             if section[1] in ("Args", "Attributes")
             for entry in _ENTRY.finditer(dedent(section[2]))
         }
-        epilog = _SECTION.sub(_shown, text[start:])
+        epilog = _SECTION.sub(_format_section, text[start:])
         return cls(text[:start].strip(), arguments, re.sub(r"\n{3,}", "\n\n", epilog).strip())
 
 
@@ -60,7 +60,7 @@ ENTRIES = re.compile(r"(?<=\n)    [a-z_]+: .*\n(?: {5,}.*\n)*")
 _OF_CODE = ("Args", "Attributes", "Raises", "Returns")
 
 
-def _shown(section: re.Match[str]) -> str:
+def _format_section(section: re.Match[str]) -> str:
     if section[1] in _OF_CODE:
         return ""
     body = re.sub("^ {4}", "  ", section[2], flags=re.MULTILINE)

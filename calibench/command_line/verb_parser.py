@@ -58,7 +58,7 @@ class Option:
     help: str = ""
 
     @property
-    def known(self) -> list[str]:
+    def allowed_values(self) -> list[str]:
         """The values that it may have; none where every value may be."""
         choices = self.choices() if callable(self.choices) else self.choices
         return list(choices or ())
@@ -80,7 +80,7 @@ class _Type(NamedTuple):
     part: _Type | None = None
 
     @classmethod
-    def of(cls, hint: Any) -> _Type:
+    def from_hint(cls, hint: Any) -> _Type:
         option, checks = Option(), []
         while (is_annotated := get_origin(hint) is Annotated) or _optional(hint):
             if not is_annotated:
@@ -98,7 +98,7 @@ class _Type(NamedTuple):
             option = replace(option, choices=get_args(hint))
         if get_origin(hint) is not tuple or get_args(hint)[1] is not Ellipsis:
             return cls(hint, option, checks)
-        part = cls.of(get_args(hint)[0])
+        part = cls.from_hint(get_args(hint)[0])
         return cls(tuple, part.option if option == Option() else option, checks, part)
 
     def read(self, name: str, text: Any) -> Any:
@@ -112,7 +112,7 @@ class _Type(NamedTuple):
                 raise UsageError(f"`{name}` takes {_KINDS[self.base]}, got `{text}`.") from None
         else:
             value = text
-        choices = [] if self.part else self.option.known
+        choices = [] if self.part else self.option.allowed_values
         if choices and text not in choices:
             near = near_matches(text, choices)
             raise UsageError(f"`{name}` has no `{text}`{near} (choose from {', '.join(choices)})")
@@ -132,7 +132,7 @@ def _optional(hint: Any) -> Any:
 
 class _Argument:
     def __init__(self, name: str, hint: Any, default: Any, help: str, *, as_option: bool) -> None:
-        self.type, self.default, self.as_option = _Type.of(hint), default, as_option
+        self.type, self.default, self.as_option = _Type.from_hint(hint), default, as_option
         self.attribute = name
         self.name = f"--{name.rstrip('_').replace('_', '-')}" if as_option else name
         self.help = self.type.option.help or help
@@ -149,7 +149,7 @@ class _Argument:
         if self.type.base is bool:
             settings |= {"action": "store_true", "default": None}
         else:
-            values = option.known
+            values = option.allowed_values
             choices = f"{{{','.join(values)}}}" if values else None
             settings["metavar"] = option.metavar or choices
         if option.repeated:
@@ -190,22 +190,22 @@ class _Argument:
 
 class _Arguments:
     def __init__(
-        self, make: Callable[..., Any], given: Any = None, *, as_options: bool = False
+        self, make: Callable[..., Any], defaults: Any = None, *, as_options: bool = False
     ) -> None:
-        self.make, self.docstring = make, Docstring.of(make)
+        self.make, self.docstring = make, Docstring.from_object(make)
         self.parts: dict[str, _Argument | _Arguments] = {}
         hints = _hints(make)
         for name, parameter in signature(make).parameters.items():
-            default = parameter.default if given is None else getattr(given, name)
+            default = parameter.default if defaults is None else getattr(defaults, name)
             as_option = as_options or parameter.kind is Parameter.KEYWORD_ONLY
             if hints[name] == InPython:
                 continue
             if is_dataclass(group := hints[name]):
-                whole = None if default is Parameter.empty else default
-                self.parts[name] = _Arguments(group, whole, as_options=as_option)  # type: ignore[arg-type]
+                group_default = None if default is Parameter.empty else default
+                self.parts[name] = _Arguments(group, group_default, as_options=as_option)  # type: ignore[arg-type]
             else:
-                said = self.docstring.arguments.get(name, "")
-                self.parts[name] = _Argument(name, hints[name], default, said, as_option=as_option)
+                text = self.docstring.arguments.get(name, "")
+                self.parts[name] = _Argument(name, hints[name], default, text, as_option=as_option)
 
     def declare(self, parser: VerbParser) -> None:
         """Add them to a parser."""
@@ -220,14 +220,16 @@ class _Arguments:
         """The result of the function, or the instance of the class, with the values of a command line."""
         return self.make(**self.values(options))
 
-    def of_python(self, given: Mapping[str, object]) -> Any:
+    def of_python(self, keywords: Mapping[str, object]) -> Any:
         """The result of the function for arguments by their flat names; raises a ValueError for a wrong value."""
-        values = {name: given[name] for name in signature(self.make).parameters if name in given}
+        values = {
+            name: keywords[name] for name in signature(self.make).parameters if name in keywords
+        }
         for name, part in self.parts.items():
             if isinstance(part, _Arguments):
-                values[name] = part.of_python(given)
-            elif name in given:
-                values[name] = part.of_python(given[name])
+                values[name] = part.of_python(keywords)
+            elif name in keywords:
+                values[name] = part.of_python(keywords[name])
             elif part.default is not Parameter.empty:
                 values[name] = part.default
         return self.make(**values)
@@ -306,7 +308,7 @@ class VerbParser(argparse.ArgumentParser):
 
     def parse_args(self, args: Sequence[str]) -> Any:  # type: ignore[override]
         """Parse; raises a UsageError for a mistake: a misspelt option before one that is missing."""
-        words = [self._spelled(word) for word in args]
+        words = [self._hyphenate(word) for word in args]
         words_before_dashes = list(takewhile(lambda text: text != "--", words))
         names = [text.partition("=")[0] for text in words_before_dashes if text.startswith("--")]
         for name in names if not {"-h", "--help"} & set(words_before_dashes) else ():
@@ -322,7 +324,7 @@ class VerbParser(argparse.ArgumentParser):
             self.error(f"`{text}` is one argument too many")
         return options
 
-    def _spelled(self, word: str) -> str:
+    def _hyphenate(self, word: str) -> str:
         """An option with hyphens, where it is known so: `--n_bins` is `--n-bins`."""
         name, equals, value = word.partition("=")
         spelled = name.replace("_", "-")

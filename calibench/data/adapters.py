@@ -144,7 +144,7 @@ class ImportedDataModule(ClassificationDataModule):
 
     def training_inputs(self) -> Iterator[Tensor]:
         """The module's training inputs, in the same order each time; what is done to inputs is the module's own."""
-        for batch in self._batches_of("train").slices(whole=True):
+        for batch in self._batches_of("train").slices(all_processes=True):
             yield batch.inputs.to(self._device())
 
     def title(self) -> str:
@@ -180,7 +180,7 @@ class ImportedDataModule(ClassificationDataModule):
         key = hashlib.sha256(f"{self._made_of} {seed}".encode()).hexdigest()
         cache = data_root() / ".calibench" / f"imported-{key[:16]}.npz"
         keeps = self.digest == "once" and world_size_and_rank()[1] == 0
-        if earlier := _gather_objects(self._kept(cache, key) if keeps else None)[0]:
+        if earlier := _gather_objects(self._read_cached(cache, key) if keeps else None)[0]:
             return dict(earlier)
         began = time.monotonic()
         splits = {split: self._read(self._batches_of(split)) for split in self._sources}
@@ -193,7 +193,7 @@ class ImportedDataModule(ClassificationDataModule):
             write_cache(cache, key, arrays)
         return splits
 
-    def _kept(self, cache: Path, key: str) -> dict[str, Examples] | None:
+    def _read_cached(self, cache: Path, key: str) -> dict[str, Examples] | None:
         """The splits that an earlier run read, if some of their examples are still the same."""
         arrays = read_cache(cache, key)
         if arrays is None:
@@ -216,19 +216,19 @@ class ImportedDataModule(ClassificationDataModule):
 
     def _read(self, loader: StreamedLoader) -> Examples:
         """Digests and classes of an epoch's examples, of which each process reads its part."""
-        mine, wrong = list[tuple[Tensor, ...]](), ""
+        local_rows, wrong = list[tuple[Tensor, ...]](), ""
         try:
-            mine = [
+            local_rows = [
                 (_digest_examples(rows.inputs), rows.target, rows.index) for rows in loader.slices()
             ]
         except DataError as error:  # the other processes wait for this one's part
             wrong = str(error)
-        parts = _gather_objects((mine, wrong))
-        if said := [said for _, said in parts if said]:
-            raise DataError(said[0])
+        parts = _gather_objects((local_rows, wrong))
+        if messages := [message for _, message in parts if message]:
+            raise DataError(messages[0])
         if not (rows := [row for part, _ in parts for row in part]):
             raise DataError(f"{loader.what} is empty.")
-        digests, target, index = (torch.cat(one) for one in zip(*rows, strict=True))
+        digests, target, index = (torch.cat(column) for column in zip(*rows, strict=True))
         order = index.argsort()
         return self._checked(Examples(digests[order], target[order]), loader.what)
 
@@ -259,26 +259,26 @@ class ImportedDataModule(ClassificationDataModule):
         passes = [(_digest_examples(inputs), target) for inputs, target in loader.read_once()]
         digests = torch.cat([digest for digest, _ in passes] or [torch.empty(0, dtype=torch.int64)])
         target = torch.cat([labels for _, labels in passes] or [torch.empty(0, dtype=torch.int64)])
-        dataset, count, once = loader.source.dataset, len(examples.target), len(target)
-        promised = len(dataset) if hasattr(dataset, "__len__") else once
-        if not once:
+        dataset, count, second_count = loader.source.dataset, len(examples.target), len(target)
+        promised = len(dataset) if hasattr(dataset, "__len__") else second_count
+        if not second_count:
             raise DataError(
                 f"{loader.what} gives its examples once only: `__iter__` of its dataset must start anew each time."
             )
-        counts = _gather_objects((once, sorted(target.tolist())))
+        counts = _gather_objects((second_count, sorted(target.tolist())))
         if any(other != counts[0] for other in counts):
             raise DataError(
                 f"{loader.what} gives other examples in each process ({', '.join(str(n) for n, _ in counts)}): leave "
                 "its shards by process out, each process is given its slice of a batch here."
             )
-        dropped = once % (loader.source.batch_size or 1) if loader.source.drop_last else 0
-        if promised != once or count != once - dropped:
+        dropped = second_count % (loader.source.batch_size or 1) if loader.source.drop_last else 0
+        if promised != second_count or count != second_count - dropped:
             raise DataError(
-                f"{loader.what}: its dataset says {promised} examples, gives {once} in one pass, and {count} came from "
-                "the loader; each must come once."
+                f"{loader.what}: its dataset says {promised} examples, gives {second_count} in one pass, and {count} "
+                "came from the loader; each must come once."
             )
         if dropped:
-            caveat = f"{split}: {count} of {once} examples, as its loader has `drop_last`"
+            caveat = f"{split}: {count} of {second_count} examples, as its loader has `drop_last`"
             return [] if split == "train" else [caveat]
         same_labels = torch.equal(target.sort().values, examples.target.sort().values)
         if not same_labels:
@@ -290,11 +290,11 @@ class ImportedDataModule(ClassificationDataModule):
             f"{split}: its examples were counted, but not compared: its inputs differ each time"
         ]
 
-    def _checked(self, examples: Examples, what: str) -> Examples:
+    def _checked(self, examples: Examples, title: str) -> Examples:
         lowest, highest = int(examples.target.min()), int(examples.target.max())
         if lowest < 0 or highest >= self.num_classes:
             raise DataError(
-                f"{what} has the classes {lowest} to {highest}; 0 to {self.num_classes - 1} are expected "
+                f"{title} has the classes {lowest} to {highest}; 0 to {self.num_classes - 1} are expected "
                 "(`--data.num_classes`)."
             )
         return examples
@@ -315,17 +315,18 @@ def _check_module(module: object, name: str) -> None:
 def _find_class_names(
     module: LightningDataModule, name: str, number: int | None, names: Sequence[str] | None
 ) -> list[str]:
-    own = [getattr(module, attribute, None) for attribute in ("class_names", "classes")]
-    named = names or next((one for one in own if isinstance(one, list | tuple) and one), None)
-    asked = number or getattr(module, "num_classes", None)
-    known = asked if isinstance(asked, int) else len(named or ())
-    if not known:
+    attributes = [getattr(module, attribute, None) for attribute in ("class_names", "classes")]
+    names_of_module = (value for value in attributes if isinstance(value, list | tuple) and value)
+    named = names or next(names_of_module, None)
+    stated = number or getattr(module, "num_classes", None)
+    count = stated if isinstance(stated, int) else len(named or ())
+    if not count:
         raise UsageError(
             f"`{name}` does not say how many classes there are: `--data.num_classes N`."
         )
-    if named is not None and len(named) != known:
-        raise UsageError(f"`{name}` has {known} classes and {len(named)} names of classes.")
-    return [str(one) for one in named or range(known)]
+    if named is not None and len(named) != count:
+        raise UsageError(f"`{name}` has {count} classes and {len(named)} names of classes.")
+    return [str(class_name) for class_name in named or range(count)]
 
 
 def _digest_examples(inputs: Tensor) -> Tensor:

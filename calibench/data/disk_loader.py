@@ -47,7 +47,7 @@ class StreamedLoader(ResumableLoader):
     Args:
         source: Gives pairs of inputs and class numbers: a `torch.utils.data.DataLoader`, or anything with a length.
         examples: Examples of an epoch of an `IterableDataset`, where they were counted.
-        what: What messages call it.
+        title: What messages call it.
         seed: The run's seed.
         device: Where the batches go.
     """
@@ -55,7 +55,7 @@ class StreamedLoader(ResumableLoader):
     def __init__(
         self,
         source: Any,
-        what: str,
+        title: str,
         *,
         seed: int,
         device: torch.device | str,
@@ -70,14 +70,14 @@ class StreamedLoader(ResumableLoader):
         self._iterates = batched and isinstance(source.dataset, IterableDataset)
         self._examples = examples
         if not self._iterates and not hasattr(source, "__len__"):
-            raise DataError(f"{what} has no length: give it a `__len__`.")
+            raise DataError(f"{title} has no length: give it a `__len__`.")
         sampler = getattr(source, "sampler", None)
         if isinstance(sampler, DistributedSampler) and sampler.num_replicas > 1:
             raise DataError(
-                f"{what} has a DistributedSampler: leave it out, each process is given its slice of a batch here."
+                f"{title} has a DistributedSampler: leave it out, each process is given its slice of a batch here."
             )
         self.source: Any = source
-        self.what, self.seed = what, seed
+        self.what, self.seed = title, seed
         self.device = torch.device(device)
         self._reader = _BatchReader(source) if batched and not self._iterates else None
 
@@ -113,16 +113,16 @@ class StreamedLoader(ResumableLoader):
             return self._pair(next(self._reader.read([rows])))[0]
         inputs_by_place: dict[int, Tensor] = {}
         places = set(index.tolist())
-        for batch in self.slices(whole=True):
+        for batch in self.slices(all_processes=True):
             batch_places = zip(batch.index.tolist(), batch.inputs, strict=True)
             inputs_by_place |= {place: inputs for place, inputs in batch_places if place in places}
             if len(inputs_by_place) == len(places):
                 break
         return torch.stack([inputs_by_place[place] for place in index.tolist()])
 
-    def slices(self, start: int = 0, *, whole: bool = False) -> Iterator[Batch]:
+    def slices(self, start: int = 0, *, all_processes: bool = False) -> Iterator[Batch]:
         """This process's slice of each batch of an epoch from `start` on, or the `whole` batch, on the CPU."""
-        processes, rank = (1, 0) if whole else world_size_and_rank()
+        processes, rank = (1, 0) if all_processes else world_size_and_rank()
         first = 0
         for step, (batch, size) in enumerate(self._batches(start, processes, rank)):
             positions = _slice_positions(size, processes, rank)

@@ -241,8 +241,8 @@ def write_chest_xrays(root: Path) -> FakeXrays:
     patient = np.repeat(np.arange(1, 41), random.integers(1, 4, size=40))
     target = (random.random((len(patient), len(FINDINGS))) < 0.35).astype(np.int8)
     target[:, FINDINGS.index("Hernia")] = 0
-    visits = [int((patient[:i] == one).sum()) for i, one in enumerate(patient)]
-    names = [f"{one:08d}_{visit:03d}.png" for one, visit in zip(patient, visits, strict=True)]
+    visits = [int((patient[:i] == person).sum()) for i, person in enumerate(patient)]
+    names = [f"{person:08d}_{visit:03d}.png" for person, visit in zip(patient, visits, strict=True)]
     for number, (name, findings) in enumerate(zip(names, target, strict=True)):
         image = Image.fromarray(_draw_xrays(findings, random))
         (image.convert("RGBA") if number == 2 else image).save(folder / "images" / name)
@@ -264,10 +264,11 @@ def _draw_xrays(
 
 def _write_tables(folder: Path, fake: FakeXrays) -> None:
     names, patient, target = fake
-    found = ["|".join(FINDINGS[i] for i in np.flatnonzero(one)) or NO_FINDING for one in target]
+    findings_of_images = ["|".join(FINDINGS[i] for i in np.flatnonzero(row)) for row in target]
     rows = [
-        f"{name},{findings},{int(name[9:12])},{one},{40 + one % 50},{'FM'[one % 2]},PA,{SIDE},{SIDE},0.143,0.143,"
-        for name, findings, one in zip(names, found, patient, strict=True)
+        f"{name},{findings or NO_FINDING},{int(name[9:12])},{person},{40 + person % 50},{'FM'[person % 2]},"
+        f"PA,{SIDE},{SIDE},0.143,0.143,"
+        for name, findings, person in zip(names, findings_of_images, patient, strict=True)
     ]
     (folder / XRAY_TABLES[0]).write_text(
         "\n".join([f"{','.join(XRAY_COLUMNS)},{_LATER}", *rows]) + "\n"
@@ -381,9 +382,9 @@ def make_scans() -> Scans:
         counts[random.choice(np.flatnonzero(counts < 6))] += 1
     subjects = np.repeat(np.arange(300), counts)
     target = diagnosis[subjects]
-    own = random.normal(0, 0.1, (300, len(REGION_COLUMNS)))[subjects]
-    noise = random.normal(0, 0.1, own.shape)
-    return Scans(subjects, target, 1.2 + 0.02 * target[:, None] + own + noise)
+    subject_offsets = random.normal(0, 0.1, (300, len(REGION_COLUMNS)))[subjects]
+    noise = random.normal(0, 0.1, subject_offsets.shape)
+    return Scans(subjects, target, 1.2 + 0.02 * target[:, None] + subject_offsets + noise)
 
 
 def write_scans(root: Path) -> Scans:

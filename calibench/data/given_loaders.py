@@ -38,7 +38,7 @@ class GivenLoaders(LightningDataModule):
         return self.loaders["test"]
 
     def digest_parts(self) -> Iterator[bytes]:
-        """What tells these loaders from others: sizes, batch sizes, and some examples, drawn from the same seed."""
+        """The bytes that tell these loaders from others: sizes, batch sizes, and some examples, drawn from one seed."""
         states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
         try:
             for name, loader in self.loaders.items():

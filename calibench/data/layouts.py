@@ -81,8 +81,10 @@ def find_part_files(train: Path, named: Mapping[str, Path]) -> PartFiles:
         DataError: The folder has no file that is the training part by its name, or two for one part.
     """
     if not train.is_dir():
-        beside = _list_part_files(train.parent) if train.is_file() and part_of(_stem(train)) else []
-        unnamed = [path.name for path in beside if path not in (train, *named.values())]
+        siblings = (
+            _list_part_files(train.parent) if train.is_file() and part_of(_stem(train)) else []
+        )
+        unnamed = [path.name for path in siblings if path not in (train, *named.values())]
         notes = [f"not used: {name_few(unnamed)} beside {train.name}"] if unnamed else []
         return PartFiles({"train": train, **named}, frozenset(), notes)
     files = [path for path in sorted(train.iterdir()) if path.is_file() and path.name[0] != "."]
@@ -119,5 +121,5 @@ def describe_parts(
 
 def name_few(names: Iterable[str], limit: int = 5) -> str:
     """Names in one line, at most so many: `a, b, c, ... (12)`."""
-    every = [*names]
-    return ", ".join(every[:limit]) + (f", ... ({len(every)})" if len(every) > limit else "")
+    entries = [*names]
+    return ", ".join(entries[:limit]) + (f", ... ({len(entries)})" if len(entries) > limit else "")

@@ -39,7 +39,7 @@ def left_out_caveats(
     total: int,
     *,
     skip: bool,
-    what: str = "rows",
+    unit: str = "rows",
     other: str = "",
 ) -> list[str]:
     """Caveat of rows or images that cannot be used and are left out: one line, or none.
@@ -49,7 +49,7 @@ def left_out_caveats(
     """
     if not problems:
         return []
-    summary = summarize_problems(problems, total, what)
+    summary = summarize_problems(problems, total, unit)
     if skip and len(problems) < total:
         return [f"{Path(file).name}: left out, {summary}"]
     ways = [other, "" if skip else "`--data.skip_bad true` leaves them out, and results say so"]
@@ -91,7 +91,7 @@ class Source:
         missing = self.missing(root, required)
         if missing:
             hint = f" (`calibench data fetch {self.name}` fetches it)" if self.fetchable else ""
-            raise DataError(f"{self._where(missing[0])[:-1]}{hint}.")
+            raise DataError(f"{self._describe_missing(missing[0])[:-1]}{hint}.")
         if caveats := made_up_caveats(self.path(root, ""), self.name):
             return caveats
         if checksum == "off":
@@ -115,7 +115,7 @@ class Source:
         They are unpacked in a temporary folder beside, so nothing half-written stays, and files
         that are there already are left alone.
         """
-        expected = self._where((self.missing(root) or [root / self.folder])[0])
+        expected = self._describe_missing((self.missing(root) or [root / self.folder])[0])
         if not self.fetchable:
             raise DataError(f"{expected} It cannot be fetched for you.")
         if reason := offline_variable():
@@ -133,7 +133,7 @@ class Source:
         """Whether `fetch` knows what to download."""
         return self.archive_md5 is not None or bool(self.parts)
 
-    def _unpack(self, into: Path) -> None:
+    def _unpack(self, target_folder: Path) -> None:
         """Download to a folder, and unpack there."""
         from torchvision.datasets.utils import download_url, extract_archive
 
@@ -141,10 +141,10 @@ class Source:
             downloads = {self.url: self.archive_md5}
         else:
             downloads = {f"{self.url}/{part}": md5 for part, md5 in self.parts.items()}
-            into = into / self.folder
+            target_folder = target_folder / self.folder
         for url, official in downloads.items():
-            download_url(url, str(into), md5=official)
-            file = into / url.rpartition("/")[2]
+            download_url(url, str(target_folder), md5=official)
+            file = target_folder / url.rpartition("/")[2]
             if file.suffix in (".tar", ".gz", ".zip"):
                 extract_archive(str(file), remove_finished=True)
 
@@ -158,7 +158,7 @@ class Source:
             path.parent.mkdir(parents=True, exist_ok=True)
             (unpacked / path.relative_to(root)).rename(path)
 
-    def _where(self, path: Path) -> str:
+    def _describe_missing(self, path: Path) -> str:
         return f"{path} is missing: {self.name} is expected there; get it from {self.url}."
 
 

@@ -155,34 +155,34 @@ def hold_out_share_of_groups(
 
 
 def make_splits(
-    whole: AnyPart,
+    examples: AnyPart,
     parts: Mapping[str, AnyPart | float],
     *,
     seed: int,
-    what: str,
+    title: str,
     groups: Tensor | None = None,
 ) -> tuple[AnyPart, AnyPart, AnyPart]:
     """The splits (train, val, test) of what a user gives: some are given, the others are held out of the whole.
 
     The parts `test` and `val` are splits, or what is held out of the whole for them, stratified: a share, or as an
     integer a number of examples. None of the `groups` (N,) of the whole has examples in two splits. Messages call the
-    whole `what`.
+    whole `title`.
 
     Raises:
         DataError: There are too few examples, or groups, to hold any out.
     """
-    remaining, left = torch.arange(len(whole.target)), 1.0
+    remaining, left = torch.arange(len(examples.target)), 1.0
     splits = dict[str, AnyPart]()
     for name in ("test", "val"):
         part = parts[name]
         if not isinstance(part, float | int):
             splits[name] = part
             continue
-        target = whole.target[remaining]
+        target = examples.target[remaining]
         share = part if isinstance(part, int) else part / left
         if share >= len(target):
             raise DataError(
-                f"{what} has {len(target)} rows, of which {share} cannot be held out for {name}."
+                f"{title} has {len(target)} rows, of which {share} cannot be held out for {name}."
             )
         if groups is None:
             kept_positions, held_out = hold_out_positions(target, share, seed)
@@ -191,11 +191,11 @@ def make_splits(
         if not len(held_out) or not len(kept_positions):
             unit = "rows" if groups is None else "groups of rows"
             raise DataError(
-                f"{what} has too few {unit} to hold any out for {name} ({len(target)} rows, a share of {share:.3g})."
+                f"{title} has too few {unit} to hold any out for {name} ({len(target)} rows, a share of {share:.3g})."
             )
-        splits[name], remaining = whole.take(remaining[held_out]), remaining[kept_positions]
-        left -= part / len(whole.target) if isinstance(part, int) else part
-    return whole.take(remaining), splits["val"], splits["test"]
+        splits[name], remaining = examples.take(remaining[held_out]), remaining[kept_positions]
+        left -= part / len(examples.target) if isinstance(part, int) else part
+    return examples.take(remaining), splits["val"], splits["test"]
 
 
 def reference_split(n: int, val_size: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -82,9 +82,9 @@ def select_usable_rows(
     return ~np.isin(rows, [*problems]), unusable
 
 
-def find_empty_cells(rows: np.ndarray, cells: np.ndarray, what: str) -> dict[int, str]:
+def find_empty_cells(rows: np.ndarray, cells: np.ndarray, cell_title: str) -> dict[int, str]:
     """Problems of rows with an empty cell in a column of texts (N,), by row."""
-    return dict.fromkeys(rows[cells == ""].tolist(), f"{what} is empty")
+    return dict.fromkeys(rows[cells == ""].tolist(), f"{cell_title} is empty")
 
 
 def find_unknown_labels(
@@ -93,8 +93,8 @@ def find_unknown_labels(
     """Problems of rows whose label (N,) is no class, by row; an empty label is another problem."""
     wrong = dict[int, str]()
     for label in {*labels} - {*classes, ""}:
-        what = f"the label `{label}` is none of the {len(classes)} classes{near_matches(label, classes)}"
-        wrong |= dict.fromkeys(rows[labels == label].tolist(), what)
+        problem = f"the label `{label}` is none of the {len(classes)} classes{near_matches(label, classes)}"
+        wrong |= dict.fromkeys(rows[labels == label].tolist(), problem)
     return wrong
 
 

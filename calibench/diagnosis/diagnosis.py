@@ -54,10 +54,10 @@ _TOO_FEW = f"calibrator: none, as to compare them takes {FEWEST_EXAMPLES_FOR_FOL
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the doctor finds; `print` shows its sentences.
+    """The findings on a model's predictions, as values; `print` shows their sentences.
 
     Attributes:
-        shape: What there is.
+        shape: The number of examples, and of their classes or labels.
         class_names: Names of the classes, (K,).
         confidence: Mean confidence.
         accuracy: The share of right answers.
@@ -95,17 +95,17 @@ class Diagnosis:
     @property
     def lines(self) -> list[str]:
         """The sentences; the first one is the verdict."""
-        n, of = self.shape.examples, self.shape.of
+        n, kind = self.shape.examples, self.shape.of
         shift, choice, names = self.shift, self.choice, self.class_names
         return [
             self.calibration.in_words(),
             describe_numbers(self.shape, self.confidence, self.accuracy, self.ece),
             *(f"where: {line}" for line in describe_confidence_ranges(self.ranges, n)),
-            *(f"where: {line}" for line in describe_classes(self.kinds, of)),
+            *(f"where: {line}" for line in describe_classes(self.kinds, kind)),
             *([f"label shift: {describe_label_shift(shift, names)}"] if shift else []),
             *(describe_choice(choice) if choice else [_TOO_FEW.format(self.compared)]),
             *self.remarks,
-            *(describe_calibrated_result(self.after, of) if self.after else []),
+            *(describe_calibrated_result(self.after, kind) if self.after else []),
             *([describe_power(self.enough, n)] if self.enough else []),
         ]
 
@@ -135,8 +135,10 @@ class Diagnosis:
         axes = figure.subplots()
         axes.plot([0, 1], [0, 1], color="0.5", linewidth=0.6)
         for sure, fill in ((True, "C0"), (False, "white")):
-            some = [group for group in self.ranges if group.sure == sure]
-            x, y = ([getattr(group, of) for group in some] for of in ("confidence", "accuracy"))
+            groups = [group for group in self.ranges if group.sure == sure]
+            x, y = (
+                [getattr(group, name) for group in groups] for name in ("confidence", "accuracy")
+            )
             label = "surely off" if sure else "may be chance"
             axes.scatter(x, y, c=fill, edgecolors="C0", label=label, zorder=2)
         axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
@@ -199,8 +201,8 @@ def diagnose(
         rounding = find_rounding(examples.scores)
         moved = rounding.move(examples.scores) if rounding else None
     if val and not examples.are_pairs:
-        both = val.target.numpy(), examples.target.numpy()
-        shift = LabelShift.from_labels(*both, len(val.class_names))
+        targets = val.target.numpy(), examples.target.numpy()
+        shift = LabelShift.from_labels(*targets, len(val.class_names))
     after = None
     if choice and fitted:
         after = _score_choice(choice, examples, fitted if val else None, moved, rounding)
@@ -234,8 +236,8 @@ def _leave_out_class_maps(
         return candidates, []
     shared = [candidate for candidate in candidates if not candidate.has_class_parameters]
     names = ", ".join(source.class_names[label] for label in rare[:_MOST_NAMED_CLASSES])
-    more = ", ..." if len(rare) > _MOST_NAMED_CLASSES else ""
-    line = f"left out: maps with parameters of each class, as fewer than five examples are of {names}{more}"
+    ellipsis = ", ..." if len(rare) > _MOST_NAMED_CLASSES else ""
+    line = f"left out: maps with parameters of each class, as fewer than five examples are of {names}{ellipsis}"
     return shared, [line]
 
 
@@ -262,10 +264,10 @@ def _to_plain_data(value: Any) -> Any:
     elif isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
-        shown = {k: v for k, v in value.items() if not isinstance(v, Tensor | Calibrator)}
-        return {str(key): _to_plain_data(one) for key, one in shown.items()}
+        entries = {k: v for k, v in value.items() if not isinstance(v, Tensor | Calibrator)}
+        return {str(key): _to_plain_data(element) for key, element in entries.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_to_plain_data(one) for one in value]
+        return [_to_plain_data(element) for element in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -276,7 +278,7 @@ def _score_choice(
     moved: Tensor | None,
     rounding: Rounding | None,
 ) -> CalibratedResult:
-    """What the choice does to examples that it was not fitted on: without such a calibrator, by its folds' fits."""
+    """Score the choice on examples that it was not fitted on: without such a calibrator, by its folds' fits."""
     if fitted is None:
         before, gain, moved, rounding = examples.select_rows(choice.rows), None, None, None
         after = before.calibrated(choice.log_probs)
@@ -292,14 +294,14 @@ def _score_choice(
 
 
 def describe_numbers(shape: Shape, confidence: float, accuracy: float, ece: Number) -> str:
-    """What there is, mean confidence, accuracy and ECE in one sentence."""
-    what = {
+    """Number of examples, mean confidence, accuracy and ECE in one sentence."""
+    units = {
         "classes": f"examples, {shape.number} classes",
         "labels": f"labels of {shape.number} kinds",
         "pairs": "pairs of confidence and correct",
     }
     return (
-        f"numbers: {shape.examples:,} {what[shape.of]}; "
+        f"numbers: {shape.examples:,} {units[shape.of]}; "
         f"mean confidence {100 * confidence:.1f} %, accuracy {100 * accuracy:.1f} %, "
         f"ECE {100 * ece.value:.1f} points ({ece.key.n_bins} bins)"
     )
@@ -324,13 +326,13 @@ def _describe_range(group: Group, n: int) -> str:
 
 def _format_confidence(value: float) -> str:
     """A confidence with the fewest of 2 to 4 decimals that tell it from 1."""
-    shown = (f"{value:.{decimals}f}" for decimals in (2, 3, 4))
-    return next((text for text in shown if value == 1 or float(text) < 1), f"{value:.4f}")
+    texts = (f"{value:.{decimals}f}" for decimals in (2, 3, 4))
+    return next((text for text in texts if value == 1 or float(text) < 1), f"{value:.4f}")
 
 
-def describe_classes(groups: Sequence[Group], of: str) -> Iterator[str]:
+def describe_classes(groups: Sequence[Group], kind: str) -> Iterator[str]:
     """A sentence for each direction in which some classes, or some labels, are surely off."""
-    where = "in label" if of == "labels" else "where it predicts"
+    place = "in label" if kind == "labels" else "where it predicts"
     for direction in ("overconfident", "underconfident"):
         off = [group for group in groups if group.sure and group.direction == direction]
         if off:
@@ -338,17 +340,17 @@ def describe_classes(groups: Sequence[Group], of: str) -> Iterator[str]:
             first = ", ".join(
                 f"{g.name} (by {100 * abs(g.gap):.1f})" for g in off[:_MOST_NAMED_CLASSES]
             )
-            more = len(off) - _MOST_NAMED_CLASSES
-            yield f"{direction} {where} {first}{f' and {more} more' if more > 0 else ''}"
+            others = len(off) - _MOST_NAMED_CLASSES
+            yield f"{direction} {place} {first}{f' and {others} more' if others > 0 else ''}"
 
 
 def describe_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
-    """What there is to say of class frequencies of validation and test."""
+    """A sentence on how class frequencies of validation and test differ."""
     if not shift.sure:
         return f"none: class frequencies of validation and test cannot be told apart (p = {shift.p:.2f})"
-    most = np.argsort(-np.abs(shift.after - shift.before), kind="stable")[:_MOST_SHIFTED_CLASSES]
+    classes = np.argsort(-np.abs(shift.after - shift.before), kind="stable")[:_MOST_SHIFTED_CLASSES]
     before, after = 100 * shift.before, 100 * shift.after
-    each = ", ".join(f"{names[k]} {before[k]:.1f} to {after[k]:.1f} %" for k in most)
+    each = ", ".join(f"{names[k]} {before[k]:.1f} to {after[k]:.1f} %" for k in classes)
     return (
         f"yes, {100 * shift.moved:.1f} % of the labels have moved from validation to test (p = {shift.p:.3f}): {each}; "
         "a calibrator is tuned to the frequencies that it was fitted on, see `calibench evaluate --priors`"
@@ -370,12 +372,12 @@ def describe_choice(choice: Choice) -> Iterator[str]:
     yield f"compared: NLL of {nll}{reason}"
 
 
-def describe_calibrated_result(after: CalibratedResult, of: str) -> Iterator[str]:
+def describe_calibrated_result(after: CalibratedResult, kind: str) -> Iterator[str]:
     """The verdict after the calibrator."""
     if after.gain:
         yield f"measured: gain in NLL {after.gain}"
     was, is_now = (f"{100 * share:.1f} %" for share in (after.accuracy_before, after.accuracy))
-    accuracy = "" if of == "pairs" else f"; accuracy {was} before, {is_now} after"
+    accuracy = "" if kind == "pairs" else f"; accuracy {was} before, {is_now} after"
     yield f"after it: {after.calibration.in_words()}{accuracy}"
 
 

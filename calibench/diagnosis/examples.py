@@ -16,7 +16,7 @@ from calibench.predictions.confidence_pairs import ConfidencePairs
 
 
 class Shape(NamedTuple):
-    """What there is: how many examples, and a number of `classes` or `labels`; `pairs` have two, right and wrong."""
+    """The number of examples, and that of their `classes` or `labels`; `pairs` have two, right and wrong."""
 
     examples: int
     number: int
@@ -50,18 +50,25 @@ class LabelledExamples:
 
     @classmethod
     def from_predictions(
-        cls, found: Predictions | ConfidencePairs, clip: float
+        cls, predictions: Predictions | ConfidencePairs, clip: float
     ) -> LabelledExamples:
-        """Those of a file that was read; `clip` as in `ConfidencePairs.binary`."""
-        if isinstance(found, ConfidencePairs):
-            binary = cls.from_predictions(found.binary(clip), clip)
-            confidence, correct = map(torch.from_numpy, (found.confidence, found.correct))
+        """Labelled examples from predictions that were read; `clip` as in `ConfidencePairs.binary`."""
+        if isinstance(predictions, ConfidencePairs):
+            binary = cls.from_predictions(predictions.binary(clip), clip)
+            confidence, correct = map(
+                torch.from_numpy, (predictions.confidence, predictions.correct)
+            )
             return replace(binary, confidence=confidence, correct=correct, are_pairs=True)
-        scores, target = torch.from_numpy(found.logits).double(), torch.from_numpy(found.target)
-        names = found.metadata.get("class_names") or [f"class {k}" for k in range(scores.shape[1])]
-        label = None if found.labels is None else torch.from_numpy(found.labels.label)
+        scores, target = (
+            torch.from_numpy(predictions.logits).double(),
+            torch.from_numpy(predictions.target),
+        )
+        names = predictions.metadata.get("class_names") or [
+            f"class {k}" for k in range(scores.shape[1])
+        ]
+        label = None if predictions.labels is None else torch.from_numpy(predictions.labels.label)
         top = _top(scores, target)
-        return cls(scores, target, *top, names, label=label, label_names=found.label_names)
+        return cls(scores, target, *top, names, label=label, label_names=predictions.label_names)
 
     def __len__(self) -> int:
         return len(self.target)
@@ -73,11 +80,11 @@ class LabelledExamples:
 
     @property
     def shape(self) -> Shape:
-        """What there is."""
+        """The number of examples, and that of their classes or labels."""
         if self.label is not None:
             return Shape(len(self), len(self.label_names), "labels")
-        of = "pairs" if self.are_pairs else "classes"
-        return Shape(len(self), self.scores.shape[1], of)
+        kind = "pairs" if self.are_pairs else "classes"
+        return Shape(len(self), self.scores.shape[1], kind)
 
     @property
     def kinds(self) -> tuple[Tensor, Sequence[str]] | None:
@@ -95,7 +102,7 @@ class LabelledExamples:
         return replace(self, label=label, **{name: getattr(self, name)[rows] for name in names})
 
     def calibrated(self, log_probs: Tensor) -> LabelledExamples:
-        """The same examples with the log-probabilities (N, K) of a calibrator."""
+        """These examples with the log-probabilities (N, K) of a calibrator."""
         if self.are_pairs:
             return replace(self, scores=log_probs, confidence=log_probs[:, 1].exp())
         confidence, correct = _top(log_probs, self.target)
@@ -108,10 +115,10 @@ def _top(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def check_examples(
-    found: Predictions | ConfidencePairs, called: str, clip: float
+    predictions: Predictions | ConfidencePairs, called: str, clip: float
 ) -> LabelledExamples:
     """The examples that were read; a ValueError if they lack labels, or calibrators could not be fitted on them."""
-    examples = LabelledExamples.from_predictions(found, clip)
+    examples = LabelledExamples.from_predictions(predictions, clip)
     if len(examples) == 0:
         raise ValueError(f"{called} holds no examples.")
     if int(examples.target.min()) < 0:
@@ -128,13 +135,15 @@ def check_examples(
 
 def check_test_and_validation(examples: LabelledExamples, val: LabelledExamples) -> None:
     """Raise a ValueError unless both are of one kind, with the same classes, and not the same."""
-    ours, theirs = examples.scores.shape[1], val.scores.shape[1]
+    test_classes, val_classes = examples.scores.shape[1], val.scores.shape[1]
     if examples.are_pairs != val.are_pairs:
         raise ValueError(
             "one of the sets holds pairs of confidence and correct, and the other does not."
         )
-    if ours != theirs:
-        raise ValueError(f"the validation set has {theirs} classes, and the test set {ours}.")
+    if test_classes != val_classes:
+        raise ValueError(
+            f"the validation set has {val_classes} classes, and the test set {test_classes}."
+        )
     if examples.scores.equal(val.scores):
         raise ValueError(
             "the validation set holds the same predictions as the test set: give the test set alone, and calibrators "

@@ -35,7 +35,7 @@ _SMALL = 40_000
 
 
 class HeldOutPredictions(NamedTuple):
-    """What a calibrator says of examples that it was not fitted on.
+    """Predictions of a calibrator on examples that it was not fitted on.
 
     Log-probabilities (N, K) by a fit without the example's own fold, and NLL (N, folds): in column j by a fit without
     its own fold and fold j.
@@ -47,7 +47,7 @@ class HeldOutPredictions(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """What nested cross-validation says of some calibrators.
+    """The calibrator that nested cross-validation chooses, and the NLL of each.
 
     Attributes:
         name: The calibrator that is chosen: temperature scaling, without it raw, unless another's NLL is surely
@@ -108,10 +108,10 @@ def choose_calibrator(
         raise ValueError(
             f"to compare calibrators takes {FEWEST_EXAMPLES_FOR_FOLDS} examples, got {len(target)}."
         )
-    n, most = len(scores), max(_ROWS, _VALUES // scores.shape[1])
+    n, limit = len(scores), max(_ROWS, _VALUES // scores.shape[1])
     rows = torch.arange(n)
-    if n > most:
-        rows = torch.from_numpy(np.random.default_rng(0).permutation(n)[:most])
+    if n > limit:
+        rows = torch.from_numpy(np.random.default_rng(0).permutation(n)[:limit])
     scores, target = scores[rows], target[rows]
     fold = stratified_folds(target, count_folds(scores))
     log_probs = log_probabilities(scores)
@@ -119,13 +119,13 @@ def choose_calibrator(
         log_probs, example_nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1)
     )
     with silence_fit_warnings():
-        held = in_threads(partial(_predict_held_out, scores, target, fold), calibrators, jobs)
-        found = [raw, *with_progress(held, len(calibrators), "calibrators")]
-    return _choose_from_held_out(calibrators, found, fold, rows)
+        fits = in_threads(partial(_predict_held_out, scores, target, fold), calibrators, jobs)
+        predictions = [raw, *with_progress(fits, len(calibrators), "calibrators")]
+    return _choose_from_held_out(calibrators, predictions, fold, rows)
 
 
 def count_folds(scores: Tensor) -> int:
-    """How many folds scores (N, K) are cut into: five of few, three of many."""
+    """The number of folds that scores (N, K) are cut into: five of few, three of many."""
     return 5 if scores.numel() <= _SMALL else 3
 
 
@@ -133,44 +133,44 @@ def _predict_held_out(
     scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator
 ) -> HeldOutPredictions:
     folds = int(fold.max()) + 1
-    found = HeldOutPredictions(torch.empty_like(scores), scores.new_empty(len(scores), folds))
+    predictions = HeldOutPredictions(torch.empty_like(scores), scores.new_empty(len(scores), folds))
     model = copy.deepcopy(calibrator)
-    for one, other in combinations_with_replacement(range(folds), 2):
-        out = (fold == one) | (fold == other)
+    for first, second in combinations_with_replacement(range(folds), 2):
+        out = (fold == first) | (fold == second)
         log_probs = predict_after_refit(model, scores[~out], target[~out], scores[out])
-        found.nll[out.nonzero().squeeze(1), one + other - fold[out]] = example_nll(
+        predictions.nll[out.nonzero().squeeze(1), first + second - fold[out]] = example_nll(
             log_probs, target[out]
         )
-        if one == other:
-            found.log_probs[out] = log_probs
-    return found
+        if first == second:
+            predictions.log_probs[out] = log_probs
+    return predictions
 
 
 def _choose_from_held_out(
     calibrators: Sequence[Calibrator],
-    held: Sequence[HeldOutPredictions],
+    predictions: Sequence[HeldOutPredictions],
     fold: Tensor,
     rows: Tensor,
 ) -> Choice:
-    """The choice among raw, the first of what is held, and the calibrators."""
-    losses = torch.stack([each.nll for each in held])
+    """The choice among raw, the first of the predictions, and the calibrators."""
+    losses = torch.stack([each.nll for each in predictions])
     folds = losses.shape[2]
-    own = fold.unsqueeze(1) == torch.arange(folds)
+    is_own_fold = fold.unsqueeze(1) == torch.arange(folds)
     picked = torch.tensor(
-        [choose_surely_best(losses[:, ~own[:, j], j], calibrators) for j in range(folds)]
+        [choose_surely_best(losses[:, ~is_own_fold[:, j], j], calibrators) for j in range(folds)]
     )
-    of_fold = losses[:, own]
+    of_fold = losses[:, is_own_fold]
     nested = of_fold.gather(0, picked[fold].unsqueeze(0)).squeeze(0)
     order = of_fold.mean(1).argsort(stable=True).tolist()
     best, names = choose_surely_best(of_fold, calibrators), [RAW, *unique_names(calibrators)]
     return Choice(
         name=names[best],
-        nll={names[which]: float(of_fold[which].mean()) for which in order},
+        nll={names[row]: float(of_fold[row].mean()) for row in order},
         chosen=best,
         gain=Gain.from_nll(of_fold[0], nested),
         agreeing=int((picked == best).sum()),
         folds=folds,
         rows=rows,
-        log_probs=held[best].log_probs,
+        log_probs=predictions[best].log_probs,
         is_fallback=best in (0, find_fallback(calibrators)),
     )

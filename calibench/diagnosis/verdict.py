@@ -42,9 +42,10 @@ class Gain(NamedTuple):
         mean = float(gains.mean())
         if not math.isfinite(mean):
             return cls(mean, math.nan, math.nan)
-        drawn = Resamples(len(gains)).counts @ gains / len(gains)
+        replicates = Resamples(len(gains)).counts @ gains / len(gains)
         return cls(
-            mean, *(bootstrap_interval(mean, drawn, -math.inf, math.inf) or (math.nan, math.nan))
+            mean,
+            *(bootstrap_interval(mean, replicates, -math.inf, math.inf) or (math.nan, math.nan)),
         )
 
     def __str__(self) -> str:
@@ -55,7 +56,7 @@ _N_BINS = 15  # of the ECE that is named beside the verdict
 
 
 class CalibratedResult(NamedTuple):
-    """What the chosen calibrator does to so many examples that it was not fitted on.
+    """Accuracy, verdicts and gain of the chosen calibrator on so many examples that it was not fitted on.
 
     Without a validation set there is no gain: the choice has its expected one.
     """
@@ -156,7 +157,7 @@ class Group:
 
     @property
     def direction(self) -> str:
-        """What the gap is called."""
+        """`overconfident` where the gap is positive, else `underconfident`."""
         return "overconfident" if self.gap > 0 else "underconfident"
 
     @classmethod
@@ -187,7 +188,7 @@ def measure_groups(
     deviation = np.sqrt(variance) + _LEAST_DEVIATION
     right = PoissonBinomial(confidence, index, len(numbers))
     draws = right.draws(limit_draws(_DRAWN, right.singles), np.random.default_rng(0))
-    largest = np.concatenate([(np.abs(total - some) / deviation).max(axis=1) for some in draws])
+    largest = np.concatenate([(np.abs(total - chunk) / deviation).max(axis=1) for chunk in draws])
     sure = [p_value(size, largest) <= LEVEL for size in np.abs(total - hits) / deviation]
     count = np.bincount(index)
     ends = np.full(len(numbers), np.inf), np.full(len(numbers), -np.inf)
@@ -230,8 +231,8 @@ class LabelShift(NamedTuple):
         counts = np.array([np.bincount(part, minlength=num_classes) for part in (first, second)])
         pooled = counts.sum(axis=0)
         draw = np.random.default_rng(0).multivariate_hypergeometric
-        drawn = draw(pooled, len(first), size=_DIVISIONS, method="marginals")
-        p = p_value(float(_chi_squared(counts[:1], pooled)[0]), _chi_squared(drawn, pooled))
+        divisions = draw(pooled, len(first), size=_DIVISIONS, method="marginals")
+        p = p_value(float(_chi_squared(counts[:1], pooled)[0]), _chi_squared(divisions, pooled))
         before, after = counts / counts.sum(axis=1, keepdims=True)
         return cls(before, after, p)
 

@@ -36,7 +36,7 @@ _CELLS_CHUNK = 128  # whose counts are turned round together
 def resample_metrics(
     log_probs: Tensor,
     target: Tensor,
-    wanted: Iterable[Key],
+    metric_keys: Iterable[Key],
     resamples: Resamples,
     floors: Floors | None = None,
 ) -> dict[Key, Floats]:
@@ -45,15 +45,19 @@ def resample_metrics(
     Each has (R,) values. A calibration error has the cells of the whole set, re-weighted: the bins of equal mass and
     the kernel of `smooth_ece` are those of the set itself. Metrics that are not in `RESAMPLED` are left out.
     """
-    keys = [key for key in dict.fromkeys(wanted) if key.metric in RESAMPLED]
+    keys = [key for key in dict.fromkeys(metric_keys) if key.metric in RESAMPLED]
     floors = floors or Floors(log_probs, target, are_logs=True)
     wrong = floors.top_label[1].logical_not().double()
     values = {"error": wrong, **scores_of_examples(log_probs, target)}
     means = {key: values[key.metric] for key in keys if key.metric in values}
     n_bins = sorted({key.n_bins for key in keys if key.n_bins is not None})
     formulas = {(name, number): error for name, number, error in list_panel_errors(n_bins)}
-    asked = {key: formulas[of] for key in keys if (of := (key.metric, key.n_bins)) in formulas}
-    return resample_means(means, resamples) | resample_errors(asked, floors, resamples)
+    errors = {
+        key: formulas[name_and_bins]
+        for key in keys
+        if (name_and_bins := (key.metric, key.n_bins)) in formulas
+    }
+    return resample_means(means, resamples) | resample_errors(errors, floors, resamples)
 
 
 def resample_errors(
@@ -72,8 +76,8 @@ def resample_errors(
 
 def _chunk_counts(resamples: Resamples, examples: int = 0) -> Iterator[Floats]:
     """The counts in chunks of some resamples, (R, N) each: as few as for `examples`, if these are more."""
-    most = max(1, examples, resamples.n_examples)
-    for counts in resamples.chunks(max(_FEWEST_RESAMPLES, _IN_CACHE // most)):
+    size = max(1, examples, resamples.n_examples)
+    for counts in resamples.chunks(max(_FEWEST_RESAMPLES, _IN_CACHE // size)):
         yield counts.astype(np.float64)
 
 
@@ -84,7 +88,7 @@ def resample_posterior_metrics(
     if predictions.posterior is None:
         return {}
     values = posterior_values(log_probs, torch.from_numpy(predictions.posterior))
-    return resample_means({Key(name): of for name, of in values.items()}, resamples)
+    return resample_means({Key(name): value for name, value in values.items()}, resamples)
 
 
 def resample_means(values: Mapping[Key, Tensor], resamples: Resamples) -> dict[Key, Floats]:
@@ -101,13 +105,17 @@ def resample_ood_metrics(
 ) -> dict[Key, Floats]:
     """Replicates of the AUROC of a test set and an outside set, both resampled, of each uncertainty score."""
     sides = (drawn_inside, drawn_outside)
-    most = max(side.n_examples for side in sides)
-    found: dict[Key, Floats] = {}
+    examples = max(side.n_examples for side in sides)
+    replicates: dict[Key, Floats] = {}
     for name in OOD_SCORES:
-        ours, theirs = (uncertainty(name, part).numpy() for part in (inside, outside))
-        drawn = zip(*(_chunk_counts(side, most) for side in sides), strict=True)
-        found[Key("ood_auroc", score=name)] = resampled_auroc(ours, theirs, drawn)
-    return found
+        inside_scores, outside_scores = (
+            uncertainty(name, part).numpy() for part in (inside, outside)
+        )
+        counts = zip(*(_chunk_counts(side, examples) for side in sides), strict=True)
+        replicates[Key("ood_auroc", score=name)] = resampled_auroc(
+            inside_scores, outside_scores, counts
+        )
+    return replicates
 
 
 def add_intervals(

@@ -42,10 +42,10 @@ def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> T
     """Log-probabilities (N, K): the calibrator's, or the logits' own log-softmax."""
     if calibrator is None:
         return log_softmax(logits)
-    found = torch.empty_like(logits)
-    for rows, part in blocks_of_rows(logits, found):
+    log_probs = torch.empty_like(logits)
+    for rows, part in blocks_of_rows(logits, log_probs):
         part.copy_(calibrator.log_prob(rows))
-    return found
+    return log_probs
 
 
 def predicted_log_probabilities(
@@ -74,8 +74,8 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
         ValueError: If they are a test, shift or out-of-distribution set: that would be a leak.
     """
     if predictions.kind not in ("", "val"):
-        given = f"the {predictions.kind} set `{predictions.split}`"
-        raise ValueError(f"a calibrator is fitted on validation predictions, got {given}.")
+        source = f"the {predictions.kind} set `{predictions.split}`"
+        raise ValueError(f"a calibrator is fitted on validation predictions, got {source}.")
     logits, target = torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
     calibrator.fit(logits, target)
     calibrator.class_names = predictions.metadata.get("class_names") or None
@@ -107,7 +107,7 @@ class SharedFit:
         return predicted_log_probabilities(predictions, self.calibrator)
 
     def module(self, label_names: Sequence[str]) -> nn.Module:
-        """What was fitted, from a network's outputs to probabilities."""
+        """The fitted module, from a network's outputs to probabilities."""
         calibrators = [self.calibrator] * len(label_names)
         return LabelProbabilities(calibrators) if calibrators else self.calibrator
 
@@ -117,7 +117,7 @@ class SharedFit:
         return self.calibrator.at_bound
 
     def parameters_dict(self) -> Mapping[str, Any]:
-        """What was fitted, as plain numbers."""
+        """Fitted parameters as plain numbers."""
         return self.calibrator.parameters_dict()
 
 
@@ -141,26 +141,30 @@ class PerLabelFit:
 
     def log_probabilities(self, predictions: Predictions) -> Tensor:
         """Calibrated log-probabilities, (M, 2)."""
-        found = torch.empty(predictions.logits.shape)
+        log_probs = torch.empty(predictions.logits.shape)
         fitted = self.calibrators.values()
         assert predictions.labels is not None
         of_labels = (predictions.labels.rows, predictions.by_label(), fitted)
-        for rows, part, one in zip(*of_labels, strict=True):
-            found[rows] = predicted_log_probabilities(part, one)
-        return found
+        for rows, part, calibrator in zip(*of_labels, strict=True):
+            log_probs[rows] = predicted_log_probabilities(part, calibrator)
+        return log_probs
 
     def module(self, label_names: Sequence[str]) -> nn.Module:
-        """What was fitted, from a network's outputs to probabilities."""
+        """The fitted module, from a network's outputs to probabilities."""
         return LabelProbabilities([self.calibrators[name] for name in label_names])
 
     @property
     def at_bound(self) -> bool:
         """Whether the fit of a label ended at a bound."""
-        return any(one.at_bound for one in self.calibrators.values() if one)
+        return any(calibrator.at_bound for calibrator in self.calibrators.values() if calibrator)
 
     def parameters_dict(self) -> Mapping[str, Any]:
-        """What was fitted, as plain numbers, by the name of the label."""
-        return {name: one.parameters_dict() for name, one in self.calibrators.items() if one}
+        """Fitted parameters as plain numbers, by the name of the label."""
+        return {
+            name: calibrator.parameters_dict()
+            for name, calibrator in self.calibrators.items()
+            if calibrator
+        }
 
 
 Fitting = SharedFit | PerLabelFit
@@ -171,12 +175,12 @@ def list_fit_remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[st
 
     Said are: fits that ended at a bound, a validation set without an error, and classes that it lacks.
     """
-    found = [f"{name}: the fit ended at a bound" for name, one in fitted.items() if one.at_bound]
+    remarks = [f"{name}: the fit ended at a bound" for name, fit in fitted.items() if fit.at_bound]
     if val.label_names or not fitted:
-        return found
+        return remarks
     n, counts = len(val.target), np.bincount(val.target, minlength=val.logits.shape[1])
     if (val.logits.argmax(1) == val.target).all():
-        found.append(f"calibrators were fitted on {n} validation examples without an error")
+        remarks.append(f"calibrators were fitted on {n} validation examples without an error")
     absent = np.flatnonzero(counts == 0).tolist()
     if absent:
         names = [
@@ -185,8 +189,8 @@ def list_fit_remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[st
         ]
         classes = ", ".join(names)
         number = f"{len(absent)} class{'es' if len(absent) > 1 else ''}"
-        found.append(f"the validation set has no example of {number}: {classes}")
-    return found
+        remarks.append(f"the validation set has no example of {number}: {classes}")
+    return remarks
 
 
 Priors = str | Sequence[float] | None
@@ -232,7 +236,7 @@ class PriorCorrectedFit(SharedFit):
         return predicted_log_probabilities(predictions, adapted)
 
     def parameters_dict(self) -> Mapping[str, Any]:
-        """What was fitted, as plain numbers: both priors, and the calibrator's."""
+        """Fitted parameters as plain numbers: both priors, and the calibrator's."""
         return self._corrected.parameters_dict()
 
     def _adapted(self, part: Predictions) -> LabelShiftCorrection:
@@ -249,28 +253,33 @@ def list_fits(
     And on each label alone if the test set has any; or with a correction to its priors, by names that say which priors:
     a UsageError if they are numbers that equal the label frequencies of the test set, or there are several labels.
     """
-    found: dict[str, Fitting] = {n: SharedFit(copy.deepcopy(one)) for n, one in named.items()}
+    fits: dict[str, Fitting] = {
+        n: SharedFit(copy.deepcopy(calibrator)) for n, calibrator in named.items()
+    }
     if test.label_names:
         if priors is not None:
-            several = "an example with several labels has none"
-            raise UsageError(f"`priors` are frequencies of classes: {several}.")
-        return found | {name + PER_LABEL: PerLabelFit(one) for name, one in named.items()}
+            reason = "an example with several labels has none"
+            raise UsageError(f"`priors` are frequencies of classes: {reason}.")
+        return fits | {
+            name + PER_LABEL: PerLabelFit(calibrator) for name, calibrator in named.items()
+        }
     if priors is None:
-        return found
+        return fits
     label, numbers = priors if isinstance(priors, str) else "given", _resolve_priors(priors, test)
-    return found | {
-        f"{name}(priors={label})": PriorCorrectedFit(copy.deepcopy(one), numbers, test)
-        for name, one in named.items()
+    return fits | {
+        f"{name}(priors={label})": PriorCorrectedFit(copy.deepcopy(calibrator), numbers, test)
+        for name, calibrator in named.items()
     }
 
 
 def _resolve_priors(priors: str | Sequence[float], test: Predictions) -> Sequence[float] | None:
     k = test.logits.shape[1]
-    own = np.bincount(test.target, minlength=k) / len(test.target)
-    words = {UNIFORM: [1 / k] * k, ESTIMATED: None, ORACLE: [*map(float, own)]}
+    frequencies = np.bincount(test.target, minlength=k) / len(test.target)
+    words = {UNIFORM: [1 / k] * k, ESTIMATED: None, ORACLE: [*map(float, frequencies)]}
     if isinstance(priors, str):
         return words[priors]
-    if len(priors) == k and np.allclose(priors, own, rtol=0, atol=1e-6) and np.ptp(own) > 0:
+    is_uniform = np.ptp(frequencies) == 0
+    if len(priors) == k and np.allclose(priors, frequencies, rtol=0, atol=1e-6) and not is_uniform:
         raise UsageError(
             "`priors` are the label frequencies of the test set itself, which nobody knows: "
             f"give `{ORACLE}` to see what they would bring, or `{ESTIMATED}`."

@@ -64,24 +64,26 @@ def cross_fit(
     if len(target) < 2:
         raise ValueError(f"cross-fitting needs two examples at least, got {len(target)}.")
     model = TemperatureWithMixture(shrinkage=False) if calibrator is None else calibrator
-    whole = torch.ones_like(target, dtype=torch.bool)
+    all_rows = torch.ones_like(target, dtype=torch.bool)
     fold = stratified_folds(target, min(folds, len(target))).to(target.device)
-    apart = [(fold != which, fold == which) for which in range(min(folds, len(target)))]
-    found: dict[str, Tensor] = {}
-    for others, own in [(whole, whole)] if in_sample else apart:
-        model.fit(_prepare_for_fit(model, logits[others]), target[others])
-        for places in torch.split(own.nonzero().flatten(), rows_at_once(logits)):
+    divisions = [(fold != index, fold == index) for index in range(min(folds, len(target)))]
+    arrays: dict[str, Tensor] = {}
+    for is_fitted, is_scored in [(all_rows, all_rows)] if in_sample else divisions:
+        model.fit(_prepare_for_fit(model, logits[is_fitted]), target[is_fitted])
+        for places in torch.split(is_scored.nonzero().flatten(), rows_at_once(logits)):
             log_probs = model.log_prob(finite_log_probs(logits[places]))
-            for name, of in values(log_probs, places).items():
-                found.setdefault(name, of.new_empty(len(target), *of.shape[1:]))[places] = of
-    return found
+            for name, block in values(log_probs, places).items():
+                if name not in arrays:
+                    arrays[name] = block.new_empty(len(target), *block.shape[1:])
+                arrays[name][places] = block
+    return arrays
 
 
 def _prepare_for_fit(model: Calibrator, rows: Tensor) -> Tensor:
     """The finite log-probabilities of rows of logits that nobody else has, in their place if the fit widens them."""
     scores = at_least_float32(rows) if model.widens_blocks else rows.double()
-    for (some,) in blocks_of_rows(scores):
-        some.copy_(finite_log_probs(some))
+    for (block,) in blocks_of_rows(scores):
+        block.copy_(finite_log_probs(block))
     return scores
 
 
@@ -100,11 +102,11 @@ def compute_refinement(
         `nll_refinement`, `nll_calibration`, `brier_refinement`, `brier_calibration`, (N,) float64 each.
     """
 
-    def parts(again: Tensor, places: Tensor) -> dict[str, Tensor]:
+    def parts(recalibrated: Tensor, places: Tensor) -> dict[str, Tensor]:
         raw = scores_of_examples(log_softmax(logits[places].double()), target[places])
-        left = scores_of_examples(again, target[places])
-        found = {f"{name}_refinement": left[name] for name in left}
-        return found | {f"{name}_calibration": raw[name] - left[name] for name in left}
+        left = scores_of_examples(recalibrated, target[places])
+        refinements = {f"{name}_refinement": left[name] for name in left}
+        return refinements | {f"{name}_calibration": raw[name] - left[name] for name in left}
 
     return cross_fit(parts, logits, target, folds=folds, in_sample=in_sample)
 
@@ -128,11 +130,11 @@ def compute_cross_fitted_nll(
         of_raw = [nll(log_softmax(rows.double()), labels) for rows, labels in blocks]
         return float(torch.cat(of_raw).mean())
     with silence_fit_warnings():
-        found = cross_fit(
-            lambda again, places: {"nll": nll(again, target[places])},
+        losses = cross_fit(
+            lambda recalibrated, places: {"nll": nll(recalibrated, target[places])},
             logits, target, calibrator=copy.deepcopy(calibrator),
         )  # fmt: skip
-    return float(found["nll"].mean())
+    return float(losses["nll"].mean())
 
 
 def _unit_vectors(gap: Tensor) -> Tensor:
@@ -169,9 +171,9 @@ def compute_variational_terms(
     """
     subgradient = option_named("p", p, _SUBGRADIENTS)
 
-    def terms(again: Tensor, places: Tensor) -> dict[str, Tensor]:
+    def terms(recalibrated: Tensor, places: Tensor) -> dict[str, Tensor]:
         probs = log_softmax(logits[places].double()).exp()
-        gap, labels = again.exp() - probs, target[places].unsqueeze(1)
+        gap, labels = recalibrated.exp() - probs, target[places].unsqueeze(1)
         residual = torch.zeros_like(probs).scatter_(1, labels, 1.0) - probs
         top = probs.argmax(1)
         raised, missed = true_class(gap, top), -true_class(residual, top)
@@ -200,18 +202,20 @@ def resample_refitted_metrics(
     metrics: Iterable[str], log_probs: Tensor, target: Tensor, resamples: Resamples
 ) -> dict[str, Floats]:
     """Replicates (R,) of those metrics of a set that are refinements or calibration parts, of five folds."""
-    asked = [metric for metric in dict.fromkeys(metrics) if metric in REFITTED]
-    left = resample_refinement(log_probs, target, resamples) if asked else {}
-    scores = {name: of.numpy() for name, of in scores_of_examples(log_probs, target).items()}
-    found = {}
-    for metric in asked:
-        score, rest = REFITTED[metric]
-        found[metric] = left[score]
-        if rest:
+    refitted = [metric for metric in dict.fromkeys(metrics) if metric in REFITTED]
+    left = resample_refinement(log_probs, target, resamples) if refitted else {}
+    scores = {
+        name: values.numpy() for name, values in scores_of_examples(log_probs, target).items()
+    }
+    replicates = {}
+    for metric in refitted:
+        score, is_calibration = REFITTED[metric]
+        replicates[metric] = left[score]
+        if is_calibration:
             column, chunks = scores[score][:, None], resamples.chunks(_CHUNK)
             raw = [weighted_means(counts, column)[:, 0] for counts in chunks]
-            found[metric] = np.concatenate(raw) - left[score]
-    return found
+            replicates[metric] = np.concatenate(raw) - left[score]
+    return replicates
 
 
 def resample_refinement(
@@ -221,20 +225,22 @@ def resample_refinement(
     fold = stratified_folds(target, min(folds, len(target))).numpy()
     nodes = _Nodes.around(log_probs, target)
     curves = _compute_curves(log_probs, target, nodes)
-    found: dict[str, list[Floats]] = {name: [] for name in REFINED_SCORES}
+    replicates: dict[str, list[Floats]] = {name: [] for name in REFINED_SCORES}
     for counts in resamples.chunks(_CHUNK):
-        drawn, weight = counts.astype(np.float64), counts.sum(1, dtype=np.float64)
-        total = drawn @ curves["fit"]
-        sums = dict.fromkeys(REFINED_SCORES, np.zeros(len(drawn)))
-        for which in range(int(fold.max()) + 1):
-            own = fold == which
-            part = drawn[:, own]
-            at = nodes.weights(nodes.minima(total - part @ curves["fit"][own]))
-            for name, curve in _mix_with_uniform(curves, own, len(fold) - int(own.sum())).items():
+        multiplicities, weight = counts.astype(np.float64), counts.sum(1, dtype=np.float64)
+        total = multiplicities @ curves["fit"]
+        sums = dict.fromkeys(REFINED_SCORES, np.zeros(len(multiplicities)))
+        for index in range(int(fold.max()) + 1):
+            is_in_fold = fold == index
+            part = multiplicities[:, is_in_fold]
+            at = nodes.weights(nodes.minima(total - part @ curves["fit"][is_in_fold]))
+            for name, curve in _mix_with_uniform(
+                curves, is_in_fold, len(fold) - int(is_in_fold.sum())
+            ).items():
                 sums[name] = sums[name] + np.einsum("rg,rg->r", part @ curve, at)
         for name in REFINED_SCORES:
-            found[name].append(sums[name] / weight)
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+            replicates[name].append(sums[name] / weight)
+    return {name: np.concatenate(parts) for name, parts in replicates.items()}
 
 
 @dataclass(frozen=True)
@@ -257,10 +263,10 @@ class _Nodes:
         return cls(centre + reach * np.cos(angle), signs * np.sin(angle))
 
     def weights(self, places: Floats) -> Floats:
-        """What the values at the nodes count at other places, (P,) -> (P, G): Lagrange's polynomial."""
-        away = places[:, None] - self.at
-        away[away == 0] = 1e-300
-        terms = self.barycentric / away
+        """Weights of the values at the nodes for other places, (P,) -> (P, G): Lagrange's polynomial."""
+        distances = places[:, None] - self.at
+        distances[distances == 0] = 1e-300
+        terms = self.barycentric / distances
         weights: Floats = terms / terms.sum(1, keepdims=True)
         return weights
 
@@ -277,27 +283,27 @@ class _Nodes:
 
 
 def _compute_curves(log_probs: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Floats]:
-    """Of each example at each node, (N, G): NLL that is fitted, the true class's probability, the sum of squares."""
+    """The fitted NLL, the true class's probability and the sum of squares, of each example at each node, (N, G)."""
     shape = len(target), len(nodes.at)
-    found: dict[str, Floats] = {name: np.empty(shape) for name in ("fit", "right", "squares")}
-    for some, labels, rows in blocks_of_rows(log_probs, target, torch.arange(len(target))):
-        scores = finite_log_probs(some)
+    curves: dict[str, Floats] = {name: np.empty(shape) for name in ("fit", "right", "squares")}
+    for block, labels, rows in blocks_of_rows(log_probs, target, torch.arange(len(target))):
+        scores = finite_log_probs(block)
         for place, inverse in enumerate(np.exp(-nodes.at)):
             log_prob = (scores * inverse).log_softmax(1)
             right = true_class(log_prob, labels)
-            found["fit"][rows, place] = -right.numpy()
-            found["right"][rows, place] = right.exp().numpy()
-            found["squares"][rows, place] = log_prob.exp().square().sum(1).numpy()
-    found["classes"] = np.array(float(log_probs.shape[1]))
-    return found
+            curves["fit"][rows, place] = -right.numpy()
+            curves["right"][rows, place] = right.exp().numpy()
+            curves["squares"][rows, place] = log_prob.exp().square().sum(1).numpy()
+    curves["classes"] = np.array(float(log_probs.shape[1]))
+    return curves
 
 
 def _mix_with_uniform(
-    curves: dict[str, Floats], own: npt.NDArray[np.bool_], fitted_on: int
+    curves: dict[str, Floats], rows: npt.NDArray[np.bool_], fitted_on: int
 ) -> dict[str, Floats]:
     """NLL and Brier score at the nodes, (n, G), of some examples, mixed with the uniform distribution."""
     share, classes = 1 / (fitted_on + 1), float(curves["classes"])
-    right = (1 - share) * curves["right"][own] + share / classes
+    right = (1 - share) * curves["right"][rows] + share / classes
     # Sum of ((1 - c) p + c / K)^2.
-    squares = (1 - share) ** 2 * curves["squares"][own] + (1 - (1 - share) ** 2) / classes
+    squares = (1 - share) ** 2 * curves["squares"][rows] + (1 - (1 - share) ** 2) / classes
     return {"nll": -np.log(right), "brier": 1 - 2 * right + squares}

@@ -35,14 +35,14 @@ def deep_ensemble(
         raise ValueError("an ensemble needs one or more members, got none.")
     first = members[0]
     for number, other in enumerate(members[1:], start=2):
-        if what := _find_difference(first, other):
+        if difference := _find_difference(first, other):
             raise ValueError(
-                f"member {number} of an ensemble has other {what} than the first: "
+                f"member {number} of an ensemble has other {difference} than the first: "
                 "all must predict the same examples in the same order."
             )
     if calibrators is not None and len(calibrators) != len(members):
-        given = len(calibrators)
-        raise ValueError(f"{len(members)} members need as many calibrators, got {given}.")
+        count = len(calibrators)
+        raise ValueError(f"{len(members)} members need as many calibrators, got {count}.")
     total = np.full(first.logits.shape, -np.inf)
     for member, calibrator in zip(members, calibrators or repeat(None), strict=False):
         scores = torch.from_numpy(member.logits).double()
@@ -66,7 +66,9 @@ def pool_members(
     if calibrate_members:
         for sets in members:
             check_fittable(sets["val"])
-        fitted = [fit_calibrator(build_calibrator(calibrate_members), of["val"]) for of in members]
+        fitted = [
+            fit_calibrator(build_calibrator(calibrate_members), member["val"]) for member in members
+        ]
     return {
         name: deep_ensemble([sets[name] for sets in members], calibrators=fitted)
         for name in members[0]
@@ -74,12 +76,12 @@ def pool_members(
     }
 
 
-def _find_difference(one: Predictions, other: Predictions) -> str:
+def _find_difference(first: Predictions, other: Predictions) -> str:
     """The first part in which two files show that they are of different examples; empty if there is none."""
-    if one.logits.shape != other.logits.shape:
-        return f"logits ({other.logits.shape} and {one.logits.shape})"
-    if (one.target != other.target).any():
+    if first.logits.shape != other.logits.shape:
+        return f"logits ({other.logits.shape} and {first.logits.shape})"
+    if (first.target != other.target).any():
         return "targets"
-    if one.ids is not None and other.ids is not None and (one.ids != other.ids).any():
+    if first.ids is not None and other.ids is not None and (first.ids != other.ids).any():
         return "ids"
-    return "metadata" if (one.kind, one.split) != (other.kind, other.split) else ""
+    return "metadata" if (first.kind, first.split) != (other.kind, other.split) else ""

@@ -128,8 +128,8 @@ class Evaluation:
 
     def named(self) -> dict[str, Calibrator]:
         """The calibrators, unfitted, by unique name: the class and the arguments that are not its defaults."""
-        chosen = default_calibrators() if self.calibrators is None else self.calibrators
-        return dict(zip(unique_names(chosen), chosen, strict=True))
+        calibrators = default_calibrators() if self.calibrators is None else self.calibrators
+        return dict(zip(unique_names(calibrators), calibrators, strict=True))
 
     def list_fits(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
         """The ways in which the calibrators are fitted on these sets, by name."""
@@ -169,7 +169,7 @@ class Evaluation:
             fitted[name].fit(sets["val"])
 
         list(in_threads(fit, fitted, jobs))
-        said = list_fit_remarks(sets["val"], fitted) if fitted else []
+        remarks = list_fit_remarks(sets["val"], fitted) if fitted else []
         if not (extent.every or self.metrics):
             sets = {name: part for name, part in sets.items() if name != VAL}
             after_fits()
@@ -177,24 +177,28 @@ class Evaluation:
         calibration: dict[Place, CalibrationVerdict] = {}
 
         def variant(name: str) -> tuple[list[Number], dict[Key, Floats]]:
-            told = partial(watch, name)
-            found, drawn = self._scored(sets, fitted.get(name), bootstrap, told, extent)
+            watch_stage = partial(watch, name)
+            set_numbers, set_replicates = self._scored(
+                sets, fitted.get(name), bootstrap, watch_stage, extent
+            )
             if extent.verdicts:
                 calibration.update(_judge_sets(sets, name, fitted.get(name)))
-            found += self._of_choice(name, sets) if extent.every else []
-            of_name = {key._replace(calibrator=name): values for key, values in drawn.items()}
-            return [number.with_key(calibrator=name) for number in found], of_name
+            set_numbers += self._of_choice(name, sets) if extent.every else []
+            of_name = {
+                key._replace(calibrator=name): values for key, values in set_replicates.items()
+            }
+            return [number.with_key(calibrator=name) for number in set_numbers], of_name
 
         numbers: list[Number] = []
         replicates: dict[Key, Floats] = {}
-        for found, drawn in in_threads(variant, [RAW, *fitted], jobs):
-            numbers += found
-            replicates |= drawn
-        parameters = {name: one.parameters_dict() for name, one in fitted.items()}
+        for variant_numbers, variant_replicates in in_threads(variant, [RAW, *fitted], jobs):
+            numbers += variant_numbers
+            replicates |= variant_replicates
+        parameters = {name: fitting.parameters_dict() for name, fitting in fitted.items()}
         test, lacking = sets[TEST], dict(unavailable or {})
         lacking |= self._lacking(test, VAL in sets) | find_unranked_labels(test)
         return Report(
-            numbers, {MODEL: parameters}, lacking, replicates, said, sizes=sizes, labels=labels, n_bins=self.n_bins,
+            numbers, {MODEL: parameters}, lacking, replicates, remarks, sizes=sizes, labels=labels, n_bins=self.n_bins,
             bootstrap=bootstrap, priors=self.priors, posterior=str(test.metadata.get("posterior", "")),
             calibration=calibration,
         )  # fmt: skip
@@ -230,14 +234,14 @@ class Evaluation:
     ) -> tuple[list[Number], dict[Key, Floats]]:
         """The numbers of all sets, and their replicates."""
         watch("score")
-        of = fitted.log_probabilities if fitted else predicted_log_probabilities
-        log_probs = {name: of(part) for name, part in sets.items()}
+        predict = fitted.log_probabilities if fitted else predicted_log_probabilities
+        log_probs = {name: predict(part) for name, part in sets.items()}
         val = LabelledSet(sets[VAL], log_probs[VAL]) if VAL in sets else None
-        found: list[Number] = []
-        drawn: dict[Key, Floats] = {}
+        all_numbers: list[Number] = []
+        replicates: dict[Key, Floats] = {}
         for name, part in sets.items():
             numbers: list[Number] = []
-            known: dict[Key, Floats] = {}
+            set_replicates: dict[Key, Floats] = {}
             if part.kind in LABELLED and (extent.every or name != VAL):
                 probs = given_probabilities(part, fitted)
                 labelled = LabelledSet(part, log_probs[name], extent.draws, probs=probs)
@@ -248,57 +252,62 @@ class Evaluation:
                 if bootstrap and name != VAL:
                     watch("resample")
                     refits = extent.every or bool(self.metrics)
-                    known |= self._replicates(labelled, numbers, bootstrap, refits=refits)
+                    set_replicates |= self._replicates(labelled, numbers, bootstrap, refits=refits)
                 del labelled  # the labels that its floors have drawn
             if part.kind in OUTSIDE:
                 sides = log_probs[TEST], log_probs[name]
                 numbers += scoring.score_ood(*sides)
                 if bootstrap:
                     inside = Resamples.from_predictions(sets[TEST], bootstrap)
-                    known |= resample_ood_metrics(
+                    set_replicates |= resample_ood_metrics(
                         *sides, inside, Resamples.from_predictions(part, bootstrap, seed=1)
                     )
             split = part.split or name
-            keys = (number.key for number in numbers if number.key in known)
-            drawn |= {key._replace(split=split): known[key] for key in keys}
-            found += [number.with_key(split=split) for number in numbers]
+            keys = (number.key for number in numbers if number.key in set_replicates)
+            replicates |= {key._replace(split=split): set_replicates[key] for key in keys}
+            all_numbers += [number.with_key(split=split) for number in numbers]
         watch("done")
-        return found, drawn
+        return all_numbers, replicates
 
     def _numbers(
-        self, of: LabelledSet, val: LabelledSet | None, leading: Sequence[Number], extent: Extent
+        self,
+        labelled: LabelledSet,
+        val: LabelledSet | None,
+        leading: Sequence[Number],
+        extent: Extent,
     ) -> list[Number]:
         """The numbers of a labelled set: of every run, the reference code's, further ones, then those of labels."""
-        log_probs, n_bins, panel = of.log_probs, self.n_bins, extent.panel
-        found = scoring.score_labelled_set(
-            log_probs, of.target, of.floors, n_bins=n_bins, panel=panel
+        log_probs, n_bins, panel = labelled.log_probs, self.n_bins, extent.panel
+        numbers = scoring.score_labelled_set(
+            log_probs, labelled.target, labelled.floors, n_bins=n_bins, panel=panel
         )
         if self.reference:
-            found += scoring.measure_errors(list_reference_errors(n_bins), of.floors)
-        found += scoring.score_posterior(log_probs, of.predictions)
-        found += leading
-        if extent.verdicts and log_probs.shape[1] == 2 and of.predictions.labels is None:
-            found += score_positive_class(log_probs, of.target, n_bins)
-        found += score_extra_metrics(of, metric_blocks(self.metrics or ()), found, val)
-        return found + score_labels(log_probs, of.predictions, n_bins=n_bins)
+            numbers += scoring.measure_errors(list_reference_errors(n_bins), labelled.floors)
+        numbers += scoring.score_posterior(log_probs, labelled.predictions)
+        numbers += leading
+        if extent.verdicts and log_probs.shape[1] == 2 and labelled.predictions.labels is None:
+            numbers += score_positive_class(log_probs, labelled.target, n_bins)
+        numbers += score_extra_metrics(labelled, metric_blocks(self.metrics or ()), numbers, val)
+        return numbers + score_labels(log_probs, labelled.predictions, n_bins=n_bins)
 
     def _replicates(
-        self, of: LabelledSet, numbers: Sequence[Number], bootstrap: int, *, refits: bool
+        self, labelled: LabelledSet, numbers: Sequence[Number], bootstrap: int, *, refits: bool
     ) -> dict[Key, Floats]:
         """Values of a labelled set's numbers on its resampled sets, those that take fits if there are `refits`."""
-        of.floors.forget_labels()
-        log_probs, resamples = of.log_probs, Resamples.from_predictions(of.predictions, bootstrap)
-        asked = (number.key for number in numbers if number.key.label is None)
-        found = resample_metrics(log_probs, of.target, asked, resamples, of.floors)
-        found |= resample_posterior_metrics(log_probs, of.predictions, resamples)
-        again = [key for key in of.means if key.metric in REFITTED]
-        plain = {key: values for key, values in of.means.items() if key not in again}
-        found |= resample_means(plain, resamples)
+        labelled.floors.forget_labels()
+        log_probs = labelled.log_probs
+        resamples = Resamples.from_predictions(labelled.predictions, bootstrap)
+        keys = (number.key for number in numbers if number.key.label is None)
+        replicates = resample_metrics(log_probs, labelled.target, keys, resamples, labelled.floors)
+        replicates |= resample_posterior_metrics(log_probs, labelled.predictions, resamples)
+        refitted_keys = [key for key in labelled.means if key.metric in REFITTED]
+        plain = {key: values for key, values in labelled.means.items() if key not in refitted_keys}
+        replicates |= resample_means(plain, resamples)
         if refits:
-            metrics = (key.metric for key in again)
-            refitted = resample_refitted_metrics(metrics, log_probs, of.target, resamples)
-            found |= {key: refitted[key.metric] for key in again}
-        return found | resample_labels(log_probs, of.predictions, resamples, self.n_bins)
+            metrics = (key.metric for key in refitted_keys)
+            refitted = resample_refitted_metrics(metrics, log_probs, labelled.target, resamples)
+            replicates |= {key: refitted[key.metric] for key in refitted_keys}
+        return replicates | resample_labels(log_probs, labelled.predictions, resamples, self.n_bins)
 
 
 def _judge_sets(
@@ -331,16 +340,18 @@ def evaluate_pairs(
     """
     probs, target = as_two_columns(*map(torch.from_numpy, (pairs.confidence, pairs.correct)))
     floors = Floors(probs, target)
-    formulas = [of for of in list_panel_errors(n_bins) if isinstance(of[2], TopLabelError)]
+    formulas = [
+        formula for formula in list_panel_errors(n_bins) if isinstance(formula[2], TopLabelError)
+    ]
     numbers = [Number(Key("error"), float(target.double().mean()))]
     numbers += scoring.measure_errors(formulas, floors)
     correct = torch.from_numpy(pairs.correct)
-    numbers += score_pairs(probs[:, 0], correct, floors, metrics, known=numbers)
-    drawn = {}
+    numbers += score_pairs(probs[:, 0], correct, floors, metrics, earlier=numbers)
+    replicates = {}
     if bootstrap and len(target):
         resamples = Resamples(len(target), bootstrap)
         keys = [number.key for number in numbers]
-        drawn = resample_metrics(probs.log(), target, keys, resamples, floors)
+        replicates = resample_metrics(probs.log(), target, keys, resamples, floors)
     computed = {number.key.metric for number in numbers}
     lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
     sizes = {TEST: len(pairs)}
@@ -348,6 +359,6 @@ def evaluate_pairs(
     if len(pairs):
         calibration[TEST, "", RAW] = judge_pairs(torch.from_numpy(pairs.confidence), correct)
     return Report(
-        add_intervals(numbers, drawn), {}, dict.fromkeys(lacking, NEEDS_ALL), calibration=calibration,
+        add_intervals(numbers, replicates), {}, dict.fromkeys(lacking, NEEDS_ALL), calibration=calibration,
         sizes=sizes, labels=sizes, n_bins=n_bins, bootstrap=bootstrap,
     )  # fmt: skip

@@ -31,9 +31,9 @@ if TYPE_CHECKING:  # five seconds of imports, which evaluations without further 
 MetricBlock = Mapping[str, Any]
 
 
-def metric_blocks(given: Iterable[str | MetricBlock]) -> list[MetricBlock]:
+def metric_blocks(entries: Iterable[str | MetricBlock]) -> list[MetricBlock]:
     """Metrics that are given as names or blocks, all as blocks of classes."""
-    blocks = [{"class_path": one} if isinstance(one, str) else one for one in given]
+    blocks = [{"class_path": entry} if isinstance(entry, str) else entry for entry in entries]
     return [
         {**block, "class_path": METRIC_CLASSES.class_of(block["class_path"])} for block in blocks
     ]
@@ -50,13 +50,13 @@ def find_metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
 
     import_exports(metrics)
     bases = (Metric if "." in name else metrics.CalibrationMetric, WholeSetMetric)
-    found = next((cls for base in bases if (cls := find_loaded_class(base, name))), None)
-    if found is None:
+    metric_class = next((cls for base in bases if (cls := find_loaded_class(base, name))), None)
+    if metric_class is None:
         raise UsageError(
             f"there is no metric `{name}`{near_matches(name, METRIC_CLASSES.lines)} (results import none; "
             "`--metrics` and a configuration import a class by its path)"
         )
-    return found
+    return metric_class
 
 
 def _accepts_pairs(cls: type) -> bool:
@@ -66,9 +66,9 @@ def _accepts_pairs(cls: type) -> bool:
     return issubclass(cls, PairMetric)
 
 
-def import_metrics(given: Sequence[str | MetricBlock]) -> None:
+def import_metrics(entries: Sequence[str | MetricBlock]) -> None:
     """Import the metrics that a user names by a path (UsageError if one cannot be); tables know their titles then."""
-    blocks = metric_blocks(given)
+    blocks = metric_blocks(entries)
     for path in [block["class_path"] for block in blocks]:
         with errors_as(f"the metric `{path}` cannot be imported", ImportError):
             if module := path.rpartition(".")[0]:
@@ -83,12 +83,12 @@ def parse_metric_names(
     """Metrics that are asked for, as blocks; `all` stands for every metric of a labelled set, or of pairs."""
     if not names:
         return []
-    every = [
-        name
-        for name, entry in TABLE.items()
-        if entry.of_labelled_sets and (not of_pairs or _accepts_pairs(find_metric_class(name)))
+    all_names = [name for name, entry in TABLE.items() if entry.of_labelled_sets]
+    if of_pairs:
+        all_names = [name for name in all_names if _accepts_pairs(find_metric_class(name))]
+    unfolded = [
+        name for requested in names for name in (all_names if requested == "all" else (requested,))
     ]
-    unfolded = [name for given in names for name in (every if given == "all" else (given,))]
     blocks = drop_duplicates(metric_blocks(unfolded))
     import_metrics(blocks)
     return blocks
@@ -123,30 +123,34 @@ class LabelledSet:
     def whole_set(self, metric: WholeSetMetric, val: LabelledSet | None) -> list[Number]:
         """The numbers of a metric of the whole set."""
         of_val = (val.log_probs, val.target) if val else None
-        found = metric((self.log_probs, self.target), of_val)
-        self.means.update({Key(name): values for name, values in found.items() if values.ndim})
-        return [metric.number(name, values) for name, values in found.items()]
+        values_by_name = metric((self.log_probs, self.target), of_val)
+        self.means.update(
+            {Key(name): values for name, values in values_by_name.items() if values.ndim}
+        )
+        return [metric.number(name, values) for name, values in values_by_name.items()]
 
 
 def score_extra_metrics(
     labelled: LabelledSet,
     blocks: Sequence[MetricBlock],
-    known: Sequence[Number] = (),
+    earlier: Sequence[Number] = (),
     val: LabelledSet | None = None,
 ) -> list[Number]:
-    """Numbers of further metrics, but those that are known; that of a class has its name as `label`.
+    """Numbers of further metrics, but those that are among `earlier`; that of a class has its name as `label`.
 
     `val` is the validation set after the same calibrator, unless there is none or it is scored itself. Raises a
     UsageError if a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
     """
-    there = {number.key._replace(label=None) for number in known}
+    earlier_keys = {number.key._replace(label=None) for number in earlier}
     part, has_val = labelled.predictions, val is not None
     able = [block for block in blocks if not _find_missing_input(block, part, has_val=has_val)]
     of_it = {"num_classes": part.logits.shape[1], "class_counts": _class_counts(part)}
-    found = [
-        one for block in able for one in _score_metric(_build_metric(block, of_it), labelled, val)
+    further = [
+        number
+        for block in able
+        for number in _score_metric(_build_metric(block, of_it), labelled, val)
     ]
-    return [number for number in found if number.key._replace(label=None) not in there]
+    return [number for number in further if number.key._replace(label=None) not in earlier_keys]
 
 
 def score_pairs(
@@ -154,10 +158,10 @@ def score_pairs(
     correct: Tensor,
     floors: Floors,
     blocks: Sequence[MetricBlock],
-    known: Sequence[Number] = (),
+    earlier: Sequence[Number] = (),
 ) -> list[Number]:
     """`further_numbers` of confidences (N,) and whether each was right (N,), of metrics that take such pairs."""
-    there = {number.key for number in known}
+    earlier_keys = {number.key for number in earlier}
     numbers: list[Number] = []
     for block in blocks:
         cls = find_metric_class(block["class_path"])
@@ -166,19 +170,21 @@ def score_pairs(
         metric: Any = _build_metric(block, {})
         metric.update(confidence, correct, top_label=(confidence, correct))
         numbers += _read_values(metric, floors, ())
-    return [number for number in numbers if number.key not in there]
+    return [number for number in numbers if number.key not in earlier_keys]
 
 
 def describe_metrics(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
     """Title, unit and direction of metrics that are not this package's own, by the name of their values."""
-    own = [find_metric_class(block["class_path"]) for block in blocks if "." in block["class_path"]]
+    classes = [
+        find_metric_class(block["class_path"]) for block in blocks if "." in block["class_path"]
+    ]
     return {
         getattr(cls, "name", cls.__name__): {
             "title": getattr(cls, "title", cls.__name__),
             "percent": bool(getattr(cls, "percent", False)),
             "higher_is_better": cls.higher_is_better,
         }
-        for cls in own
+        for cls in classes
     }
 
 
@@ -197,13 +203,15 @@ def _class_counts(part: Predictions) -> list[int]:
 
 
 def _find_missing_input(block: MetricBlock, part: Predictions, *, has_val: bool) -> str:
-    """What a metric needs that there is not; empty if there is all."""
+    """The input that a metric needs and a set lacks; empty if nothing is lacking."""
     cls = find_metric_class(block["class_path"])
     if issubclass(cls, WholeSetMetric) and cls.needs_val and not has_val:
         return "it needs a validation set"
-    asked = inspect.signature(cls).parameters
-    given = block.get("init_args") or {}
-    lacks = "class_counts" in asked and "class_counts" not in given and not _class_counts(part)
+    parameters = inspect.signature(cls).parameters
+    arguments = block.get("init_args") or {}
+    lacks = (
+        "class_counts" in parameters and "class_counts" not in arguments and not _class_counts(part)
+    )
     return "the predictions do not say the `class_counts` of training" if lacks else ""
 
 
@@ -226,21 +234,21 @@ def _read_values(metric: Metric, floors: Floors, class_names: Sequence[str]) -> 
     """The numbers of a metric that has seen the set."""
     key = metric_key(type(metric).__name__, metric)
     computed = metric.compute()
-    several = isinstance(computed, Mapping)
+    is_mapping = isinstance(computed, Mapping)
     names: Iterable[str] = getattr(metric, "value_names", ())
     if not names:
-        names = [f"{key.metric}_{part}" for part in computed] if several else [key.metric]
-    for name, value in zip(names, computed.values() if several else [computed], strict=True):
-        for label, one in _name_values(value, class_names, name):
-            number = Number(key._replace(metric=name, label=label), one)
-            yield number if several else floors.add_verdict(metric, number)
+        names = [f"{key.metric}_{part}" for part in computed] if is_mapping else [key.metric]
+    for name, value in zip(names, computed.values() if is_mapping else [computed], strict=True):
+        for label, label_value in _name_values(value, class_names, name):
+            number = Number(key._replace(metric=name, label=label), label_value)
+            yield number if is_mapping else floors.add_verdict(metric, number)
 
 
-def _build_metric(block: MetricBlock, known: Mapping[str, Any]) -> Metric | WholeSetMetric:
-    """A metric, with those of the known arguments that it takes."""
+def _build_metric(block: MetricBlock, properties: Mapping[str, Any]) -> Metric | WholeSetMetric:
+    """A metric, with those of the properties of a set that it takes as arguments."""
     cls = find_metric_class(block["class_path"])
     accepted = inspect.signature(cls).parameters
-    arguments = {name: value for name, value in known.items() if name in accepted}
+    arguments = {name: value for name, value in properties.items() if name in accepted}
     with errors_as(cls.__name__, TypeError, ValueError):
         metric = cls(**(arguments | dict(block.get("init_args") or {})))
     if isinstance(metric, WholeSetMetric):

@@ -106,12 +106,12 @@ class Floors:
 
     def parts(self, error: ErrorOfCells) -> Iterator[LabelledCells]:
         """The cells of a calibration error, of all rows together or of some at a time; a TypeError if it is none."""
-        every, (confidence, correct) = slice(0, len(self._target)), self.top_label
+        all_rows, (confidence, correct) = slice(0, len(self._target)), self.top_label
         if isinstance(error, TopLabelError):
-            yield LabelledCells(every, error.assign_cells(confidence), correct)
+            yield LabelledCells(all_rows, error.assign_cells(confidence), correct)
             return
         classes = torch.arange(self._scores.shape[1])
-        for rows, probs in self.blocks() if error.of_parts else [(every, self.probs())]:
+        for rows, probs in self.blocks() if error.of_parts else [(all_rows, self.probs())]:
             cells = error.cells(probs)
             if cells is None:
                 raise TypeError(
@@ -154,10 +154,10 @@ class Floors:
         count, total, _ = sums or sum_parts(self.parts(metric))
         draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
         with one_thread():
-            found = [
+            errors = [
                 metric.error_of_cells(count, total, hits) for hits in draw(metric, count.shape)
             ]
-        values: Floats = torch.cat(found).double().numpy()
+        values: Floats = torch.cat(errors).double().numpy()
         return values
 
     def _number(self, metric: type[ErrorOfCells] | ErrorOfCells) -> int:
@@ -172,15 +172,15 @@ class Floors:
         yield from map(torch.from_numpy, correct.draws(number, np.random.default_rng(self._seed)))
 
     def _hits_of_drawn_labels(self, error: ErrorOfCells, shape: torch.Size) -> Iterator[Tensor]:
-        """The same of each class, in chunks (some draws, K, cells)."""
+        """Hits of calibrated models in each cell of each class, in chunks (some draws, K, cells)."""
         size, labels = shape.numel(), self._labels[:, : self._number(error)]
         step = max(1, _AT_ONCE // size)
-        for some in np.split(labels, range(step, labels.shape[1], step), axis=1):
-            hits = torch.zeros(some.shape[1], size, dtype=torch.int32)
+        for chunk in np.split(labels, range(step, labels.shape[1], step), axis=1):
+            hits = torch.zeros(chunk.shape[1], size, dtype=torch.int32)
             for rows, cells, _ in self.parts(error):
-                count_drawn_hits(hits, cells.index, some[rows])
-            for few in torch.split(hits, max(1, _SCORED_AT_ONCE // size)):
-                yield few.view(-1, *shape).double()
+                count_drawn_hits(hits, cells.index, chunk[rows])
+            for block in torch.split(hits, max(1, _SCORED_AT_ONCE // size)):
+                yield block.view(-1, *shape).double()
 
     def forget_labels(self) -> None:
         """Let go of the labels of calibrated models; they are drawn again where they are needed again."""
@@ -196,8 +196,8 @@ class Floors:
         step = min(max(1, _IN_CACHE // number), rows_at_once(self._scores))
         for start in range(0, n, step):
             below = self.probs(slice(start, start + step)).double().cumsum(1).numpy()
-            drawn = random.random((len(below), number)) * below[:, -1:]
-            labels[start : start + step] = invert_distributions(below[:, :-1], drawn)
+            uniform = random.random((len(below), number)) * below[:, -1:]
+            labels[start : start + step] = invert_distributions(below[:, :-1], uniform)
         return labels
 
     def _add_verdict(self, error: ErrorOfCells, sums: Sums, number: Number) -> Number:
@@ -209,12 +209,12 @@ class Floors:
         return replace(number, verdict=verdict)
 
 
-def invert_distributions(below: Floats, drawn: Floats) -> Integers:
+def invert_distributions(below: Floats, draws: Floats) -> Integers:
     """Classes that draws (rows, draws) fall on, given the sums of probabilities but the last, (rows, K - 1)."""
     if below.shape[1] >= _MOST_COMPARED_CLASSES:
-        ends, values = torch.from_numpy(below).contiguous(), torch.from_numpy(drawn)
+        ends, values = torch.from_numpy(below).contiguous(), torch.from_numpy(draws)
         return torch.searchsorted(ends, values, right=True, out_int32=True).numpy()
-    labels = np.zeros(drawn.shape, np.uint8)
+    labels = np.zeros(draws.shape, np.uint8)
     for end in below.T:
-        labels += drawn >= end[:, None]
+        labels += draws >= end[:, None]
     return labels

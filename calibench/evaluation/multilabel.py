@@ -39,9 +39,11 @@ def score_labels(
     if predictions.labels is None:
         return []
     target = torch.from_numpy(predictions.target)
-    every = _score_rows(log_probs, target, n_bins)
-    micro = [number for number in every if number.key.metric in (*RANKED, *BINNED)]
-    of_label = [_score_rows(log_probs[own], target[own], n_bins) for own in predictions.labels.rows]
+    pooled = _score_rows(log_probs, target, n_bins)
+    micro = [number for number in pooled if number.key.metric in (*RANKED, *BINNED)]
+    of_label = [
+        _score_rows(log_probs[rows], target[rows], n_bins) for rows in predictions.labels.rows
+    ]
     named = [
         number.with_key(label=name)
         for name, numbers in zip(predictions.label_names, of_label, strict=True)
@@ -61,7 +63,7 @@ def _score_rows(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> lis
 
 
 def score_positive_class(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Number]:
-    """Of two classes: AUROC, average precision and expected calibration error of the second one's probability."""
+    """AUROC, average precision and expected calibration error of the second of two classes' probability."""
     numbers = _score_rows(log_probs, target, n_bins)
     return [number for number in numbers if number.key.metric in (*RANKED, "sigmoid_ece")]
 
@@ -89,9 +91,9 @@ def _score_ranking(log_probs: Tensor, target: Tensor) -> dict[str, float]:
 
 def _mean_over_labels(numbers: Sequence[Number]) -> Number:
     """The mean of a number over labels, those without one left out; NaN if no label has it."""
-    known = [number for number in numbers if not np.isnan(number.value)]
-    value = float(np.mean([number.value for number in known])) if known else np.nan
-    judged = [number.verdict for number in known if number.verdict]
+    defined = [number for number in numbers if not np.isnan(number.value)]
+    value = float(np.mean([number.value for number in defined])) if defined else np.nan
+    judged = [number.verdict for number in defined if number.verdict]
     # the labels' errors depend on each other like those of seeds
     verdict = verdict_over_seeds(judged) if judged else None
     first = numbers[0].key
@@ -100,14 +102,14 @@ def _mean_over_labels(numbers: Sequence[Number]) -> Number:
 
 def find_unranked_labels(part: Predictions) -> dict[str, str]:
     """Labels of a set whose AUROC and average precision do not exist, with the reason."""
-    found = {}
+    reasons = {}
     for name, rows in zip(part.label_names, part.labels.rows if part.labels else (), strict=True):
         values = np.unique(part.target[rows])
         if len(values) < 2:
-            what = {0: "absent", 1: "present"}[int(values[0])] if len(values) else "unknown"
-            reason = f"{what} in all {part.examples} examples; left out of the mean"
-            found[f"{' and '.join(RANKED)} of {name} in {part.split}"] = reason
-    return found
+            state = {0: "absent", 1: "present"}[int(values[0])] if len(values) else "unknown"
+            reason = f"{state} in all {part.examples} examples; left out of the mean"
+            reasons[f"{' and '.join(RANKED)} of {name} in {part.split}"] = reason
+    return reasons
 
 
 def resample_labels(
@@ -121,23 +123,23 @@ def resample_labels(
     if predictions.labels is None:
         return {}
     target = torch.from_numpy(predictions.target)
-    every = SortedRows(log_probs, target, n_bins)
+    pooled = SortedRows(log_probs, target, n_bins)
     positions = predictions.labels.rows
-    each = [SortedRows(log_probs[own], target[own], n_bins) for own in positions]
+    each = [SortedRows(log_probs[places], target[places], n_bins) for places in positions]
     parts: dict[Key, list[Floats]] = defaultdict(list)
     for counts in resamples.chunks(_CHUNK):
         weights = counts.astype(np.float64)
-        for key, values in every(weights).items():
+        for key, values in pooled(weights).items():
             parts[key].append(values)
         of_labels = [
-            rows.scores(weights[:, own]) | rows(weights[:, own])
-            for rows, own in zip(each, positions, strict=True)
+            rows.scores(weights[:, places]) | rows(weights[:, places])
+            for rows, places in zip(each, positions, strict=True)
         ]
-        for name, found in zip(predictions.label_names, of_labels, strict=True):
-            for key, values in found.items():
+        for name, replicates in zip(predictions.label_names, of_labels, strict=True):
+            for key, values in replicates.items():
                 parts[key._replace(label=name)].append(values)
         for key in of_labels[0]:
-            values = _mean_without_nan(np.stack([found[key] for found in of_labels]))
+            values = _mean_without_nan(np.stack([replicates[key] for replicates in of_labels]))
             parts[key._replace(metric=MACRO + key.metric)].append(values)
     return {key: _fill_nan(np.concatenate(values)) for key, values in parts.items()}
 
@@ -169,10 +171,10 @@ class SortedRows:
     def scores(self, weights: Floats) -> dict[Key, Floats]:
         """NLL and Brier score, (R,) each, given weights of the rows in their original order (R, M)."""
         means = weighted_means(weights, np.stack([*self._values.values()], axis=1))
-        return {Key(name): of for name, of in zip(self._values, means.T, strict=True)}
+        return {Key(name): mean for name, mean in zip(self._values, means.T, strict=True)}
 
     def __call__(self, weights: Floats) -> dict[Key, Floats]:
         """AUROC, average precision and the errors of the sigmoid, (R,) each, given the same weights (R, M)."""
-        found = dict(zip(map(Key, RANKED), self._ranked.rates(weights), strict=True))
+        rates = dict(zip(map(Key, RANKED), self._ranked.rates(weights), strict=True))
         by_row = np.ascontiguousarray(weights.T)
-        return found | {key: cells.errors(error, by_row) for key, error, cells in self._errors}
+        return rates | {key: cells.errors(error, by_row) for key, error, cells in self._errors}

@@ -83,7 +83,7 @@ def temperature_gap(
         The difference of each of the benchmark's metrics on the test set; positive where the temperature helps.
     """
     fitted = fit_calibrator(TemperatureScaling(shrinkage=False), val)
-    before, after = (score_set(test, one, n_bins=n_bins) for one in (None, fitted))
+    before, after = (score_set(test, calibrator, n_bins=n_bins) for calibrator in (None, fitted))
     pairs = zip(before, after, strict=True)
     return {number.key.metric: number.value - other.value for number, other in pairs}
 
@@ -100,7 +100,9 @@ def score_labelled_set(
     floors = floors or Floors(log_probs, target, are_logs=True)
     means = _compute_means(log_probs, target, floors)
     numbers = [Number(Key(name), value) for name, value in means.items()]
-    formulas = (of for of in list_panel_errors(n_bins) if panel is None or of[0] in panel)
+    formulas = (
+        formula for formula in list_panel_errors(n_bins) if panel is None or formula[0] in panel
+    )
     numbers += measure_errors(formulas, floors)
     return sorted(numbers, key=lambda number: number.key.metric)
 
@@ -109,13 +111,11 @@ def compute_metrics(
     log_probs: Tensor, target: Tensor, metrics: Iterable[str], *, n_bins: int
 ) -> dict[str, float]:
     """Metrics of the panel by name, without floors, for log-probabilities (N, K) and targets (N,)."""
-    floors, wanted = Floors(log_probs, target, are_logs=True), set(metrics)
-    found = _compute_means(log_probs, target, floors) | {
-        name: floors.value(error)
-        for name, _, error in list_panel_errors([n_bins])
-        if name in wanted
+    floors, names = Floors(log_probs, target, are_logs=True), set(metrics)
+    values = _compute_means(log_probs, target, floors) | {
+        name: floors.value(error) for name, _, error in list_panel_errors([n_bins]) if name in names
     }
-    return {name: value for name, value in found.items() if name in wanted}
+    return {name: value for name, value in values.items() if name in names}
 
 
 def _compute_means(log_probs: Tensor, target: Tensor, floors: Floors) -> dict[str, float]:
@@ -168,11 +168,12 @@ def score_ood(inside: Tensor, outside: Tensor) -> list[Number]:
     sides = (inside, outside)
     for part in sides:
         check_scored(part)
-    return [
-        Number(Key(f"ood_{rate}", score=name), float(value))
-        for name in OOD_SCORES
-        for rate, value in detection_rates(*(uncertainty(name, part) for part in sides)).items()
-    ]
+    numbers: list[Number] = []
+    for name in OOD_SCORES:
+        scores = [uncertainty(name, part) for part in sides]
+        for rate, value in detection_rates(*scores).items():
+            numbers.append(Number(Key(f"ood_{rate}", score=name), float(value)))
+    return numbers
 
 
 def uncertainty(name: str, log_probs: Tensor) -> Tensor:

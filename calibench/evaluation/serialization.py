@@ -28,24 +28,23 @@ from calibench.statistics.number import RAW
 import_exports(calibrators)  # the package's own are always among those that are loaded
 
 
-def fill_defaults(given: Mapping[str, Any]) -> Json:
+def fill_defaults(arguments: Mapping[str, Any]) -> Json:
     """Arguments of `Evaluation` with every default, also those of the calibrators; a ValueError if they are none.
 
     A block of a class that is not loaded stays as it is: see `built`.
     """
-    known = [field.name for field in fields(Evaluation)]
-    if unknown := [name for name in given if name not in known]:
-        raise ValueError(f"an evaluation has no argument `{unknown[0]}`, only {', '.join(known)}.")
-    settings = {**asdict(Evaluation()), **{k: v for k, v in given.items() if v is not None}}
-    chosen = settings["calibrators"]
-    if chosen is None:
-        chosen = [type(calibrator).__name__ for calibrator in default_calibrators()]
-    if not isinstance(chosen, list):
-        raise ValueError(f"`calibrators` must be a list of classes, got {chosen!r}.")
-    settings["calibrators"] = [_fill_block_defaults(block) for block in chosen]
-    settings["metrics"] = [
-        dict(block) for block in metric_blocks(settings["metrics"] or ())
-    ] or None
+    names = [field.name for field in fields(Evaluation)]
+    if unknown := [name for name in arguments if name not in names]:
+        raise ValueError(f"an evaluation has no argument `{unknown[0]}`, only {', '.join(names)}.")
+    settings = {**asdict(Evaluation()), **{k: v for k, v in arguments.items() if v is not None}}
+    blocks = settings["calibrators"]
+    if blocks is None:
+        blocks = [type(calibrator).__name__ for calibrator in default_calibrators()]
+    if not isinstance(blocks, list):
+        raise ValueError(f"`calibrators` must be a list of classes, got {blocks!r}.")
+    settings["calibrators"] = [_fill_block_defaults(block) for block in blocks]
+    metrics = metric_blocks(settings["metrics"] or ())
+    settings["metrics"] = [dict(block) for block in metrics] or None
     bins = settings["n_bins"]
     if not (isinstance(bins, list) and all(type(number) is int for number in bins)):
         raise ValueError(f"`n_bins` must be a list of integers, got {bins!r}.")
@@ -54,19 +53,19 @@ def fill_defaults(given: Mapping[str, Any]) -> Json:
     return settings
 
 
-def unite_evaluations(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Json:
-    """The union of an earlier evaluation and the one asked for, so that no suite removes another's numbers.
+def unite_evaluations(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Json:
+    """The union of an earlier evaluation and a later one, so that no suite removes another's numbers.
 
-    Calibrators keep their order, new ones come last; of the numbers of bins, those asked for come first, as tables
+    Calibrators keep their order, new ones come last; of the numbers of bins, the later ones come first, as tables
     print the first.
     """
-    metrics = [*(earlier.get("metrics") or []), *(asked.get("metrics") or [])]
+    metrics = [*(earlier.get("metrics") or []), *(later.get("metrics") or [])]
     return {
-        "calibrators": drop_duplicates([*earlier["calibrators"], *asked["calibrators"]]),
-        "n_bins": drop_duplicates([*asked["n_bins"], *earlier["n_bins"]]),
-        "reference": bool(earlier["reference"] or asked["reference"]),
+        "calibrators": drop_duplicates([*earlier["calibrators"], *later["calibrators"]]),
+        "n_bins": drop_duplicates([*later["n_bins"], *earlier["n_bins"]]),
+        "reference": bool(earlier["reference"] or later["reference"]),
         "metrics": drop_duplicates(metrics) or None,
-        "priors": earlier.get("priors") if asked["priors"] is None else asked["priors"],
+        "priors": earlier.get("priors") if later["priors"] is None else later["priors"],
     }
 
 
@@ -91,8 +90,8 @@ def build_calibrator_block(block: Mapping[str, Any]) -> Calibrator:
             "a configuration that names it does, and so does a plug-in."
         )
     with errors_as(cls.__name__, TypeError, ValueError):
-        made: Calibrator = cls(**copy.deepcopy(arguments))
-    return made
+        calibrator: Calibrator = cls(**copy.deepcopy(arguments))
+    return calibrator
 
 
 def _fill_block_defaults(block: Any) -> Json:
@@ -107,10 +106,10 @@ def _fill_block_defaults(block: Any) -> Json:
 
 def _split_block(block: Any) -> tuple[str, Json]:
     """Class path and arguments of a block, or of a bare class path."""
-    given: Any = {"class_path": block} if isinstance(block, str) else block
+    mapping: Any = {"class_path": block} if isinstance(block, str) else block
     try:
-        path = given["class_path"]
-        arguments = {**(given.get("init_args") or {}), **(given.get("dict_kwargs") or {})}
+        path = mapping["class_path"]
+        arguments = {**(mapping.get("init_args") or {}), **(mapping.get("dict_kwargs") or {})}
     except (TypeError, KeyError, AttributeError):
         path = None
     if not isinstance(path, str):

@@ -91,17 +91,17 @@ def find_rounding(scores: Tensor) -> Rounding | None:
         if bool(((inside.bfloat16().double() - inside).abs() <= 1e-5 * inside).all()):
             return Rounding(0)
     finite = sample[sample.isfinite()]
-    if bool((finite.bfloat16().double() == finite).all()) and not _is_whole(finite):
+    if bool((finite.bfloat16().double() == finite).all()) and not _has_only_integers(finite):
         return Rounding(0, of_logits=True)
     return None
 
 
-def _is_whole(values: Tensor) -> bool:
+def _has_only_integers(values: Tensor) -> bool:
     return bool((values == values.round()).all())
 
 
 def count_draws(examples: int) -> int:
-    """How many calibrated models are drawn for so many examples: 999, fewer of many, at least 199."""
+    """The number of calibrated models that are drawn for so many examples: 999, fewer of many, at least 199."""
     return min(_DRAWS, max(_FEWEST_DRAWS, _LABELS // max(1, examples)))
 
 
@@ -176,12 +176,12 @@ class RankedClasses:
         starts = counts.cumsum() - counts
         earlier = np.arange(draws * n) - starts[group.ravel()]  # hits of the class before each
         above = self._before.ravel()[keys.ravel()] - earlier
-        under = self._after.ravel()[keys.ravel()] - (earlier + 1)
+        below = self._after.ravel()[keys.ravel()] - (earlier + 1)
         present = counts > 0
         high = np.maximum(0.0, (np.tile(self._total, draws) - counts))
         low = np.zeros(draws * k)
         high[present] = np.maximum(high[present], np.maximum.reduceat(above, starts[present]))
-        low[present] = np.minimum(low[present], np.minimum.reduceat(under, starts[present]))
+        low[present] = np.minimum(low[present], np.minimum.reduceat(below, starts[present]))
         return (high - low).reshape(draws, k)
 
 
@@ -211,12 +211,14 @@ class LabelStatistics:
         self.rows = np.arange(n)
         if n * k > _RANKED and k > 2:
             self.rows = np.sort(np.random.default_rng([seed, 2]).permutation(n)[: _RANKED // k])
-        chosen = values[self.rows]
+        sampled = values[self.rows]
         self.deviation_by_class = np.maximum(
-            1.0, np.sqrt((chosen * (1 - chosen)).sum(0).clip(min=0))
+            1.0, np.sqrt((sampled * (1 - sampled)).sum(0).clip(min=0))
         )
         self._ranked = (
-            RankedClasses(chosen) if k > 2 else RankedProbabilities.from_probabilities(values[:, 1])
+            RankedClasses(sampled)
+            if k > 2
+            else RankedProbabilities.from_probabilities(values[:, 1])
         )
 
     def top_label(self, labels: Integers) -> Floats:
@@ -289,9 +291,13 @@ def judge_calibration(
         labels = target.numpy().reshape(-1, 1)
         values = statistics.all(labels)
         exact = draw_statistics(statistics, probs, seed)
-        drawn = exact if moved is None else draw_statistics(statistics, moved.double().exp(), seed)
+        calibrated_draws = (
+            exact if moved is None else draw_statistics(statistics, moved.double().exp(), seed)
+        )
     tests = []
-    for name, value, calibrated, of_exact in zip(_NAMES, values, drawn, exact, strict=False):
+    for name, value, calibrated, of_exact in zip(
+        _NAMES, values, calibrated_draws, exact, strict=False
+    ):
         largest = calibrated.max(1)
         limit = _limit(largest)
         p, p_unmoved = (p_value(float(value.max()), part.max(1)) for part in (calibrated, of_exact))
@@ -320,7 +326,7 @@ def judge_calibration(
         examples=n,
         tests=tuple(tests),
         overconfidence=float(statistics.confidences.mean()) - statistics.accuracy(labels),
-        draws=len(drawn[0]),
+        draws=len(calibrated_draws[0]),
         positive=positive,
         spread=spread,
         rounding=rounding.in_words() if rounding else "",
@@ -346,10 +352,10 @@ def draw_statistics(statistics: LabelStatistics, probs: Tensor, seed: int) -> tu
     return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
 
-def _limit(drawn: Floats) -> float:
+def _limit(values: Floats) -> float:
     """The value above which p is at most 5 %."""
-    as_large = int(LEVEL * (len(drawn) + 1))
-    return float(np.sort(drawn)[-max(1, as_large)])
+    as_large = int(LEVEL * (len(values) + 1))
+    return float(np.sort(values)[-max(1, as_large)])
 
 
 POWER = 0.8  # share of samples in which a gap is to be seen

@@ -41,19 +41,19 @@ class Difference:
 
     def __str__(self) -> str:
         bins = f" ({self.key.n_bins} bins)" if self.key.n_bins else ""
-        of = "" if self.what == "value" else f" {self.what}"
+        part = "" if self.what == "value" else f" {self.what}"
         score = f":{self.key.score}" if self.key.score else ""
         label = f" of {self.key.label}" if self.key.label else ""
-        given = "no such number" if math.isnan(self.found) else f"{self.found:.6g}"
+        recomputed = "no such number" if math.isnan(self.found) else f"{self.found:.6g}"
         return (
-            f"{self.key.split} {self.key.metric}{score}{bins}{label} after {self.key.calibrator}{of}: "
-            f"{self.claimed:.6g} is claimed, the logits give {given}"
+            f"{self.key.split} {self.key.metric}{score}{bins}{label} after {self.key.calibrator}{part}: "
+            f"{self.claimed:.6g} is claimed, the logits give {recomputed}"
         )
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of the verification of an entry.
+    """The result of the verification of an entry.
 
     Attributes:
         checked: Numbers of metrics.json that were compared.
@@ -73,8 +73,10 @@ class Verification:
 
     @property
     def hold(self) -> int:
-        """How many of the numbers that were compared follow; fitted parameters are none."""
-        return self.checked - len({one.key for one in self.wrong if one.key.metric != _FITTED})
+        """The number of compared numbers that follow; fitted parameters are none."""
+        return self.checked - len(
+            {difference.key for difference in self.wrong if difference.key.metric != _FITTED}
+        )
 
 
 def verify_entry(entry: Entry) -> Verification:
@@ -123,27 +125,30 @@ def _compare_with_logits(
             sets, extent=Extent(draws=None if exact else _DRAWS)
         )
     claimed = [Number.from_row(row) for row in content["rows"]]
-    told = [number for number in claimed if number.key.split in sets]
-    wrong = [*_find_differences(told, report.numbers, sets, exact)]
+    compared = [number for number in claimed if number.key.split in sets]
+    wrong = [*_find_differences(compared, report.numbers, sets, exact)]
     wrong += _compare_parameters(content["calibrators"], report.calibrators, exact)
-    return Verification(report.numbers, len(told), len(claimed) - len(told), wrong)
+    return Verification(report.numbers, len(compared), len(claimed) - len(compared), wrong)
 
 
 def _find_differences(
-    told: Sequence[Number], found: Sequence[Number], sets: Mapping[str, Predictions], exact: bool
+    claimed_numbers: Sequence[Number],
+    recomputed_numbers: Sequence[Number],
+    sets: Mapping[str, Predictions],
+    exact: bool,
 ) -> Iterator[Difference]:
-    again = {number.key: _compared_values(number) for number in found}
-    for number in told:
+    recomputed = {number.key: _compared_values(number) for number in recomputed_numbers}
+    for number in claimed_numbers:
         key = number.key
-        for what, claimed in _compared_values(number).items():
-            value = again.get(key, {}).get(what, math.nan)
+        for part, claimed in _compared_values(number).items():
+            value = recomputed.get(key, {}).get(part, math.nan)
             of_value = tolerated_difference(key, claimed, sets[key.split], exact=exact)
-            if not _is_near(claimed, value, P_VALUE if what == "p" else of_value):
-                yield Difference(key, what, claimed, value)
+            if not _is_near(claimed, value, P_VALUE if part == "p" else of_value):
+                yield Difference(key, part, claimed, value)
 
 
 def _compared_values(number: Number) -> dict[str, float]:
-    """What is compared of a number."""
+    """The parts of a number that are compared: its value, floor and p-value."""
     return {"value": number.value, **(number.verdict.floor_and_p() if number.verdict else {})}
 
 
@@ -184,19 +189,21 @@ P_VALUE = 0.2
 
 
 def _compare_parameters(
-    told: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]], exact: bool
+    claimed: Mapping[str, Mapping[str, Any]],
+    recomputed: Mapping[str, Mapping[str, Any]],
+    exact: bool,
 ) -> Iterator[Difference]:
     """Fitted parameters that are single numbers, such as a temperature."""
     allowed = 1e-3 if exact else 1e-2
-    for calibrator, parameters in told.items():
+    for calibrator, parameters in claimed.items():
         for name, value in parameters.items():
             if type(value) in (int, float):
-                other = found.get(calibrator, {}).get(name)
-                again = math.nan if other is None else float(other)
-                if not _is_near(value, again, allowed * max(1.0, abs(value))):
-                    yield Difference(Key(_FITTED, VAL, calibrator), name, value, again)
+                other = recomputed.get(calibrator, {}).get(name)
+                number = math.nan if other is None else float(other)
+                if not _is_near(value, number, allowed * max(1.0, abs(value))):
+                    yield Difference(Key(_FITTED, VAL, calibrator), name, value, number)
 
 
-def _is_near(claimed: float, found: float, allowed: float) -> bool:
-    both_nan = math.isnan(claimed) and math.isnan(found)
-    return both_nan or math.isclose(claimed, found, rel_tol=0, abs_tol=allowed)
+def _is_near(claimed: float, recomputed: float, allowed: float) -> bool:
+    both_nan = math.isnan(claimed) and math.isnan(recomputed)
+    return both_nan or math.isclose(claimed, recomputed, rel_tol=0, abs_tol=allowed)

@@ -84,18 +84,20 @@ class Refinement(WholeSetMetric):
     calibration_errors = ("nll_calibration", "brier_calibration_crossfit")
 
     def __init__(self, scores: list[Literal["nll", "brier"]] | None = None, folds: int = 5) -> None:
-        of = ("nll", "brier")
-        self.scores = [option_named("scores", s, dict.fromkeys(of, s)) for s in scores or of]
+        score_names = ("nll", "brier")
+        self.scores = [
+            option_named("scores", s, dict.fromkeys(score_names, s)) for s in scores or score_names
+        ]
         self.folds = integer_from("folds", folds, 2)
 
     def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
         """The parts; see `WholeSetMetric`."""
-        asked = [name for name in self.value_names if name.partition("_")[0] in self.scores]
+        names = [name for name in self.value_names if name.partition("_")[0] in self.scores]
         if not _can_be_cross_fitted(scored):
-            return dict.fromkeys(asked, _UNDEFINED)
-        found = compute_refinement(*scored, folds=self.folds)
+            return dict.fromkeys(names, _UNDEFINED)
+        parts = compute_refinement(*scored, folds=self.folds)
         # Murphy's parts of the Brier score have the plain names.
-        return {name: found[name.removesuffix("_crossfit")] for name in asked}
+        return {name: parts[name.removesuffix("_crossfit")] for name in names}
 
 
 class VariationalCalibrationError(WholeSetMetric):
@@ -135,8 +137,8 @@ class VariationalCalibrationError(WholeSetMetric):
         """The parts; see `WholeSetMetric`."""
         if not _can_be_cross_fitted(scored):
             return dict.fromkeys(self.value_names, _UNDEFINED)
-        found = compute_variational_terms(*scored, p=self.p, folds=self.folds)
-        return dict(zip(self.value_names, found.values(), strict=False))  # the error is the first
+        terms = compute_variational_terms(*scored, p=self.p, folds=self.folds)
+        return dict(zip(self.value_names, terms.values(), strict=False))  # the error is the first
 
 
 class ConformalSets(WholeSetMetric):
@@ -168,5 +170,5 @@ class ConformalSets(WholeSetMetric):
         """The parts; see `WholeSetMetric`."""
         assert val is not None  # `needs_val`
         of_val, of_set = ((log_probs.exp(), target) for log_probs, target in (val, scored))
-        found = conformal_of_examples(of_val, of_set, alpha=self.alpha)
-        return dict(zip(self.value_names, found.values(), strict=True))
+        values = conformal_of_examples(of_val, of_set, alpha=self.alpha)
+        return dict(zip(self.value_names, values.values(), strict=True))

@@ -340,15 +340,22 @@ def _refuse_without_quoting(
     lines = {row.first_line: row.cells for row in _parse_rows(content, sign, _UNQUOTED, first)}
     is_even = all(len(line) == cells for line in lines.values())
     plain = [row.cells for row in rows if not row.problem and row.first_line == row.last_line]
-    known = [{row[column].strip() for row in plain if len(row) == cells} for column in range(cells)]
+    plain_cells = [
+        {row[column].strip() for row in plain if len(row) == cells} for column in range(cells)
+    ]
     for row in rows:
         span = range(row.first_line, row.last_line + 1)
         swallowed = [lines[number] for number in span if number in lines]
         is_doubtful = row.problem and is_even
         if len(swallowed) > 1 and all(len(line) == cells for line in swallowed):
+            swallowed_cells = [
+                {line[column].strip() for line in swallowed} for column in range(cells)
+            ]
             is_doubtful = is_doubtful or any(
-                {line[column].strip() for line in swallowed} <= known[column] - {""}
-                for column in range(cells)
+                cells_of_column <= plain_of_column - {""}
+                for cells_of_column, plain_of_column in zip(
+                    swallowed_cells, plain_cells, strict=True
+                )
             )
         if is_doubtful:
             number_of_rows = len(lines) - (1 - first)

@@ -315,9 +315,11 @@ def _compare_shards(
     gathered = []
     for first in (1, 0):  # rows of all processes but the last: unequal shards, then empty ones
         sizes = [first] * (processes - 1) + [EXAMPLES - first * (processes - 1)]
-        mine = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
-        shard = logits[mine].clone().requires_grad_()
-        gathered.append((shard, gradient[mine], gather_batch(shard, target[mine], sizes=sizes)))
+        shard_rows = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+        shard = logits[shard_rows].clone().requires_grad_()
+        gathered.append(
+            (shard, gradient[shard_rows], gather_batch(shard, target[shard_rows], sizes=sizes))
+        )
     for shard, expected_gradient, rows in gathered:
         shared_value = subject.live()(*rows)
         (shard_gradient,) = torch.autograd.grad(shared_value, shard)

@@ -242,17 +242,17 @@ class CalibrationLoss(TakesSavedShapes, ABC):
     ) -> Tensor:
         """The loss of the examples that are not ignored: each one's (N,), their sum or their weighted mean."""
         option_named("reduction", reduction, dict.fromkeys(("mean", "sum", "none")))
-        kept = torch.ones_like(target, dtype=torch.bool)
+        is_valid = torch.ones_like(target, dtype=torch.bool)
         if ignore_index is not None:
-            kept = target != ignore_index
-        if not kept.any():
+            is_valid = target != ignore_index
+        if not is_valid.any():
             return logits.sum(1) * 0 if reduction == "none" else logits.sum() * 0
-        logits, target = logits[kept], target[kept]
+        logits, target = logits[is_valid], target[is_valid]
         if weight is None and reduction == "mean":
             return self._mean(logits, target)
         values = self._each(logits, target, weight)
         if reduction == "none":
-            return values.new_zeros(kept.shape).masked_scatter(kept, values)
+            return values.new_zeros(is_valid.shape).masked_scatter(is_valid, values)
         if reduction == "sum":
             return values.sum()
         return values.sum() / torch.as_tensor(weight, device=target.device)[target].sum()
@@ -510,11 +510,11 @@ class ImportedLoss(CalibrationLoss):
         target = torch.tensor([0, 1, 2, 1])
         try:
             with torch.no_grad():
-                whole = self.loss(logits, target).mean()
+                batch_loss = self.loss(logits, target).mean()
                 rows = [self.loss(logits[[row]], target[[row]]).mean() for row in range(4)]
         except Exception:  # of a user's own
             return True
-        return not torch.allclose(whole, torch.stack(rows).mean(), rtol=1e-4, atol=1e-6)
+        return not torch.allclose(batch_loss, torch.stack(rows).mean(), rtol=1e-4, atol=1e-6)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the mean over the batch.

@@ -27,7 +27,7 @@ def printable(text: str, *, keep: str = "") -> str:
     r"""Make control characters of a text from outside visible, but for some: `\x1b[2J` does not clear the screen."""
     if text.isprintable():  # most texts are: a million rows of `store list` have sixteen million
         return text
-    return _CONTROL.sub(lambda one: one[0] if one[0] in keep else ascii(one[0])[1:-1], text)
+    return _CONTROL.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
 
 def without_folders(text: str) -> str:

@@ -297,7 +297,8 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
     def mean_over_columns(self, error: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """The mean of an error of the probabilities and hits of each column; NaN without examples."""
         nothing = torch.full((), torch.nan, dtype=torch.float64, device=self.device)
-        return torch.stack([error(*column) for column in self.each_column()] or [nothing]).mean()
+        errors = [error(*column) for column in self.each_column()]
+        return torch.stack(errors or [nothing]).mean()
 
 
 def count_classes(preds: Tensor, target: Tensor) -> int:

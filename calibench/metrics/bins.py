@@ -179,21 +179,21 @@ class ResampledCells:
     def __init__(
         self,
         parts: Iterable[LabelledCells],
-        whole: Sums,
+        full_sums: Sums,
         values: Callable[[], Iterable[tuple[slice, Tensor]]] = tuple,
     ) -> None:
-        self._whole, self._values = whole, values
+        self._whole, self._values = full_sums, values
         self._fullest: Tensor | None = None
-        if whole.counts.ndim > 1:
-            k, per_class = whole.counts.shape
-            self._fullest = whole.counts.argmax(1) + per_class * torch.arange(k)
+        if full_sums.counts.ndim > 1:
+            k, per_class = full_sums.counts.shape
+            self._fullest = full_sums.counts.argmax(1) + per_class * torch.arange(k)
         others, hits = [], []
         for rows, cells, hit in parts:
             none = torch.ones_like(hit)
             lie_there = none if self._fullest is None else cells.index != self._fullest
             others.append(cell_entries(cells, lie_there, rows.start))
             hits.append(cell_entries(cells, hit, rows.start)[0])
-        shape = whole.counts.numel(), int(whole.counts.sum(-1).flatten()[0])
+        shape = full_sums.counts.numel(), int(full_sums.counts.sum(-1).flatten()[0])
         places = torch.cat([place for place, _ in others], dim=1)
         self._total = sparse_matrix(places, torch.cat([value for _, value in others]), shape)
         self._count = indicator_matrix(places, shape)
@@ -223,7 +223,8 @@ class ResampledCells:
         if self._fullest is not None:  # 0 so far, and now what is left of all
             for part, of_all in zip(sums, (times.sum(0), totals), strict=False):
                 part[self._fullest] = of_all - part.view(len(totals), -1, part.shape[1]).sum(1)
-        return Sums(*(part.T.reshape(-1, *self._whole.counts.shape) for part in sums))
+        shape = (-1, *self._whole.counts.shape)
+        return Sums(*(part.T.reshape(shape) for part in sums))
 
 
 def cell_entries(cells: Cells, selected: Tensor, start: int) -> tuple[Tensor, Tensor]:

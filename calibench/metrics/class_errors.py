@@ -22,14 +22,14 @@ def class_errors(confusion: Tensor) -> Tensor:
 
 def class_groups(class_counts: Sequence[int], thresholds: Sequence[int]) -> dict[str, list[int]]:
     """Indices of the many-, medium- and few-shot classes, and of the thirds by training count."""
-    many, few = thresholds
+    upper, lower = thresholds
     order = sorted(range(len(class_counts)), key=lambda label: -class_counts[label])
     head, middle, tail = (part.tolist() for part in torch.tensor_split(torch.tensor(order), 3))
     numbered = list(enumerate(class_counts))
     return {
-        "many": [label for label, count in numbered if count > many],
-        "medium": [label for label, count in numbered if few <= count <= many],
-        "few": [label for label, count in numbered if count < few],
+        "many": [label for label, count in numbered if count > upper],
+        "medium": [label for label, count in numbered if lower <= count <= upper],
+        "few": [label for label, count in numbered if count < lower],
         "head": head,
         "middle": middle,
         "tail": tail,

@@ -39,8 +39,8 @@ def rows_of_batch(
         preds = preds.movedim(1, -1).reshape(-1, preds.shape[1])
         target = target.reshape(-1)
     if ignore_index is not None and target.shape == preds.shape[:1]:
-        kept = target != ignore_index
-        preds, target = preds[kept], target[kept]
+        is_valid = target != ignore_index
+        preds, target = preds[is_valid], target[is_valid]
     return preds, target
 
 

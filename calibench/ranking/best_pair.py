@@ -79,9 +79,9 @@ class Answer:
         if self.best is None:
             return NO_BEST_PAIR
         compared = len(self.of_losses)
-        some = f" (of {compared} of {compared + self.without} losses)" if self.without else ""
-        first = f"best on validation{some}: {self.best.name}, test NLL {self.best.test:.3f}"
-        rivals = [f"{of.name} {of.test:.3f}" for of in self.rivals]
+        share = f" (of {compared} of {compared + self.without} losses)" if self.without else ""
+        first = f"best on validation{share}: {self.best.name}, test NLL {self.best.test:.3f}"
+        rivals = [f"{rival.name} {rival.test:.3f}" for rival in self.rivals]
         return "; ".join([first, *rivals, *self._said()])
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,8 +91,8 @@ class Answer:
     def _said(self) -> Iterator[str]:
         """Say with how many seeds it differs significantly from which rivals."""
         names = {
-            words: [rival.name for rival in self.rivals if rival.told == told]
-            for told, words in _WORDS.items()
+            words: [rival.name for rival in self.rivals if rival.told == verdict]
+            for verdict, words in _WORDS.items()
         }
         number = len(self.of_losses[0].seeds)
         seeds = f"{number} seed{'s' if number > 1 else ''}"
@@ -139,8 +139,8 @@ def choose_best_pair(table_rows: Sequence[RowOfRuns]) -> Answer:
     ]
     reference = [min(of_reference, key=val)] if of_reference else []
     rivals = [pair for pair in dict.fromkeys([*others[:1], *reference]) if pair != best]
-    told = _compare_with_best(list(dict.fromkeys([*of_losses, *reference])), rivals)
-    return Answer(best, told, of_losses, len(rows) - len(compared))
+    judged_rivals = _compare_with_best(list(dict.fromkeys([*of_losses, *reference])), rivals)
+    return Answer(best, judged_rivals, of_losses, len(rows) - len(compared))
 
 
 def choose_calibrator(row: RowOfRuns) -> str | None:
@@ -163,15 +163,15 @@ def choose_calibrator(row: RowOfRuns) -> str | None:
 def _pairs(row: RowOfRuns, seeds: Sequence[int]) -> list[LossAndCalibrator]:
     """A row with each calibrator that all of some of its runs have been scored after."""
     records = [row.records[seed] for seed in seeds]
-    found = []
+    pairs = []
     keys = records[0].values
     for name in dict.fromkeys(key.calibrator for key in keys if key.metric == CROSS_FITTED):
         val = [record.values.get(Key(CROSS_FITTED, VAL, name), math.nan) for record in records]
         test = tuple(record.values.get(Key("nll", calibrator=name), math.nan) for record in records)
         if not any(map(math.isnan, [*val, *test])):
-            both = f"{row.label} + {RAW if name == RAW else initials(name)}"
-            found.append(LossAndCalibrator(row.label, name, both, fmean(val), test))
-    return found
+            label = f"{row.label} + {RAW if name == RAW else initials(name)}"
+            pairs.append(LossAndCalibrator(row.label, name, label, fmean(val), test))
+    return pairs
 
 
 def _compare_with_best(
@@ -181,7 +181,7 @@ def _compare_with_best(
     level = LEVEL * (len(compared) - 1) / (len(compared) + 1)
     worse = comparison_with_best([pair.seeds for pair in compared], level=level).worse
     places = [compared.index(rival) for rival in rivals]
-    told: list[SeedVerdict] = [
+    verdicts: list[SeedVerdict] = [
         "worse" if worse[i][0] else "better" if worse[0][i] else "" for i in places
     ]
-    return [replace(rival, told=of) for rival, of in zip(rivals, told, strict=True)]
+    return [replace(rival, told=verdict) for rival, verdict in zip(rivals, verdicts, strict=True)]

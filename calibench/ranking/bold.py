@@ -53,7 +53,7 @@ def mark_best(table: Table, by_examples: ByExamples | None = None) -> None:
             if len(rows) > 1:
                 _mark_column(column, rows, by_examples, comparisons)
     table.detectable = {
-        column: found.detectable for column, (_, found) in comparisons.compared.items()
+        column: comparison.detectable for column, (_, comparison) in comparisons.compared.items()
     }
     table.bold = list(_bold_lines(table, comparisons))
 
@@ -94,17 +94,19 @@ def compare_over_seeds(column: Column, rows: Sequence[Row]) -> BestComparison:
     """The comparison with the best of a column's rows, over the seeds that they share."""
     of_rows = [row.values[column].seeds for row in rows]
     seeds = sorted(set().union(*of_rows))
-    values = [[of.get(seed, math.nan) for seed in seeds] for of in of_rows]
+    values = [[by_seed.get(seed, math.nan) for seed in seeds] for by_seed in of_rows]
     return comparison_with_best(values, higher_is_better=column.info.direction > 0)
 
 
 def _bold_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
     if comparisons.compared:
-        noisy = any(found.noisy for _, found in comparisons.compared.values())
+        noisy = any(comparison.noisy for _, comparison in comparisons.compared.values())
         yield f"bold: {PROMISE_WITH_NOISY if noisy else PROMISE}"
         yield from _detectable_line(table, comparisons)
         yield from _seed_lines(table, comparisons)
-        yield from separate_variance_lines([found for _, found in comparisons.compared.values()])
+        yield from separate_variance_lines(
+            [comparison for _, comparison in comparisons.compared.values()]
+        )
     if comparisons.by_examples:
         yield f"bold: {OF_MODELS if table.of_models else OF_NETWORKS}"
     yield from _few_seeds_line(comparisons)
@@ -116,19 +118,22 @@ def _bold_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
 def _few_seeds_line(comparisons: _ColumnComparisons) -> Iterator[str]:
     if comparisons.too_few:
         others = comparisons.compared or comparisons.by_examples
-        where = f" in {', '.join(column.title for column in comparisons.too_few)}" if others else ""
-        most = max(comparisons.too_few.values())
-        few = f"rows share {most} seed{'' if most == 1 else 's'}"
-        yield f"no bold{where}: {few}, and fewer than {FEWEST_SEEDS} detect no difference"
+        place = f" in {', '.join(column.title for column in comparisons.too_few)}" if others else ""
+        largest = max(comparisons.too_few.values())
+        shortage = f"rows share {largest} seed{'' if largest == 1 else 's'}"
+        yield f"no bold{place}: {shortage}, and fewer than {FEWEST_SEEDS} detect no difference"
 
 
 def _detectable_line(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
     """`3 seeds detect differences of 0.012 in NLL and of 1.4 percentage points in Error, or more`."""
-    shown = [c for c in (table.sort, Column("error")) if c in comparisons.compared] or [
+    columns = [c for c in (table.sort, Column("error")) if c in comparisons.compared] or [
         *comparisons.compared
     ][:1]
-    seeds = min(comparisons.compared[column][1].seeds for column in shown)
-    parts = [_amount(of, comparisons.compared[of][1].detectable) for of in dict.fromkeys(shown)]
+    seeds = min(comparisons.compared[column][1].seeds for column in columns)
+    parts = [
+        _amount(column_name, comparisons.compared[column_name][1].detectable)
+        for column_name in dict.fromkeys(columns)
+    ]
     yield f"{seeds} seeds detect differences of {' and '.join(parts)}, or more"
 
 
@@ -144,23 +149,23 @@ def _seed_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
         row.label: None
         for column, (rows, _) in comparisons.compared.items()
         for row in table.rows
-        if row.values[column].seeds and not any(row is one for one in rows)
+        if row.values[column].seeds and not any(row is compared_row for compared_row in rows)
     }
     if left_out:
         yield f"fewer than {FEWEST_SEEDS} seeds, so not compared: {', '.join(left_out)}"
     shared: dict[tuple[int, int], list[str]] = {}
-    for column, (rows, found) in comparisons.compared.items():
-        most = len(set().union(*(row.values[column].seeds for row in rows)))
-        if found.seeds < most:
-            shared.setdefault((found.seeds, most), []).append(column.title)
-    for (seeds, most), titles in shared.items():
-        yield f"compared over the {seeds} of {most} seeds that all rows share: {', '.join(titles)}"
+    for column, (rows, comparison) in comparisons.compared.items():
+        seed_count = len(set().union(*(row.values[column].seeds for row in rows)))
+        if comparison.seeds < seed_count:
+            shared.setdefault((comparison.seeds, seed_count), []).append(column.title)
+    for (seeds, seed_count), titles in shared.items():
+        yield f"compared over the {seeds} of {seed_count} seeds that all rows share: {', '.join(titles)}"
 
 
 def separate_variance_lines(compared: Sequence[BestComparison]) -> Iterator[str]:
     """Lines that count the values with Welch's test and explain the mark of noisy ones, if there are any."""
-    apart = sum(len(found.apart) for found in compared)
-    if apart:
-        yield f"{WELCH}: {apart} of {sum(len(found.bold) for found in compared)} values"
-    if any(found.noisy for found in compared):
+    welch_only = sum(len(comparison.apart) for comparison in compared)
+    if welch_only:
+        yield f"{WELCH}: {welch_only} of {sum(len(comparison.bold) for comparison in compared)} values"
+    if any(comparison.noisy for comparison in compared):
         yield NOISY

@@ -107,8 +107,8 @@ class StackedNumbers:
             if keys and all(key in layout.places for key in keys):
                 columns = (numbers[:, layout.places[key]] for key in keys)
                 means[runs] = reduce(add, columns) / len(keys)
-        found: list[float] = means.tolist()
-        return found
+        mean_list: list[float] = means.tolist()
+        return mean_list
 
 
 class Verdicts(_NumbersByKey[Verdict]):

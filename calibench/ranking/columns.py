@@ -153,13 +153,13 @@ def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
             continue
         of_it = [key for key in keys if key.metric == column.metric]
         if not of_it and column.metric not in COSTS:
-            known = () if column.metric in METRICS else [*METRICS, *{key.metric for key in keys}]
-            near = near_matches(column.metric, known)
+            metrics = () if column.metric in METRICS else [*METRICS, *{key.metric for key in keys}]
+            near = near_matches(column.metric, metrics)
             raise UsageError(
                 f"no run has the metric `{column.metric}`{near or ' (see `calibench list metrics`)'}"
             )
         places = {part or "" for k in of_it for part in (k.split, k.calibrator, k.score, k.label)}
-        there = ", ".join(sorted(places - {""}))
+        places_text = ", ".join(sorted(places - {""}))
         raise UsageError(
-            f"no run has the column {column} (sets, calibrators, scores and labels: {there})."
+            f"no run has the column {column} (sets, calibrators, scores and labels: {places_text})."
         )

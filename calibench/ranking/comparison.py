@@ -56,9 +56,11 @@ class Comparison:
             "P(first is better), 95 %  p (signed-rank, Holm)"
         )
         ranked = zip(self.methods, self.ranks.mean_ranks, self.ranks.intervals, strict=True)
-        shares = (f"{of.probability:.2f}, {of.low:.2f} to {of.high:.2f}" for of in self.beaten)
-        rest = zip(shares, self.p_values, strict=True)
-        against = ["", *(f"  {share:>24}  {p:21.2g}" for share, p in rest)]
+        shares = (
+            f"{beats.probability:.2f}, {beats.low:.2f} to {beats.high:.2f}" for beats in self.beaten
+        )
+        comparisons = zip(shares, self.p_values, strict=True)
+        against = ["", *(f"  {share:>24}  {p:21.2g}" for share, p in comparisons)]
         body = []
         for (method, rank, (low, high)), worse in zip(ranked, against, strict=True):
             interval = "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
@@ -112,19 +114,28 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
         )
     dense = [
         title
-        for title, of in rows.items()
-        if all(label in of and not math.isnan(of[label].values[column].mean) for label in methods)
+        for title, rows_by_label in rows.items()
+        if all(
+            label in rows_by_label and not math.isnan(rows_by_label[label].values[column].mean)
+            for label in methods
+        )
     ]
     if len(dense) < 2 or len(methods) < 2:
-        found = f"{len(dense)} tables and {len(methods)} losses"
-        raise ValueError(f"a comparison needs two tables with the same losses, got {found}.")
+        counts = f"{len(dense)} tables and {len(methods)} losses"
+        raise ValueError(f"a comparison needs two tables with the same losses, got {counts}.")
     sign = -column.info.direction or 1
     means = [[sign * rows[title][m].values[column].mean for m in methods] for title in dense]
     ranks = compare_ranks(means)
     order = sorted(range(len(methods)), key=ranks.mean_ranks.__getitem__)
     seeds = [[rows[title][methods[i]].values[column].seeds for title in dense] for i in order]
-    runs = [[Runs(sign * np.array([*of.values()])) for of in of_method] for of_method in seeds]
-    worse = [[rankable(of[other] - of[order[0]]) for of in means] for other in order[1:]]
+    runs = [
+        [Runs(sign * np.array([*values_by_seed.values()])) for values_by_seed in of_method]
+        for of_method in seeds
+    ]
+    worse = [
+        [rankable(table_means[other] - table_means[order[0]]) for table_means in means]
+        for other in order[1:]
+    ]
     return Comparison(
         column,
         dense,
@@ -134,7 +145,7 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
             mean_ranks=[ranks.mean_ranks[i] for i in order],
             intervals=[ranks.intervals[i] for i in order],
         ),
-        [estimate_beats(runs[0], theirs) for theirs in runs[1:]],
+        [estimate_beats(runs[0], rival_runs) for rival_runs in runs[1:]],
         holm(list(map(wilcoxon_signed_rank, worse))),
         [
             *(f"missing: {hole}" for hole in holes),
@@ -180,7 +191,11 @@ class OverSets:
     def grid(self) -> Grid:
         """The comparisons as a table."""
         kinds = {"primary": self.primary, "exploratory": self.exploratory}
-        rows = [_row(loss, kind, of) for kind, found in kinds.items() for loss, of in found.items()]
+        rows = [
+            _row(loss, kind, comparison)
+            for kind, comparisons in kinds.items()
+            for loss, comparison in comparisons.items()
+        ]
         titles = (
             "comparison",
             "data sets",
@@ -196,7 +211,9 @@ class OverSets:
 
     def _lines(self) -> Iterator[str]:
         families = [comparisons for comparisons in (self.primary, self.exploratory) if comparisons]
-        needed = max(found.needed for comparisons in families for found in comparisons.values())
+        needed = max(
+            comparison.needed for comparisons in families for comparison in comparisons.values()
+        )
         yield "difference: of the metric's means over seeds, relative, geometric mean over data sets; each counts once"
         yield "the mean and its t interval describe these data sets; for others they assume symmetric differences"
         yield (
@@ -210,20 +227,27 @@ class OverSets:
             yield _power(first.effect.sets, first.deviation)
 
 
-def _row(loss: str, kind: str, of: SetComparison) -> list[TableEntry]:
-    value, low, high = (100 * end for end in (of.effect.value, of.effect.low, of.effect.high))
+def _row(loss: str, kind: str, comparison: SetComparison) -> list[TableEntry]:
+    value, low, high = (
+        100 * end
+        for end in (comparison.effect.value, comparison.effect.low, comparison.effect.high)
+    )
     ends = "" if math.isnan(low) else f"{low:.1f} to {high:.1f}"
-    median, least, most = (100 * end for end in of.median)
-    exact = "" if math.isnan(least) else f"{least:.1f} to {most:.1f}"
+    median, lower, upper = (100 * end for end in comparison.median)
+    exact = "" if math.isnan(lower) else f"{lower:.1f} to {upper:.1f}"
     cells = (
-        f"{of.effect.sets}", f"{of.lower}", f"{value:.1f}", ends, f"{median:.1f}", exact, f"{of.sign_p:.2g}",
+        f"{comparison.effect.sets}", f"{comparison.lower}", f"{value:.1f}", ends, f"{median:.1f}", exact,
+        f"{comparison.sign_p:.2g}",
     )  # fmt: skip
-    return [loss, kind, *map(PrintedNumber, cells), of.verdict]
+    return [loss, kind, *map(PrintedNumber, cells), comparison.verdict]
 
 
 def _power(sets: int, deviation: float) -> str:
-    found = [sign_test_power(sets, deviation, -effect) for effect in EFFECTS]
-    effects, shares = (", ".join(f"{100 * one:.0f}" for one in of) for of in (EFFECTS, found))
+    power_values = [sign_test_power(sets, deviation, -effect) for effect in EFFECTS]
+    effects, shares = (
+        ", ".join(f"{100 * fraction:.0f}" for fraction in fractions)
+        for fractions in (EFFECTS, power_values)
+    )
     return (
         f"with {sets} data sets and a deviation of {deviation:.2g} over them, one comparison fixed in advance finds a "
         f"difference of {effects} % in {shares} % of the cases"
@@ -253,18 +277,18 @@ def compare_over_sets(
     primary = [next(filter(logs.__contains__, labels[name]), name) for name in primary]
     for name in (baseline, *primary) if not logs else primary:
         if name not in logs:
-            known = dict.fromkeys(row.label for table in tables for row in table.rows)
+            all_labels = dict.fromkeys(row.label for table in tables for row in table.rows)
             raise ValueError(
-                f"no data set has {column} of {name} and of another loss{near_matches(name, known)}."
+                f"no data set has {column} of {name} and of another loss{near_matches(name, all_labels)}."
             )
     of_sets = {label: [fmean(of) for of in sets.values()] for label, sets in logs.items()}
     ranked = {label: (sum(of) / len(of), label) for label, of in of_sets.items()}
     others = sorted(of_sets.keys() - set(primary), key=ranked.__getitem__)
-    first, rest = (
+    first, other_metrics = (
         dict(zip(names, compare_log_ratios([of_sets[name] for name in names]), strict=True))
         for names in (primary, others)
     )
-    return OverSets(column, baseline, first, rest)
+    return OverSets(column, baseline, first, other_metrics)
 
 
 def _label_of(table: Table, name: str) -> str:
@@ -273,9 +297,9 @@ def _label_of(table: Table, name: str) -> str:
     return name if name in labels or not labels else labels[0]
 
 
-def _log_ratio(ours: float, theirs: float) -> float:
+def _log_ratio(value: float, baseline: float) -> float:
     """Logarithm of the ratio of two scores; 0 of equal ones, also of two zeros or two infinite ones."""
-    if ours == theirs:
+    if value == baseline:
         return 0.0
-    finite = ours > 0 < theirs and math.isfinite(theirs)
-    return math.log(ours / theirs) if finite else math.copysign(math.inf, ours - theirs)
+    finite = value > 0 < baseline and math.isfinite(baseline)
+    return math.log(value / baseline) if finite else math.copysign(math.inf, value - baseline)

@@ -121,5 +121,5 @@ def _resample(job: tuple[str, Key, Predictions]) -> Floats:
     fitted = load_fitted_calibrator(folder, key.calibrator)
     log_probs, target = predicted_log_probabilities(test, fitted), torch.from_numpy(test.target)
     raw_key = key._replace(calibrator=RAW)
-    drawn = Resamples.from_predictions(test, _RESAMPLES)
-    return resample_metrics(log_probs, target, [raw_key], drawn)[raw_key]
+    resamples = Resamples.from_predictions(test, _RESAMPLES)
+    return resample_metrics(log_probs, target, [raw_key], resamples)[raw_key]

@@ -107,7 +107,7 @@ def tables_csv(tables: Sequence[Table]) -> str:
     names the columns that a table would print bold.
     """
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
-    values = [of for table in tables for row in table.rows for of in row.values.items()]
+    values = [item for table in tables for row in table.rows for item in row.values.items()]
     judged = {column for column, value in values if value.verdict}
     names = []
     for column in columns:
@@ -232,7 +232,11 @@ def write_tables(tables: Sequence[Table], lines: LinesBelow, file: TextIO, forma
     if format in _TEXTS:
         file.write(_TEXTS[format](tables, lines))
     else:
-        write_grids([table_grid(*one) for one in zip(tables, lines, strict=True)], file, format)
+        write_grids(
+            [table_grid(*table_and_lines) for table_and_lines in zip(tables, lines, strict=True)],
+            file,
+            format,
+        )
 
 
 def write_grids(grids: Sequence[Grid], file: TextIO, format: str) -> None:
@@ -244,5 +248,5 @@ def write_grids(grids: Sequence[Grid], file: TextIO, format: str) -> None:
     from calibench.tables.terminal import PIPE_WIDTH, show
 
     console = Terminal(file=file)
-    for one in grids:
-        show(one, console, pipe_width=PIPE_WIDTH)
+    for grid in grids:
+        show(grid, console, pipe_width=PIPE_WIDTH)

@@ -60,7 +60,7 @@ class _Shape(NamedTuple):
     @classmethod
     def from_layouts(cls, numbers: Layout, verdicts: Layout, places: Mapping[Key, int]) -> _Shape:
         """The shape of two layouts; `places` are those of the keys in the file."""
-        judged = [f"{of} {places[key]}" for key in verdicts.places for of in ("floor", "p")]
+        judged = [f"{kind} {places[key]}" for key in verdicts.places for kind in ("floor", "p")]
         return cls(numbers, verdicts, ([f"value {places[key]}" for key in numbers.places], judged))
 
 
@@ -69,8 +69,10 @@ def file_stamp(folder: str) -> str:
     stamps = []
     for name in FILES:
         try:
-            of = os.stat(f"{folder}/{name}")
-            stamps.append(f"{of.st_size} {of.st_mtime_ns} {of.st_ctime_ns} {of.st_ino}")
+            file_status = os.stat(f"{folder}/{name}")
+            stamps.append(
+                f"{file_status.st_size} {file_status.st_mtime_ns} {file_status.st_ctime_ns} {file_status.st_ino}"
+            )
         except OSError:
             stamps.append("none")
     return ", ".join(stamps)
@@ -84,30 +86,36 @@ def read_run_index(
     `stamps` are of every run below it, by its folder.
     """
     with suppress(CorruptRun), corrupt_if_it_fails(RUN_INDEX):
-        table, shapes = _read(root / RUN_INDEX, wanted, most=2 * len(stamps))
+        table, shapes = _read(root / RUN_INDEX, wanted, max_runs=2 * len(stamps))
         return {record.folder: record for record in _records(root, stamps, table, shapes)}
     return {}
 
 
-def _read(path: Path, wanted: NumberFilter, most: int) -> tuple[pa.Table, list[_Shape]]:
+def _read(path: Path, number_filter: NumberFilter, max_runs: int) -> tuple[pa.Table, list[_Shape]]:
     """The columns of what is wanted, and the shapes of runs; raises a CorruptRun if they are of other runs."""
     import pyarrow.parquet as pq
 
     with open_regular(path, limit=_LARGEST) as source:
         file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         meta = json.loads(file.schema_arrow.metadata[_META])
-        if meta["format"] != _FORMAT or file.metadata.num_rows > most:
+        if meta["format"] != _FORMAT or file.metadata.num_rows > max_runs:
             raise CorruptRun(f"{path} is of another version, or of other runs")
         places = {Key(*key): place for place, key in enumerate(meta["keys"])}
         keys, shapes = list(places), []
-        for both in meta["layouts"]:
-            numbers, verdicts = (Layout.from_keys(keys[i] for i in of) for of in both)
+        for layout_pair in meta["layouts"]:
+            numbers, verdicts = (
+                Layout.from_keys(keys[i] for i in key_places) for key_places in layout_pair
+            )
             shapes.append(
                 _Shape.from_layouts(
-                    narrow_layout(numbers, wanted), narrow_layout(verdicts, wanted), places
+                    narrow_layout(numbers, number_filter),
+                    narrow_layout(verdicts, number_filter),
+                    places,
                 )
             )
-        names = {name for shape in shapes for of in shape.columns for name in of}
+        names = {
+            name for shape in shapes for column_names in shape.columns for name in column_names
+        }
         # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
         return file.read([*_OF_RUN, *sorted(names)], use_threads=False), shapes
 
@@ -115,9 +123,11 @@ def _read(path: Path, wanted: NumberFilter, most: int) -> tuple[pa.Table, list[_
 def _records(
     root: Path, stamps: Mapping[str, str], table: pa.Table, shapes: Sequence[_Shape]
 ) -> Iterator[Record]:
-    paths, then, fingerprints = (table[name].to_pylist() for name in _OF_RUN[:3])
+    paths, old_stamps, fingerprints = (table[name].to_pylist() for name in _OF_RUN[:3])
     folders = [f"{root}{os.sep}{path}" for path in paths]
-    unchanged = np.array([stamps.get(f) == of for f, of in zip(folders, then, strict=True)])
+    unchanged = np.array(
+        [stamps.get(f) == stamp for f, stamp in zip(folders, old_stamps, strict=True)]
+    )
     facts, shape_of = _read_facts(table["facts"]), _array(table["layout"])
     for place, shape in enumerate(shapes):
         runs = np.flatnonzero(unchanged & (shape_of == place))
@@ -154,8 +164,11 @@ def _read_facts(column: pa.ChunkedArray) -> list[Mapping[str, Any]]:
     each = [
         dict(zip(_FACTS, json.loads(text), strict=True)) for text in coded.dictionary.to_pylist()
     ]
-    for of in each:
-        of["caveats"], of["versions"] = tuple(of["caveats"]), tuple(map(tuple, of["versions"]))
+    for run_facts in each:
+        run_facts["caveats"], run_facts["versions"] = (
+            tuple(run_facts["caveats"]),
+            tuple(map(tuple, run_facts["versions"])),
+        )
     return [each[code] for code in coded.indices.to_pylist()]
 
 
@@ -169,33 +182,45 @@ def write_run_index(root: Path, stamps: Mapping[str, str], records: Sequence[Rec
 
     alike: dict[tuple[Any, ...], list[int]] = {}
     for place, record in enumerate(records):
-        both = record.values.layout, record.verdicts.layout
-        alike.setdefault(tuple(tuple(of.places) for of in both), []).append(place)
+        layouts_of_record = record.values.layout, record.verdicts.layout
+        alike.setdefault(tuple(tuple(layout.places) for layout in layouts_of_record), []).append(
+            place
+        )
     firsts = [records[runs[0]] for runs in alike.values()]
     layouts = [(record.values.layout, record.verdicts.layout) for record in firsts]
-    every = dict.fromkeys(key for both in layouts for of in both for key in of.places)
-    places = {key: place for place, key in enumerate(every)}
+    all_keys = dict.fromkeys(
+        key
+        for layouts_of_record in layouts
+        for layout in layouts_of_record
+        for key in layout.places
+    )
+    places = {key: place for place, key in enumerate(all_keys)}
     numbers: dict[str, npt.NDArray[np.float64]] = {}
     shape_of = np.empty(len(records), dtype=np.int32)
-    for shape, (both, runs) in enumerate(zip(layouts, alike.values(), strict=True)):
+    for shape, (layouts_of_record, runs) in enumerate(zip(layouts, alike.values(), strict=True)):
         shape_of[runs] = shape
         rows = [(records[run].values.row, records[run].verdicts.row) for run in runs]
-        for names, of in zip(
-            _Shape.from_layouts(*both, places).columns, zip(*rows, strict=True), strict=True
+        for names, record_bytes in zip(
+            _Shape.from_layouts(*layouts_of_record, places).columns,
+            zip(*rows, strict=True),
+            strict=True,
         ):
-            columns = np.frombuffer(b"".join(of)).reshape(len(runs), len(names)).T
+            columns = np.frombuffer(b"".join(record_bytes)).reshape(len(runs), len(names)).T
             for name, column in zip(names, columns, strict=True):
                 numbers.setdefault(name, np.full(len(records), np.nan))[runs] = column
-    known = {
+    run_columns = {
         "folder": [os.path.relpath(record.folder, root) for record in records],
         "stamp": [stamps[record.folder] for record in records],
         "fingerprint": [record.fingerprint for record in records],
         "facts": pa.array(_facts_as_json(records)).dictionary_encode(),
         "layout": shape_of,
     }
-    of_layouts = [[[places[key] for key in of.places] for of in both] for both in layouts]
-    meta = {"format": _FORMAT, "keys": list(every), "layouts": of_layouts}
-    table = pa.table(known | numbers).replace_schema_metadata({_META: json.dumps(meta)})
+    of_layouts = [
+        [[places[key] for key in layout.places] for layout in layouts_of_record]
+        for layouts_of_record in layouts
+    ]
+    meta = {"format": _FORMAT, "keys": list(all_keys), "layouts": of_layouts}
+    table = pa.table(run_columns | numbers).replace_schema_metadata({_META: json.dumps(meta)})
     with suppress(OSError), atomic_file(root / RUN_INDEX) as file:
         pq.write_table(
             table,
@@ -213,5 +238,5 @@ def _facts_as_json(records: Sequence[Record]) -> Iterator[str]:
     for record in records:
         if id(record.settings) not in settings:
             settings[id(record.settings)] = json.dumps(record.settings)
-        rest = json.dumps([getattr(record, name) for name in _FACTS[1:]])
-        yield f"[{settings[id(record.settings)]}, {rest[1:]}"
+        facts = json.dumps([getattr(record, name) for name in _FACTS[1:]])
+        yield f"[{settings[id(record.settings)]}, {facts[1:]}"

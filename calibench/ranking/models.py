@@ -71,7 +71,8 @@ def rank_models(
     examples = next(iter(reports.values())).sizes[TEST]
     place = f"{examples:,} test examples"
     records = [
-        _record(RunId(BENCHMARK, place, name, name, _SEED), of) for name, of in reports.items()
+        _record(RunId(BENCHMARK, place, name, name, _SEED), report)
+        for name, report in reports.items()
     ]
     return rank_results(
         Results(records, folder=Path()), metrics=metrics, sort=sort, wide=wide, losses=losses, top=top,

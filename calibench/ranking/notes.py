@@ -27,14 +27,14 @@ def short_notes(table: Table, notes: Sequence[str]) -> list[str]:
     circle = ["° consistent with perfect calibration"] if any(_marks(table)) else []
     marks = "; ".join([*table.bold[:1], *circle])
     unseen = table.bold[1:2] if table.detectable else []
-    shown = [*([marks] if marks else []), *unseen, *[*_holes(table), *table.notes][:1]]
-    return [*shown, f"{len(notes)} notes: --notes; {READ}"]
+    first_notes = [*([marks] if marks else []), *unseen, *[*_holes(table), *table.notes][:1]]
+    return [*first_notes, f"{len(notes)} notes: --notes; {READ}"]
 
 
 def all_notes(table: Table) -> list[str]:
     """All notes under a table, then its missing runs, one line each."""
     metric = table.sort.metric
-    why = f" ({_PROPER[metric]})" if metric in _PROPER else ""
+    explanation = f" ({_PROPER[metric]})" if metric in _PROPER else ""
     refined = any(column.metric == "nll_refinement" for column in table.columns)
     choice = ""
     if table.sort.calibrator == BEST:
@@ -44,7 +44,7 @@ def all_notes(table: Table) -> list[str]:
         spread = "± standard error over test examples"
     title = table.sort.after(RAW).title if choice else table.sort.title
     return [
-        f"ranked by {title}{choice}{why}; {spread}",
+        f"ranked by {title}{choice}{explanation}; {spread}",
         *([_REFINEMENT] if refined else []),
         *_bins(table),
         *_sets(table),
@@ -58,22 +58,25 @@ def all_notes(table: Table) -> list[str]:
 
 def _bins(table: Table) -> Iterator[str]:
     """`15 bins: ECE, AdaECE`, for the columns that do not name their number of bins themselves."""
-    of: dict[int, dict[str, None]] = {}
+    titles_by_bins: dict[int, dict[str, None]] = {}
     for column in table.columns:
         n_bins = table.n_bins(column)
         if n_bins and not column.n_bins:
-            of.setdefault(n_bins, {})[column.info.title] = None
-    for n_bins, titles in of.items():
+            titles_by_bins.setdefault(n_bins, {})[column.info.title] = None
+    for n_bins, titles in titles_by_bins.items():
         yield f"{n_bins} bins: {', '.join(titles)}"
 
 
 def _sets(table: Table) -> Iterator[str]:
     scores: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
     for column in table.columns:
-        of = table.implied.get(column.metric)
-        if of and of.score and (column.split is None or column.split in of.groups):
-            place = f"{column.info.title} {column.split or ''}".strip(), tuple(of.sets_of(column))
-            scores.setdefault(place, {})[column.score or of.score] = None
+        implied = table.implied.get(column.metric)
+        if implied and implied.score and (column.split is None or column.split in implied.groups):
+            place = (
+                f"{column.info.title} {column.split or ''}".strip(),
+                tuple(implied.sets_of(column)),
+            )
+            scores.setdefault(place, {})[column.score or implied.score] = None
     for (title, splits), named in scores.items():
         yield f"{title}: mean over {', '.join(splits)} (score: {', '.join(named)})"
 

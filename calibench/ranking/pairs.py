@@ -58,17 +58,19 @@ class Pairs:
         titles += ["tables"] if len(self.tables) > 1 else []
         rows: list[list[TableEntry]] = [[pair.first, pair.second] for pair in self.pairs]
         for row, pair in zip(rows, self.pairs, strict=True):
-            of = pair.beats
-            shown = [f"{of.probability:.2f}", f"{of.low:.2f} to {of.high:.2f}"]
-            row += map(PrintedNumber, [*shown, *([f"{of.equivalent:.2f}"] if self.margin else [])])
+            beats = pair.beats
+            texts = [f"{beats.probability:.2f}", f"{beats.low:.2f} to {beats.high:.2f}"]
+            row += map(
+                PrintedNumber, [*texts, *([f"{beats.equivalent:.2f}"] if self.margin else [])]
+            )
             row += [str(pair.tables)] if len(self.tables) > 1 else []
         columns = [*headings("A"), *headings("B", *titles)]
         return Grid(f"{self.column.title}: pairs of methods", columns, rows, list(self._lines()))
 
     def _lines(self) -> Iterator[str]:
-        of = "seeds and test examples" if self.over_examples else "seeds"
+        units = "seeds and test examples" if self.over_examples else "seeds"
         yield f"P: share of pairs of runs in which A is better, over {', '.join(self.tables)}"
-        yield f"interval: Newcombe's for a share of pairs, over {of} of these data sets; at 3 seeds 95 % may be 90 %"
+        yield f"interval: Newcombe's for a share of pairs, over {units} of these data sets; at 3 seeds 95 % may be 90 %"
         if self.margin:
             amount = _printed_amount(self.column, self.margin)
             yield f"within {amount}: share of pairs that differ by no more, so practically equal"
@@ -104,20 +106,24 @@ def compare_pairs(
     """
     if not column.info.direction:
         raise ValueError(f"`--pairs` needs a metric that is a quality, got {column}.")
-    known = {table.title: _runs(table, column, examples) for table in tables}
+    runs_by_table = {table.title: _runs(table, column, examples) for table in tables}
     margin = equivalent.get(column.metric, 0.0)
-    labels = dict.fromkeys(label for runs in known.values() for label in runs)
+    labels = dict.fromkeys(label for runs in runs_by_table.values() for label in runs)
     pairs = []
     for first, second in combinations(labels, 2):
-        both = [runs for runs in known.values() if first in runs and second in runs]
-        if both:
-            sides = ([runs[label] for runs in both] for label in (first, second))
-            pairs.append(Pair(first, second, estimate_beats(*sides, margin=margin), len(both)))
+        shared_tables = [
+            runs for runs in runs_by_table.values() if first in runs and second in runs
+        ]
+        if shared_tables:
+            sides = ([runs[label] for runs in shared_tables] for label in (first, second))
+            pairs.append(
+                Pair(first, second, estimate_beats(*sides, margin=margin), len(shared_tables))
+            )
     if not pairs:
         raise ValueError(f"`--pairs` needs two methods with {column} in one table.")
-    all_runs = (one for runs in known.values() for one in runs.values())
-    over_examples = all(one.replicates is not None for one in all_runs)
-    titles = [title for title, runs in known.items() if runs]
+    all_runs = (method_runs for runs in runs_by_table.values() for method_runs in runs.values())
+    over_examples = all(method_runs.replicates is not None for method_runs in all_runs)
+    titles = [title for title, runs in runs_by_table.items() if runs]
     return Pairs(column, margin, titles, over_examples, pairs)
 
 
@@ -125,11 +131,15 @@ def _runs(table: Table, column: Column, examples: TestExamples | None) -> dict[s
     """The runs of each row of a table that has values, with replicates if every run has them."""
     rows = [row for row in table.rows if column in row.values and row.values[column].seeds]
     sign = -column.info.direction
-    drawn = _replicates(table, column, rows, examples) if examples else {}
+    replicates_by_label = _replicates(table, column, rows, examples) if examples else {}
     runs_by_label = {}
     for row in rows:
         values = sign * np.array(list(row.values[column].seeds.values()))
-        replicates = sign * np.stack(drawn[row.label]) if row.label in drawn else None
+        replicates = (
+            sign * np.stack(replicates_by_label[row.label])
+            if row.label in replicates_by_label
+            else None
+        )
         runs_by_label[row.label] = Runs(values, replicates)
     return runs_by_label
 
@@ -139,9 +149,11 @@ def _replicates(
 ) -> dict[str, list[Floats]]:
     """Replicates of each row's runs; tables of one benchmark share their test examples, others are independent."""
     labels = [row.label for row in rows for _ in row.values[column].seeds]
-    drawn = examples.replicates(column, rows) if labels else None
+    columns_of_replicates = examples.replicates(column, rows) if labels else None
     replicates_by_label: dict[str, list[Floats]] = {}
-    for label, replicates in zip(labels, drawn or [], strict=bool(drawn)):
+    for label, replicates in zip(
+        labels, columns_of_replicates or [], strict=bool(columns_of_replicates)
+    ):
         order = np.random.default_rng(zlib.crc32(table.data.encode())).permutation(len(replicates))
         replicates_by_label.setdefault(label, []).append(replicates[order])
     return replicates_by_label
@@ -163,15 +175,17 @@ def compare_with_others(table: Table, loss: str, column: Column) -> PValues | No
     Returns:
         The p-values by the label of the baseline; None if the row has no value or shares a seed with no other one.
     """
-    own = find_row(table, loss)
-    ours = own.values[column].seeds
+    loss_row = find_row(table, loss)
+    loss_seeds = loss_row.values[column].seeds
     differences = {}
     for row in table.rows:
-        theirs = row.values[column].seeds
-        shared = sorted(ours.keys() & theirs.keys())
-        if shared and row is not own:
+        row_seeds = row.values[column].seeds
+        shared = sorted(loss_seeds.keys() & row_seeds.keys())
+        if shared and row is not loss_row:
             sign = column.info.direction or -1
-            differences[row.label] = [rankable(sign * (ours[s] - theirs[s])) for s in shared]
+            differences[row.label] = [
+                rankable(sign * (loss_seeds[s] - row_seeds[s])) for s in shared
+            ]
     if not differences:
         return None
     p_values = holm([wilcoxon_signed_rank(of) for of in differences.values()])
@@ -194,42 +208,52 @@ def find_row(table: Table, loss: str) -> Row:
 
 def p_value_grids(tables: Sequence[Table], loss: str) -> Iterator[Grid]:
     """A table of p-values for each table that has the loss: baselines down, its columns of a quality across."""
-    held = [t for t in tables if any(row.is_named(loss) for row in t.rows)]
-    if not held:
+    tables_with_loss = [t for t in tables if any(row.is_named(loss) for row in t.rows)]
+    if not tables_with_loss:
         labels = dict.fromkeys(row.label for table in tables for row in table.rows)
         raise ValueError(f"`--pvalues {loss}`: there is no such loss{near_matches(loss, labels)}.")
-    for table in held:
+    for table in tables_with_loss:
         yield _p_value_grid(table, loss)
 
 
 def _p_value_grid(table: Table, loss: str) -> Grid:
-    own = find_row(table, loss)
+    loss_row = find_row(table, loss)
     qualities = [column for column in table.columns if column.info.direction and not column.paper]
-    found = {column: compare_with_others(table, loss, column) for column in qualities}
-    known = {column: of for column, of in found.items() if of is not None}
-    columns = headings("against", *(column.title for column in known))
+    all_p_values = {column: compare_with_others(table, loss, column) for column in qualities}
+    p_values = {
+        column: column_p_values
+        for column, column_p_values in all_p_values.items()
+        if column_p_values is not None
+    }
+    columns = headings("against", *(column.title for column in p_values))
     rows: list[list[TableEntry]] = [
-        [row.label, *(_printed(of.p_values.get(row.label)) for of in known.values())]
+        [
+            row.label,
+            *(
+                _printed(column_p_values.p_values.get(row.label))
+                for column_p_values in p_values.values()
+            ),
+        ]
         for row in table.rows
-        if row is not own
+        if row is not loss_row
     ]
-    title = f"{table.title}: p-values of {own.label} is better"
-    return Grid(title, columns, rows, list(_p_value_lines(list(known.values()))))
+    title = f"{table.title}: p-values of {loss_row.label} is better"
+    return Grid(title, columns, rows, list(_p_value_lines(list(p_values.values()))))
 
 
 def _printed(p: float | None) -> PrintedNumber:
     return MISSING_NUMBER if p is None else PrintedNumber(f"{p:.2g}", best=p <= LEVEL)
 
 
-def _p_value_lines(found: Sequence[PValues]) -> Iterator[str]:
+def _p_value_lines(comparisons: Sequence[PValues]) -> Iterator[str]:
     yield "one-sided exact Wilcoxon signed-rank tests over shared seeds, Holm over the baselines of a column"
     yield f"bold (*): at most {LEVEL:g}"
-    for one in found:
-        baselines = len(one.p_values)
-        smallest = min(1.0, baselines * 0.5**one.seeds)  # that so many seeds allow
+    for comparison in comparisons:
+        baselines = len(comparison.p_values)
+        smallest = min(1.0, baselines * 0.5**comparison.seeds)  # that so many seeds allow
         if smallest > LEVEL:
             needed = max(1, math.ceil(math.log2(baselines / LEVEL)))
-            word = f"{one.seeds} shared seed{'s' if one.seeds > 1 else ''}"
+            word = f"{comparison.seeds} shared seed{'s' if comparison.seeds > 1 else ''}"
             yield (
                 f"with {word} and {baselines} baselines no p-value can be below {smallest:.2g}: "
                 f"{needed} seeds are needed"

@@ -43,14 +43,14 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
     nothing = not any(measured.values())
     columns: list[Column] = []
     for column, numbers in measured.items():
-        ours = nothing and any(row.values[column].seeds for row in table.rows)
-        if numbers or ours or shown is not None or column == table.sort:
+        is_measured = nothing and any(row.values[column].seeds for row in table.rows)
+        if numbers or is_measured or shown is not None or column == table.sort:
             columns.append(column)
         if numbers:
-            theirs = column._replace(paper=paper)
-            columns.append(theirs)
+            published_column = column._replace(paper=paper)
+            columns.append(published_column)
             for row in table.rows:
-                row.values[theirs] = numbers.get(id(row), Value({}))
+                row.values[published_column] = numbers.get(id(row), Value({}))
     table.columns = columns
     if nothing:
         table.notes.insert(0, f"{paper} has no numbers for {table.title}")
@@ -65,12 +65,12 @@ def _published_value(table: Table, row: Row, column: Column, paper: str) -> Valu
     same_bins = table.n_bins(column) in (None, PAPERS[paper].n_bins)
     if stage is None or column.score is not None or not same_bins:
         return None
-    where = f"{dataset}->{column.split}" if column.split else dataset
+    place = f"{dataset}->{column.split}" if column.split else dataset
     losses, models = loss_names(row.loss), model_names(table.backbone)
     metric = column.metric.removesuffix("_reference")
-    how = {"dataset": where, "metric": metric, "stage": stage}
+    query = {"dataset": place, "metric": metric, "stage": stage}
     for loss, model in product(losses, models):
-        number = published_number(paper, model=model, loss=loss, **how)
+        number = published_number(paper, model=model, loss=loss, **query)
         if number is not None:
             return Value({}, given=(number.value, math.nan if number.std is None else number.std))
     return None

@@ -84,8 +84,8 @@ class Leaderboard:
             if problem.warn and problem.cell[:2] not in unfinished
         ]
         reasons = dict.fromkeys(p.reason for p in self.results.problems if not p.expected)
-        alone = [] if self.tables else [f"there are only {reason}" for reason in reasons]
-        return [*skipped, *unfinished.values(), *self.results.warnings, *alone]
+        no_tables = [] if self.tables else [f"there are only {reason}" for reason in reasons]
+        return [*skipped, *unfinished.values(), *self.results.warnings, *no_tables]
 
     def frame(self) -> pd.DataFrame:
         """The tables as a data frame: a row for each row and column of them, with mean and deviation over seeds."""
@@ -111,7 +111,7 @@ class Leaderboard:
             ValueError: If the column names no metric.
         """
         calibrators = dict.fromkeys(key.calibrator for key in self.results.keys)
-        (wanted,) = with_full_names([Column.parse(column)], calibrators)
+        (full_column,) = with_full_names([Column.parse(column)], calibrators)
         tables = [table for table in self.tables if benchmark in (None, table.benchmark)]
         rows = [row for table in tables for row in table.rows]
         named = [row for row in rows if row.is_named(loss)]
@@ -119,9 +119,9 @@ class Leaderboard:
             labels = [row.label for row in rows]
             near = near_matches(loss, labels) or f" (there are: {', '.join(labels)})"
             raise KeyError(f"the leaderboard has no loss `{loss}`{near}")
-        values = [row.values[wanted] for row in named if wanted in row.values]
+        values = [row.values[full_column] for row in named if full_column in row.values]
         if not values:
-            columns = [str(one) for row in named for one in row.values]
+            columns = [str(row_column) for row in named for row_column in row.values]
             near = near_matches(column, columns) or f" (there are: {', '.join(columns)})"
             raise KeyError(f"the leaderboard has no column `{column}`{near}")
         if len(values) > 1:
@@ -137,23 +137,24 @@ class Leaderboard:
         """
         from matplotlib.figure import Figure
 
-        shown = self.sort if column is None else Column.parse(column)
-        drawn = [
-            (table, [row for row in table.rows if shown in row.values]) for table in self.tables
+        drawn_column = self.sort if column is None else Column.parse(column)
+        table_rows = [
+            (table, [row for row in table.rows if drawn_column in row.values])
+            for table in self.tables
         ]
-        drawn = [(table, rows) for table, rows in drawn if rows]
-        if not drawn:
-            raise ValueError(f"`column`: no table has {shown}.")
-        most = max(len(rows) for _, rows in drawn)
-        figure = Figure(figsize=(4.5 * len(drawn), 1 + 0.3 * most), layout="constrained")
-        panels = figure.subplots(1, len(drawn), squeeze=False)[0]
-        for axes, (table, rows) in zip(panels, drawn, strict=True):
-            values, scale = [row.values[shown] for row in rows], shown.info.scale
+        table_rows = [(table, rows) for table, rows in table_rows if rows]
+        if not table_rows:
+            raise ValueError(f"`column`: no table has {drawn_column}.")
+        max_rows = max(len(rows) for _, rows in table_rows)
+        figure = Figure(figsize=(4.5 * len(table_rows), 1 + 0.3 * max_rows), layout="constrained")
+        panels = figure.subplots(1, len(table_rows), squeeze=False)[0]
+        for axes, (table, rows) in zip(panels, table_rows, strict=True):
+            values, scale = [row.values[drawn_column] for row in rows], drawn_column.info.scale
             means = [scale * value.mean for value in values]
             deviations = [0.0 if math.isnan(value.std) else scale * value.std for value in values]
             axes.errorbar(means, range(len(rows)), xerr=deviations, fmt="o", capsize=2)
             axes.set(yticks=range(len(rows)), yticklabels=[row.label for row in rows])
-            axes.set(xlabel=shown.title, title=table.title)
+            axes.set(xlabel=drawn_column.title, title=table.title)
             axes.invert_yaxis()
         return figure
 
@@ -177,7 +178,10 @@ class Leaderboard:
             say(f"warning: {line}", to=sys.stderr)
         lines = self.lines
         if format in SHORT and not notes:
-            lines = [short_notes(*one) for one in zip(self.tables, lines, strict=True)]
+            lines = [
+                short_notes(*table_and_lines)
+                for table_and_lines in zip(self.tables, lines, strict=True)
+            ]
         write_tables(self.tables, lines, file, format)
 
 
@@ -244,8 +248,8 @@ def rank_results(
     raw_shown = raw_columns if one_line else columns
     tables: list[Table] = []
     for table in built:
-        shown = dict.fromkeys(table.expanded(columns))
-        table.columns = [column for column in table.columns if column in shown]
+        expanded = dict.fromkeys(table.expanded(columns))
+        table.columns = [column for column in table.columns if column in expanded]
         table.one_line = one_line
         if by.calibrator == BEST:
             tables += split_by_validation(table, table.expanded(raw_shown))
@@ -284,8 +288,10 @@ def _read(
     names = {DERIVED_FROM.get(column.metric, column.metric) for column in columns}
     metrics = None if every_number else frozenset(names.union(ANSWER_METRICS))
     splits = {column.split for column in columns}
-    wanted = NumberFilter(metrics, frozenset({VAL} - splits))
-    return joined_results([read_results(f, wanted=wanted, processes=processes) for f in folders])
+    number_filter = NumberFilter(metrics, frozenset({VAL} - splits))
+    return joined_results(
+        [read_results(f, wanted=number_filter, processes=processes) for f in folders]
+    )
 
 
 def _left_out(read: Results, table: Table) -> list[str]:

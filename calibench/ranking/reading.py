@@ -100,14 +100,14 @@ def joined_results(parts: Sequence[Results]) -> Results:
 def _read_folders(folders: Sequence[str], number_filter: NumberFilter, processes: int) -> Results:
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
     processes = min(processes, len(folders) // RUNS_A_READER)
-    done = map_in_processes(
+    parts_read = map_in_processes(
         partial(_read_part, number_filter=number_filter),
         parts,
         processes=processes,
         imports=[__name__],
     )
     read = Results()
-    for part in with_progress(done, len(parts), "reading runs"):
+    for part in with_progress(parts_read, len(parts), "reading runs"):
         read.records += part.records
         read.problems += part.problems
         read.warnings += part.warnings
@@ -123,12 +123,12 @@ def _read_indexed(
     read = _read_folders([f for f in folders if f not in records], ALL_NUMBERS, processes)
     new = {record.folder: record for record in read.records}
     if len(new) > len(folders) * NEW and os.access(root, os.W_OK):
-        whole = {
+        finished_records = {
             folder: record  # of one that comes with a warning, this is given each time
             for folder, record in (read_run_index(root, stamps) | new).items()
             if not any(warning.startswith(f"{folder}: ") for warning in read.warnings)
         }
-        write_run_index(root, stamps, list(whole.values()))
+        write_run_index(root, stamps, list(finished_records.values()))
     records |= {folder: record.narrow(number_filter) for folder, record in new.items()}
     read.records = [records[folder] for folder in folders if folder in records]
     return read
@@ -160,13 +160,13 @@ class _RunReader:
         except ValueError:
             return  # its path is not that of a run folder
         try:
-            found = self._read_run(cell, folder)
+            outcome = self._read_run(cell, folder)
         except CorruptRun as why:
-            found = Problem(cell, folder, str(why))
-        if isinstance(found, Record):
-            self.results.records.append(found)
-        elif found is not None:
-            self.results.problems.append(found)
+            outcome = Problem(cell, folder, str(why))
+        if isinstance(outcome, Record):
+            self.results.records.append(outcome)
+        elif outcome is not None:
+            self.results.problems.append(outcome)
 
     def _read_run(self, cell: RunId, folder: str) -> Record | Problem | None:
         try:
@@ -176,12 +176,12 @@ class _RunReader:
                 raise
             return None  # a process holds or held the folder, and has not begun to train
         check_format(status, "status.json")
-        state, why = status.get("status"), status.get("reason")
+        state, reason_text = status.get("status"), status.get("reason")
         if state == "trial" or status.get("imported"):
             reason = TRIAL if state == "trial" else IMPORTED
             return Problem(cell, folder, reason, warn=False, expected=False)
         if state != "done":
-            reason = f"{state or 'unknown state'}: {why}" if why else str(state)
+            reason = f"{state or 'unknown state'}: {reason_text}" if reason_text else str(state)
             return Problem(cell, folder, reason, warn=state != "running")
         content = _read_file(folder, "metrics.json")
         if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
@@ -215,7 +215,7 @@ class _RunReader:
             Numbers(self._layout(values), array("d", values.values())),
             Verdicts(
                 self._layout(verdicts),
-                array("d", [number for of in verdicts.values() for number in of[:2]]),
+                array("d", [number for verdict in verdicts.values() for number in verdict[:2]]),
             ),
             content.get("sets") or {},
             content.get("unavailable") or {},
@@ -250,13 +250,13 @@ class _RunReader:
             if place not in keys:
                 key = Key.from_row(row)
                 keys[place] = key if self._wanted(key) else None
-            wanted = keys[place]
-            if wanted is not None:
+            value_key = keys[place]
+            if value_key is not None:
                 value = row["value"]
-                values[wanted] = math.nan if value is None else float(value)
+                values[value_key] = math.nan if value is None else float(value)
                 verdict = Verdict.from_row(row)
                 if verdict is not None:
-                    verdicts[wanted] = verdict
+                    verdicts[value_key] = verdict
         return values, verdicts
 
     def _shared_settings(self, cell: RunId, content: Mapping[str, Any]) -> Settings:
@@ -268,8 +268,8 @@ class _RunReader:
         text = json.dumps(settings, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[: len(cell.key)]
         if digest != cell.key:
-            said = f"its configuration gives the key {digest}, its folder says {cell.key}"
-            raise CorruptRun(said)
+            message = f"its configuration gives the key {digest}, its folder says {cell.key}"
+            raise CorruptRun(message)
         return self._settings.setdefault(cell.key, present)
 
 
@@ -279,9 +279,9 @@ def _read_file(folder: str, name: str) -> Mapping[str, Any]:
 
 def _check_cell(cell: RunId, content: Mapping[str, Any]) -> None:
     for name, expected in cell._asdict().items():
-        said = content.get(name)
-        if str(said).replace("/", "_") != str(expected):
-            raise CorruptRun(f"metrics.json is of {name} {said}, its folder says {expected}")
+        recorded = content.get(name)
+        if str(recorded).replace("/", "_") != str(expected):
+            raise CorruptRun(f"metrics.json is of {name} {recorded}, its folder says {expected}")
 
 
 def without_other_data(results: Results) -> Results:
@@ -296,16 +296,20 @@ def without_other_data(results: Results) -> Results:
     for record in results.records:
         settings = record.settings
         if id(settings) not in data:
-            chosen = {key: value for key, value in settings.items() if key.startswith("data.")}
-            data[id(settings)] = json.dumps(chosen, sort_keys=True)
+            data_settings = {
+                key: value for key, value in settings.items() if key.startswith("data.")
+            }
+            data[id(settings)] = json.dumps(data_settings, sort_keys=True)
         comparable.append(prints[record.cell.benchmark, record.cell.seed, data[id(settings)]])
         comparable[-1][record.fingerprint] += 1
-    kept, problems = [], list(results.problems)
+    records, problems = [], list(results.problems)
     for record, counts in zip(results.records, comparable, strict=True):
-        usual = max(counts, key=counts.__getitem__)
-        if record.fingerprint == usual:
-            kept.append(record)
+        most_frequent = max(counts, key=counts.__getitem__)
+        if record.fingerprint == most_frequent:
+            records.append(record)
         else:
-            why = f"its data {record.fingerprint} are not those of comparable runs ({usual})"
-            problems.append(Problem(record.cell, record.folder, why))
-    return replace(results, records=kept, problems=problems)
+            reason = (
+                f"its data {record.fingerprint} are not those of comparable runs ({most_frequent})"
+            )
+            problems.append(Problem(record.cell, record.folder, reason))
+    return replace(results, records=records, problems=problems)

@@ -93,15 +93,15 @@ class Results:
     @property
     def unfinished(self) -> dict[tuple[str, str], str]:
         """One line for each benchmark and backbone without a finished run: how many runs there are, and why not."""
-        done = {record.cell[:2] for record in self.records}
+        finished = {record.cell[:2] for record in self.records}
         reasons: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for problem in self.problems:
-            if problem.expected and problem.cell[:2] not in done:
+            if problem.expected and problem.cell[:2] not in finished:
                 reasons[problem.cell[:2]][problem.reason] += 1
         return {
             place: f"{' / '.join(place)} has no finished run "
-            f"({'; '.join(f'{count} {reason}' for reason, count in of.items())})"
-            for place, of in sorted(reasons.items())
+            f"({'; '.join(f'{count} {reason}' for reason, count in counts.items())})"
+            for place, counts in sorted(reasons.items())
         }
 
     @property
@@ -115,8 +115,10 @@ class Results:
 def package_versions(environment: Mapping[str, Any]) -> Versions:
     """The versions in a run's environment.json, without the build (`2.6.0+cu124` is 2.6.0)."""
     versions = environment.get("versions")
-    known = versions if isinstance(versions, Mapping) else {}
-    return tuple((name, str(known.get(name, _UNKNOWN)).partition("+")[0]) for name in PACKAGES)
+    versions_by_name = versions if isinstance(versions, Mapping) else {}
+    return tuple(
+        (name, str(versions_by_name.get(name, _UNKNOWN)).partition("+")[0]) for name in PACKAGES
+    )
 
 
 def find_other_versions(records: Sequence[Record]) -> tuple[dict[int, Versions], Versions]:
@@ -129,13 +131,13 @@ def find_other_versions(records: Sequence[Record]) -> tuple[dict[int, Versions],
     counts = Counter(made_by)
     if len(counts) < 2:
         return {}, ()
-    usual = max(counts, key=lambda versions: (counts[versions], _age(versions)))
+    most_frequent = max(counts, key=lambda versions: (counts[versions], _age(versions)))
     others = {
-        id(record): tuple(version for version in versions if version not in usual)
+        id(record): tuple(version for version in versions if version not in most_frequent)
         for record, versions in zip(records, made_by, strict=True)
-        if versions != usual
+        if versions != most_frequent
     }
-    return others, usual
+    return others, most_frequent
 
 
 def without_other_versions(runs: Sequence[Record | Problem]) -> list[Record | Problem]:
@@ -151,23 +153,26 @@ def without_other_versions(runs: Sequence[Record | Problem]) -> list[Record | Pr
 
 def version_notes(rows: Mapping[str, Mapping[int, Record]]) -> Iterator[str]:
     """One line for each combination of versions that made some runs of a table, but not most."""
-    others, usual = find_other_versions(
+    others, most_frequent = find_other_versions(
         [record for seeds in rows.values() for record in seeds.values()]
     )
     for versions in sorted(set(others.values()), key=_printed_versions):
-        found = {
+        seeds_by_label = {
             label: [seed for seed, run in seeds.items() if others.get(id(run)) == versions]
             for label, seeds in rows.items()
         }
-        runs = {label: seeds for label, seeds in found.items() if seeds}
+        runs = {label: seeds for label, seeds in seeds_by_label.items() if seeds}
         named = [
             f"{label} seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
             for label, seeds in list(runs.items())[:NAMED_ROWS]
         ]
-        more = [f"{len(runs) - NAMED_ROWS} more rows"] if len(runs) > NAMED_ROWS else []
-        most = _printed_versions(version for version in usual if version[0] in dict(versions))
+        remainder = [f"{len(runs) - NAMED_ROWS} more rows"] if len(runs) > NAMED_ROWS else []
+        most_frequent_text = _printed_versions(
+            version for version in most_frequent if version[0] in dict(versions)
+        )
         yield (
-            f"environment differs: {_printed_versions(versions)} in {'; '.join([*named, *more])} (most runs: {most}); "
+            f"environment differs: {_printed_versions(versions)} in {'; '.join([*named, *remainder])} "
+            f"(most runs: {most_frequent_text}); "
             "`leaderboard --same-version` leaves them out"
         )
 

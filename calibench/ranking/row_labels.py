@@ -26,7 +26,11 @@ def differing_settings(rows: Sequence[Settings]) -> set[str]:
         return set()
     keys = list(set().union(*rows))
     values = zip(*(map(row.get, keys) for row in rows), strict=True)
-    return {key for key, of in zip(keys, values, strict=True) if of.count(of[0]) < len(of)}
+    return {
+        key
+        for key, column in zip(keys, values, strict=True)
+        if column.count(column[0]) < len(column)
+    }
 
 
 def display_name(loss: str) -> str:
@@ -40,10 +44,10 @@ def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
     A label is the loss, then the settings in which rows of the same loss differ, then the other
     settings in which the row differs from most rows of the table. Labels are unique.
     """
-    known = [settings for _, _, settings in rows if settings is not None]
-    usual = {
-        key: Counter(_hashable(row.get(key)) for row in known).most_common(1)[0][0]
-        for key in differing_settings(known)
+    known_settings = [settings for _, _, settings in rows if settings is not None]
+    most_frequent = {
+        key: Counter(_hashable(row.get(key)) for row in known_settings).most_common(1)[0][0]
+        for key in differing_settings(known_settings)
         if not key.startswith(_LOSS)
     }
     names = _display_names([loss for loss, _, _ in rows])
@@ -55,11 +59,11 @@ def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
     for place, (loss, _, settings) in enumerate(rows):
         if settings is not None:
             labels[place] = _label(
-                names[loss], settings, differing_settings(same_loss[loss]), usual
+                names[loss], settings, differing_settings(same_loss[loss]), most_frequent
             )
-    several = Counter(labels)
+    counts = Counter(labels)
     return [
-        f"{label} [{key}]" if several[label] > 1 else label
+        f"{label} [{key}]" if counts[label] > 1 else label
         for label, (_, key, _) in zip(labels, rows, strict=True)
     ]
 
@@ -70,16 +74,18 @@ def _display_names(losses: Sequence[str]) -> dict[str, str]:
     return {loss: loss if display_name(loss) in classes else display_name(loss) for loss in classes}
 
 
-def _label(loss: str, settings: Settings, own: set[str], usual: Mapping[str, Hashable]) -> str:
-    unusual = {key for key, value in usual.items() if _hashable(settings.get(key)) != value}
-    keys = sorted(own | unusual, key=lambda key: (not key.startswith(_LOSS), key))
+def _label(
+    loss: str, settings: Settings, row_keys: set[str], most_frequent: Mapping[str, Hashable]
+) -> str:
+    unusual = {key for key, value in most_frequent.items() if _hashable(settings.get(key)) != value}
+    keys = sorted(row_keys | unusual, key=lambda key: (not key.startswith(_LOSS), key))
     names = short_setting_names(keys)
-    shown = [
+    shown_settings = [
         f"{names[key]}={without_machine(settings.get(key, _UNSET))}"
         for key in keys[:LABEL_SETTINGS]
     ]
-    more = [f"+{len(keys) - LABEL_SETTINGS}"] if len(keys) > LABEL_SETTINGS else []
-    return " ".join([loss, *shown, *more])
+    remainder = [f"+{len(keys) - LABEL_SETTINGS}"] if len(keys) > LABEL_SETTINGS else []
+    return " ".join([loss, *shown_settings, *remainder])
 
 
 def short_setting_names(keys: Sequence[str]) -> dict[str, str]:
@@ -130,12 +136,12 @@ def _groups(records: Mapping[RowKey, Sequence[Record]]) -> list[list[RowKey]]:
     groups: list[tuple[set[tuple[int, str]], list[RowKey]]] = []
     for text in sorted(alike):
         rows = alike[text]
-        used = {(run.cell.seed, run.fingerprint) for row in rows for run in records[row]}
-        same = next((group for group in groups if group[0] & used), None)
+        cells = {(run.cell.seed, run.fingerprint) for row in rows for run in records[row]}
+        same = next((group for group in groups if group[0] & cells), None)
         if same is None:
-            groups.append((used, rows))
+            groups.append((cells, rows))
         else:
-            same[0].update(used)
+            same[0].update(cells)
             same[1].extend(rows)
     return [rows for _, rows in groups]
 
@@ -146,7 +152,10 @@ def _names(settings: Sequence[Settings]) -> list[str]:
         return [""] * len(settings)
     keys = sorted(key for key in differing_settings(settings) if key.startswith(_DATA))
     short = short_setting_names(keys)
-    names = [" ".join(f"{short[key]}={_plain(of.get(key))}" for key in keys) for of in settings]
+    names = [
+        " ".join(f"{short[key]}={_plain(row_settings.get(key))}" for key in keys)
+        for row_settings in settings
+    ]
     if len(set(names)) == len(names):
         return names
     return [f"data {number}" for number in range(1, len(names) + 1)]

@@ -227,17 +227,21 @@ def build_tables(
     """
     runs: dict[tuple[str, str], list[Record | Problem]] = defaultdict(list)
     expected = [problem for problem in results.problems if problem.expected]
-    every: list[Record | Problem] = [*results.records, *expected]
-    for run in every:
+    all_runs: list[Record | Problem] = [*results.records, *expected]
+    for run in all_runs:
         runs[run.cell[:2]].append(run)
-    chosen = without_other_versions if same_version else list
+    select = without_other_versions if same_version else list
     tables = []
     for place in sorted(runs):
         variants = row_variants(runs[place])  # runs on different examples are not ranked together
         for variant in dict.fromkeys(variants.values()):
-            own = [run for run in runs[place] if variants[run.cell.loss, run.cell.key] == variant]
-            if any(isinstance(run, Record) for run in own):
-                tables.append(build_table(place, chosen(own), columns, sort, variant=variant))
+            variant_runs = [
+                run for run in runs[place] if variants[run.cell.loss, run.cell.key] == variant
+            ]
+            if any(isinstance(run, Record) for run in variant_runs):
+                tables.append(
+                    build_table(place, select(variant_runs), columns, sort, variant=variant)
+                )
     return tables
 
 
@@ -247,13 +251,13 @@ def split_by_validation(table: Table, raw_columns: Sequence[Column]) -> Iterator
     A table whose rows have a calibrator each stays as it is; missing rows stay with the first part. Columns that the
     second part shows are `raw_columns`, whose values its rows hold.
     """
-    chosen = [row for row in table.rows if row.calibrator or not row.records]
+    rows = [row for row in table.rows if row.calibrator or not row.records]
     without = [row for row in table.rows if row.records and not row.calibrator]
-    if any(row.calibrator for row in chosen):
-        table.rows = chosen
+    if any(row.calibrator for row in rows):
+        table.rows = rows
         yield table
     elif without:
-        without += [row for row in chosen if not row.records]
+        without += [row for row in rows if not row.records]
     if without:
         _rank(without, Column("nll"))
         yield replace(
@@ -339,8 +343,12 @@ def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[
     keys = (key for layout in _layouts(records) for key in layout.places)
     fitted = dict.fromkeys(key.calibrator for key in keys if key.calibrator != RAW)
     for each, group in groupby(columns, key=lambda column: column.calibrator == ANY):
-        some = list(group)
-        yield from (column.after(name) for name in fitted for column in some) if each else some
+        columns_of_group = list(group)
+        yield from (
+            (column.after(name) for name in fitted for column in columns_of_group)
+            if each
+            else columns_of_group
+        )
 
 
 def _layouts(records: Iterable[Record]) -> dict[Layout, list[Record]]:
@@ -367,8 +375,10 @@ def infer_implied(records: Sequence[Record]) -> dict[str, Implied]:
             if key.score:
                 scores.setdefault(key.metric, key.score)
     implied = {m: Implied(max(count, key=count.__getitem__)) for m, count in bins.items()}
-    for metric, of in sets.items():
-        shared = sorted(split for split, runs in of.items() if runs == max(of.values()))
+    for metric, runs_by_split in sets.items():
+        shared = sorted(
+            split for split, runs in runs_by_split.items() if runs == max(runs_by_split.values())
+        )
         groups = {kind: [split for split in shared if kinds[split] == kind] for kind in SET_GROUPS}
         ood = sorted([*groups[NEAR], *groups[FAR]])
         implied[metric] = Implied(None, scores[metric], ood, groups)
@@ -409,12 +419,14 @@ def _values_of_choice(
 
 def column_keys(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
     """The keys of the numbers of a run whose mean is a column's value: one, or one for each set."""
-    of = implied.get(column.metric, OF_THE_TEST_SPLIT)
+    defaults = implied.get(column.metric, OF_THE_TEST_SPLIT)
     # what a column has after its colon is a score where its metric has scores, and a label else
-    score, label = (column.score or of.score, None) if of.score else (None, column.score)
-    how = (column.calibrator, score, column.n_bins or of.n_bins, label)
+    score, label = (
+        (column.score or defaults.score, None) if defaults.score else (None, column.score)
+    )
+    key_fields = (column.calibrator, score, column.n_bins or defaults.n_bins, label)
     metric = DERIVED_FROM.get(column.metric, column.metric)
-    return [Key(metric, split, *how) for split in of.sets_of(column)]
+    return [Key(metric, split, *key_fields) for split in defaults.sets_of(column)]
 
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
@@ -438,27 +450,31 @@ def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
     """Notes on metrics that some runs have with other numbers of bins only, so that the column lacks these runs."""
     layouts = list(_layouts(records))
     for metric in dict.fromkeys(column.metric for column in table.columns if not column.n_bins):
-        shown = table.implied.get(metric, OF_THE_TEST_SPLIT).n_bins
-        if shown is None:
+        table_bins = table.implied.get(metric, OF_THE_TEST_SPLIT).n_bins
+        if table_bins is None:
             continue
-        has = [{key.n_bins for key in of.places if key.metric == metric} for of in layouts]
-        others = sorted({n or 0 for of in has if of and shown not in of for n in of})
+        has = [{key.n_bins for key in layout.places if key.metric == metric} for layout in layouts]
+        others = sorted({n or 0 for bins in has if bins and table_bins not in bins for n in bins})
         if others:
             title = Column(metric).info.title
-            yield f"{title} has {shown} bins: runs with {' or '.join(map(str, others))} have none here"
+            yield f"{title} has {table_bins} bins: runs with {' or '.join(map(str, others))} have none here"
 
 
 def _set_notes(records: Sequence[Record], implied: Mapping[str, Implied]) -> list[str]:
     """Notes on sets that no mean contains because some run lacks them, with the reasons, and on shifted ones."""
-    groups = [of.groups for of in implied.values() if of.score]
-    used = {split for of in groups for splits in of.values() for split in splits}
-    shifted = sorted({split for of in groups for split in of[SHIFT]})
-    missing = (found for record in records for found in record.unavailable.items())
-    reasons = {name: reason for name, reason in missing if name not in used}
-    seen = {key.split for of in _layouts(records) for key in of.places if key.score} - used
+    groups = [defaults.groups for defaults in implied.values() if defaults.score]
+    used_splits = {
+        split for splits_by_kind in groups for splits in splits_by_kind.values() for split in splits
+    }
+    shifted = sorted({split for splits_by_kind in groups for split in splits_by_kind[SHIFT]})
+    missing = (item for record in records for item in record.unavailable.items())
+    reasons = {name: reason for name, reason in missing if name not in used_splits}
+    unused_splits = {
+        key.split for layout in _layouts(records) for key in layout.places if key.score
+    } - used_splits
     lacking = [
         f"{n} is in no mean over sets: {without_folders(reasons.get(n, 'some runs lack it'))}"
-        for n in sorted(seen | set(reasons))
+        for n in sorted(unused_splits | set(reasons))
     ]
     names = ", ".join(shifted)
     return [

@@ -55,7 +55,7 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
             mark_best(table, examples)
             table.answer = None if table.remark else choose_best_pair(table.rows)
         rows = [list(row.records.values()) for _, row in numbered]
-        drawn, left_out = _draw_pictures(rows, n_bins, mapped)
+        pictures, left_out = _draw_pictures(rows, n_bins, mapped)
         pairs = list(_pairs(tables, examples))
     root = read.folder
     settings: dict[str, int] = {}  # by their text: runs that differ in their seeds have the same
@@ -65,7 +65,7 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
         "metrics": _metrics(tables),
         "calibrators": _calibrators(tables),
         "rows": [_row(table, row) for table, row in numbered],
-        "pictures": drawn,
+        "pictures": pictures,
         "runs": [
             _run(number, record, root, settings)
             for number, (_, row) in enumerate(numbered)
@@ -109,33 +109,43 @@ def _pairs(tables: Sequence[Table], examples: TestExamples | None) -> Iterator[J
     """Pairs of losses by each of a few metrics, as a page's tables."""
     for name in PAIRED:
         column = Column(name)
-        held = [table for table in tables if column in table.columns]
-        if not any(sum(bool(row.values[column].seeds) for row in t.rows) > 1 for t in held):
+        tables_with_column = [table for table in tables if column in table.columns]
+        if not any(
+            sum(bool(row.values[column].seeds) for row in t.rows) > 1 for t in tables_with_column
+        ):
             continue
-        grid = compare_pairs(held, column, examples=examples).grid()
+        grid = compare_pairs(tables_with_column, column, examples=examples).grid()
         head = [heading.title for heading in grid.columns]
-        rows = [[of if isinstance(of, str) else of.text for of in row] for row in grid.rows]
+        rows = [
+            [entry if isinstance(entry, str) else entry.text for entry in row] for row in grid.rows
+        ]
         yield {"metric": name, "head": head, "rows": rows, "lines": list(grid.footer)}
 
 
-def _notes(of: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _notes(notes_by_title: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Notes by table; those that all tables share come first and once."""
-    shared = [n for n in next(iter(of.values()), []) if all(n in notes for notes in of.values())]
-    rest = {title: [n for n in notes if n not in shared] for title, notes in of.items()}
-    return {"all tables": shared, **{title: notes for title, notes in rest.items() if notes}}
+    shared = [
+        n
+        for n in next(iter(notes_by_title.values()), [])
+        if all(n in notes for notes in notes_by_title.values())
+    ]
+    other_notes = {
+        title: [n for n in notes if n not in shared] for title, notes in notes_by_title.items()
+    }
+    return {"all tables": shared, **{title: notes for title, notes in other_notes.items() if notes}}
 
 
 def _columns(read: Results) -> list[Column]:
-    seen = {key.metric for key in read.keys}
+    measured = {key.metric for key in read.keys}
     scored = {key.metric for key in read.keys if key.score}
-    shown = [name for name in METRICS if name in seen and name not in COSTS]
+    metrics = [name for name in METRICS if name in measured and name not in COSTS]
     columns = [
         Column(metric, group, calibrator)
-        for metric in shown
+        for metric in metrics
         for group in ((NEAR, FAR) if metric in scored else (None,))
         for calibrator in (RAW, ANY, BEST)
     ]
-    return columns + [Column(name) for name in COSTS if name in seen]
+    return columns + [Column(name) for name in COSTS if name in measured]
 
 
 def _metrics(tables: Sequence[Table]) -> list[Json]:
@@ -160,11 +170,11 @@ def _draw_pictures(
     # Curves need no torch, so they are read while the other processes import it.
     lines = list(with_progress(map(_curves, rows), len(rows), "reading training curves"))
     of_row = partial(_pictures, n_bins=n_bins)
-    shown = with_progress(mapped(of_row, rows), len(rows), "reading logits")
+    parts = with_progress(mapped(of_row, rows), len(rows), "reading logits")
     texts, left_out = [], dict[str, None]()
-    for (curve, problems), (part, more) in zip(lines, shown, strict=True):
+    for (curve, problems), (part, part_problems) in zip(lines, parts, strict=True):
         texts.append(f'{{"curves":{curve},"of_logits":{part}}}')
-        left_out |= dict.fromkeys([*problems, *more])
+        left_out |= dict.fromkeys([*problems, *part_problems])
     return texts, list(left_out)
 
 
@@ -239,8 +249,8 @@ def _shift(table: Table, row: Row) -> Json:
     sums: dict[str, dict[str, list[float]]] = {}
     for record in row.records.values():
         for key, value in record.values.items():
-            own = key.n_bins in (None, table.n_bins(Column(key.metric)))
-            if own and key.calibrator == RAW and key.score is None and key.split != VAL:
+            has_table_bins = key.n_bins in (None, table.n_bins(Column(key.metric)))
+            if has_table_bins and key.calibrator == RAW and key.score is None and key.split != VAL:
                 sums.setdefault(key.metric, {}).setdefault(key.split, []).append(value)
     return {
         metric: {

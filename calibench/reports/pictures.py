@@ -33,7 +33,7 @@ def row_pictures(records: Sequence[Record], n_bins: int, problems: list[str]) ->
     common = [name for name in runs[0] if all(name in run for run in runs)]
     after = {name: _pooled([run[name] for run in runs]) for name in common}
     return {
-        "reliability": {n: _diagram(of, n_bins) for n, of in after.items() if of},
+        "reliability": {n: _diagram(diagrams, n_bins) for n, diagrams in after.items() if diagrams},
         "risk": _curve(
             risk_coverage_curve(scores.confidence, scores.correct, points=REPORT_POINTS)
         ),
@@ -44,10 +44,10 @@ def row_pictures(records: Sequence[Record], n_bins: int, problems: list[str]) ->
 
 def _diagram(scores: ExampleScores, n_bins: int) -> Json:
     diagram = scores.reliability(n_bins)
-    shown = ("confidence", "accuracy", "low", "high")
+    fields = ("confidence", "accuracy", "low", "high")
     return {
         "count": diagram.count.tolist(),
-        **{name: short_numbers(getattr(diagram, name)) for name in shown},
+        **{name: short_numbers(getattr(diagram, name)) for name in fields},
         "calibrated": [
             short_numbers(diagram.calibrated_low),
             short_numbers(diagram.calibrated_high),

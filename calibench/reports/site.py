@@ -57,14 +57,14 @@ class RunPage:
     def facts(self) -> dict[str, str]:
         """Date, commit, test size and command."""
         folder = self.record.folder
-        made = json_or_nothing(f"{folder}/environment.json")
+        environment = json_or_nothing(f"{folder}/environment.json")
         status = json_or_nothing(f"{folder}/status.json")
         size = (status.get("examples") or {}).get("test") or _test_size(self.record)
         return {
             "Date": str(status.get("finished") or status.get("time") or NOT_RECORDED),
-            "Commit": str(made.get("commit") or NOT_RECORDED),
+            "Commit": str(environment.get("commit") or NOT_RECORDED),
             "Test size": f"{size:,} examples" if size else NOT_RECORDED,
-            "Command": without_folders(str(made.get("command") or self.again)),
+            "Command": without_folders(str(environment.get("command") or self.again)),
         }
 
     @property
@@ -109,12 +109,14 @@ def write_benchmarks(
     links, answers, linked = {}, {}, index.parent == folder
     for name, pages in by_benchmark.items():
         problems = [problem for problem in read.problems if problem.cell.benchmark == name]
-        own = replace(read, records=[page.record for page in pages], problems=problems)
+        benchmark_results = replace(
+            read, records=[page.record for page in pages], problems=problems
+        )
         runs = {p.title: f"{p.path.partition('/')[2]}/index.html" for p in pages if linked}
         page = folder / name / "index.html"
         links[name] = _link(page, index)
         top = filled("top.html", facts=_summary(pages), up=_link(index, page), links=runs)
-        content = report_content(own, title=name, n_bins=bins, processes=processes)
+        content = report_content(benchmark_results, title=name, n_bins=bins, processes=processes)
         answers[name] = content["answers"]
         write_output(page, render_page(content, top=top).encode())
     left_out = [line for (name, _), line in read.unfinished.items() if name not in links]
@@ -123,8 +125,8 @@ def write_benchmarks(
     return 1 + len(links)
 
 
-def _link(page: Path, of: Path) -> str:
-    return quote(os.path.relpath(page, of.parent))
+def _link(page: Path, from_page: Path) -> str:
+    return quote(os.path.relpath(page, from_page.parent))
 
 
 def _summary(pages: Sequence[RunPage]) -> dict[str, str]:
@@ -132,29 +134,29 @@ def _summary(pages: Sequence[RunPage]) -> dict[str, str]:
     facts = [page.facts for page in pages]
     cells = [page.record.cell for page in pages]
     losses, seeds = {cell.loss for cell in cells}, {cell.seed for cell in cells}
-    found = {"Runs": f"{len(pages)}: {len(losses)} losses, {len(seeds)} seeds"}
+    summary = {"Runs": f"{len(pages)}: {len(losses)} losses, {len(seeds)} seeds"}
     for key in ("Date", "Commit", "Test size"):
         values = sorted({fact[key] for fact in facts})
-        found[key] = values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}"
-    return {**found, "Command": shlex.join(["calibench", "sweep", cells[0].benchmark])}
+        summary[key] = values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}"
+    return {**summary, "Command": shlex.join(["calibench", "sweep", cells[0].benchmark])}
 
 
 def _write_run(site: Path, page: RunPage, bins: int) -> None:
-    folder, drawn = site / page.path, {}
+    folder, captions = site / page.path, {}
     for kind, about in _PICTURES.items():
         if picture := _picture(page.record, kind, bins):
             write_output(folder / f"{kind}.svg", picture)
-            drawn[f"{kind}.svg"] = f"{about}. {page.title}."
+            captions[f"{kind}.svg"] = f"{about}. {page.title}."
     if page.config:
         write_output(folder / "config.yaml", page.config.encode())
     metrics = json_or_nothing(f"{page.record.folder}/metrics.json")
     grid = metrics_table(with_present_calibrators(metrics))
     rows = [
-        [one if isinstance(one, str) else f"{one.text}{one.mark}" for one in row]
+        [entry if isinstance(entry, str) else f"{entry.text}{entry.mark}" for entry in row]
         for row in grid.rows
     ]
     up = "../" * (page.path.count("/") + 1)
-    html = filled("run.html", page=page, up=up, grid=grid, rows=rows, pictures=drawn)
+    html = filled("run.html", page=page, up=up, grid=grid, rows=rows, pictures=captions)
     write_output(folder / "index.html", html.encode())
 
 

@@ -144,8 +144,8 @@ def _check_checkpoint(path: str) -> None:
 
 
 def _arguments_of(group: str) -> Arguments:
-    known = arguments(KEY_GROUPS[group]) or {}
-    return {name: known[name] for name in known if name not in LINKED}
+    parameters = arguments(KEY_GROUPS[group]) or {}
+    return {name: parameters[name] for name in parameters if name not in LINKED}
 
 
 def _check_blocks(config: Config) -> None:
@@ -189,12 +189,12 @@ def check_class(key: str, value: Any) -> None:
         return
     block = to_class_block(expand_short_name(key, value))
     path = _class_path(block)
-    known = _arguments(key, path, place) if path else None
-    given = (block.get("init_args") or {}) if path else {}
-    if known is None or not isinstance(given, Mapping):
+    parameters = _arguments(key, path, place) if path else None
+    init_args = (block.get("init_args") or {}) if path else {}
+    if parameters is None or not isinstance(init_args, Mapping):
         return
-    _check_arguments(key, short_name(path), given, known)
-    for name, argument in given.items():
+    _check_arguments(key, short_name(path), init_args, parameters)
+    for name, argument in init_args.items():
         check_class(f"{key}.{name}", argument)
 
 
@@ -206,17 +206,17 @@ def _arguments(key: str, path: str, place: ClassPlace) -> Arguments | None:
 
 
 def _check_arguments(
-    key: str, owner: str, given: Mapping[str, Any], known: Mapping[str, bool]
+    key: str, owner: str, init_args: Mapping[str, Any], parameters: Mapping[str, bool]
 ) -> None:
-    for name in given:
-        if name in LINKED and name in known:
+    for name in init_args:
+        if name in LINKED and name in parameters:
             raise UsageError(f"`{key}.{name}` comes from the data: leave it out.")
-        if name not in known:
-            names = sorted(known.keys() - {*LINKED})
+        if name not in parameters:
+            names = sorted(parameters.keys() - {*LINKED})
             near = near_matches(name, names) or (f"; there are {', '.join(names)}" if names else "")
             raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
-    for name, required in known.items():
-        if required and name not in given and name not in LINKED:
+    for name, required in parameters.items():
+        if required and name not in init_args and name not in LINKED:
             raise UsageError(
                 f"`{key}`: {owner} needs `{name}`: give it with `--{key}.{name} VALUE`."
             )

@@ -129,11 +129,11 @@ class ClassPlace:
             if name not in self.names:
                 raise Absent("")
             path = f"{self.package}.{name}"
-        own = arguments(path)
-        if own is None or not self.stand_in:
-            return own and dict(list(own.items())[self.filled_in :])
+        class_arguments = arguments(path)
+        if class_arguments is None or not self.stand_in:
+            return class_arguments and dict(list(class_arguments.items())[self.filled_in :])
         others = arguments(self._path(self.stand_in)) or {}
-        return dict.fromkeys(others, False) | own
+        return dict.fromkeys(others, False) | class_arguments
 
     def _path(self, name: str) -> str:
         """The import path of a class of our own family."""
@@ -146,9 +146,11 @@ class ClassPlace:
         missing = reason.startswith("No module named") and not reason.count(".")
         name = short_name(path)
         others = [] if "." in path else get_close_matches(name, self.elsewhere(), 2, 0.8)
-        near = "" if missing else near_matches(name, public or [*self.names, *others])
-        why = f" ({reason})" if reason else ""
-        return f"`{key}`: no class `{path}`{near}{why}{'' if near else self._remedy(reason)}"
+        candidates = public or [*self.names, *others]
+        near = "" if missing else near_matches(name, candidates)
+        explanation = f" ({reason})" if reason else ""
+        remedy = "" if near else self._remedy(reason)
+        return f"`{key}`: no class `{path}`{near}{explanation}{remedy}"
 
     def _remedy(self, reason: str) -> str:
         if reason.startswith("No module"):
@@ -188,10 +190,10 @@ def find_class_place(key: str) -> ClassPlace | None:
     return next((_PLACES[part] for part in parts if part in _PLACES), None)
 
 
-def expand_short_name(key: str, given: Any) -> Any:
+def expand_short_name(key: str, value: Any) -> Any:
     """Expand a short spelling at a dotted key into the block it stands for; raises a UsageError for a wrong one."""
     place = find_class_place(key)
     try:
-        return place.short(given) if place is not None else given
+        return place.short(value) if place is not None else value
     except UsageError as error:
         raise UsageError(f"`{key}`: {error}") from None

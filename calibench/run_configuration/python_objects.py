@@ -60,8 +60,8 @@ def describe_object(value: Any) -> Config | str:
     if isinstance(value, _CONTRACTS):
         return {"class_path": _keep(name, _class_that_gives(value), _digest_parts(value))}
     if isinstance(value, nn.Module) or not callable(value):
-        made = _maker(value)
-        return {"class_path": _keep(name, made, _digest_parts(value))}
+        maker = _maker(value)
+        return {"class_path": _keep(name, maker, _digest_parts(value))}
     return {"class_path": _keep(name, value, _digest_parts(value))}
 
 
@@ -138,8 +138,8 @@ def _constructor_arguments(value: Any) -> dict[str, Any] | None:
     arguments = {name: _plain(part) for name, part in value.constructor_arguments.items()}
     if any(part is _NOT_PLAIN for part in arguments.values()):
         return None
-    again = type(value)(**value.constructor_arguments)
-    return arguments if [*_state(again)] == [*_state(value)] else None
+    rebuilt = type(value)(**value.constructor_arguments)
+    return arguments if [*_state(rebuilt)] == [*_state(value)] else None
 
 
 _NOT_PLAIN = object()

@@ -29,8 +29,8 @@ def arguments(path: str) -> Arguments | None:
     Of a function none must be given: whoever calls it gives some. Raises Absent if there is no such class for certain.
     """
     module, _, name = path.rpartition(".")
-    found = _defined(module, name)
-    return None if found is None else _arguments(*found)
+    definition = _defined(module, name)
+    return None if definition is None else _arguments(*definition)
 
 
 def exported(module: str) -> list[str]:
@@ -48,11 +48,13 @@ def _arguments(module: str, node: Definition) -> Arguments | None:
     init = next((item for item in reversed(methods) if item.name == "__init__"), None)
     if _is_changed(module, init or node):
         return None
-    if init is None and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
+    if init is None and any(
+        "dataclass" in ast.unparse(decorator) for decorator in node.decorator_list
+    ):
         return _fields(node)
-    own = dict(list(_of_function(init).items())[1:]) if init is not None else {}
+    class_arguments = dict(list(_of_function(init).items())[1:]) if init is not None else {}
     if init is not None and init.args.kwarg is None:
-        return own
+        return class_arguments
     for base in node.bases:
         name = ast.unparse(base).rpartition(".")[2].partition("[")[0]
         if name in _PLAIN_BASES:
@@ -60,8 +62,11 @@ def _arguments(module: str, node: Definition) -> Arguments | None:
         above = arguments(f"{module}.{name}") if isinstance(base, ast.Name) else None
         if above is None:
             return None
-        own = {**{name: above[name] for name in above.keys() - _passed_on(init)}, **own}
-    return own
+        class_arguments = {
+            **{name: above[name] for name in above.keys() - _passed_on(init)},
+            **class_arguments,
+        }
+    return class_arguments
 
 
 def _passed_on(init: ast.FunctionDef | None) -> set[str]:
@@ -81,9 +86,9 @@ def _is_changed(module: str, node: Definition) -> bool:
 def _of_function(node: ast.FunctionDef) -> Arguments:
     positional = [*node.args.posonlyargs, *node.args.args]
     without = len(positional) - len(node.args.defaults)
-    found = {arg.arg: place < without for place, arg in enumerate(positional)}
+    is_required = {arg.arg: place < without for place, arg in enumerate(positional)}
     keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    return found | {arg.arg: default is None for arg, default in keywords}
+    return is_required | {arg.arg: default is None for arg, default in keywords}
 
 
 def _fields(node: ast.ClassDef) -> Arguments:
@@ -108,14 +113,14 @@ def _defined(module: str, name: str, depth: int = _DEEPEST) -> tuple[str, Defini
         if isinstance(node, Definition) and node.name == name:
             return module, node
         if isinstance(node, ast.ImportFrom) and name in _bound(node):
-            alias = next(one for one in node.names if (one.asname or one.name) == name)
+            alias = next(entry for entry in node.names if (entry.asname or entry.name) == name)
             spec = find_module(module)
             package = spec.parent if spec is not None else module
             origin = resolve_name("." * node.level + (node.module or ""), package)
             return _defined(origin, alias.name, depth - 1) if depth else None
     if name in _names(module) or _may_have_others(module) or find_module(f"{module}.{name}"):
         return None
-    public = [one for one in _names(module) if not one.startswith("_")]
+    public = [entry for entry in _names(module) if not entry.startswith("_")]
     raise Absent(f"module '{module}' has no attribute '{name}'", public)
 
 

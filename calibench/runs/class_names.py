@@ -54,32 +54,32 @@ def align_classes(
     Raises:
         ValueError: If the names are others; the message has both lists, and near spellings.
     """
-    own, names = names_of_classes(predictions), [str(name).strip() for name in names]
-    if not own or not names or own == names:
+    predicted_names, names = names_of_classes(predictions), [str(name).strip() for name in names]
+    if not predicted_names or not names or predicted_names == names:
         return predictions
-    order = class_order(own, names, title, title_of_names)
+    order = class_order(predicted_names, names, title, title_of_names)
     say(
-        f"{title}: classes are aligned by name with {title_of_names}, from {_list(own)}",
+        f"{title}: classes are aligned by name with {title_of_names}, from {_list(predicted_names)}",
         to=sys.stderr,
     )
     return reorder_classes(predictions, order, names)
 
 
 def class_order(
-    own: Sequence[str], names: Sequence[str], title: str, title_of_names: str
+    predicted_names: Sequence[str], names: Sequence[str], title: str, title_of_names: str
 ) -> list[int]:
     """The place among `own` of each name; a ValueError with both lists if the two are not the same names."""
-    if sorted(own) != sorted(names):
-        missing = [name for name in names if name not in own]
-        further = [name for name in own if name not in names]
+    if sorted(predicted_names) != sorted(names):
+        missing = [name for name in names if name not in predicted_names]
+        further = [name for name in predicted_names if name not in names]
         spelling = next(
             (f" (`{name}`{near})" for name in further if (near := near_matches(name, missing))), ""
         )
         raise ValueError(
-            f"{title} has the classes {_list(own)}, {title_of_names} has {_list(names)}{spelling}: "
+            f"{title} has the classes {_list(predicted_names)}, {title_of_names} has {_list(names)}{spelling}: "
             "the same names are needed."
         )
-    return [[*own].index(name) for name in names]
+    return [[*predicted_names].index(name) for name in names]
 
 
 def reorder_classes(

@@ -46,7 +46,7 @@ def corrupt_if_it_fails(text: str) -> Iterator[None]:
         raise
     except Exception as error:
         cause = one_line(error, 300)
-        explanation = next((_IN_WORDS[said] for said in _IN_WORDS if said in cause), cause)
+        explanation = next((_IN_WORDS[phrase] for phrase in _IN_WORDS if phrase in cause), cause)
         raise CorruptRun(f"{text}: {explanation}") from error
 
 
@@ -69,8 +69,9 @@ def check_archive(path: Path | BinaryIO) -> None:
             is no zip file.
     """
     with zipfile.ZipFile(path) as archive:
-        sizes = [(member.file_size, member.compress_size) for member in archive.infolist()]
-        unpacked, packed = (sum(size) for size in zip(*sizes, strict=True)) if sizes else (0, 0)
+        members = archive.infolist()
+        unpacked = sum(member.file_size for member in members)
+        packed = sum(member.compress_size for member in members)
         if unpacked > max(UNPACKED, TIMES * packed):
             raise zipfile.BadZipFile(f"its {packed:,} bytes would be {unpacked:,} in memory")
         damaged = archive.testzip()

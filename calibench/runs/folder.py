@@ -61,13 +61,17 @@ def effective_settings(config: Mapping[str, Any]) -> Config:
     names = _FORMER_NAMES.items()
     flat |= {key: former for (key, name), former in names if flat.get(key) == name}
     flat = _without_idle_tail_seed(flat)
-    return {
+    settings = {
         key: value
         for key, value in sorted(flat.items())
-        if value is not None
-        and value != ADDED_LATER.get(key)
-        and not any(key == name or key.startswith(f"{name}.") for name in WITHOUT_EFFECT)
+        if value is not None and value != ADDED_LATER.get(key)
     }
+    return {key: value for key, value in settings.items() if not _is_without_effect(key)}
+
+
+def _is_without_effect(key: str) -> bool:
+    """Whether a key, or a block that it is in, decides no number of a run."""
+    return any(key == name or key.startswith(f"{name}.") for name in WITHOUT_EFFECT)
 
 
 def with_present_names(flat: Config) -> Config:
@@ -88,26 +92,26 @@ def with_present_calibrators(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
     A name says how a calibrator differs from the defaults, so a changed default changes the names of earlier results.
     """
-    given = (content.get("evaluation") or {}).get("calibrators") or []
-    blocks = [present_calibrator(block) for block in given]
+    written_blocks = (content.get("evaluation") or {}).get("calibrators") or []
+    blocks = [present_calibrator(block) for block in written_blocks]
     names: Mapping[str, Any] = content.get("calibrators") or {}
     plain = {
         name: _named_by_former_defaults(name, block)
         for name, block in zip(names, blocks, strict=False)
     }
-    if blocks == given and all(name == present for name, present in plain.items()):
+    if blocks == written_blocks and all(name == present for name, present in plain.items()):
         return content
     # What is fitted on each label, or corrected to priors, ends in parentheses that say so.
     renamed = {
-        name: plain[own] + name.removeprefix(own)
-        for own in plain
+        name: plain[base_name] + name.removeprefix(base_name)
+        for base_name in plain
         for name in names
-        if name == own or name.removeprefix(own).startswith(("(per label)", "(priors="))
+        if name == base_name or name.removeprefix(base_name).startswith(("(per label)", "(priors="))
     }
     return {
         **content,
         "evaluation": {**content["evaluation"], "calibrators": blocks},
-        "calibrators": {renamed.get(name, name): of for name, of in names.items()},
+        "calibrators": {renamed.get(name, name): values for name, values in names.items()},
         "rows": [
             {**row, "calibrator": renamed.get(row["calibrator"], row["calibrator"])}
             for row in content.get("rows") or ()
@@ -123,9 +127,9 @@ def present_calibrator(block: Mapping[str, Any]) -> Mapping[str, Any]:
     arguments = block.get("init_args") or {}
     if not block["class_path"].startswith("calibench.") or "shrinkage" in arguments:
         return block
-    rest = {name: value for name, value in arguments.items() if name != "mixture"}
+    other_arguments = {name: value for name, value in arguments.items() if name != "mixture"}
     path = _WITH_MIXTURE if arguments.get("mixture") else block["class_path"]
-    return {"class_path": path, "init_args": {**rest, "shrinkage": False}}
+    return {"class_path": path, "init_args": {**other_arguments, "shrinkage": False}}
 
 
 def former_defaults(block: Mapping[str, Any]) -> Config:
@@ -143,10 +147,13 @@ def former_defaults(block: Mapping[str, Any]) -> Config:
 def _named_by_former_defaults(name: str, block: Mapping[str, Any]) -> str:
     """A calibrator's name with the arguments that are no defaults any more, such as `shrinkage=False`."""
     name = name.replace("TemperatureScaling(mixture=True", "TemperatureWithMixture(", 1)
-    said = (f"{key}={value}" for key, value in former_defaults(block).items())
+    former_arguments = (f"{key}={value}" for key, value in former_defaults(block).items())
     begun, _, arguments = name.removesuffix(")").partition("(")
-    every = [*filter(None, [arguments]), *(text for text in said if text not in name)]
-    return f"{begun}({', '.join(every)})" if every else name
+    all_arguments = [
+        *filter(None, [arguments]),
+        *(text for text in former_arguments if text not in name),
+    ]
+    return f"{begun}({', '.join(all_arguments)})" if all_arguments else name
 
 
 def _without_idle_tail_seed(flat: Config) -> Config:
@@ -154,10 +161,10 @@ def _without_idle_tail_seed(flat: Config) -> Config:
     tail, split = "data.init_args.tail_seed", flat.get("data.init_args.split_seed", "run")
     if tail not in flat:  # data that know no long tail, or a run made before it had a seed
         return flat
-    rest = {key: value for key, value in flat.items() if key != tail}
+    settings = {key: value for key, value in flat.items() if key != tail}
     seed = long_tail_seed(flat[tail], split)
     idle = seed == split or flat.get("data.init_args.imbalance_factor") == 1
-    return rest if idle else rest | {tail: seed}
+    return settings if idle else settings | {tail: seed}
 
 
 def run_key(config: Mapping[str, Any]) -> str:

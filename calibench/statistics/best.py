@@ -110,12 +110,12 @@ def comparison_of_means(
     if not len(means) == len(deviations) == len(seeds):
         raise ValueError("`means`, `deviations` and `seeds` must have an entry for each row.")
     counts = np.asarray(seeds, dtype=np.float64)
-    known = counts >= FEWEST_SEEDS
+    has_enough_seeds = counts >= FEWEST_SEEDS
     signed = (-1.0 if higher_is_better else 1.0) * np.asarray(means, dtype=np.float64)
-    signed = np.where(known, signed, math.nan)
-    rows = np.flatnonzero(np.isfinite(signed) & (np.count_nonzero(known) > 1))
+    signed = np.where(has_enough_seeds, signed, math.nan)
+    rows = np.flatnonzero(np.isfinite(signed) & (np.count_nonzero(has_enough_seeds) > 1))
     layout = OneWayLayout(np.asarray(deviations, dtype=np.float64)[rows], counts[rows])
-    return _compare_rows(signed, int(min(counts[known], default=0)), layout, rows, level)
+    return _compare_rows(signed, int(min(counts[has_enough_seeds], default=0)), layout, rows, level)
 
 
 def _compare_rows(
@@ -130,27 +130,29 @@ def _compare_rows(
     worse[np.flatnonzero(means == math.inf)[:, None], rows] = True
     bold = np.zeros(len(means), dtype=bool)
     bold[rows] = True
-    detectable, apart, noisy = math.nan, list[int](), list[int]()
+    detectable, separate_rows, noisy = math.nan, list[int](), list[int]()
     if len(rows) > 1:
-        found = estimate_spread(layout, len(rows))
-        test = _Test.from_spread(found, layout.counts, level)
+        spread = estimate_spread(layout, len(rows))
+        test = _Test.from_spread(spread, layout.counts, level)
         of_pairs = test.worse(means[rows])
         worse[rows[:, None], rows], bold[rows] = of_pairs, ~of_pairs.any(axis=1)
         detectable = test.detectable(int(means[rows].argmin()))
-        if found.apart:
-            apart = rows[list(found.apart)].tolist()
-            pooled = replace(found, variances=np.full(len(rows), found.pooled), apart=())
+        if spread.apart:
+            separate_rows = rows[list(spread.apart)].tolist()
+            pooled = replace(spread, variances=np.full(len(rows), spread.pooled), apart=())
             steady = _Test.from_spread(pooled, layout.counts, level).worse(means[rows])
-            noisy = [int(rows[row]) for row in found.apart if bold[rows[row]] and steady[row].any()]
-    told = tuple(map(tuple, worse.tolist()))
+            noisy = [
+                int(rows[row]) for row in spread.apart if bold[rows[row]] and steady[row].any()
+            ]
+    worse_pairs = tuple(map(tuple, worse.tolist()))
     return BestComparison(
         tuple(bold.tolist()),
         _differences_from_best(means),
         detectable,
         seeds,
-        tuple(apart),
+        tuple(separate_rows),
         tuple(noisy),
-        told,
+        worse_pairs,
     )
 
 
@@ -163,18 +165,18 @@ class _Test:
     limits: Floats
 
     @classmethod
-    def from_spread(cls, found: Spread, counts: Floats, level: float) -> _Test:
+    def from_spread(cls, spread: Spread, counts: Floats, level: float) -> _Test:
         """Dunnett's limits for pairs of pooled rows, Student's with Bonferroni for the others."""
-        parts, others = found.variances / counts, len(counts) - 1
+        parts, others = spread.variances / counts, len(counts) - 1
         total = np.add.outer(parts, parts)
-        degrees = np.full(total.shape, found.pooled_degrees)
-        limits = np.full(total.shape, critical_value(others, found.pooled_degrees, level=level))
-        if found.apart:
+        degrees = np.full(total.shape, spread.pooled_degrees)
+        limits = np.full(total.shape, critical_value(others, spread.pooled_degrees, level=level))
+        if spread.apart:
             from scipy.special import stdtrit
 
-            own = np.isin(np.arange(len(parts)), found.apart)
-            pairs = np.logical_or.outer(own, own) & (total > 0)
-            shares = np.square(parts) / found.degrees  # Welch's degrees (1947), by Satterthwaite
+            is_separate = np.isin(np.arange(len(parts)), spread.apart)
+            pairs = np.logical_or.outer(is_separate, is_separate) & (total > 0)
+            shares = np.square(parts) / spread.degrees  # Welch's degrees (1947), by Satterthwaite
             degrees[pairs] = np.square(total)[pairs] / np.add.outer(shares, shares)[pairs]
             limits[pairs] = stdtrit(degrees[pairs], 1 - level / others)
         return cls(np.sqrt(total), degrees, limits)
@@ -184,7 +186,7 @@ class _Test:
         return np.asarray(np.subtract.outer(means, means) > margins)
 
     def detectable(self, best: int) -> float:
-        """Of the row in the middle, by how far behind the best one it may be."""
+        """The true distance from the best row that the test shows of the row in the middle, see `visible_shift`."""
         reach = self.limits[best] * self.errors[best]
         reach[best] = -math.inf
         middle = int(reach.argsort()[(len(reach) + 1) // 2])
@@ -234,8 +236,8 @@ class TwoWayLayout:
     def own_variances(self, rows: list[int], others: list[int], pooled: float) -> Floats:
         """Grubbs' estimate (1948) for each row: the variance of its difference from the others' mean, less theirs."""
         differences = self.values[rows] - self.values[others].mean(0)
-        own: Floats = differences.var(1, ddof=1) - pooled / len(others)
-        return np.maximum(0.0, own)
+        variances: Floats = differences.var(1, ddof=1) - pooled / len(others)
+        return np.maximum(0.0, variances)
 
 
 @dataclass(frozen=True)
@@ -278,30 +280,30 @@ def estimate_spread(layout: TwoWayLayout | OneWayLayout, n_rows: int) -> Spread:
     counts as much as it may have without being apart, so that a row that is apart by chance does not make the
     others look steadier than they are.
     """
-    rest, apart = list(range(n_rows)), list[int]()
-    while len(rest) > 2:
-        place, ratio = _find_most_uneven(layout, rest)
+    pooled_rows, separate_rows = list(range(n_rows)), list[int]()
+    while len(pooled_rows) > 2:
+        place, ratio = _find_most_uneven(layout, pooled_rows)
         if ratio <= TRIGGER**2:
             break
-        apart.append(rest.pop(place))
-    degrees = layout.degrees(rest)
-    together = layout.squares(rest)[1] / degrees
+        separate_rows.append(pooled_rows.pop(place))
+    degrees = layout.degrees(pooled_rows)
+    together = layout.squares(pooled_rows)[1] / degrees
     limit = layout.degrees(list(range(n_rows))) - degrees  # of the rows apart
     pooled = together * (degrees + TRIGGER**2 * limit) / (degrees + limit)
     variances, of_rows = np.full(n_rows, pooled), np.full(n_rows, degrees)
-    variances[apart] = layout.own_variances(apart, rest, together)
-    of_rows[apart] = layout.counts[apart] - 1
-    return Spread(variances, of_rows, pooled, degrees, tuple(sorted(apart)))
+    variances[separate_rows] = layout.own_variances(separate_rows, pooled_rows, together)
+    of_rows[separate_rows] = layout.counts[separate_rows] - 1
+    return Spread(variances, of_rows, pooled, degrees, tuple(sorted(separate_rows)))
 
 
 def _find_most_uneven(layout: TwoWayLayout | OneWayLayout, rows: list[int]) -> tuple[int, float]:
     """The place of the row with the largest ratio of its mean square to the others', and the ratio."""
-    own, total = layout.squares(rows)
+    squares, total = layout.squares(rows)
     degrees = layout.counts[rows] - 1
-    others = np.maximum(total - own, 0) / (layout.degrees(rows) - degrees)
+    others = np.maximum(total - squares, 0) / (layout.degrees(rows) - degrees)
     ratios = np.zeros(len(rows))
-    some = own > _ROUNDING * total
+    is_positive = squares > _ROUNDING * total
     with np.errstate(divide="ignore"):
-        ratios[some] = own[some] / degrees[some] / others[some]
+        ratios[is_positive] = squares[is_positive] / degrees[is_positive] / others[is_positive]
     place = int(ratios.argmax())
     return place, float(ratios[place])

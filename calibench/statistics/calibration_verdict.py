@@ -180,7 +180,7 @@ class CalibrationVerdict:
 
 
 def _excess(test: CalibrationTest) -> float:
-    """How many times its limit a statistic is."""
+    """The ratio of a statistic to its limit."""
     return test.value / test.limit if test.limit else float(test.value > 0)
 
 
@@ -201,6 +201,6 @@ def _list_classes(
 ) -> str:
     if not deviations:
         return "no single class named"
-    shown = "; ".join(map(describe, deviations[:_MOST_NAMED_CLASSES]))
-    more = len(deviations) - _MOST_NAMED_CLASSES
-    return f"{shown}; and {more} more" if more > 0 else shown
+    text = "; ".join(map(describe, deviations[:_MOST_NAMED_CLASSES]))
+    others = len(deviations) - _MOST_NAMED_CLASSES
+    return f"{text}; and {others} more" if others > 0 else text

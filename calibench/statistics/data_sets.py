@@ -43,31 +43,31 @@ class SetMean:
     sets: int
 
     def within(self, smallest: float, largest: float) -> SetMean:
-        """The same with its interval cut to the range of what it is a mean of."""
+        """This mean with its interval cut to the range of the values that it is a mean of."""
         low, high = np.clip((self.low, self.high), smallest, largest).tolist()
         return replace(self, low=low, high=high)
 
 
-def mean_over_sets(values: Sequence[float] | Floats, of: Sequence[Hashable] = ()) -> SetMean:
+def mean_over_sets(values: Sequence[float] | Floats, set_names: Sequence[Hashable] = ()) -> SetMean:
     """The mean over data sets, with what so few can say of the next one; a ValueError without any.
 
-    Of several networks' values on a data set, `of` names it for each, and they are averaged first.
+    Of several networks' values on a data set, `set_names` has its name for each, and they are averaged first.
     """
     from scipy.stats import t
 
-    given = np.asarray(values, dtype=np.float64)
-    if not given.size:
+    numbers = np.asarray(values, dtype=np.float64)
+    if not numbers.size:
         raise ValueError("`values` must have a value for each data set, got none.")
-    if len(of):
-        sets = [[one == name for one in of] for name in dict.fromkeys(of)]
-        given = np.array([given[rows].mean() for rows in sets])
-    n, mean, median = len(given), float(given.mean()), float(np.median(given))
+    if len(set_names):
+        sets = [[set_name == name for set_name in set_names] for name in dict.fromkeys(set_names)]
+        numbers = np.array([numbers[rows].mean() for rows in sets])
+    n, mean, median = len(numbers), float(numbers.mean()), float(np.median(numbers))
     reach = math.nan  # half of the interval's width
-    if n >= FEWEST_SETS and np.isfinite(given).all():
-        reach = float(t.ppf(1 - LEVEL / 2, n - 1) * given.std(ddof=1) / n**0.5)
-    without = [np.delete(given, place).mean() for place in range(n)] if n > 1 else [math.nan]
-    least, most = float(np.min(without)), float(np.max(without))
-    return SetMean(mean, mean - reach, mean + reach, median, least, most, n)
+    if n >= FEWEST_SETS and np.isfinite(numbers).all():
+        reach = float(t.ppf(1 - LEVEL / 2, n - 1) * numbers.std(ddof=1) / n**0.5)
+    without = [np.delete(numbers, place).mean() for place in range(n)] if n > 1 else [math.nan]
+    smallest, largest = float(np.min(without)), float(np.max(without))
+    return SetMean(mean, mean - reach, mean + reach, median, smallest, largest, n)
 
 
 AHEAD, BEHIND, ALIKE, UNKNOWN = "lower", "higher", "no difference beyond 5 %", "cannot be told"
@@ -206,11 +206,11 @@ def sign_flip_p_values(values: Floats) -> Floats:
 
     if values.shape[1] > _MOST_SETS:
         raise ValueError(f"the exact test takes {_MOST_SETS} data sets, got {values.shape[1]}.")
-    found = permutation_test(
-        (values,), lambda drawn, axis: drawn.mean(axis=axis), permutation_type="samples",
+    test = permutation_test(
+        (values,), lambda flipped, axis: flipped.mean(axis=axis), permutation_type="samples",
         n_resamples=np.inf, axis=1, vectorized=True, batch=_BATCH,
     )  # fmt: skip
-    return np.asarray(found.pvalue, dtype=np.float64)
+    return np.asarray(test.pvalue, dtype=np.float64)
 
 
 def _standard_deviation(logs: Floats) -> float:
@@ -218,9 +218,11 @@ def _standard_deviation(logs: Floats) -> float:
 
 
 def _relative_effect(logs: Floats) -> SetMean:
-    of = mean_over_sets(logs)
-    value, low, high, median = map(math.expm1, (of.value, of.low, of.high, of.median))
-    return SetMean(value, low, high, median, math.expm1(of.least), math.expm1(of.most), of.sets)
+    mean = mean_over_sets(logs)
+    value, low, high, median = map(math.expm1, (mean.value, mean.low, mean.high, mean.median))
+    return SetMean(
+        value, low, high, median, math.expm1(mean.least), math.expm1(mean.most), mean.sets
+    )
 
 
 def sign_flip_power(sets: int, deviation: float, effect: float, *, tables: int = 2000) -> float:
@@ -260,12 +262,12 @@ def compare_ranks(table: Sequence[Sequence[float]]) -> RankComparison:
     n, k = values.shape
     ranks = np.array([average_ranks(row) for row in values.tolist()])
     means = [mean_over_sets(of_method).within(1, k) for of_method in ranks.T]
-    intervals = [(of.low, of.high) for of in means]
+    intervals = [(mean.low, mean.high) for mean in means]
     tested = k > 2 and n > 1 and not (values == values[:, :1]).all()
     friedman = float(friedmanchisquare(*values.T).pvalue) if tested else math.nan
     q = studentized_range.ppf(1 - LEVEL, k, math.inf) / math.sqrt(2)
     critical = float(q * math.sqrt(k * (k + 1) / (6 * n)))
-    return RankComparison([of.value for of in means], intervals, friedman, critical)
+    return RankComparison([mean.value for mean in means], intervals, friedman, critical)
 
 
 def find_cliques(mean_ranks: Sequence[float], difference: float) -> list[list[int]]:

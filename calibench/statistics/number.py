@@ -130,11 +130,11 @@ class Number:
         return has_power and self.verdict is not None and self.verdict.marked
 
     def with_key(self, **place: Any) -> Self:
-        """The same with other parts of its key."""
+        """This number with other parts of its key."""
         return replace(self, key=self.key._replace(**place))
 
     def in_words(self, n: int) -> str:
-        """What a top-label calibration error of n examples says: `overconfident by 3.1 points (limit 2.6)`, say.
+        """The verdict on a top-label calibration error of n examples: `overconfident by 3.1 points (limit 2.6)`, say.
 
         The floor stands in place of a limit that is not known.
         """
@@ -143,23 +143,23 @@ class Number:
             return f"no verdict at n = {n}"
         if verdict.marked:
             return f"cannot be told from calibrated at n = {n}"
-        least = "floor" if verdict.limit is None else "limit"
+        bound = "floor" if verdict.limit is None else "limit"
         beyond = verdict.floor if verdict.limit is None else verdict.limit
-        by = f"by {100 * self.value:.1f} points ({least} {100 * beyond:.1f})"
+        by = f"by {100 * self.value:.1f} points ({bound} {100 * beyond:.1f})"
         excess = (verdict.overconfidence or 0.0) / self.value
-        way, other = ("over", "under") if excess > 0 else ("under", "over")
+        direction, other = ("over", "under") if excess > 0 else ("under", "over")
         if abs(excess) < _ONE_SIDED:  # the value is positive, as it is above its floor
-            return f"{way}confident {by}, {other}confident at other confidences"
-        return f"{way}confident {by}"
+            return f"{direction}confident {by}, {other}confident at other confidences"
+        return f"{direction}confident {by}"
 
     def to_dict(self) -> FileRow:
         """A row of a file: what its key says, and what there is of the rest."""
         key, verdict = self.key._asdict(), self.verdict._asdict() if self.verdict else {}
         low, high = self.interval or (None, None)
         verdict["limit"] = None  # what is printed of a value just computed, not kept
-        rest = {"value": self.value, **verdict, "low": low, "high": high, "best": self.best}
+        numbers = {"value": self.value, **verdict, "low": low, "high": high, "best": self.best}
         ordered = {name: key[name] for name in ("model", "split", "calibrator", *key)}
-        return {k: v for k, v in (ordered | rest).items() if v is not None and v != ""}
+        return {k: v for k, v in (ordered | numbers).items() if v is not None and v != ""}
 
 
 def verdict_of_mean(mean: float, std: float, n: int) -> Verdict | None:

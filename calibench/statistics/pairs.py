@@ -55,9 +55,9 @@ class Beats:
 
 
 def estimate_beats(
-    ours: Sequence[Runs], theirs: Sequence[Runs], *, margin: float = 0.0, level: float = LEVEL
+    runs: Sequence[Runs], other_runs: Sequence[Runs], *, margin: float = 0.0, level: float = LEVEL
 ) -> Beats:
-    """Compare every run of ours with every one of theirs, data set by data set.
+    """Compare every run of a method with every one of another, data set by data set.
 
     The interval holds the probabilities P from which the observed share is at most z deviations away, with the variance
     that Newcombe (2006, method 5) gives a Mann-Whitney share of S and T runs; test examples, the same for both sides,
@@ -65,22 +65,28 @@ def estimate_beats(
     96 % at 5 and at 10 (P from 0.5 to 0.98; a bootstrap over seeds covers 75, 88 and 92 %).
 
     Args:
-        ours: Our runs on each data set; a ValueError if there is none, or one without runs.
-        theirs: The other method's.
+        runs: A method's runs on each data set; a ValueError if there is none, or one without runs.
+        other_runs: Another method's runs on the same data sets.
         margin: Values that differ by no more are practically equal.
         level: One less the interval's level.
     """
-    if not ours or len(ours) != len(theirs) or not all(len(r.values) for r in (*ours, *theirs)):
-        raise ValueError("`ours` and `theirs` must have runs on the same data sets, at least one.")
-    found, close, of_examples = [], [], []
-    for mine, other in zip(ours, theirs, strict=True):
-        ahead = ahead_by(mine.values[None], other.values[None])
-        found.append(float(share_ahead(ahead)[0]))
+    if (
+        not runs
+        or len(runs) != len(other_runs)
+        or not all(len(r.values) for r in (*runs, *other_runs))
+    ):
+        raise ValueError(
+            "`runs` and `other_runs` must have runs on the same data sets, at least one."
+        )
+    shares, close, of_examples = [], [], []
+    for set_runs, other in zip(runs, other_runs, strict=True):
+        ahead = ahead_by(set_runs.values[None], other.values[None])
+        shares.append(float(share_ahead(ahead)[0]))
         close.append(float((np.abs(ahead) <= margin * (1 + _ROUNDING)).mean()))
-        of_examples.append(float(share_ahead(ahead_by(mine.resampled, other.resampled)).var()))
-    sets = len(found)
-    counts = [(len(m.values), len(o.values)) for m, o in zip(ours, theirs, strict=True)]
-    share, deviations = math.fsum(found) / sets, NormalDist().inv_cdf(1 - level / 2)
+        of_examples.append(float(share_ahead(ahead_by(set_runs.resampled, other.resampled)).var()))
+    sets = len(shares)
+    counts = [(len(m.values), len(o.values)) for m, o in zip(runs, other_runs, strict=True)]
+    share, deviations = math.fsum(shares) / sets, NormalDist().inv_cdf(1 - level / 2)
 
     def reach(probability: float) -> float:
         of_seeds = (_variance_of_share(probability, *count) for count in counts)
@@ -92,9 +98,9 @@ def estimate_beats(
 
 def _variance_of_share(probability: float, runs: int, others: int) -> float:
     """Variance of the share of pairs that are ahead, given its expectation (Newcombe 2006, method 5)."""
-    more = (runs + others) / 2 - 1
-    both = (1 - probability) / (2 - probability) + probability / (1 + probability)
-    return probability * (1 - probability) * (1 + more * both) / (runs * others)
+    mean_size = (runs + others) / 2 - 1
+    overlap = (1 - probability) / (2 - probability) + probability / (1 + probability)
+    return probability * (1 - probability) * (1 + mean_size * overlap) / (runs * others)
 
 
 def _invert_end(share: float, end: float, reach: Callable[[float], float]) -> float:
@@ -109,11 +115,11 @@ def _invert_end(share: float, end: float, reach: Callable[[float], float]) -> fl
     return inside
 
 
-def ahead_by(mine: Floats, other: Floats) -> Floats:
-    """By how much each of ours is ahead of each of theirs: (R, S), (R, T) -> (R, S, T)."""
+def ahead_by(values: Floats, other: Floats) -> Floats:
+    """The amount by which each value is below each of another method: (R, S), (R, T) -> (R, S, T)."""
     with np.errstate(invalid="ignore"):
-        ahead = other[:, None, :] - mine[:, :, None]
-    return np.where(other[:, None, :] == mine[:, :, None], 0.0, ahead)  # inf - inf
+        ahead = other[:, None, :] - values[:, :, None]
+    return np.where(other[:, None, :] == values[:, :, None], 0.0, ahead)  # inf - inf
 
 
 def share_ahead(ahead: Floats) -> Floats:
@@ -142,15 +148,15 @@ def interquartile_mean(scores: Sequence[Floats]) -> Interval:
     A quarter of the runs, rounded down, is left out at either end, so with fewer than four runs it is the mean.
     With fewer than 15 runs of a task there is no interval; without runs of a task a ValueError.
     """
-    if not scores or not all(len(of) for of in scores):
+    if not scores or not all(len(task) for task in scores):
         raise ValueError("`scores` must have a task, and each of them runs.")
-    runs = [np.asarray(of, dtype=np.float64) for of in scores]
+    runs = [np.asarray(task, dtype=np.float64) for task in scores]
     value = float(_middle_mean(np.concatenate(runs)))
     if min(map(len, runs)) < FEWEST_RUNS:
         return Interval(value, math.nan, math.nan)
     random = np.random.default_rng(0)
-    drawn = [of[random.integers(len(of), size=(RESAMPLES, len(of)))] for of in runs]
-    means = _middle_mean(np.concatenate(drawn, axis=1))
+    resamples = [task[random.integers(len(task), size=(RESAMPLES, len(task)))] for task in runs]
+    means = _middle_mean(np.concatenate(resamples, axis=1))
     low, high = np.quantile(means, [LEVEL / 2, 1 - LEVEL / 2])
     return Interval(value, float(low), float(high))
 

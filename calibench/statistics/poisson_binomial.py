@@ -28,10 +28,10 @@ class PoissonBinomial:
     def __init__(self, probability: Floats, group: Integers, groups: int) -> None:
         self.groups = groups
         count = np.bincount(group, minlength=groups)
-        few = count[group] <= MOST_SINGLE_DRAWS
-        order = np.argsort(group[few], kind="stable")
-        self._single = probability[few][order].astype(np.float32)
-        self._small, self._starts = np.unique(group[few][order], return_index=True)
+        is_small = count[group] <= MOST_SINGLE_DRAWS
+        order = np.argsort(group[is_small], kind="stable")
+        self._single = probability[is_small][order].astype(np.float32)
+        self._small, self._starts = np.unique(group[is_small][order], return_index=True)
         self._large = np.flatnonzero(count > MOST_SINGLE_DRAWS)
         miss = 1 - np.asarray(probability, np.float64)
         misses, squares = (np.bincount(group, m, groups)[self._large] for m in (miss, miss**2))
@@ -42,18 +42,18 @@ class PoissonBinomial:
 
     @property
     def singles(self) -> int:
-        """How many examples are drawn one by one."""
+        """The number of examples that are drawn one by one."""
         return len(self._single)
 
     def draws(self, number: int, random: np.random.Generator) -> Iterator[Floats]:
         """Numbers of hits, `number` times: in chunks (some draws, groups)."""
         step = max(1, _AT_ONCE // max(1, self.singles, self.groups))
         for start in range(0, number, step):
-            some = min(step, number - start)
-            hits = np.zeros((some, self.groups))
-            hits[:, self._small] = self._hits_of_few(some, random)
+            size = min(step, number - start)
+            hits = np.zeros((size, self.groups))
+            hits[:, self._small] = self._hits_of_few(size, random)
             # one group after the other: its numbers take one preparation
-            shape = len(self._large), some
+            shape = len(self._large), size
             misses = random.binomial(self._trials[:, None], self._miss[:, None], shape)
             hits[:, self._large] = (self._count[:, None] - misses).T
             yield hits

@@ -58,11 +58,11 @@ class Resamples:
         Where examples differ in their rows they are weights: a resample counts as M rows, however many it has.
         """
         for start in range(0, self.n_resamples, size):
-            some = self.counts[start : start + size].astype(np.float32)
+            chunk = self.counts[start : start + size].astype(np.float32)
             if self.rows is not None:
-                some = some[:, self.rows]
-                some *= len(self.rows) / some.sum(axis=1, keepdims=True)
-            yield some
+                chunk = chunk[:, self.rows]
+                chunk *= len(self.rows) / chunk.sum(axis=1, keepdims=True)
+            yield chunk
 
 
 def weighted_means(weights: Floats, values: Floats) -> Floats:
@@ -98,17 +98,19 @@ def best_by_replicates(
     same resampled sets, (K, R).
     """
     sign = -1.0 if higher_is_better else 1.0
-    ours, drawn = sign * np.asarray(values, float), sign * np.asarray(replicates, float)
-    if ours.ndim != 1 or drawn.ndim != 2 or len(ours) != len(drawn):
-        rows = f"a row for each of the {len(ours)} values"
-        raise ValueError(f"`replicates` must be (K, R) with {rows}, got {drawn.shape}.")
-    found = np.zeros(len(ours), dtype=bool)
-    finite = np.flatnonzero(np.isfinite(ours) & np.isfinite(drawn).all(axis=1))
-    if len(ours) > 1:
-        ours, drawn = ours[finite], drawn[finite]
-        centred = drawn - drawn.mean(axis=1, keepdims=True)
-        found[finite] = [_is_among_best(ours, centred, row, level) for row in range(len(ours))]
-    return tuple(found.tolist())
+    signed, draws = sign * np.asarray(values, float), sign * np.asarray(replicates, float)
+    if signed.ndim != 1 or draws.ndim != 2 or len(signed) != len(draws):
+        rows = f"a row for each of the {len(signed)} values"
+        raise ValueError(f"`replicates` must be (K, R) with {rows}, got {draws.shape}.")
+    is_best = np.zeros(len(signed), dtype=bool)
+    finite = np.flatnonzero(np.isfinite(signed) & np.isfinite(draws).all(axis=1))
+    if len(signed) > 1:
+        signed, draws = signed[finite], draws[finite]
+        centred = draws - draws.mean(axis=1, keepdims=True)
+        is_best[finite] = [
+            _is_among_best(signed, centred, row, level) for row in range(len(signed))
+        ]
+    return tuple(is_best.tolist())
 
 
 def _is_among_best(values: Floats, centred: Floats, row: int, level: float) -> bool:
@@ -163,7 +165,7 @@ def make_verdict(value: float, of_calibrated: Floats) -> Verdict | None:
 
 
 def limit_draws(draws: int, examples: int) -> int:
-    """How many draws are made of so many examples: fewer of many, at least 99 (or `draws` if that is less)."""
+    """The number of draws for so many examples: fewer of many, at least 99 (or `draws` if that is less)."""
     return min(draws, max(FEWEST_DRAWS, _LABELS // max(1, examples)))
 
 

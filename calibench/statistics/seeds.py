@@ -44,11 +44,11 @@ def wilcoxon_signed_rank(differences: Sequence[float]) -> float:
     """
     if not all(map(math.isfinite, differences)):
         raise ValueError(f"`differences` must be finite, got {list(differences)}.")
-    kept = [difference for difference in differences if difference != 0]
-    ranks = average_ranks([abs(difference) for difference in kept])
+    nonzero = [difference for difference in differences if difference != 0]
+    ranks = average_ranks([abs(difference) for difference in nonzero])
     doubled = tuple(sorted(round(2 * rank) for rank in ranks))  # ties give half ranks
-    positive = sum(round(2 * r) for r, d in zip(ranks, kept, strict=True) if d > 0)
-    return sum(_rank_sums(doubled)[positive:]) / 2.0 ** len(kept)
+    positive = sum(round(2 * r) for r, d in zip(ranks, nonzero, strict=True) if d > 0)
+    return sum(_rank_sums(doubled)[positive:]) / 2.0 ** len(nonzero)
 
 
 def rankable(difference: float) -> float:
@@ -58,7 +58,7 @@ def rankable(difference: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _rank_sums(ranks: tuple[int, ...]) -> list[int]:
-    """How many subsets of `ranks` have the sum 0, 1, 2, ..."""
+    """Numbers of subsets of `ranks` that have the sum 0, 1, 2, ..."""
     counts = [1] + [0] * sum(ranks)
     for rank in ranks:
         for total in range(len(counts) - 1, rank - 1, -1):
@@ -80,4 +80,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def average_ranks(values: Sequence[float]) -> list[float]:
     """Ranks 1, 2, ... from the smallest value; equal values share the mean of their ranks."""
     ordered = sorted(values)
-    return [(bisect_left(ordered, one) + 1 + bisect_right(ordered, one)) / 2 for one in values]
+    return [
+        (bisect_left(ordered, value) + 1 + bisect_right(ordered, value)) / 2 for value in values
+    ]

@@ -128,8 +128,8 @@ def _run_job(connection: Connection, config: Config, log: str) -> None:
         from calibench.plots.trackers import keep_artefacts
         from calibench.training.fit import fit
 
-        def report(done: int, total: int) -> None:
-            connection.send(("epoch", done, total))
+        def report(epoch: int, total: int) -> None:
+            connection.send(("epoch", epoch, total))
 
         outcome, _ = fit(config, report=report, keep=keep_artefacts)
         end = ("end", outcome, "")
@@ -284,13 +284,16 @@ class Pool:
 
     def _end_overdue(self) -> None:
         """End the processes of jobs over their time limit, by SIGTERM first and SIGKILL later."""
-        now = time.monotonic()
+        seconds_now = time.monotonic()
         for worker in self._busy:
             assert worker.job is not None
-            if worker.ending is None and now - worker.job.started > 60 * self.minutes_per_cell:
-                worker.ending = now
+            if (
+                worker.ending is None
+                and seconds_now - worker.job.started > 60 * self.minutes_per_cell
+            ):
+                worker.ending = seconds_now
                 worker.process.terminate()
-            elif worker.ending is not None and now - worker.ending > _GRACE:
+            elif worker.ending is not None and seconds_now - worker.ending > _GRACE:
                 worker.process.kill()
 
     def close(self) -> None:
@@ -347,7 +350,7 @@ def list_visible_gpus() -> list[str]:
     return []
 
 
-def build_pool(jobs: Sequence[Job], logs: Path, where: LauncherOptions) -> Pool:
+def build_pool(jobs: Sequence[Job], logs: Path, options: LauncherOptions) -> Pool:
     """A pool of worker processes for jobs; each sees one GPU if the jobs use GPUs and the machine has some.
 
     Raises a UsageError if cells are to share a GPU, and no GPU is visible or the jobs want none.
@@ -355,10 +358,10 @@ def build_pool(jobs: Sequence[Job], logs: Path, where: LauncherOptions) -> Pool:
     # a configuration may leave the accelerator open
     uses_gpus = any((job.config.get("trainer") or {}).get("accelerator") != "cpu" for job in jobs)
     gpus = list_visible_gpus() if uses_gpus else []
-    if where.cells_per_gpu is not None and not gpus:
+    if options.cells_per_gpu is not None and not gpus:
         reason = (
             "none is visible here" if uses_gpus else "the configuration says `accelerator: cpu`"
         )
         raise UsageError(f"`--cells-per-gpu` needs a GPU; {reason}.")
-    size = where.jobs or (where.cells_per_gpu or 1) * len(gpus) or cores()
-    return Pool(min(size, len(jobs)), logs, gpus, where.minutes_per_cell)
+    size = options.jobs or (options.cells_per_gpu or 1) * len(gpus) or cores()
+    return Pool(min(size, len(jobs)), logs, gpus, options.minutes_per_cell)

@@ -53,14 +53,14 @@ class Scores:
     def floor_note(self, keys: Iterable[Key]) -> list[str]:
         """The line under a table that says what its marks mean, if it has any: one limit, or floor, a sentence."""
         numbers = (self._numbers[key] for key in keys if key in self._numbers)
-        found = [(metric_info(n.key.metric), n.verdict) for n in numbers if n.is_marked]
-        marked = [(info.title, v, info.percent) for info, v in found if v]
+        verdicts = [(metric_info(n.key.metric), n.verdict) for n in numbers if n.is_marked]
+        marked = [(info.title, v, info.percent) for info, v in verdicts if v]
         limits = [(title, v.limit, percent) for title, v, percent in marked if v.limit is not None]
         floors = [(title, v.floor, percent) for title, v, percent in marked if v.limit is None]
         if not limits:
             return list(note(floors))
         named = {"Limit": _ranges(limits), "Floor": _ranges(floors)}
-        each = [f"{n} of {t} {value}" for n, of in named.items() for t, value in of.items()]
+        each = [f"{n} of {t} {value}" for n, counts in named.items() for t, value in counts.items()]
         return [". ".join([_MEANING, *each])]
 
 
@@ -79,19 +79,19 @@ def note(marked: Iterable[tuple[str, float, bool]]) -> Iterator[str]:
     if len(floors) == 1:
         yield f"{_MEANING}; floor {floors.popitem()[1]}"
     elif floors:
-        yield f"{_MEANING}; floors: {', '.join(f'{title} {of}' for title, of in floors.items())}"
+        yield f"{_MEANING}; floors: {', '.join(f'{title} {floor}' for title, floor in floors.items())}"
 
 
 def _ranges(values: Iterable[tuple[str, float, bool]]) -> dict[str, str]:
     """Range of the values of each title: `1.1 to 2 %`, of (title, value, whether it is printed in percent)."""
-    found: dict[tuple[str, bool], list[float]] = {}
+    values_by_title: dict[tuple[str, bool], list[float]] = {}
     for title, value, percent in values:
-        found.setdefault((title, percent), []).append(value * (100 if percent else 1))
-    said = {}
-    for (title, percent), each in found.items():
+        values_by_title.setdefault((title, percent), []).append(value * (100 if percent else 1))
+    texts = {}
+    for (title, percent), each in values_by_title.items():
         low, high = f"{min(each):.2g}", f"{max(each):.2g}"
-        said[title] = (low if low == high else f"{low} to {high}") + " %" * percent
-    return said
+        texts[title] = (low if low == high else f"{low} to {high}") + " %" * percent
+    return texts
 
 
 Place = tuple[str, str, str]

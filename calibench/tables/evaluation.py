@@ -38,27 +38,29 @@ def sheets(numbers: Sequence[Number], asked: Collection[str] = ()) -> list[Grid]
     keys = [number.key for number in numbers]
     labelled = dict.fromkeys(key.split for key in keys if key.metric == "error")
     labelled.pop(VAL, None)
-    known = dict.fromkeys(key.split for key in keys if key.metric == "posterior_kl")
-    found = [_sheet_of_set(split, numbers, asked) for split in labelled]
-    found += [
+    label_splits = dict.fromkeys(key.split for key in keys if key.metric == "posterior_kl")
+    grids = [_sheet_of_set(split, numbers, asked) for split in labelled]
+    grids += [
         _sheet(f"{split}, against the posterior", numbers, measures(split, POSTERIOR_METRICS))
-        for split in known
+        for split in label_splits
     ]
-    found += [_sheet_of_labels(split, numbers) for split in labelled if _labels(split, numbers)]
-    return found
+    grids += [_sheet_of_labels(split, numbers) for split in labelled if _labels(split, numbers)]
+    return grids
 
 
-def _sheet_of_set(split: str, numbers: Sequence[Number], asked: Collection[str]) -> Grid:
-    found = metrics_of_set(numbers, split)
-    shown = _displayed_metrics(split, numbers, found, asked)
-    columns = [*measures(split, shown), *(detection(numbers) if split == "test" else [])]
-    hidden = [metric_info(name).title for name in found if name not in shown]
-    more = [f"not shown: {', '.join(hidden)} (`--metrics all`; reports in JSON and CSV have them)"]
-    return _sheet(split, numbers, columns, more if hidden else ())
+def _sheet_of_set(split: str, numbers: Sequence[Number], requested: Collection[str]) -> Grid:
+    metrics = metrics_of_set(numbers, split)
+    displayed = _displayed_metrics(split, numbers, metrics, requested)
+    columns = [*measures(split, displayed), *(detection(numbers) if split == "test" else [])]
+    hidden = [metric_info(name).title for name in metrics if name not in displayed]
+    hidden_note = [
+        f"not shown: {', '.join(hidden)} (`--metrics all`; reports in JSON and CSV have them)"
+    ]
+    return _sheet(split, numbers, columns, hidden_note if hidden else ())
 
 
 def _displayed_metrics(
-    split: str, numbers: Sequence[Number], found: Sequence[str], asked: Collection[str]
+    split: str, numbers: Sequence[Number], metrics: Sequence[str], requested: Collection[str]
 ) -> list[str]:
     """Metrics that a table of a set shows: leading ones, then those that every row has, and requested ones.
 
@@ -66,15 +68,15 @@ def _displayed_metrics(
     """
     has_labels = bool(_labels(split, numbers))
     leading = LEADING_OF_LABELS if has_labels else (*LEADING_METRICS, *OF_POSITIVE_CLASS)
-    first = [name for name in leading if name in found]
-    if "all" in asked:
-        return list(dict.fromkeys([*first, *found]))
-    classes = {METRIC_CLASSES.class_of(name) for name in asked} & TABLE.keys()
+    first = [name for name in leading if name in metrics]
+    if "all" in requested:
+        return list(dict.fromkeys([*first, *metrics]))
+    classes = {METRIC_CLASSES.class_of(name) for name in requested} & TABLE.keys()
     names = {value for cls in classes for value in TABLE[cls].values}
-    usual = {*TEST_METRICS, *OF_LABELS} - names
+    omitted = {*TEST_METRICS, *OF_LABELS} - names
     if not has_labels:
-        usual -= _in_every_row(split, numbers)
-    return [*first, *(name for name in found if name not in (*usual, *first))]
+        omitted -= _in_every_row(split, numbers)
+    return [*first, *(name for name in metrics if name not in (*omitted, *first))]
 
 
 def _in_every_row(split: str, numbers: Sequence[Number]) -> set[str]:
@@ -89,8 +91,8 @@ def _in_every_row(split: str, numbers: Sequence[Number]) -> set[str]:
 
 def _labels(split: str, numbers: Sequence[Number]) -> list[str]:
     keys = (number.key for number in numbers)
-    own = (key.label for key in keys if (key.split, key.metric) == (split, "auroc"))
-    return list(dict.fromkeys(label for label in own if label))
+    labels = (key.label for key in keys if (key.split, key.metric) == (split, "auroc"))
+    return list(dict.fromkeys(label for label in labels if label))
 
 
 def _sheet_of_labels(split: str, numbers: Sequence[Number]) -> Grid:
@@ -114,7 +116,7 @@ _MICRO_AND_MACRO = (
 
 
 def _sheet(
-    title: str, numbers: Sequence[Number], columns: Sequence[Key], more: Sequence[str] = ()
+    title: str, numbers: Sequence[Number], columns: Sequence[Key], extra_lines: Sequence[str] = ()
 ) -> Grid:
     lines = {
         (key.model, key.calibrator): [
@@ -122,7 +124,7 @@ def _sheet(
         ]
         for key in (number.key for number in numbers)
     }
-    return _grid(title, "calibrator", lines, Scores(numbers), more)
+    return _grid(title, "calibrator", lines, Scores(numbers), extra_lines)
 
 
 def _grid(
@@ -130,7 +132,7 @@ def _grid(
     kind: str,
     lines: Mapping[tuple[str, str], Sequence[Key]],
     scores: Scores,
-    more: Sequence[str],
+    extra_lines: Sequence[str],
 ) -> Grid:
     """The numbers with some keys, a row for each model and label or calibrator; a single model is not named."""
     names = ["model", kind] if len({model for model, _ in lines}) > 1 else [kind]
@@ -142,7 +144,7 @@ def _grid(
     by_column = chain.from_iterable(zip(*lines.values(), strict=True))
     best = (entry.best for row in table for entry in row if isinstance(entry, PrintedNumber))
     bold = _BOLD if kind == "calibrator" and any(best) else ()
-    return Grid(title, heads, table, [*bold, *scores.floor_note(by_column), *more])
+    return Grid(title, heads, table, [*bold, *scores.floor_note(by_column), *extra_lines])
 
 
 _BOLD = (
@@ -158,8 +160,8 @@ def metrics_table(content: Mapping[str, Any]) -> Grid:
 
 def run_table(numbers: Sequence[Number], calibrators: Mapping[str, Mapping[str, Any]]) -> Grid:
     """The test metrics of one run, raw and after each calibrator, with the fitted temperatures."""
-    known = {number.key.metric for number in numbers}
-    posterior = [name for name in POSTERIOR_METRICS if name in known]
+    metrics = {number.key.metric for number in numbers}
+    posterior = [name for name in POSTERIOR_METRICS if name in metrics]
     names = list(dict.fromkeys(number.key.calibrator for number in numbers))
     columns = measures("test", [*metrics_of_set(numbers, "test"), *posterior]) + detection(numbers)
     lines = [[column._replace(calibrator=name) for name in names] for column in columns]
@@ -181,10 +183,15 @@ def run_table(numbers: Sequence[Number], calibrators: Mapping[str, Mapping[str, 
 
 def _fitted(calibrators: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     """The rows of their temperatures, of which a calibrator with bins has several."""
-    given = (of.get("temperature", of.get("temperatures", [])) for of in calibrators)
-    each = [of if isinstance(of, Sequence) else [] if of is None else [of] for of in given]
+    temperatures = (fit.get("temperature", fit.get("temperatures", [])) for fit in calibrators)
+    each = [
+        values if isinstance(values, Sequence) else [] if values is None else [values]
+        for values in temperatures
+    ]
     if any(each):
-        yield ["temperature", *(f"{median(of):.3f}" if of else "" for of in each)]
-    if any(len(of) > 1 for of in each):
-        ends = (f"{min(of):.2f}-{max(of):.2f}" if len(of) > 1 else "" for of in each)
+        yield ["temperature", *(f"{median(values):.3f}" if values else "" for values in each)]
+    if any(len(values) > 1 for values in each):
+        ends = (
+            f"{min(values):.2f}-{max(values):.2f}" if len(values) > 1 else "" for values in each
+        )
         yield ["  from-to, over bins", *ends]

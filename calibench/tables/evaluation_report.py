@@ -80,7 +80,9 @@ class Report:
     def of_model(self, model: str) -> Self:
         """The same with the name of its model in every key."""
         self.numbers = [number.with_key(model=model) for number in self.numbers]
-        self.replicates = {key._replace(model=model): of for key, of in self.replicates.items()}
+        self.replicates = {
+            key._replace(model=model): values for key, values in self.replicates.items()
+        }
         verdicts = self.calibration.items()
         self.calibration = {(split, model, name): verdict for (split, _, name), verdict in verdicts}
         return self
@@ -107,17 +109,19 @@ class Report:
         Raises:
             KeyError: If there is no such number; the message has near matches.
         """
-        wanted = Key(metric_named(metric), split, self._calibrator_named(calibrator), label=label)
+        wanted_key = Key(
+            metric_named(metric), split, self._calibrator_named(calibrator), label=label
+        )
         keys: dict[Key, float] = {}
         for number in self.numbers:
             key = number.key._replace(n_bins=None, score=None, model="")
             keys.setdefault(key, number.value)
-        if wanted in keys:
-            return keys[wanted]
+        if wanted_key in keys:
+            return keys[wanted_key]
         for field_name in ("split", "calibrator", "metric", "label"):
-            there = {str(getattr(key, field_name)) for key in keys}
-            if (name := str(getattr(wanted, field_name))) not in there:
-                near = near_matches(name, there) or f" (there are: {', '.join(sorted(there))})"
+            present = {str(getattr(key, field_name)) for key in keys}
+            if (name := str(getattr(wanted_key, field_name))) not in present:
+                near = near_matches(name, present) or f" (there are: {', '.join(sorted(present))})"
                 raise KeyError(f"the report has no {field_name} `{name}`{near}")
         raise KeyError(f"the report has no {metric} of {split} for {calibrator}")
 
@@ -145,17 +149,19 @@ class Report:
             key = number.key
             if key.split == TEST and key.metric in of_metric and key.label is None:
                 of_metric[key.metric].setdefault(key.calibrator, number)
-        shown = {name: found for name, found in of_metric.items() if found}
-        if not shown:
+        numbers_by_metric = {name: numbers for name, numbers in of_metric.items() if numbers}
+        if not numbers_by_metric:
             raise ValueError(
                 "there is nothing to draw: the test set has no error, NLL, Brier score or ECE."
             )
-        rows = [*dict.fromkeys(name for found in shown.values() for name in found)]
-        figure = Figure(figsize=(2 + 2.2 * len(shown), 1 + 0.3 * len(rows)), layout="constrained")
-        panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-        for axes, (name, found) in zip(panels, shown.items(), strict=True):
+        rows = [*dict.fromkeys(name for numbers in numbers_by_metric.values() for name in numbers)]
+        figure = Figure(
+            figsize=(2 + 2.2 * len(numbers_by_metric), 1 + 0.3 * len(rows)), layout="constrained"
+        )
+        panels = figure.subplots(1, len(numbers_by_metric), sharey=True, squeeze=False)[0]
+        for axes, (name, numbers) in zip(panels, numbers_by_metric.items(), strict=True):
             title, scale = metric_info(name), metric_info(name).scale
-            for calibrator, number in found.items():
+            for calibrator, number in numbers.items():
                 row = rows.index(calibrator)
                 axes.plot(scale * number.value, row, "o", color="C0")
                 if number.interval:
@@ -186,11 +192,11 @@ class Report:
         from calibench.messages.terminal import Terminal
         from calibench.tables.terminal import show
 
-        console, alone = Terminal(), bool(self.file and len(self.sheets) == 1)
-        for sheet in () if alone else self.sheets:
+        console, is_single = Terminal(), bool(self.file and len(self.sheets) == 1)
+        for sheet in () if is_single else self.sheets:
             show(sheet, console)
         below = [self.footer, *self.lacking, *self.remarks, *self.verdicts]
-        for line in [*self._block(), *self.remarks] if alone else below:
+        for line in [*self._block(), *self.remarks] if is_single else below:
             say(*(wrap_text(line).splitlines() or [""]))
         if output:
             console.print(f"{output} is written.", soft_wrap=True)
@@ -230,8 +236,15 @@ class Report:
     def lacking(self) -> list[str]:
         """A line for each reason why numbers are missing."""
         reasons = dict.fromkeys(self.unavailable.values())
-        named = {why: [of for of, its in self.unavailable.items() if its == why] for why in reasons}
-        return [f"{', '.join(names)}: {why}." for why, names in named.items()]
+        named = {
+            reason: [
+                metric
+                for metric, metric_reason in self.unavailable.items()
+                if metric_reason == reason
+            ]
+            for reason in reasons
+        }
+        return [f"{', '.join(names)}: {reason}." for reason, names in named.items()]
 
     @property
     def verdicts(self) -> list[str]:
@@ -242,8 +255,8 @@ class Report:
     def footer(self) -> str:
         """The line under the tables: sets, bins and intervals."""
         sets = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
-        known = ", ".join(f"{name} {size}" for name, size in self.labels.items())
-        sets += f"; known labels: {known}" if self.labels != self.sizes else ""
+        label_counts = ", ".join(f"{name} {size}" for name, size in self.labels.items())
+        sets += f"; known labels: {label_counts}" if self.labels != self.sizes else ""
         fitted = "; calibrators fitted on val" if any(self.fitted.values()) else ""
         posterior = f"; posterior: {self.posterior}" if self.posterior else ""
         interval = (
@@ -257,13 +270,13 @@ class Report:
 
     @property
     def _priors(self) -> str:
-        said = {
+        texts = {
             "estimated": "; class frequencies of the test data estimated from its logits",
             "oracle": "; ORACLE: class frequencies counted from the test labels, which nobody knows",
         }
         if self.priors is None:
             return ""
-        return said.get(str(self.priors), f"; class frequencies of the test data: {self.priors}")
+        return texts.get(str(self.priors), f"; class frequencies of the test data: {self.priors}")
 
     def to_dict(self) -> FileRow:
         """Numbers and fitted parameters, for JSON."""
@@ -281,8 +294,8 @@ class Report:
 def _line(number: Number) -> str:
     info = metric_info(number.key.metric)
     value, *ends = (
-        printed(one, number.key.metric) + " %" * info.percent
-        for one in (number.value, *(number.interval or ()))
+        printed(bound, number.key.metric) + " %" * info.percent
+        for bound in (number.value, *(number.interval or ()))
     )
     parts = [f"  {info.title:5}  {value:>8}", *([" to ".join(ends)] if ends else [])]
     if number.verdict is not None and number.verdict.limit is not None:

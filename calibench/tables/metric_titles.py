@@ -85,16 +85,18 @@ def metric_named(text: str) -> str:
     What is no metric that is known stays as it is: results may have others.
     """
     spelled = text.casefold().removesuffix("%").strip()
-    known = (n for n, title in METRICS.items() if spelled in (n.casefold(), title.title.casefold()))
-    return text if text in METRICS else next(known, text)
+    matches = (
+        n for n, title in METRICS.items() if spelled in (n.casefold(), title.title.casefold())
+    )
+    return text if text in METRICS else next(matches, text)
 
 
 def add_described(described: Mapping[str, Mapping[str, Any]]) -> None:
     """Add metrics that this package does not know, as results describe them."""
-    for name, said in described.items():
+    for name, description in described.items():
         if name not in METRICS:
-            better = {None: NEITHER, False: LESS, True: MORE}[said["higher_is_better"]]
-            title, percent = str(said["title"]), bool(said["percent"])
+            better = {None: NEITHER, False: LESS, True: MORE}[description["higher_is_better"]]
+            title, percent = str(description["title"]), bool(description["percent"])
             decimals, largest = (2, 1.0) if percent else (3, math.inf)
             METRICS[name] = Title(title, better, percent, decimals, -math.inf, largest)
 
@@ -111,8 +113,8 @@ POSTERIOR_METRICS = tuple(name for name in METRICS if name.startswith("posterior
 def metrics_of_set(numbers: Iterable[Number], split: str) -> list[str]:
     """The metrics of a labelled set in the order of a table: the benchmark's own, then further ones."""
     keys = (number.key for number in numbers)
-    found = dict.fromkeys(
+    metrics = dict.fromkeys(
         k.metric for k in keys if (k.split, k.score, k.label) == (split, None, None)
     )
-    further = [name for name in found if name not in (*SHOWN_METRICS, *POSTERIOR_METRICS)]
-    return [*(name for name in SHOWN_METRICS if name in found), *further]
+    further = [name for name in metrics if name not in (*SHOWN_METRICS, *POSTERIOR_METRICS)]
+    return [*(name for name in SHOWN_METRICS if name in metrics), *further]

@@ -89,8 +89,8 @@ def _lines(grid: Grid, width: int | None, starred: bool) -> Iterator[_Line]:
     for part in fitting(grid, width, starred=starred):
         yield from (*part, [])
     for line in grid.footer:
-        said = line.replace(_BOLD, "bold (*):", 1) if starred else line
-        broken = textwrap.wrap(said, width - 1 if width else sys.maxsize)
+        text = line.replace(_BOLD, "bold (*):", 1) if starred else line
+        broken = textwrap.wrap(text, width - 1 if width else sys.maxsize)
         yield from _plain([f" {piece}" for piece in broken], "dim")
     if grid.footer:
         yield []
@@ -98,9 +98,9 @@ def _lines(grid: Grid, width: int | None, starred: bool) -> Iterator[_Line]:
 
 def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator[_Part]:
     """The table in one piece if it fits, else with entries on two lines, else in parts as well."""
-    whole = _draw_columns(grid, starred, narrow=False)
-    if width is None or _width(whole) <= width:
-        yield _part(whole, grid.spaced)
+    columns = _draw_columns(grid, starred, narrow=False)
+    if width is None or _width(columns) <= width:
+        yield _part(columns, grid.spaced)
     else:
         yield from _parts(
             grid, grouped(grid.columns), width, _draw_columns(grid, starred, narrow=True)
@@ -110,9 +110,13 @@ def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator
 def _parts(
     grid: Grid, groups: list[list[int]], width: int, narrow: Sequence[_Drawing]
 ) -> Iterator[_Part]:
-    shown = set(chain.from_iterable(groups))
+    places = set(chain.from_iterable(groups))
     columns = zip(grid.columns, narrow, strict=True)
-    part = [one for place, (column, one) in enumerate(columns) if column.label or place in shown]
+    part = [
+        drawing
+        for place, (column, drawing) in enumerate(columns)
+        if column.label or place in places
+    ]
     if len(groups) < 2 or _width(part) <= width:
         yield _part(part, grid.spaced)
         return
@@ -136,20 +140,24 @@ class _Drawing(NamedTuple):
         numbers = [entry for entry in entries if isinstance(entry, PrintedNumber)]
         marks = max((len(number.mark) for number in numbers), default=0)
         words = column.title if column.narrow is None else column.narrow
-        drawn = [_plain(stacked(words) if narrow else column.title.split("\n"), "bold")]
+        cells = [_plain(stacked(words) if narrow else column.title.split("\n"), "bold")]
         for entry in entries:
             if isinstance(entry, str):
-                whole = "\n" in entry or not (narrow and column.left)
-                drawn.append(_plain(entry.split("\n") if whole else wrap_label(entry, LABEL_WIDTH)))
+                keeps_lines = "\n" in entry or not (narrow and column.left)
+                cells.append(
+                    _plain(entry.split("\n") if keeps_lines else wrap_label(entry, LABEL_WIDTH))
+                )
             else:
                 star = "*" if entry.best else " "
-                drawn.append(_number(entry, star * starred + entry.mark.ljust(marks), narrow))
-        lines = [(line, sum(cell_len(piece.text) for piece in line)) for of in drawn for line in of]
+                cells.append(_number(entry, star * starred + entry.mark.ljust(marks), narrow))
+        lines = [
+            (line, sum(cell_len(piece.text) for piece in line)) for cell in cells for line in cell
+        ]
         width = max((length for _, length in lines), default=0)
         for line, length in lines:
             if length < width:
                 line.insert(len(line) if column.left else 0, Piece(" " * (width - length)))
-        heading, *padded = drawn
+        heading, *padded = cells
         return cls(heading, padded, width)
 
 

@@ -111,7 +111,10 @@ def latex(grid: Grid) -> str:
     size = "footnotesize" if narrow else "small"
     if len(parts) * (len(grid.rows) + 3) > FLOAT_LINES:
         captions = [_caption(grid), *[f"{escaped(grid.title)}, continued." for _ in parts[1:]]]
-        return "".join(_float(*one, size) for one in zip(captions, tabulars, strict=True))
+        return "".join(
+            _float(*caption_and_tabular, size)
+            for caption_and_tabular in zip(captions, tabulars, strict=True)
+        )
     return _float(_caption(grid), "\n\\medskip\n\n".join(tabulars), size)
 
 
@@ -140,11 +143,11 @@ def _tabular(grid: Grid, places: Sequence[int], *, narrow: bool) -> str:
 
 def _parts(grid: Grid) -> list[list[int]]:
     """The places of the columns of each part, as many as a line has room for."""
-    every = list(range(len(grid.columns)))
+    all_columns = list(range(len(grid.columns)))
     groups = grouped(grid.columns)
-    if _width(grid, every, narrow=False) <= LATEX_WIDTH or len(groups) < 2:
-        return [every]
-    labels = [place for place in every if grid.columns[place].label]
+    if _width(grid, all_columns, narrow=False) <= LATEX_WIDTH or len(groups) < 2:
+        return [all_columns]
+    labels = [place for place in all_columns if grid.columns[place].label]
     parts = [sorted([*labels, *groups[0]])]
     for group in groups[1:]:
         wider = sorted([*parts[-1], *group])

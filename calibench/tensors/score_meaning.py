@@ -66,10 +66,11 @@ def shared_unit(values: Array) -> float:
     flat = np.ascontiguousarray(values).reshape(-1)
     flat = flat[np.isfinite(flat)]  # a class that an example does not have is -inf
     blocks = [flat[:1000], *(flat[at : at + _BLOCK] for at in range(1000, len(flat), _BLOCK))]
+    float_types = [name for name in _SPACINGS if all(_is_of_type(block, name) for block in blocks)]
     units = [
         *_first_unit(blocks, _has_decimals, range(_MOST_DIGITS + 1)),
         *_first_unit(blocks, _has_digits, range(1, _MOST_DIGITS + 1)),
-        *(unit for name, unit in _SPACINGS.items() if all(_is_of_type(b, name) for b in blocks)),
+        *(_SPACINGS[name] for name in float_types),
     ]
     return max(units, default=EXACT_SUM)
 

@@ -146,9 +146,8 @@ class Calibration(Callback):
 
     def _gathered(self) -> tuple[Tensor, Tensor]:
         """The logits (N, K) and targets (N,) that were kept, of all processes."""
-        logits, target = gather_rows(
-            *(torch.cat(part) for part in zip(*self._batches, strict=True))
-        )
+        logits_of_batches, targets_of_batches = zip(*self._batches, strict=True)
+        logits, target = gather_rows(torch.cat(logits_of_batches), torch.cat(targets_of_batches))
         self._batches = []
         return logits, target
 

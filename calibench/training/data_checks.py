@@ -60,9 +60,9 @@ def missing_classes(data: ClassificationDataModule) -> list[str]:
         for name, count in zip(data.class_names, data.class_counts.tolist(), strict=True)
         if not count
     ]
-    shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
+    first_names = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
     return (
-        [f"training has no example of {len(names)} of {data.num_classes} classes: {shown}"]
+        [f"training has no example of {len(names)} of {data.num_classes} classes: {first_names}"]
         if names
         else []
     )

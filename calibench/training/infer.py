@@ -50,16 +50,16 @@ def _is_limited(experiment: Experiment) -> bool:
     return bool(trainer.fast_dev_run) or any(limit != 1.0 for limit in limits)
 
 
-def check_count(name: str, of_set: int, given: tuple[int, int], *, limited: bool = False) -> None:
+def check_count(name: str, of_set: int, counts: tuple[int, int], *, limited: bool = False) -> None:
     """Raise an ExpectedFailure unless each example of a set came once.
 
     Args:
         name: The split or set.
         of_set: The number of its examples.
-        given: Those that the loader gave, and how many different ones are among them.
+        counts: The examples that the loader gave, and how many different ones are among them.
         limited: Whether fewer are asked for.
     """
-    came, different = given
+    came, different = counts
     if came != different or not (different == of_set or (limited and different < of_set)):
         raise ExpectedFailure(
             f"`{name}` has {of_set} examples, its loader gave {came}, and {different} different ones would be in the "

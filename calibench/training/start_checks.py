@@ -79,8 +79,8 @@ def check_callbacks(config: Any) -> None:
 
 def check_validations(trainer: L.Trainer, evaluated_checkpoint: str) -> None:
     """Raise a UsageError where something waits for a validation, and no epoch of the run has one."""
-    every, epochs = trainer.check_val_every_n_epoch, trainer.max_epochs or -1
-    if every is None or not every > epochs > 0 or trainer.fast_dev_run:  # type: ignore[attr-defined]
+    interval, epochs = trainer.check_val_every_n_epoch, trainer.max_epochs or -1
+    if interval is None or not interval > epochs > 0 or trainer.fast_dev_run:  # type: ignore[attr-defined]
         return
     waiting = (
         [] if evaluated_checkpoint == "last" else [f"`evaluated_checkpoint` {evaluated_checkpoint}"]
@@ -92,8 +92,8 @@ def check_validations(trainer: L.Trainer, evaluated_checkpoint: str) -> None:
     ]
     if waiting:
         raise UsageError(
-            f"`trainer.check_val_every_n_epoch` is {every} and the run has {epochs} epochs, so none is validated, and "
-            f"{waiting[0]} needs one: set it to at most {epochs}."
+            f"`trainer.check_val_every_n_epoch` is {interval} and the run has {epochs} epochs, so none is validated, "
+            f"and {waiting[0]} needs one: set it to at most {epochs}."
         )
 
 

@@ -69,9 +69,8 @@ def _make_fake(names: Sequence[str]) -> int:
         for name, path in list_configuration_files().items()
         if path.parent == benchmarks_folder()
     ]
-    fakeable = {
-        name: source for name in free if (source := _benchmark_source(name)) and source.fake
-    }
+    sources = {name: _benchmark_source(name) for name in free}
+    fakeable = {name: source for name, source in sources.items() if source and source.fake}
     if len(names) != 2 or names[0] not in fakeable:
         received = f", got `{' '.join(names)}`" if names else ""
         near = near_matches(names[0], fakeable) if names else ""

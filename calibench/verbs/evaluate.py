@@ -141,17 +141,17 @@ def evaluate(
         calibrators = [calibrators]  # type: ignore[list-item]
     test = sources_of("test", sources["test"])
     runs = [] if any(isinstance(source, Arrays) for source in test) else [*map(str, test)]
-    several = len(runs) > 1 and all(_is_file(run) for run in runs)
+    are_members = len(runs) > 1 and all(_is_file(run) for run in runs)
     options: EvaluationOptions = options_from_python(
         EvaluationOptions, sources | dict(
-            test=test if several or not runs else None, posterior=posterior,
+            test=test if are_members or not runs else None, posterior=posterior,
             calibrators=calibrators, calibrate_members=calibrate_members, priors=priors,
             metrics=metrics, n_bins=n_bins, bootstrap=bootstrap, jobs=jobs, scores=scores, clip=clip, task=task,
             classes=classes, pairs=pairs, keys=keys, separator=separator,
         ),
     )  # fmt: skip
     file = None if output is None else ends_in(*REPORTS)("output", Path(output))
-    if runs and not several:
+    if runs and not are_members:
         options = replace(options, sets=_add_runs(runs, options.sets))
     return evaluate_options(options, file, every_number=every_number)
 
@@ -167,10 +167,10 @@ def _network_sources(
 
     if labels is None:
         raise ValueError("`labels` must be a loader where `predictions` is a network.")
-    rest = {"val": val} if val is not None else {}
+    val_loaders = {"val": val} if val is not None else {}
     sets = {
         name: tuple(collect(predictions, loader))
-        for name, loader in {"test": labels, **rest}.items()
+        for name, loader in {"test": labels, **val_loaders}.items()
     }
     far = {name: collect(predictions, loader).logits for name, loader in dict(ood or {}).items()}
     near = {name: tuple(collect(predictions, loader)) for name, loader in dict(shift or {}).items()}

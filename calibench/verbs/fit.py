@@ -94,18 +94,21 @@ class FittedRun:
         """
         rows = self.content["rows"]
         names = {initials(row["calibrator"]): row["calibrator"] for row in rows}
-        wanted = {
+        criteria = {
             "split": split,
             "calibrator": names.get(calibrator, calibrator),
             "metric": metric_named(metric),
         }
         for row in rows:
-            if all(row[name] == value for name, value in wanted.items()) and not row.get("label"):
+            if all(row[name] == value for name, value in criteria.items()) and not row.get("label"):
                 return float(row["value"])
-        for name, value in wanted.items():
-            there = dict.fromkeys(row[name] for row in rows)
-            if value not in there:
-                near = near_matches(value, there) or f" (there are: {', '.join(there)})"
+        for name, value in criteria.items():
+            names_in_rows = dict.fromkeys(row[name] for row in rows)
+            if value not in names_in_rows:
+                near = (
+                    near_matches(value, names_in_rows)
+                    or f" (there are: {', '.join(names_in_rows)})"
+                )
                 raise KeyError(f"the run has no {name} `{value}`{near}")
         raise KeyError(f"the run has no {metric} of {split} for {calibrator}")
 
@@ -187,7 +190,7 @@ def fit(
         raise ValueError(
             "`benchmark` or `data` is needed: `calibench.fit('digits_lt')`, for instance."
         )
-    more = [overlays] if isinstance(overlays, str | Path) else [*overlays]
+    overlay_files = [overlays] if isinstance(overlays, str | Path) else [*overlays]
     pairs: list[tuple[str, Any]] = []
     with loading():
         from calibench.run_configuration.python_objects import describe_loss, describe_object
@@ -217,7 +220,7 @@ def fit(
     pairs += [("overwrite", True)] if overwrite else []
     pairs += [] if progress else [("trainer.enable_progress_bar", False)]
     pairs += (options or {}).items()
-    files = [str(file) for file in ([] if benchmark is None else [benchmark]) + more]
+    files = [str(file) for file in ([] if benchmark is None else [benchmark]) + overlay_files]
     outcome, run = train(build_configuration(files, pairs))
     return FittedRun(run.folder, outcome)
 
@@ -270,10 +273,10 @@ class TrainingWords:
     @classmethod
     def read(cls, words: Sequence[str], names: Sequence[str] = (), *, check: bool = True) -> Self:
         """Read and check words; raises a UsageError for a mistake in them, before anything slow is imported."""
-        given = read_arguments(words)
-        keys = [pair for pair in given.options if pair[0] not in names]
-        options = {key: value for key, value in given.options if key in names}
-        line = cls(build_configuration(given.files, keys), given.questions, options, names)
+        arguments = read_arguments(words)
+        keys = [pair for pair in arguments.options if pair[0] not in names]
+        options = {key: value for key, value in arguments.options if key in names}
+        line = cls(build_configuration(arguments.files, keys), arguments.questions, options, names)
         if check:
             line.check()
         return line
@@ -300,8 +303,8 @@ class TrainingWords:
 
 def configuration_of(words: Sequence[str]) -> Config:
     """The configuration that a command line after `fit` describes; raises a UsageError for a mistake in it."""
-    given = read_arguments(words)
-    return build_configuration(given.files, given.options)
+    arguments = read_arguments(words)
+    return build_configuration(arguments.files, arguments.options)
 
 
 def say_help(words: Iterable[str], text: str) -> bool:

@@ -148,10 +148,7 @@ def leaderboard(
         positive_integer("top", top)
     if against is not None:
         option_named("against", against, dict.fromkeys(PAPERS))
-    sources, val_files = (
-        [str(value)] if isinstance(value, str | Path) else [*map(str, value)]
-        for value in (results, val)
-    )
+    sources, val_files = _as_path_texts(results), _as_path_texts(val)
     if val_files or any(map(is_a_file, sources)):
         ranking = Ranking(tuple(metrics) if metrics else None, wide, rank_by, tuple(losses), top)
         return rank_files(sources, val_files, ranking)
@@ -176,6 +173,11 @@ OUTPUT_SUFFIXES = {
 
 
 @fill_docstring(metrics=" ".join(METRICS))
+def _as_path_texts(value: PathLike | Sequence[PathLike]) -> list[str]:
+    """One path, or several, as a list of texts."""
+    return [str(value)] if isinstance(value, str | Path) else [*map(str, value)]
+
+
 def leaderboard_command(
     results: Annotated[tuple[str, ...], Option(help=_RESULTS)] = ("results",),
     *,
@@ -254,14 +256,14 @@ def leaderboard_command(
     if comparisons.compares:
         file = out if form == PROSE else sys.stderr
         say(*compare(tables, by, allow_missing=comparisons.allow_missing).lines(), to=file)
-    more = [*(p_value_grids(tables, comparisons.pvalues) if comparisons.pvalues else ())]
+    grids = [*(p_value_grids(tables, comparisons.pvalues) if comparisons.pvalues else ())]
     if comparisons.compares:
-        more += _grids_over_sets(tables, by, comparisons)
+        grids += _grids_over_sets(tables, by, comparisons)
     if comparisons.pairs:
         pairs = compare_pairs(tables, by, examples=board.examples, equivalent=equivalent)
-        more.append(pairs.grid())
+        grids.append(pairs.grid())
     file, grid_form = (out, form) if form in GRIDS else (sys.stderr, PROSE)
-    write_grids(more, file, grid_form)
+    write_grids(grids, file, grid_form)
     if output:
         write_output(output, written.getvalue().encode())
     return 0

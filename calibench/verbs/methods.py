@@ -39,15 +39,15 @@ class Facts:
 
     def values(self, key: str) -> list[Any]:
         """The values of a setting, without repetition, in the order of the runs; of some runs it may have none."""
-        kept: list[Any] = []
+        unique_values: list[Any] = []
         for value in (record.settings.get(key) for record in self.records):
-            if value is not None and value not in kept:
-                kept.append(value)
-        return kept
+            if value is not None and value not in unique_values:
+                unique_values.append(value)
+        return unique_values
 
     def classes(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
         """The classes at a key, each with the arguments in which it was used; two settings of one are two."""
-        found, start = list[tuple[str, Mapping[str, Any]]](), f"{key}.init_args."
+        names_and_arguments, start = list[tuple[str, Mapping[str, Any]]](), f"{key}.init_args."
         for settings in (record.settings for record in self.records):
             path = settings.get(f"{key}.class_path") or settings.get(key)
             arguments = {
@@ -55,10 +55,11 @@ class Facts:
             }
             if (
                 path is not None
-                and (name_and_arguments := (short_name(str(path)), arguments)) not in found
+                and (name_and_arguments := (short_name(str(path)), arguments))
+                not in names_and_arguments
             ):
-                found.append(name_and_arguments)
-        return found
+                names_and_arguments.append(name_and_arguments)
+        return names_and_arguments
 
     @property
     def calibrators(self) -> list[str]:
@@ -232,7 +233,8 @@ def methods(
         for problem in results_read.problems
         if problem.warn
     ]
-    say(*(f"warning: {line}" for line in [*skipped, *results_read.warnings]), to=sys.stderr)
+    warnings = [*skipped, *results_read.warnings]
+    say(*(f"warning: {line}" for line in warnings), to=sys.stderr)
     facts = group_facts(results_read.records)
     if not facts:
         raise ValueError(f"{results} holds no finished run.")

@@ -101,8 +101,8 @@ def _open_users_table(path: Path) -> tuple[PartFiles, TableFile]:
     with errors_as(f"`--data {path}`", DataError):
         files = find_part_files(path, {})
         if not path.is_dir() and files.notes:
-            beside = find_part_files(path.parent, {"train": path})
-            files = beside if beside.paths["train"] == path else files
+            siblings = find_part_files(path.parent, {"train": path})
+            files = siblings if siblings.paths["train"] == path else files
     train = files.paths["train"]
     with errors_as(f"`--data {train}` is no table", ValueError, OSError):
         try:
@@ -158,11 +158,11 @@ def _label_column(path: Path, table: TableFile, label: str | None) -> str:
     texts = [name for name in usable if not _is_numeric(frame[name])]
     if texts and (texts[0] == table.names[0] or len(texts) == 1):
         return texts[0]
-    which = f"`{path}`: which column has the labels, {name_few(usable)}?" if usable else (
+    question = f"`{path}`: which column has the labels, {name_few(usable)}?" if usable else (
         f"`{path}` has no column that could be the labels: at least two values are expected, each in two rows or more "
         "on average"
     )  # fmt: skip
-    raise UsageError(f"`--data` {which} (`--label NAME` names it.)")
+    raise UsageError(f"`--data` {question} (`--label NAME` names it.)")
 
 
 _MOST_CLASSES = 20  # of a column of numbers that is taken for labels without being called so
@@ -173,9 +173,9 @@ def _is_label(cells: Any) -> bool:
     values = cells[cells != ""].unique()
     if not 2 <= len(values) <= len(cells) / 2:
         return False
-    return not _is_numeric(cells) or (
-        len(values) <= _MOST_CLASSES and all(float(value).is_integer() for value in values)
-    )
+    if not _is_numeric(cells):
+        return True
+    return len(values) <= _MOST_CLASSES and all(float(value).is_integer() for value in values)
 
 
 def _is_numeric(cells: Any) -> bool:
@@ -204,10 +204,10 @@ def _try_to_read(data_module: str, files: PartFiles, options: dict[str, Any]) ->
     return [*module.inventory, *module.caveats]
 
 
-def _first_known_name(names: list[str], known: tuple[str, ...], otherwise: str) -> str:
+def _first_known_name(names: list[str], candidates: tuple[str, ...], otherwise: str) -> str:
     """The first name that is a known one, in any case of letters; else the given one, or the first."""
     lower = {name.lower(): name for name in reversed(names)}
-    return next((lower[name] for name in known if name in lower), otherwise or names[0])
+    return next((lower[name] for name in candidates if name in lower), otherwise or names[0])
 
 
 # --- the verb ---

@@ -88,7 +88,7 @@ def plot(
     return 0
 
 
-def draw_file(kind: str, file: str, shown: Selection) -> Picture:
+def draw_file(kind: str, file: str, selection: Selection) -> Picture:
     """Draw a picture of the examples in a file of test predictions, raw.
 
     Raises a UsageError for a kind that needs runs, or a calibrator, which is fitted on a run's validation set.
@@ -98,7 +98,7 @@ def draw_file(kind: str, file: str, shown: Selection) -> Picture:
             f"`plot {kind}` needs runs, and {file} is a file of predictions: "
             f"choose from {', '.join(OF_EXAMPLES)}."
         )
-    if shown.calibrator != RAW:
+    if selection.calibrator != RAW:
         raise UsageError(
             f"`--calibrator` needs a run: write calibrated predictions by `calibench calibrate {file}`, and plot these."
         )
@@ -117,7 +117,7 @@ def draw_file(kind: str, file: str, shown: Selection) -> Picture:
         record = Record(run, folder, {}, "", *values, {}, {}, (), (), {})
         row = Row(Path(file).stem, "", "", {}, {0: record}, {})
         table = Table(run.benchmark, run.backbone, [], Column("ece"), [row], {})
-        return PICTURE_KINDS[kind](Request([table], Column("ece"), shown))
+        return PICTURE_KINDS[kind](Request([table], Column("ece"), selection))
 
 
 DEFAULT_METRICS = {"critical-difference": "nll", "shift": "error"}
@@ -136,19 +136,21 @@ class GalleryPicture(NamedTuple):
 
 def gallery_pictures(requests: Mapping[str, Request]) -> list[GalleryPicture]:
     """The pictures of a gallery, table by table, given for each kind what it shows of all tables."""
-    several = len(next(iter(requests.values())).tables) > 1
-    found = []
+    has_several_tables = len(next(iter(requests.values())).tables) > 1
+    pictures = []
     for kind, request in requests.items():
         if kind in OVER_TABLES:
-            title = f"{len(request.tables)} tables" if several else request.tables[0].title
-            found.append(GalleryPicture(kind, title, kind, request))
+            title = (
+                f"{len(request.tables)} tables" if has_several_tables else request.tables[0].title
+            )
+            pictures.append(GalleryPicture(kind, title, kind, request))
             continue
         for table in request.tables:
             slug = re.sub(r"[^\w.=-]+", "-", table.title).strip("-.")
-            folder = f"{slug}/" if several else ""
-            one = replace(request, tables=[table], shown=_beside_raw(kind, request))
-            found.append(GalleryPicture(kind, table.title, f"{folder}{kind}", one))
-    return sorted(found, key=lambda task: (task.kind in OVER_TABLES, task.title))
+            folder = f"{slug}/" if has_several_tables else ""
+            table_request = replace(request, tables=[table], shown=_beside_raw(kind, request))
+            pictures.append(GalleryPicture(kind, table.title, f"{folder}{kind}", table_request))
+    return sorted(pictures, key=lambda task: (task.kind in OVER_TABLES, task.title))
 
 
 def _beside_raw(kind: str, request: Request) -> Selection:
@@ -158,8 +160,8 @@ def _beside_raw(kind: str, request: Request) -> Selection:
     rows = (row for table in request.tables for row in table.rows)
     keys = (key for row in rows for record in row.records.values() for key in record.values)
     names = {key.calibrator for key in keys}
-    usual = (name for name in (TS, f"{TS}(shrinkage=False)") if name in names)
-    return replace(request.shown, calibrator=next(usual, RAW))
+    scaling_names = (name for name in (TS, f"{TS}(shrinkage=False)") if name in names)
+    return replace(request.shown, calibrator=next(scaling_names, RAW))
 
 
 def draw_pictures(
@@ -185,11 +187,13 @@ def gallery_page(title: str, pictures: Sequence[GalleryPicture], suffix: str) ->
 
     text = files("calibench.plots").joinpath("gallery.html").read_text(encoding="utf-8")
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
-    titles = list(dict.fromkeys(one.title for one in pictures if not one.reason))
-    said = KIND_LINES | plugin_lines("plots")
-    elsewhere = {kind: line for kind, line in said.items() if kind not in (*plot_kinds(), "all")}
-    shown = {"title": title, "titles": titles, "pictures": pictures, "suffix": suffix}
-    return page.render(**shown, said=said, elsewhere=elsewhere)
+    titles = list(dict.fromkeys(picture.title for picture in pictures if not picture.reason))
+    kind_lines = KIND_LINES | plugin_lines("plots")
+    elsewhere = {
+        kind: line for kind, line in kind_lines.items() if kind not in (*plot_kinds(), "all")
+    }
+    context = {"title": title, "titles": titles, "pictures": pictures, "suffix": suffix}
+    return page.render(**context, said=kind_lines, elsewhere=elsewhere)
 
 
 def plot_all(
@@ -222,16 +226,16 @@ def plot_all(
     if output.exists() and not output.is_dir():
         raise UsageError(f"`--output` must be a folder, {output} is a file.")
     metrics = {kind: DEFAULT_METRICS.get(kind, "ece") for kind in plot_kinds()}
-    of = {
+    requests_by_metric = {
         name: read_request(results, shown, over_epochs, name)
         for name in dict.fromkeys(metrics.values())
     }
-    todo = gallery_pictures({kind: of[metric] for kind, metric in metrics.items()})
-    made = draw_pictures(todo, output, f".{format}", width)
-    pictures = list(with_progress(made, len(todo), "drawing"))
+    todo = gallery_pictures({kind: requests_by_metric[metric] for kind, metric in metrics.items()})
+    drawings = draw_pictures(todo, output, f".{format}", width)
+    pictures = list(with_progress(drawings, len(todo), "drawing"))
     title, page = f"Pictures of {results_folder(results).resolve().name}", output / "index.html"
     write_output(page, gallery_page(title, pictures, f".{format}").encode())
-    left_out = [one for one in pictures if one.reason]
-    say(*(f"left out: {one.kind}, {one.title}: {one.reason}" for one in left_out))
+    left_out = [picture for picture in pictures if picture.reason]
+    say(*(f"left out: {picture.kind}, {picture.title}: {picture.reason}" for picture in left_out))
     say(f"{page} shows {len(pictures) - len(left_out)} pictures")
     return 0

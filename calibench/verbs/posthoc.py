@@ -27,6 +27,7 @@ from calibench.tables.text import markdown
 
 if TYPE_CHECKING:
     from calibench.calibrator_comparison.cells import Block, CalibratorFit, ResultsFile, Row
+    from calibench.calibrator_comparison.sources import ModelPredictions
 
 
 def posthoc(
@@ -80,13 +81,14 @@ def posthoc(
     sources_read = known_sources(sources, asked.reader)
     metrics, further = _metrics(list(map(metric_named, metric_names)))
     # one split where val and test are given, else random halves; each size as often as there are repeats
+    sizes, names = asked.sizes or (0,), dict.fromkeys((*calibrators, *asked.also))
     planned = [
         cells.CalibratorFit(source, name, repeat, size, metrics, asked.reader, further, asked.also)
         for source in sources_read
-        for size in (asked.sizes or (0,))
+        for size in sizes
         if size <= source.fitted_on
-        for repeat in range(asked.repeats if size or source.halved else 1)
-        for name in dict.fromkeys((*calibrators, *asked.also))
+        for repeat in range(_count_repeats(source, size, asked.repeats))
+        for name in names
     ]
     if not planned:
         largest = max(source.fitted_on for source in sources_read)
@@ -100,6 +102,11 @@ def posthoc(
         if asked.arena:
             cells.write_arena(rows, output / "arena")
     return 0
+
+
+def _count_repeats(source: ModelPredictions, size: int, repeats: int) -> int:
+    """The number of fits of a size: one where validation and test are given and all examples are fitted on."""
+    return repeats if size or source.halved else 1
 
 
 def _metrics(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:

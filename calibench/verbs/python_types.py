@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 def refuse_positional(
-    most: int, right_call: str
+    maximum: int, right_call: str
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Refuse more positional arguments than a function has, with the call that is meant.
 
@@ -44,10 +44,11 @@ def refuse_positional(
     def refusing(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         @wraps(function)
         def call(*args: Arguments.args, **named: Arguments.kwargs) -> Result:
-            if len(args) > most:
+            if len(args) > maximum:
                 name = function.__name__
                 raise TypeError(
-                    f"`calibench.{name}` takes {most} positional arguments, the test set, got {len(args)}: {right_call}"
+                    f"`calibench.{name}` takes {maximum} positional arguments, the test set, "
+                    f"got {len(args)}: {right_call}"
                 )
             return function(*args, **named)
 

@@ -77,11 +77,13 @@ def report(
         from calibench.reports.page import render_page
         from calibench.reports.site import write_benchmarks, write_site
     name, page = title or f"calibench: {folder.resolve().name}", Path(output)
-    read, how = read_results(folder), {"bins": bins, "processes": processes}
+    read, page_options = read_results(folder), {"bins": bins, "processes": processes}
     if is_site(output):
-        return WrittenReport(page / "index.html", write_site(read, page, title=name, **how))
+        return WrittenReport(
+            page / "index.html", write_site(read, page, title=name, **page_options)
+        )
     if len(read.records) > RUNS_OF_A_PAGE and len({run.cell.benchmark for run in read.records}) > 1:
-        pages = write_benchmarks(read, page, page.with_suffix(""), title=name, **how)
+        pages = write_benchmarks(read, page, page.with_suffix(""), title=name, **page_options)
         return WrittenReport(page, pages)
     content = report_content(read, title=name, n_bins=bins, processes=processes)
     write_output(page, render_page(content).encode())

@@ -180,8 +180,8 @@ def _pull(words: Sequence[str], adding: Adding) -> int:
     expected = "`calibench store pull` needs a URL and a folder: calibench store pull URL mine"
     if len(words) < 2 - bool(adding.to):
         raise UsageError(expected)
-    url, *rest = words
-    target, names = (adding.to, rest) if adding.to else (Path(rest[0]), rest[1:])
+    url, *operands = words
+    target, names = (adding.to, operands) if adding.to else (Path(operands[0]), operands[1:])
     say(f"{url} -> {target}")
     return print_additions(pull(url, target, names, limits=adding.limits), target)
 

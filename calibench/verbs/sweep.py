@@ -78,12 +78,15 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
     states = {name: {job.state for job in row.values()} for name, row in rows.items()}
     first = sorted(rows, key=lambda name: states[name] <= {"done", "skipped"})[: max(3, height - 8)]
     cells_of_rows = [
-        [*name, *(cells[seed].text if seed in cells else "" for seed in seeds)]
-        for name, cells in rows.items()
-        if name in first
+        [*name, *_seed_texts(cells, seeds)] for name, cells in rows.items() if name in first
     ]
     hidden = len(rows) - len(cells_of_rows)
     return Grid(title, headings, cells_of_rows, [f"{hidden} more rows"] if hidden else [])
+
+
+def _seed_texts(cells: Mapping[int, Job], seeds: Sequence[int]) -> list[str]:
+    """The text of each seed's cell in a row, empty where the row has no such seed."""
+    return [cells[seed].text if seed in cells else "" for seed in seeds]
 
 
 def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> None:
@@ -188,8 +191,8 @@ def sweep(
     """
     names = [benchmarks] if isinstance(benchmarks, str | Path) else benchmarks
     files = [overlays] if isinstance(overlays, str | Path) else overlays
-    alone = losses is None or isinstance(losses, str) or not isinstance(losses, Sequence)
-    parts = [losses] if alone and losses is not None else losses
+    is_one_loss = losses is None or isinstance(losses, str) or not isinstance(losses, Sequence)
+    parts = [losses] if is_one_loss and losses is not None else losses
     texts = (
         None if seeds is None else seeds if isinstance(seeds, str) else ",".join(map(str, seeds))
     )
@@ -201,8 +204,10 @@ def sweep(
         config=tuple(map(str, files)),
     )
     keys = [*(options or {}).items(), ("trainer.default_root_dir", str(results))]
-    where = options_from_python(LauncherOptions, {"jobs": jobs, "cells_per_gpu": cells_per_gpu})
-    planned = _plan(compared, where, keys)
+    launcher_options = options_from_python(
+        LauncherOptions, {"jobs": jobs, "cells_per_gpu": cells_per_gpu}
+    )
+    planned = _plan(compared, launcher_options, keys)
     planned.run(Terminal() if progress else Terminal(quiet=True))
     if failed := planned.failed:
         raise ExpectedFailure("; ".join(planned.describe_failure(job) for job in failed))
@@ -244,12 +249,12 @@ class _Planned:
 
 def _plan(
     compared: Compared,
-    where: LauncherOptions,
+    options: LauncherOptions,
     keys: Options,
     slurm: Mapping[str, object] | None = None,
 ) -> _Planned:
     """Plan the jobs of a sweep, and check them before any starts."""
-    _check(where, slurm or {}, keys)
+    _check(options, slurm or {}, keys)
     suites = _suites(compared)
     jobs = [job for suite in suites.values() for job in suite.jobs(keys)]
     for config in {(job.benchmark, job.loss, job.variant): job.config for job in jobs}.values():
@@ -261,9 +266,11 @@ def _plan(
         remarks = " ".join(remark for suite in suites.values() for remark in suite.remarks)
         raise UsageError(f"the suite has nothing to run. {remarks}".rstrip())
     root = results_root(keys)
-    local = where.launcher == "local"
+    local = options.launcher == "local"
     launcher = (
-        build_pool(jobs, root / "logs", where) if local else Slurm(root, dict(slurm or {}), where)
+        build_pool(jobs, root / "logs", options)
+        if local
+        else Slurm(root, dict(slurm or {}), options)
     )
     return _Planned(suites, jobs, root, launcher)
 
@@ -347,12 +354,12 @@ def results_root(overrides: Options) -> Path:
     return Path(dict(overrides).get("trainer.default_root_dir", "results"))
 
 
-def _check(where: LauncherOptions, slurm: Mapping[str, object], keys: Options) -> None:
+def _check(options: LauncherOptions, slurm: Mapping[str, object], keys: Options) -> None:
     """Raise a UsageError for options that exclude each other."""
-    if where.launcher == "local" and (slurm or where.detach):
-        name = "--detach" if where.detach else f"--slurm.{next(iter(slurm))}"
+    if options.launcher == "local" and (slurm or options.detach):
+        name = "--detach" if options.detach else f"--slurm.{next(iter(slurm))}"
         raise UsageError(f"`{name}` is for `--launcher slurm`.")
-    if where.jobs and where.cells_per_gpu:
+    if options.jobs and options.cells_per_gpu:
         raise UsageError(
             f"{spell_argument('jobs')} and {spell_argument('cells_per_gpu')} exclude each other: give one of them."
         )

@@ -159,7 +159,7 @@ def test_the_help_is_the_docstring(
 
 
 def test_a_docstring_is_split_into_sections() -> None:
-    parts = Docstring.of(Reading)
+    parts = Docstring.from_object(Reading)
     assert parts.description == "How files are read."
     assert parts.arguments == {"clip": "Raise smaller ones to this.", "scores": "What they are."}
     assert parts.epilog == "files:\n  x.npz    arrays"

@@ -105,10 +105,10 @@ class RandomResizedCrop(Augmentation):
         ratio: tuple[float, float] = (3 / 4, 4 / 3),
         flip: bool = True,
     ) -> None:
-        for name, (least, largest) in (("scale", scale), ("ratio", ratio)):
-            if not 0 < least <= largest:
+        for name, (smallest, largest) in (("scale", scale), ("ratio", ratio)):
+            if not 0 < smallest <= largest:
                 raise ValueError(
-                    f"`{name}` must be positive and rising, got {least} and {largest}."
+                    f"`{name}` must be positive and rising, got {smallest} and {largest}."
                 )
         self.scale, self.ratio, self.flip = scale, ratio, flip
 
@@ -121,18 +121,20 @@ class RandomResizedCrop(Augmentation):
         if not len(index):
             return stored[index]
         pairs = zip(stored[index], draws[:, 0].tolist(), strict=True)
-        parts = [self._taken(image, *stored.shape[2:], draw=draw) for image, draw in pairs]
+        parts = [
+            self._crop_and_resize(image, *stored.shape[2:], draw=draw) for image, draw in pairs
+        ]
         return torch.stack(parts).contiguous(memory_format=torch.channels_last)
 
     def crops(self, draws: Tensor) -> list[Crop]:
         """The crop that is read of each image."""
-        return [partial(self._taken, draw=draw) for draw in draws[:, 0].tolist()]
+        return [partial(self._crop_and_resize, draw=draw) for draw in draws[:, 0].tolist()]
 
     def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
         """The images as they are: all was done as they were read."""
         return images
 
-    def _taken(self, image: Any, tall: int, wide: int | None = None, *, draw: int) -> Any:
+    def _crop_and_resize(self, image: Any, tall: int, wide: int | None = None, *, draw: int) -> Any:
         """The part of an image of Pillow's or of a tensor, resized; a square without a width."""
         from torchvision.transforms.functional import get_dimensions, hflip, resized_crop
 
@@ -156,9 +158,9 @@ class RandomResizedCrop(Augmentation):
             if 0 < wide <= width and 0 < tall <= height:
                 top, left = draws.integers(height - tall + 1), draws.integers(width - wide + 1)
                 return (int(top), int(left), tall, wide), flipped
-        least, largest = self.ratio
+        smallest, largest = self.ratio
         wide = min(width, round(height * largest))
-        tall = min(height, round(width / least))
+        tall = min(height, round(width / smallest))
         return ((height - tall) // 2, (width - wide) // 2, tall, wide), flipped
 
 

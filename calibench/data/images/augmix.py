@@ -51,8 +51,8 @@ class AugMix(Mixing):
 
     def check(self, inputs: Tensor, stored: Tensor) -> None:
         """Raise a ValueError unless these are images of bytes or of numbers in [0, 1]."""
-        whole = stored.dtype == torch.uint8
-        if stored.dim() != 4 or not (whole or (stored.min() >= 0 and stored.max() <= 1)):
+        is_uint8 = stored.dtype == torch.uint8
+        if stored.dim() != 4 or not (is_uint8 or (stored.min() >= 0 and stored.max() <= 1)):
             raise ValueError(
                 "AugMix changes images (n, C, H, W) of bytes or of numbers in [0, 1], "
                 f"got {stored.dtype} of shape {tuple(stored.shape)}."
@@ -106,8 +106,8 @@ class ThreeViews(Augmentation):
 
     def _parts(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The draws of the other augmentation, and of both mixtures."""
-        before, one, two = draws.tensor_split([-2 * self.numbers, -self.numbers], dim=1)
-        return before.long(), one.float(), two.float()
+        before, first, second = draws.tensor_split([-2 * self.numbers, -self.numbers], dim=1)
+        return before.long(), first.float(), second.float()
 
     def _views(self, images: Tensor, numbers: Sequence[Tensor]) -> Tensor:
         white = 255.0 if images.dtype == torch.uint8 else 1.0
@@ -148,9 +148,9 @@ The largest strengths are those of the authors' code (Hendrycks et al. 2020).
 """
 
 
-def apply_operations(images: Tensor, which: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def apply_operations(images: Tensor, choice: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Each image (n, C, H, W) after one change, which a number in [0, 1) of it (n,) picks."""
-    place, result = (which * len(OPERATIONS)).long(), images.clone()
+    place, result = (choice * len(OPERATIONS)).long(), images.clone()
     for number, change in enumerate(OPERATIONS):
         rows = (place == number).nonzero()[:, 0]
         if len(rows):
@@ -230,6 +230,11 @@ def _rounded_level(level: Tensor, maximum: float) -> Tensor:
 Row = tuple[Tensor | float, Tensor | float, Tensor | float]
 
 
+def _broadcast_over_pixels(row: Row) -> list[Tensor | float]:
+    """The numbers of a row of an affine map; those of each image, (n,), as (n, 1, 1)."""
+    return [part[:, None, None] if isinstance(part, Tensor) else part for part in row]
+
+
 def _apply_affine(images: Tensor, across: Row, along: Row) -> Tensor:
     """Images whose pixel (x, y) was at (a x + b y + c, d x + e y + f), bilinear; black where that is outside.
 
@@ -239,10 +244,8 @@ def _apply_affine(images: Tensor, across: Row, along: Row) -> Tensor:
     shape = len(images), height, width
     x = (torch.arange(width, device=images.device) + 0.5).expand(shape)
     y = (torch.arange(height, device=images.device)[:, None] + 0.5).expand(shape)
-    (a, b, c), (d, e, f) = (
-        [part[:, None, None] if isinstance(part, Tensor) else part for part in row]
-        for row in (across, along)
-    )
+    a, b, c = _broadcast_over_pixels(across)
+    d, e, f = _broadcast_over_pixels(along)
     old_x, old_y = a * x + b * y + c, d * x + e * y + f
     inside = (old_x >= 0) & (old_x < width) & (old_y >= 0) & (old_y < height)
     places = torch.stack([2 * old_x / width - 1, 2 * old_y / height - 1], dim=3)

@@ -74,11 +74,13 @@ def read_entries(folder: Path) -> Entries:
     return Entries(path, names, frame["Patient ID"].to_numpy(), table[number])
 
 
-def _parse_findings(text: str, where: str) -> npt.NDArray[np.int8]:
+def _parse_findings(text: str, location: str) -> npt.NDArray[np.int8]:
     findings = np.zeros(len(FINDINGS), dtype=np.int8)
     for name in text.split("|") if text != NO_FINDING else ():
         if name not in FINDINGS:
-            raise DataError(f"{where}: there is no finding `{name}`{near_matches(name, FINDINGS)}.")
+            raise DataError(
+                f"{location}: there is no finding `{name}`{near_matches(name, FINDINGS)}."
+            )
         findings[FINDINGS.index(name)] = 1
     return findings
 
@@ -178,11 +180,12 @@ class ChestXray14DataModule(LabelledImageDataModule):
             patients = {name: part[1] for name, part in parts.items()}
             check_groups_apart(patients, f"{self.folder / 'labels'}: the patient")
             return {name: part[0] for name, part in parts.items()}
-        (train_rows, own), (test, others) = (
+        (train_rows, train_patients), (test, test_patients) = (
             read_official_lists(self.folder / name, entries, images) for name in XRAY_LISTS
         )
         check_groups_apart(
-            dict(zip(XRAY_LISTS, (own, others), strict=True)), f"{self.folder}: the patient"
+            dict(zip(XRAY_LISTS, (train_patients, test_patients), strict=True)),
+            f"{self.folder}: the patient",
         )
-        train, val = hold_out_share_of_groups(own, self.val_fraction, seed)
+        train, val = hold_out_share_of_groups(train_patients, self.val_fraction, seed)
         return {"train": train_rows.take(train), "val": train_rows.take(val), "test": test}

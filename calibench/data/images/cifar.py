@@ -218,18 +218,24 @@ class CIFAR10DataModule(_CIFARDataModule):
         if self.labels not in _OF_TEST_IMAGES:
             return super().cut(train, test, seed)
         n = len(test.target)
-        known = load_human_probabilities(self.root, n)
-        if known is None:
+        distributions = load_human_probabilities(self.root, n)
+        if distributions is None:
             source = official_sources()["cifar10h"]
             raise DataError(
                 f"{source.path(self.root, 'cifar10h-probs.npy')} is missing: get it from {source.url}."
             )
-        ours, tested = hold_out_reference(test._replace(distributions=known), n // 10, seed)
+        training_images, tested = hold_out_reference(
+            test._replace(distributions=distributions), n // 10, seed
+        )
         if self.labels == "same_images":
-            ours = ours._replace(distributions=None)
-        what = f"{len(ours.target)} of the test images, with {_OF_TEST_IMAGES[self.labels]}"
-        self.caveats.append(f"cifar10: trained on {what}; the other {len(tested.target)} test")
-        return Splits(ours, hold_out_reference(train, self.val_size, seed)[1], tested)
+            training_images = training_images._replace(distributions=None)
+        description = (
+            f"{len(training_images.target)} of the test images, with {_OF_TEST_IMAGES[self.labels]}"
+        )
+        self.caveats.append(
+            f"cifar10: trained on {description}; the other {len(tested.target)} test"
+        )
+        return Splits(training_images, hold_out_reference(train, self.val_size, seed)[1], tested)
 
     def load_posterior(self, test: Examples) -> Posterior | None:
         """CIFAR-10H's label distributions, where their file is present."""

@@ -48,7 +48,7 @@ def find_class_images(folder: Path, classes: Sequence[str]) -> dict[Path, int]:
 
 
 def decoding_threads() -> int:
-    """How many images a process decodes at once (Pillow decodes outside Python's lock): one a core that it may use."""
+    """Number of images that a process decodes at once, one a core it may use: Pillow decodes outside Python's lock."""
     if "SLURM_STEP_ID" in os.environ:  # srun says which cores are whose
         return cores()
     return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", world_size_and_rank()[0])))
@@ -68,7 +68,7 @@ def decode_images(
     """
     pixels, wrong = _decode_readable(files, side, mode, crops, scale)
     if wrong:
-        places = {str(files[number]): why for number, why in wrong.items()}
+        places = {str(files[number]): problem for number, problem in wrong.items()}
         raise DataError(f"{summarize_problems(places, len(files), 'images')}.")
     return pixels
 
@@ -208,18 +208,18 @@ def read_users_images(
     arrays = load_or_decode(cache.with_name(f"{kind}-{cache.name}"), files, read, whites)
     wrong = dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
     positions = np.setdiff1d(np.arange(len(files)), [*wrong]).astype(np.int64)
-    used = PixelScale(*json.loads(str(arrays["scale"])))
-    caveats = [] if scale is not None else used.caveats
+    pixel_scale = PixelScale(*json.loads(str(arrays["scale"])))
+    caveats = [] if scale is not None else pixel_scale.caveats
     if animations := int(arrays["animations"]):
         caveats.append(
             f"{animations} of {len(files)} images have several frames: the first is read"
         )
     if stream is None:
         inputs = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
-        return UsersImages(inputs, positions, wrong, used, caveats)
-    stream.scale = used
+        return UsersImages(inputs, positions, wrong, pixel_scale, caveats)
+    stream.scale = pixel_scale
     inputs = stream.add([files[number] for number in positions], side, crop)
-    return UsersImages(inputs, positions, wrong, used, caveats)
+    return UsersImages(inputs, positions, wrong, pixel_scale, caveats)
 
 
 class Survey(NamedTuple):

@@ -63,7 +63,7 @@ class DigitsDataModule(ClassificationDataModule):
         digits = Examples(pixels, torch.from_numpy(target).long())
         # The digits by their positions, of which the long tail needs to know.
         numbered = Examples(torch.arange(len(digits.target)), digits.target)
-        train_rows, val, test = make_splits(numbered, self.held_out, seed=seed, what="the digits")
+        train_rows, val, test = make_splits(numbered, self.held_out, seed=seed, title="the digits")
         train = self.long_tail.draw(numbered, train_rows.inputs)
         return Splits(*(digits.take(part.inputs) for part in (train, val, test)))
 
@@ -107,6 +107,6 @@ class SVHNDataModule(OfficialImageDataModule):
     def read(self) -> tuple[Examples, Examples]:
         """Both halves of the cropped digits."""
         train, caveats = read_svhn(self.root, "train", self.checksum)
-        test, more = read_svhn(self.root, "test", self.checksum)
-        self.caveats += caveats + more
+        test, test_caveats = read_svhn(self.root, "test", self.checksum)
+        self.caveats += caveats + test_caveats
         return train, test

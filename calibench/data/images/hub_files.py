@@ -72,8 +72,10 @@ class HubImages:
         occurring = [] if named else sorted({*chain.from_iterable(labels)})
         self._number_of = {label: number for number, label in enumerate(occurring)}
         self.classes = [str(name) for name in named or occurring]
-        if num_classes is not None and (found := len(self.classes)) != num_classes:
-            raise DataError(f"`{source.name}` has {found} classes, {num_classes:,} are expected.")
+        if num_classes is not None and (class_count := len(self.classes)) != num_classes:
+            raise DataError(
+                f"`{source.name}` has {class_count} classes, {num_classes:,} are expected."
+            )
 
     @property
     def revision(self) -> str:

@@ -132,11 +132,15 @@ class ImageFolderDataModule(_OwnImageDataModule):
 
     def load_splits(self, seed: int) -> Splits:
         """Read the given folders; splits without one are held out of the training images."""
-        given = {part: self._read(part) for part in self.layout.parts}  # the training images first
-        parts = self.held_out | given
-        splits = Splits(*make_splits(given["train"], parts, seed=seed, what=str(self.folder)))
-        self.add_caveats(describe_sameness(given["train"].inputs, self.decode))
-        self.describe_splits(splits, {part: "" for part in given})
+        examples_by_part = {
+            part: self._read(part) for part in self.layout.parts
+        }  # the training images first
+        parts = self.held_out | examples_by_part
+        splits = Splits(
+            *make_splits(examples_by_part["train"], parts, seed=seed, title=str(self.folder))
+        )
+        self.add_caveats(describe_sameness(examples_by_part["train"].inputs, self.decode))
+        self.describe_splits(splits, {part: "" for part in examples_by_part})
         return splits
 
     def _read(self, part: str) -> Examples:
@@ -154,7 +158,7 @@ class ImageFolderDataModule(_OwnImageDataModule):
         }
         self.add_caveats(images.caveats)
         self.add_caveats(
-            left_out_caveats(self.folder, bad, len(files), skip=self.skip_bad, what="images")
+            left_out_caveats(self.folder, bad, len(files), skip=self.skip_bad, unit="images")
         )
         return Examples(images.inputs, torch.tensor([*files.values()])[images.positions])
 
@@ -201,7 +205,8 @@ class HubDataModule(_OwnImageDataModule):
         self.train_split = train_split
         others = [name for name in self._images.splits if name != train_split]
         self.test_split = test_split or _split_of("test", others)
-        self.val_split = val_split or _split_of("val", [*{*others} - {self.test_split}])
+        others_for_val = [name for name in others if name != self.test_split]
+        self.val_split = val_split or _split_of("val", others_for_val)
 
     def prepare_data(self) -> None:
         """Decode the images once, before several processes read them."""
@@ -212,12 +217,14 @@ class HubDataModule(_OwnImageDataModule):
     def load_splits(self, seed: int) -> Splits:
         """Read the splits there are; the others are held out of the training images."""
         self.caveats.append(self._images.described)
-        train, what = self._part(self.train_split), self._images.source.name
+        train, title = self._part(self.train_split), self._images.source.name
         names = {"test": self.test_split, "val": self.val_split}
-        given = {part: self._part(split) for part, split in names.items() if split}
-        splits = Splits(*make_splits(train, self.held_out | given, seed=seed, what=what))
+        examples_by_part = {part: self._part(split) for part, split in names.items() if split}
+        splits = Splits(
+            *make_splits(train, self.held_out | examples_by_part, seed=seed, title=title)
+        )
         self.add_caveats(self._images.caveats)
-        self.describe_splits(splits, {part: str(names[part]) for part in given})
+        self.describe_splits(splits, {part: str(names[part]) for part in examples_by_part})
         unused = {*self._images.splits} - {self.train_split, *names.values()}
         if unused:
             self.inventory.append(f"not used: the splits {', '.join(sorted(unused))}")

@@ -102,13 +102,13 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         """Read the tables, and decode the images if they fit into memory."""
         sides = {"train": self.side, "val": self.ten_crops or self.side}
         sides["test"] = sides["val"]
-        parts = {name: self._there(files) for name, files in self.read(seed).items()}
+        parts = {name: self._present_files(files) for name, files in self.read(seed).items()}
         pixels = sum(len(part.files) * sides[name] ** 2 for name, part in parts.items())
         if exceeds_memory(pixels, self.memory_limit, self.mode):
             self.decode = StreamedImages(self.mode)
         return Splits(*(self._examples(name, parts[name], side) for name, side in sides.items()))
 
-    def _there(self, part: LabelledFiles) -> LabelledFiles:
+    def _present_files(self, part: LabelledFiles) -> LabelledFiles:
         """The files that are there; a caveat says how many are not."""
         is_present = np.array([file.is_file() for file in part.files], dtype=bool)
         if is_present.all():
@@ -136,7 +136,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
             for number, problem in images.problems.items()
         }
         self.caveats += left_out_caveats(
-            folder, bad, len(part.files), skip=self.skip_bad, what="images"
+            folder, bad, len(part.files), skip=self.skip_bad, unit="images"
         )
         part = part.take(images.positions)
         if name == "test":
@@ -215,19 +215,19 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         split_names = np.array([part_of(cell) for cell in self._table[self.split_column]], str)
         rows = {name: np.flatnonzero(split_names == name) for name in Splits._fields}
         if self.group_column:
-            of_splits = {name: groups[own] for name, own in rows.items()}
+            of_splits = {name: groups[positions] for name, positions in rows.items()}
             check_groups_apart(of_splits, f"{self.file}: {self.group_column}")
         return rows
 
 
-def check_groups_apart(groups: dict[str, npt.NDArray[Any]], what: str) -> None:
-    """Raise a DataError if a group, which messages call `what`, is among those of the rows of two splits."""
+def check_groups_apart(groups: dict[str, npt.NDArray[Any]], group_title: str) -> None:
+    """Raise a DataError if a group, which messages call `group_title`, is among those of the rows of two splits."""
     split_by_group: dict[Any, str] = {}
     for split, members in groups.items():
         for group in dict.fromkeys(members.tolist()):
             if split_by_group.setdefault(group, split) != split:
                 raise DataError(
-                    f"{what} {group} is in {split_by_group[group]} and in {split}: splits must not share one."
+                    f"{group_title} {group} is in {split_by_group[group]} and in {split}: splits must not share one."
                 )
 
 

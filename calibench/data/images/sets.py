@@ -143,8 +143,8 @@ def _load_corruption(name: str, context: EvaluationContext) -> EvaluationSet:
     in_folders = context.dataset in _FOLDER_ARCHIVES
     files = [corruption] if in_folders else [f"{corruption}.npy", "labels.npy"]
     if make is not None and source.missing(root, files[:1]):
-        made = Examples(make(context.test.inputs, severity), context.test.target)
-        return EvaluationSet(f"{name}-generated", "shift", made)
+        corrupted = Examples(make(context.test.inputs, severity), context.test.target)
+        return EvaluationSet(f"{name}-generated", "shift", corrupted)
     caveats = source.require(root, checksum=context.checksum, files=files)
     paths = [source.path(root, file) for file in files]
     if in_folders:

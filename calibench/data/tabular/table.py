@@ -127,7 +127,9 @@ def _select_features(
             raise DataError(f"{path} has no column `{pattern}`{near_matches(pattern, others)}.")
     if features is None:
         return [name for name in others if not name.startswith(NAMELESS)]
-    return [name for name in others if any(fnmatch.fnmatchcase(name, one) for one in features)]
+    return [
+        name for name in others if any(fnmatch.fnmatchcase(name, feature) for feature in features)
+    ]
 
 
 @dataclass(frozen=True)
@@ -285,7 +287,7 @@ class TableDataModule(ClassificationDataModule):
         if train.groups is not None:
             groups = users_table.class_numbers(train.groups, [*dict.fromkeys(train.groups)])
         examples = self._examples(train)
-        splits = make_splits(examples, parts, seed=seed, what=self.train_file, groups=groups)
+        splits = make_splits(examples, parts, seed=seed, title=self.train_file, groups=groups)
         self.transform = self._prepare(splits[0])
         counts = {
             part: len(split.target) for part, split in zip(Splits._fields, splits, strict=True)
@@ -395,6 +397,6 @@ class BundledTableDataModule(ClassificationDataModule):
         loaders = {"breast_cancer": datasets.load_breast_cancer, "wine": datasets.load_wine}
         numbers, target = loaders[self.table](return_X_y=True)
         examples = Examples(torch.from_numpy(numbers).float(), torch.from_numpy(target).long())
-        splits = make_splits(examples, self.held_out, seed=seed, what=self.table)
+        splits = make_splits(examples, self.held_out, seed=seed, title=self.table)
         self.transform = Prepare.fit(splits[0].inputs, standardise=self.standardise)
         return Splits(*splits)

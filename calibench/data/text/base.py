@@ -174,7 +174,7 @@ class TextDataModule(ClassificationDataModule, ABC):
 
     def unlabelled_set(self, name: str, texts: Sequence[str]) -> EvaluationSet:
         """An out-of-distribution set of texts."""
-        tokens = Tokens.of(self.tokenizer.encode(texts, self.max_length))
+        tokens = Tokens.from_rows(self.tokenizer.encode(texts, self.max_length))
         inputs = self._padded(tokens, f"`{name}`")
         return EvaluationSet(name, "ood", Examples(inputs, torch.full((len(texts),), -1)))
 
@@ -186,7 +186,7 @@ class TextDataModule(ClassificationDataModule, ABC):
             words = "\n".join(self.tokenizer.fit(fitted_on).words)  # no word has a newline
             token_arrays = {"words": np.frombuffer(words.encode(), dtype=np.uint8)}
             for i, part in enumerate(corpus):
-                tokens = Tokens.of(self.tokenizer.encode(part.texts, self.max_length))
+                tokens = Tokens.from_rows(self.tokenizer.encode(part.texts, self.max_length))
                 token_arrays |= {f"flat{i}": tokens.flat, f"lengths{i}": tokens.lengths}
             return token_arrays
 

@@ -94,9 +94,9 @@ def read_text_table(
     Without `label` there are no labels; `classes` are those that there may be, and `columns` name the columns of a file
     without a header. A missing column, or a row that cannot be used and may not be skipped, is a DataError.
     """
-    what = "a table of texts and labels"
+    description = "a table of texts and labels"
     table = users_table.open_users_table(
-        path, what, separator=separator, encoding=encoding, names=columns, quotes=quotes
+        path, description, separator=separator, encoding=encoding, names=columns, quotes=quotes
     )
     names = [*text, *([] if label is None else [label])]
     users_table.require_columns(path, table.names, names)

@@ -114,7 +114,7 @@ class TextFileDataModule(TextDataModule):
             if part in self.files.paths:
                 table = self._table(self.files.paths[part], classes=self.class_names)
                 parts[part] = self._corpus(table)
-        splits = CorpusSplits(*make_splits(corpus, parts, seed=seed, what=self.train_file))
+        splits = CorpusSplits(*make_splits(corpus, parts, seed=seed, title=self.train_file))
         counts = {part: len(getattr(splits, part).texts) for part in splits._fields}
         self.inventory.insert(0, self.files.describe(counts, self.num_classes))
         self.caveats += lacking_classes(splits, self.class_names)

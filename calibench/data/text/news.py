@@ -64,10 +64,10 @@ class AGNewsDataModule(TextDataModule):
 
     def load_corpus(self, seed: int) -> CorpusSplits:
         """Read both files and hold the validation texts out."""
-        (train, caveats), (test, more) = (
+        (train, caveats), (test, test_caveats) = (
             read_ag_news(self.root, part, self.corpus) for part in ("train", "test")
         )
-        self.caveats += caveats + more
+        self.caveats += caveats + test_caveats
         return CorpusSplits(*hold_out(train, self.val_fraction, seed), test)
 
 
@@ -126,16 +126,16 @@ class NewsgroupsDataModule(TextDataModule):
         train, test = map(self._numbered, read_newsgroups(self.root, self.corpus))
         self.caveats.append(f"20 newsgroups: {self.corpus} posts, {self.split} split")
         self.caveats += made_up_caveats(self.root / "20news-bydate")
-        whole = train + test
-        self._held_out_texts = whole.take((whole.target < 0).nonzero().squeeze(1)).texts
+        corpus = train + test
+        self._held_out_texts = corpus.take((corpus.target < 0).nonzero().squeeze(1)).texts
         train, test = (part.take((part.target >= 0).nonzero().squeeze(1)) for part in (train, test))
         if self.split == "bydate":
             train, val, _ = split_corpus(train, test_size=0, val_size=self.val_size, seed=seed)
             return CorpusSplits(train, val, test)
-        whole = train + test
-        fifth = int(0.2 * len(whole.texts))
+        corpus = train + test
+        fifth = int(0.2 * len(corpus.texts))
         return CorpusSplits(
-            *split_corpus(whole, test_size=fifth, val_size=self.val_size, seed=seed)
+            *split_corpus(corpus, test_size=fifth, val_size=self.val_size, seed=seed)
         )
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:

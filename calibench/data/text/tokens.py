@@ -29,7 +29,7 @@ class Tokens(NamedTuple):
     lengths: np.ndarray
 
     @classmethod
-    def of(cls, rows: Sequence[np.ndarray]) -> Self:
+    def from_rows(cls, rows: Sequence[np.ndarray]) -> Self:
         """Concatenate the texts' tokens."""
         empty = np.empty(0, dtype=np.int32)
         return cls(np.concatenate([empty, *rows]), np.array([len(row) for row in rows], np.int64))
@@ -110,8 +110,8 @@ class WordTokenizer(Tokenizer):
 
     def encode(self, texts: Sequence[str], max_length: int) -> list[np.ndarray]:
         """Numbers of the last `max_length` known words of each text."""
-        known = (filter(None, map(self._number.get, self._split(text))) for text in texts)
-        return [np.fromiter(numbers, np.int32)[-max_length:] for numbers in known]
+        token_numbers = (filter(None, map(self._number.get, self._split(text))) for text in texts)
+        return [np.fromiter(numbers, np.int32)[-max_length:] for numbers in token_numbers]
 
 
 class SubwordTokenizer(Tokenizer):

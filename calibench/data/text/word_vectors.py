@@ -23,8 +23,8 @@ _POWER_ITERATIONS = 2
 class WordVectors:
     """Looks token numbers up in a fixed table (V + 1, D) float32; `found` words have a vector, the others zeros."""
 
-    def __init__(self, table: Tensor, found: int) -> None:
-        self.table, self.found = table, found
+    def __init__(self, table: Tensor, found_words: int) -> None:
+        self.table, self.found = table, found_words
 
     def __call__(self, tokens: Tensor) -> Tensor:
         """Vectors (n, L, D) of token numbers (n, L), on their device."""
@@ -41,8 +41,8 @@ class WordVectors:
             digest.update(np.ascontiguousarray(part).tobytes())
         key = digest.hexdigest()
         cache = folder / f"vectors-{key[:16]}.npz"
-        made = load_or_make(cache, key, lambda: {"table": cooccurrence_vectors(texts, words + 1)})
-        table = torch.from_numpy(made["table"])
+        arrays = load_or_make(cache, key, lambda: {"table": cooccurrence_vectors(texts, words + 1)})
+        table = torch.from_numpy(arrays["table"])
         return cls(table, int(table.any(1).sum()))
 
     @classmethod

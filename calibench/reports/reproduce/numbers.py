@@ -106,8 +106,8 @@ def machine(environment: Mapping[str, Any]) -> str:
     if device == "cpu":
         name = environment.get("processor") or f"cpu of {environment.get('platform', 'unknown')}"
         device = f"{name}, threads: {environment.get('threads', 'unknown')}"
-    several = isinstance(processes, int) and processes > 1
-    return f"{processes} x {device}" if several else str(device)
+    is_parallel = isinstance(processes, int) and processes > 1
+    return f"{processes} x {device}" if is_parallel else str(device)
 
 
 def timed_on(environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -115,22 +115,22 @@ def timed_on(environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     counts = Counter(map(machine, environments))
     if counts:
         named = "; ".join(f"{name} ({count} runs)" for name, count in counts.most_common())
-        several = " - seconds of several machines do not compare" if len(counts) > 1 else ""
-        yield f"ours timed on: {named}{several}"
+        warning = " - seconds of several machines do not compare" if len(counts) > 1 else ""
+        yield f"ours timed on: {named}{warning}"
 
 
 def in_multiples(lines: Sequence[Line]) -> Iterator[str]:
     """One line for each network: the seconds of each loss over those of cross-entropy, the paper's and ours."""
     for model in dict.fromkeys(line.number.model for line in lines):
-        own = {line.number.loss: line for line in lines if line.number.model == model}
-        if base := own.pop("cross_entropy", None):
-            parts = [f"{loss} {_multiples(line, base)}" for loss, line in own.items()]
+        lines_by_loss = {line.number.loss: line for line in lines if line.number.model == model}
+        if base := lines_by_loss.pop("cross_entropy", None):
+            parts = [f"{loss} {_multiples(line, base)}" for loss, line in lines_by_loss.items()]
             yield f"{model}, multiples of cross-entropy's seconds (paper, ours): {'; '.join(parts)}"
 
 
 def _multiples(line: Line, base: Line) -> str:
-    ours = mean_std(line.ours.values)[0] / mean_std(base.ours.values)[0]
-    text = "-" if math.isnan(ours) else f"{ours:.2f}"
+    ratio = mean_std(line.ours.values)[0] / mean_std(base.ours.values)[0]
+    text = "-" if math.isnan(ratio) else f"{ratio:.2f}"
     return f"{line.number.value / base.number.value:.2f}, {text}"
 
 
@@ -163,7 +163,7 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     suite = load_suite(name) if name else Suite([])
     settings = suite.settings()
     # Results of the settings of which the table has numbers, and why another run does not count.
-    found: dict[int, tuple[Contents, str]] = {}
+    contents_by_place: dict[int, tuple[Contents, str]] = {}
 
     def ours(number: Published, metric: str) -> Measurement:
         dataset, _, outside = number.dataset.partition("->")
@@ -171,9 +171,9 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
             models = (setting.model, *model_names(setting.backbone))
             same = (setting.dataset, setting.loss) == (dataset, number.loss)
             if same and number.model in models:
-                if place not in found:
-                    found[place] = _usable(setting, folder)
-                contents, why_none = found[place]
+                if place not in contents_by_place:
+                    contents_by_place[place] = _usable(setting, folder)
+                contents, why_none = contents_by_place[place]
                 split = setting.sets.get(outside, outside) or "test"
                 measured = _measured(number, metric, setting, contents, split)
                 differs = suite.differences(dataset, outside, setting.model, setting.loss)
@@ -190,7 +190,9 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
         for n in numbers
         for metric in n.readings
     ]
-    environments = [one["environment"] for contents, _ in found.values() for one in contents]
+    environments = [
+        content["environment"] for contents, _ in contents_by_place.values() for content in contents
+    ]
     remarks = [*filter(None, [suite.note]), *version_counts(environments)]
     if any(number.measure in COSTS for number in numbers):
         remarks += [*timed_on(environments), *in_multiples(lines)]
@@ -215,9 +217,9 @@ def suite_of(paper: str, table: str) -> str | None:
 def _usable(setting: Setting, results: Path) -> tuple[Contents, str]:
     """The results of a setting's finished runs, and why another run does not count."""
     jobs = [setting.job(seed) for seed in setting.seeds]
-    found = [_finished(run) for run in find_runs(jobs, results).values()]
-    reasons = [_why_unusable(content, setting) for content in found]
-    usable = [content for content, why in zip(found, reasons, strict=True) if not why]
+    run_contents = [_finished(run) for run in find_runs(jobs, results).values()]
+    reasons = [_why_unusable(content, setting) for content in run_contents]
+    usable = [content for content, reason in zip(run_contents, reasons, strict=True) if not reason]
     return usable, next(filter(None, reasons), "no run")
 
 
@@ -237,37 +239,43 @@ def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
         return "a trial (fast_dev_run)"
     evaluated = evaluated_calibrators(content).values()
     for block in setting.calibrators:
-        if not any(_same_calibrator(block, done) for done in evaluated):
+        if not any(_same_calibrator(block, evaluated_block) for evaluated_block in evaluated):
             return f"evaluated with other calibrators: {_AGAIN}"
     return ""
 
 
-def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
+def _same_calibrator(block: Mapping[str, Any], evaluated: Mapping[str, Any]) -> bool:
     """Whether a resolved block is the one a suite asks for; what it leaves open is today's default."""
-    same_class = short_name(block["class_path"]) == short_name(done["class_path"])
-    of_today = former_defaults(done).items() <= former_defaults(block).items()
-    arguments, asked = (one.get("init_args") or {} for one in (done, block))
-    return same_class and of_today and all(arguments.get(key) == asked[key] for key in asked)
+    same_class = short_name(block["class_path"]) == short_name(evaluated["class_path"])
+    of_today = former_defaults(evaluated).items() <= former_defaults(block).items()
+    arguments, block_arguments = (
+        init_block.get("init_args") or {} for init_block in (evaluated, block)
+    )
+    return (
+        same_class
+        and of_today
+        and all(arguments.get(key) == block_arguments[key] for key in block_arguments)
+    )
 
 
 def _measured(
-    number: Published, of: str, setting: Setting, contents: Contents, split: str
+    number: Published, measure: str, setting: Setting, contents: Contents, split: str
 ) -> Measurement:
-    ours, metric = Measurement(len(setting.seeds)), as_coded(of)
+    measurement, metric = Measurement(len(setting.seeds)), as_coded(measure)
     for content in contents:
         calibrator = _calibrator(number, setting, content)
         value = _value(number, content, metric, split, calibrator)
         if value is not None:
-            ours.values.append(value)
-            ours.machines.append(machine(content["environment"]))
+            measurement.values.append(value)
+            measurement.machines.append(machine(content["environment"]))
         temperature = content["calibrators"].get(calibrator, {}).get("temperature")
-        ours.temperatures += [temperature] if isinstance(temperature, int | float) else []
-        ours.differs += content.get("caveats") or ()
-    ours.machines = list(dict.fromkeys(ours.machines))
-    if not ours.values:
-        variant = f" as the papers' code computes it: {_AGAIN}" if metric != of else ""
-        ours.missing = f"no {of} of {split}{variant}"
-    return ours
+        measurement.temperatures += [temperature] if isinstance(temperature, int | float) else []
+        measurement.differs += content.get("caveats") or ()
+    measurement.machines = list(dict.fromkeys(measurement.machines))
+    if not measurement.values:
+        variant = f" as the papers' code computes it: {_AGAIN}" if metric != measure else ""
+        measurement.missing = f"no {measure} of {split}{variant}"
+    return measurement
 
 
 def as_coded(metric: str) -> str:
@@ -284,7 +292,14 @@ def _calibrator(number: Published, setting: Setting, content: Mapping[str, Any])
         arguments = {**others, "n_bins": number.calibrator_bins}
         blocks = [{"class_path": name, "init_args": arguments}]
     evaluated = evaluated_calibrators(content).items() if blocks else ()
-    return next((own for own, done in evaluated if _same_calibrator(blocks[0], done)), name)
+    return next(
+        (
+            evaluated_name
+            for evaluated_name, evaluated_block in evaluated
+            if _same_calibrator(blocks[0], evaluated_block)
+        ),
+        name,
+    )
 
 
 def _value(
@@ -296,10 +311,13 @@ def _value(
     measured, _, label = metric.partition(":")  # `auroc:Pleural Thickening`
     if label == "Average":
         measured, label = f"macro_{measured}", ""
-    asked = Key(measured, split, calibrator, label=label.replace(" ", "_") or None)
-    for one in map(Number.from_row, content["rows"]):
-        same = one.key._replace(n_bins=None, score=None) == asked
-        of_bins = one.key.n_bins in (None, number.bins) and one.key.score in (None, SCORE)
+    wanted_key = Key(measured, split, calibrator, label=label.replace(" ", "_") or None)
+    for row_number in map(Number.from_row, content["rows"]):
+        same = row_number.key._replace(n_bins=None, score=None) == wanted_key
+        of_bins = row_number.key.n_bins in (None, number.bins) and row_number.key.score in (
+            None,
+            SCORE,
+        )
         if same and of_bins:
-            return None if math.isnan(one.value) else one.value
+            return None if math.isnan(row_number.value) else row_number.value
     return None

@@ -14,14 +14,14 @@ CLAIMS = "https://calibench.github.io/calibench/benchmarks/results/evidence.html
 
 def entry(line: Line) -> str:
     """The paper's value, ours, and their difference, one under the other."""
-    number, ours, info = line.number, line.ours, line.info
+    number, measurement, info = line.number, line.ours, line.info
     lines = [_number(info, number.value, number.std, number.temperature)]
-    if not ours.values:
+    if not measurement.values:
         return "\n".join([*lines, "-"])
-    count = len(ours.values)
-    mean, std = mean_std(ours.values)
-    temperature = mean_std(ours.temperatures)[0] if ours.temperatures else None
-    seeds = "" if count == ours.planned else f" [{count}/{ours.planned}]"
+    count = len(measurement.values)
+    mean, std = mean_std(measurement.values)
+    temperature = mean_std(measurement.temperatures)[0] if measurement.temperatures else None
+    seeds = "" if count == measurement.planned else f" [{count}/{measurement.planned}]"
     lines.append(_number(info, mean, std if count > 1 else None, temperature) + seeds)
     verdict = {True: " in", False: " out", None: ""}[line.inside]
     lines.append(f"{info.show(line.difference, '+')}{verdict}")
@@ -38,8 +38,10 @@ def grids(lines: Sequence[Line]) -> Iterator[Grid]:
     """One table a metric, as in the papers: data sets, networks, labels down, losses across, raw before calibrated."""
     marks = {text: f"[{place}]" for place, text in enumerate(differences(lines), start=1)}
     for metric in dict.fromkeys(line.reading or line.number.measure for line in lines):
-        own = [line for line in lines if (line.reading or line.number.measure) == metric]
-        yield _grid(f"{own[0].info.label}{_bins(own[0].number)}", own, marks)
+        metric_lines = [line for line in lines if (line.reading or line.number.measure) == metric]
+        yield _grid(
+            f"{metric_lines[0].info.label}{_bins(metric_lines[0].number)}", metric_lines, marks
+        )
 
 
 def differences(lines: Sequence[Line]) -> list[str]:
@@ -57,9 +59,9 @@ def _grid(title: str, lines: Sequence[Line], marks: Mapping[str, str]) -> Grid:
     cells = {(_row(line.number), line.number.loss, line.number.stage): line for line in lines}
     rows = []
     for row in dict.fromkeys(_row(line.number) for line in lines):
-        found = [cells.get((row, *column)) for column in columns]
-        entries = [entry(line) if line else "" for line in found]
-        differing = _differing([line for line in found if line], marks)
+        row_lines = [cells.get((row, *column)) for column in columns]
+        entries = [entry(line) if line else "" for line in row_lines]
+        differing = _differing([line for line in row_lines if line], marks)
         rows.append([row, *entries, *([differing] if marks else [])])
     return Grid(title, headings, rows, spaced=True)
 
@@ -116,7 +118,7 @@ def _count(lines: Sequence[Line]) -> str:
     have = len({line.number for line in lines if line.ours.values})
     tested = [line for line in lines if line.inside is not None]
     alike = [line for line in tested if not line.ours.differs]
-    inside, inside_alike = (sum(bool(line.inside) for line in some) for some in (tested, alike))
+    inside, inside_alike = (sum(bool(line.inside) for line in group) for group in (tested, alike))
     text = (
         f"we have {have} of {len({line.number for line in lines})} numbers; "
         f"of {len(tested)} with an interval, {inside} have the paper's value in it"
@@ -136,18 +138,18 @@ CSV_COLUMNS = (
 def csv_rows(lines: Sequence[Line]) -> Iterator[FileRow]:
     """Every number as fractions, for a program."""
     for line in lines:
-        number, ours = line.number, line.ours
+        number, measurement = line.number, line.ours
         row = {name: getattr(number, name) for name in CSV_COLUMNS[:7]} | {
             "published": number.value, "published_std": number.std,
-            "published_temperature": number.temperature, "seeds": len(ours.values), "inside": line.inside,
-            "protocol_differs": "; ".join(ours.differs), "missing": ours.missing,
-            "machine": "; ".join(ours.machines),
+            "published_temperature": number.temperature, "seeds": len(measurement.values), "inside": line.inside,
+            "protocol_differs": "; ".join(measurement.differs), "missing": measurement.missing,
+            "machine": "; ".join(measurement.machines),
         }  # fmt: skip
-        if ours.values:
-            mean, std = mean_std(ours.values)
-            low, high = ours.interval or (None, None)
-            row |= {"ours": mean, "std": std if len(ours.values) > 1 else None}
+        if measurement.values:
+            mean, std = mean_std(measurement.values)
+            low, high = measurement.interval or (None, None)
+            row |= {"ours": mean, "std": std if len(measurement.values) > 1 else None}
             row |= {"low": low, "high": high, "difference": line.difference}
-        if ours.temperatures:
-            row["temperature"] = mean_std(ours.temperatures)[0]
+        if measurement.temperatures:
+            row["temperature"] = mean_std(measurement.temperatures)[0]
         yield row

@@ -37,14 +37,14 @@ def cut_bundles(
     """
     room = 60 * minutes * at_a_time
     bundles: list[list[Job]] = []
-    used = room
+    filled = room
     for job, expected in jobs:
         needed = 60 * minutes if expected is None else expected
-        if not bundles or used + needed > room:
+        if not bundles or filled + needed > room:
             bundles.append([])
-            used = 0.0
+            filled = 0.0
         bundles[-1].append(job)
-        used += needed
+        filled += needed
     return bundles
 
 
@@ -107,7 +107,7 @@ class ArrayTask:
     read: int = 0
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether all of its jobs are done or failed."""
         return all(job.state in FINAL for job in self.jobs)
 
@@ -138,15 +138,15 @@ class ArrayTask:
 
 def watch(tasks: Sequence[ArrayTask]) -> Iterator[Job | None]:
     """Watch until every job is done or failed; yields each that changed, and None after a while without a change."""
-    asked = time.monotonic()
-    while left := [task for task in tasks if not task.over]:
+    last_query = time.monotonic()
+    while left := [task for task in tasks if not task.is_finished]:
         yield from (job for task in left for job in task.news())
-        if time.monotonic() - asked > ASKED_EVERY:
+        if time.monotonic() - last_query > ASKED_EVERY:
             states = {array: ended(array) for array in dict.fromkeys(task.array for task in left)}
             for task in left:
                 if state := states[task.array](task.number):
                     yield from task.give_up(state)
-            asked = time.monotonic()
+            last_query = time.monotonic()
         yield None
         time.sleep(0.5)
 
@@ -159,7 +159,7 @@ def record(folder: Path, array: str, tasks: Sequence[ArrayTask]) -> None:
 
 def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[ArrayTask]:
     """Tasks of earlier submissions below `folder` that are queued or running and have some of the jobs."""
-    wanted = {_text(job.config): job for job in jobs}
+    jobs_by_text = {_text(job.config): job for job in jobs}
     for path in sorted(folder.glob(f"*/{_RECORD}")):
         content = read_json(path)
         array, states = content["array"], ended(content["array"])
@@ -168,9 +168,11 @@ def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[ArrayTask]:
             path.rename(path.with_name("ended.json"))
         for number in alive:
             cells = content["cells"][number]
-            if any(_text(config) in wanted for config in cells):
-                theirs = [wanted.get(_text(config)) or Job("", "", 0, config) for config in cells]
-                yield ArrayTask(array, number, path.with_name(f"{number}.jsonl"), theirs)
+            if any(_text(config) in jobs_by_text for config in cells):
+                task_jobs = [
+                    jobs_by_text.get(_text(config)) or Job("", "", 0, config) for config in cells
+                ]
+                yield ArrayTask(array, number, path.with_name(f"{number}.jsonl"), task_jobs)
 
 
 def _text(config: Config) -> str:
@@ -191,19 +193,19 @@ def ended(array: str) -> Callable[[int], str]:
     """
     command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", f"--jobs={array}"]  # fmt: skip
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        reply = subprocess.run(command, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
         return lambda task: ""
     except OSError as error:
         raise ExpectedFailure(
             "`squeue` was not found: is this a machine of a SLURM cluster?"
         ) from error
-    if done.returncode and "Invalid job id" not in done.stderr:
+    if reply.returncode and "Invalid job id" not in reply.stderr:
         return lambda task: ""  # SLURM does not answer; its jobs may run all the same
-    named = (line.partition("|") for line in done.stdout.split())
+    named = (line.partition("|") for line in reply.stdout.split())
     states = {int(name.partition("_")[2] or 0): state for name, _, state in named}
-    over = {task: state if state in _OVER else "" for task, state in states.items()}
-    return lambda task: over.get(task, "ended")
+    end_states = {task: state if state in _OVER else "" for task, state in states.items()}
+    return lambda task: end_states.get(task, "ended")
 
 
 @dataclass
@@ -242,23 +244,23 @@ class Slurm:
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
         """Submit the jobs and watch them; yields each that changed, and None after a while without a change."""
-        done = self.submit(jobs)
-        if done:
-            here = build_pool(done, self.logs, LauncherOptions(jobs=1))
+        finished = self.submit(jobs)
+        if finished:
+            pool = build_pool(finished, self.logs, LauncherOptions(jobs=1))
             try:
-                yield from here.run(done)
+                yield from pool.run(finished)
             finally:
-                here.close()
+                pool.close()
         yield from watch(self._tasks)
 
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
         """Submit the jobs that are neither done nor in a SLURM job already. Returns those that are done."""
         self._tasks = list(recorded(self._folder, jobs))
         watched = {id(job) for task in self._tasks for job in task.jobs}
-        bundles, done = self._bundles([job for job in jobs if id(job) not in watched])
+        bundles, finished = self._bundles([job for job in jobs if id(job) not in watched])
         if bundles:
             self._submit(bundles)
-        return done
+        return finished
 
     def script(self, jobs: Sequence[Job]) -> tuple[int, str]:
         """The number of SLURM jobs for what is not done, and the script that starts them."""
@@ -267,7 +269,7 @@ class Slurm:
 
     def close(self) -> None:
         """Report which SLURM jobs go on after this process."""
-        for array in dict.fromkeys(task.array for task in self._tasks if not task.over):
+        for array in dict.fromkeys(task.array for task in self._tasks if not task.is_finished):
             ways = f"the same command watches it, `scancel {array}` ends it"
             say(f"calibench: SLURM job {array} goes on; {ways}.", to=sys.stderr)
 
@@ -275,10 +277,10 @@ class Slurm:
         """The jobs that are not done, by the SLURM job that they share, and those that are."""
         runs = find_runs(jobs, self.root)
         seconds = estimate_seconds(len(jobs), runs)
-        done = {position for position, run in runs.items() if run.done}
-        left = [(job, seconds[n]) for n, job in enumerate(jobs) if n not in done]
+        finished = {position for position, run in runs.items() if run.done}
+        left = [(job, seconds[n]) for n, job in enumerate(jobs) if n not in finished]
         bundles = cut_bundles(left, minutes=self.where.minutes_per_job, at_a_time=self._at_once)
-        return bundles, [jobs[position] for position in sorted(done)]
+        return bundles, [jobs[position] for position in sorted(finished)]
 
     def _array(self, folder: Path) -> JobArray:
         # Twice the expected time, which is a mean; a job that runs into the limit goes on in a second one.

@@ -108,8 +108,8 @@ class Published:
     @property
     def calibrator_bins(self) -> int | None:
         """Bins of adaptive temperature scaling, in a table that varies them."""
-        found = re.match(r"ats_bins=(\d+)", self.note)
-        return int(found[1]) if found else None
+        match = re.match(r"ats_bins=(\d+)", self.note)
+        return int(match[1]) if match else None
 
 
 def load_published(paper: str | None = None, *, table: str | None = None) -> list[Published]:
@@ -122,14 +122,16 @@ def load_published(paper: str | None = None, *, table: str | None = None) -> lis
         return list(_all())
     if paper not in PAPERS:
         raise ValueError(f"`paper` must be one of {', '.join(PAPERS)}, got {paper!r}.")
-    own = [number for number in _all() if number.paper == paper]
+    paper_numbers = [number for number in _all() if number.paper == paper]
     if table is None:
-        return own
-    chosen = [number for number in own if number.table == PAPERS[paper].table(table)]
-    if not chosen:
-        names = dict.fromkeys([*(number.table for number in own), *PAPERS[paper].tables])
+        return paper_numbers
+    table_numbers = [
+        number for number in paper_numbers if number.table == PAPERS[paper].table(table)
+    ]
+    if not table_numbers:
+        names = dict.fromkeys([*(number.table for number in paper_numbers), *PAPERS[paper].tables])
         raise ValueError(f"`table` must be one of {', '.join(names)}, got {table!r}.")
-    return chosen
+    return table_numbers
 
 
 def published_number(

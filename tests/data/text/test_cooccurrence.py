@@ -10,7 +10,7 @@ from calibench.data.text.word_vectors import WordVectors, cooccurrence_vectors
 
 
 def texts(*rows: list[int]) -> Tokens:
-    return Tokens.of([np.array(row, dtype=np.int32) for row in rows])
+    return Tokens.from_rows([np.array(row, dtype=np.int32) for row in rows])
 
 
 def random_texts(vocab_size: int) -> Tokens:

@@ -12,8 +12,8 @@ ROWS = [np.array(row, dtype=np.int32) for row in ([3, 1], [], [5, 6, 7])]
 
 
 def test_texts_stand_at_the_right_end() -> None:
-    assert Tokens.of(ROWS).padded(4).tolist() == [[0, 0, 3, 1], [0, 0, 0, 0], [0, 5, 6, 7]]
-    assert Tokens.of([]).padded(4).shape == (0, 4)
+    assert Tokens.from_rows(ROWS).padded(4).tolist() == [[0, 0, 3, 1], [0, 0, 0, 0], [0, 5, 6, 7]]
+    assert Tokens.from_rows([]).padded(4).shape == (0, 4)
 
 
 def test_a_vocabulary_without_words_is_kept_as_such(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_words_are_keras_own(num_words: str) -> None:
     tokenizer.fit([KERAS["texts"][i] for i in KERAS["fitted_on"]])
     encoded = tokenizer.encode(KERAS["texts"], 10_000)
     assert [row.tolist() for row in encoded] == case["sequences"]
-    short = Tokens.of(tokenizer.encode(KERAS["texts"], 20))
+    short = Tokens.from_rows(tokenizer.encode(KERAS["texts"], 20))
     assert short.padded(20).tolist() == case["padded_20"]
 
 

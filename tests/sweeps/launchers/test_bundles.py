@@ -70,11 +70,11 @@ def test_the_submitter_reads_what_the_bundle_tells(tmp_path: Path) -> None:
     with there.events.open("a") as file:
         file.write('ate": "done", "epoch": 30, "epochs": 30, "seconds": 5.0, "reason": ""}\n')
     assert [job.text for job in task.news()] == ["✓ 5 s"]
-    assert not task.over
+    assert not task.is_finished
     lost = list(task.give_up("TIMEOUT"))
     assert [job.seed for job in lost] == [0, 1, 3]
     assert lost[0].reason == f"task 0 of SLURM job 7 is over (TIMEOUT); see {tmp_path}"
-    assert task.over
+    assert task.is_finished
 
 
 def test_a_full_disk_stops_no_cell(tmp_path: Path) -> None:
