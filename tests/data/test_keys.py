@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from jsonargparse import ArgumentParser
 
+from calibench import data
 from calibench.data import ClassificationDataModule
+from calibench.plugins.lazy_imports import import_exports
 from calibench.ranking import read_results
 from calibench.runs import effective_settings, run_key
 from tests.run_folders import write_run
@@ -21,6 +23,7 @@ TAIL = "data.init_args.tail_seed"
 
 @cache
 def parser() -> ArgumentParser:
+    import_exports(data)  # whose classes are then known by their names
     made = ArgumentParser(exit_on_error=False)
     made.add_subclass_arguments(ClassificationDataModule, "data")
     return made

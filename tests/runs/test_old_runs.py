@@ -27,8 +27,8 @@ def results(tmp_path: Path) -> Path:
 
 def test_its_logits_and_its_place_in_the_leaderboard_are_read(results: Path) -> None:
     assert len(Predictions.load(Run(results / FOLDER).predictions("test")).logits) == 359
-    table = rank_results(results)
-    assert [row.label for row in table.tables[0].rows] == ["CrossEntropyLoss"]
+    table = rank_results(results, wide=True)
+    assert [row.label for row in table.tables[0].rows] == ["CrossEntropy"]
     # What was the default then is none today, and is named.
     columns = {str(column) for column in table.tables[0].columns}
     assert (
