@@ -45,8 +45,8 @@ OUTSIDE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from calibench.configuration import merging
-for name, path in merging.available().items():
-    print(name, merging.load(name) != {}, path.is_relative_to(sys.argv[1]))
+for name, path in merging.list_configuration_files().items():
+    print(name, merging.load_configuration_file(name) != {}, path.is_relative_to(sys.argv[1]))
 """
 
 

@@ -138,7 +138,8 @@ def losses(scores: pd.DataFrame) -> Iterator[list[str]]:
         count = str(after.loc[loss].count())
         rate = f"{rates.title(first.loc[loss, 'lr'])} ({first.loc[loss, 'tried']})"
         if loss in bold:
-            cells["NLL +CVC"] = f"**{cells['NLL +CVC']}**{SCATTER * (loss in noisy)}"
+            text = cells["NLL +CVC"]
+            cells["NLL +CVC"] = f"{text}{SCATTER}" if loss in noisy else f"**{text}**"
         yield [loss, rate, count, *cells.values(), _interval(difference, loss == BASE)]
 
 

@@ -68,7 +68,8 @@ def _apply_by_name(calibrator: Calibrator, predictions: Predictions) -> Floats:
     A ValueError with both lists if their names are not the same.
     """
     logits, names = predictions.logits, names_of_classes(predictions)
-    if not names or not calibrator.class_names or names == calibrator.class_names:
+    is_alike = not names or not calibrator.class_names or names == calibrator.class_names
+    if is_alike or predictions.labels is not None:
         return calibrator(torch.from_numpy(logits)).numpy()
     order = class_order(names, calibrator.class_names, "the input", "the calibrator")
     aligned = np.ascontiguousarray(logits[:, order])

@@ -62,7 +62,7 @@ _REFUSED_CALLBACKS: dict[type[Callback], str] = {
         "`grid` of a suite"
     ),
     StochasticWeightAveraging: (
-        "trains an epoch more than is recorded: use `calibench.training.averaging.SWA`"
+        "trains an epoch more than is recorded: use the averages of `calibench.training.averaging`"
     ),
 }
 

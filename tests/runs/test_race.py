@@ -81,7 +81,7 @@ def calibrators(root: Path) -> set[str]:
 def test_neither_loses_the_others_calibrator(
     finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before, build = calibrators(finished), training.built
+    before, build = calibrators(finished), training.build_evaluation
     second = threading.Thread(
         target=training.fit, args=[configuration_of(asked(finished, "VectorScaling"))]
     )
@@ -93,13 +93,13 @@ def test_neither_loses_the_others_calibrator(
         waits.set()
 
     def build_slowly(settings: Any) -> Any:
-        monkeypatch.setattr(training, "built", build)
+        monkeypatch.setattr(training, "build_evaluation", build)
         second.start()  # it comes while this one evaluates
         assert waits.wait(patience(20))
         return build(settings)
 
     monkeypatch.setattr(training, "say", said_aloud)
-    monkeypatch.setattr(training, "built", build_slowly)
+    monkeypatch.setattr(training, "build_evaluation", build_slowly)
     training.fit(configuration_of(asked(finished, "HistogramBinning")))
     second.join()
     of_then = "AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped, shrinkage=False)"  # the old default

@@ -58,12 +58,14 @@ def test_its_table_has_the_primary_loss_first_and_the_others_as_exploratory(tmp_
     grid = build_primary_grid(of.primary, of.jobs(), tmp_path)
     rows = [[entry if isinstance(entry, str) else entry.text for entry in row] for row in grid.rows]
     assert rows[0] == [
-        "FocalLoss",
+        "Focal",
         "primary",
         "3",
         "0",
         "10.0",
         "10.0 to 10.0",
+        "10.0",
+        "",
         "0.25",
         "cannot be told",
     ]
