@@ -11,7 +11,7 @@ from calibench.tensors.arrays import Array
 from calibench.tensors.score_meaning import shared_unit
 
 _FEWEST_DIGITS = 8  # of a row: fewer, and examples of a coarse file have equal rows by chance
-_FEWEST_EXAMPLES = 50  # fewer say nothing of chance
+_FEWEST_EXAMPLES = 200  # fewer say little of chance
 
 
 def describe_rows(sets: Mapping[str, Sequence[Predictions]]) -> Iterator[str]:

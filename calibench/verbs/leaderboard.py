@@ -207,7 +207,7 @@ def leaderboard_command(
     Examples:
         calibench leaderboard results/
         calibench leaderboard a.npz b.npz --val av.npz bv.npz          my own models, each with its best calibrator
-        calibench leaderboard mine theirs --losses CrossEntropy LabelSmoothing
+        calibench leaderboard mine theirs --losses CrossEntropy Focal
         calibench leaderboard results/digits_lt --rank-by brier@TS --top 3
         calibench leaderboard results/ --wide
         calibench leaderboard results/ --metrics accuracy nll ece@TS ood_auroc:msp/noise
