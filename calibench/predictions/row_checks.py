@@ -11,6 +11,7 @@ from calibench.tensors.arrays import Array
 from calibench.tensors.score_meaning import shared_unit
 
 _FEWEST_DIGITS = 8  # of a row: fewer, and examples of a coarse file have equal rows by chance
+_FEWEST_LABELS = 20  # labels that are not of one class by chance
 _FEWEST_EXAMPLES = 200  # fewer say little of chance
 
 
@@ -58,10 +59,12 @@ def _digits_of_row(values: Array) -> float:
 def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:
     has_label = predictions.target >= 0
     target = predictions.target[has_label]
-    if len(target) < _FEWEST_EXAMPLES or predictions.labels is not None:
+    if len(target) < _FEWEST_LABELS or predictions.labels is not None:
         return
     if (target == target[0]).all():
         yield f"`{name}` has labels of one class only ({target[0]})"
+        return
+    if len(target) < _FEWEST_EXAMPLES:
         return
     predicted = predictions.logits[has_label].argmax(axis=1)
     k = predictions.logits.shape[1]

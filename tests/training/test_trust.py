@@ -65,8 +65,9 @@ def test_what_builds_a_run_asks_before_anything_is_imported(
     write_predictions(run, n=20)
     (run / "config.yaml").write_text(yaml.safe_dump(config))
     before = list(sys.path)
-    assert main(["export", str(run)]) == 2
-    assert "--trust" in capsys.readouterr().err
+    for words in (["export", str(run)], ["features", str(run), "--output", "features"]):
+        assert main(words) == 2
+        assert "--trust" in capsys.readouterr().err
     assert sys.path == before
 
 
