@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from calibench import store as store
     from calibench.calibrators import as_estimator as as_estimator
     from calibench.calibrators.estimator import CalibratedClassifier as CalibratedClassifier
-    from calibench.evaluation.calibrate import load_calibrator as load_calibrator
-    from calibench.evaluation.calibrate import save_calibrator as save_calibrator
+    from calibench.evaluation.calibrator_files import load_calibrator as load_calibrator
+    from calibench.evaluation.calibrator_files import save_calibrator as save_calibrator
     from calibench.ranking import rank_results as rank_results
     from calibench.tensors.distributed import gather_batch as gather_batch
     from calibench.verbs.calibrate import calibrate as calibrate
@@ -76,14 +76,14 @@ _MODULES = {
     "gather_batch": "calibench.tensors.distributed",
     "leaderboard": "calibench.verbs.leaderboard",
     "load": "calibench.verbs.load",
-    "load_calibrator": "calibench.evaluation.calibrate",
+    "load_calibrator": "calibench.evaluation.calibrator_files",
     "losses": "calibench",
     "metrics": "calibench",
     "rank_results": "calibench.ranking",
     "ranking": "calibench",
     "reliability": "calibench.verbs.reliability",
     "report": "calibench.verbs.report",
-    "save_calibrator": "calibench.evaluation.calibrate",
+    "save_calibrator": "calibench.evaluation.calibrator_files",
     "statistics": "calibench",
     "store": "calibench",
     "sweep": "calibench.verbs.sweep",

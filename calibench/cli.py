@@ -15,7 +15,6 @@ from calibench.messages.errors import ExpectedFailure, UsageError, near_matches,
 from calibench.messages.printable_text import say, signs_of_life, wrap_text
 from calibench.messages.spelling import command_line_spelling
 from calibench.messages.version import __version__
-from calibench.verbs.fit import configuration_of as configuration_of
 
 # The function that each verb is, in its module: its signature and docstring make the command line, and it returns the
 # exit code, or the words of another verb that does the work.

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from jsonargparse import ArgumentParser
 
-from calibench.cli import configuration_of
 from calibench.configuration.merging import (
     list_configuration_files,
     load_configuration_file,
@@ -17,6 +16,7 @@ from calibench.losses import CalibrationLoss
 from calibench.training import fit as training
 from calibench.training.callbacks import NaNGuard
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from tests.examples import sampled
 
 BENCHMARKS = sorted(name for name in list_configuration_files() if "/" not in name)

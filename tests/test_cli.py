@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import FIRST, VERBS, configuration_of, main
+from calibench.cli import FIRST, VERBS, main
 from calibench.run_configuration.keys import KEYS_HELP
+from calibench.verbs.fit import configuration_of
 from calibench.verbs.list import LISTED_KINDS, list_entries
 from tests import warm
 from tests.run_folders import write_run

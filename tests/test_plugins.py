@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of, parser_of
+from calibench.cli import parser_of
 from calibench.plugins.registries import load_plugins
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from calibench.verbs.list import list_entries
 from tests import warm
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.runs import read_json, write_json
 from calibench.training.environment import repeatable_command
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from tests.run_folders import settings_of, write_predictions, write_run
 
 FOLDER, HOST, SECRET = "/home/ada-lovelace", "ada-lovelaces-laptop", "canary-of-the-environment"

@@ -16,7 +16,7 @@ import torch
 
 from calibench.backbones import HuggingFaceBackbone
 from calibench.calibrators import TemperatureScaling
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.data import DataError
 from calibench.data.cache import load_or_make
 from calibench.data.images.sets import read_pickle
@@ -25,6 +25,7 @@ from calibench.messages.errors import UsageError
 from calibench.messages.terminal import Terminal
 from calibench.runs import Run, write_json
 from calibench.training.fit import fit
+from calibench.verbs.fit import configuration_of
 from tests.evaluation.examples import saved
 from tests.run_folders import write_predictions, write_run
 

@@ -17,8 +17,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import calibench
 from calibench import data
-from calibench.cli import configuration_of
 from calibench.sweeps.suites import parse_seeds
+from calibench.verbs.fit import configuration_of
 
 TEMPERED = "TemperatureScaling"
 COLUMNS = (

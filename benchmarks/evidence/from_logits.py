@@ -22,7 +22,7 @@ from runs import unpack
 
 from calibench import calibrators
 from calibench.evaluation import Evaluation
-from calibench.evaluation.evaluation import Extent
+from calibench.evaluation.extent import Extent
 from calibench.messages.progress import with_progress
 from calibench.parallel.threads import one_thread
 from calibench.predictions.files import Reader
@@ -52,7 +52,7 @@ def rows(run: Run) -> Iterator[list[Any]]:
     """The rows of a run's test set, the panel with 15 bins and the parts of the NLL; its own ones of OOD sets, raw."""
     sets = predictions(run)
     fitted = [getattr(calibrators, name)(shrinkage=False) for name in PUBLISHED]
-    report = Evaluation(fitted, n_bins=[15])(sets, extent=Extent(every=False))
+    report = Evaluation(fitted, n_bins=[15])(sets, extent=Extent("printed"))
     for number in report.numbers:
         key = number.key
         if key.split == "test" and key.label is None:

@@ -26,7 +26,7 @@ from scipy.stats import t as student
 
 from calibench.calibrators import CrossValidatedCalibration
 from calibench.evaluation import Evaluation
-from calibench.evaluation.evaluation import Extent
+from calibench.evaluation.extent import Extent
 from calibench.messages.printable_text import FileRow
 from calibench.messages.progress import with_progress
 from calibench.parallel.threads import one_thread
@@ -48,7 +48,7 @@ def numbers(run: Run) -> list[FileRow]:
     if any(row["calibrator"] == CVC for row in known):
         return known
     evaluation = Evaluation([CrossValidatedCalibration()], n_bins=[15])
-    report = evaluation(from_logits.predictions(run), extent=Extent(every=False))
+    report = evaluation(from_logits.predictions(run), extent=Extent("printed"))
     return known + [of.to_dict() for of in report.numbers if of.key.calibrator == CVC]
 
 

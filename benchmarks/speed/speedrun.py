@@ -33,11 +33,11 @@ from lightning.pytorch.profilers import Profiler
 from torch import Tensor
 from training import instructions
 
-from calibench.cli import configuration_of
 from calibench.parallel.processes import cores
 from calibench.runs import read_json
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
+from calibench.verbs.fit import configuration_of
 
 # What a part of a run is made of, by what Lightning's profiler calls it; the first that fits counts.
 PARTS = {

@@ -1,6 +1,6 @@
 """Evaluation of all sets of one model, raw and after each calibrator, as a run and `calibench evaluate` do it."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -31,6 +31,7 @@ from calibench.evaluation.cross_fitting import (
     compute_cross_fitted_nll,
     resample_refitted_metrics,
 )
+from calibench.evaluation.extent import EVERY_NUMBER, Extent
 from calibench.evaluation.extra_metrics import (
     LabelledSet,
     MetricBlock,
@@ -75,24 +76,6 @@ EVALUATION_STAGES = ("fit", "score", "resample", "done")
 def default_calibrators() -> list[Calibrator]:
     """The benchmark's calibrators, unfitted: what does no harm on few examples."""
     return [TemperatureScaling()]
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How much of an evaluation is computed.
-
-    Attributes:
-        every: Whether there is also what no table of an evaluation shows: numbers of the validation set, on which
-            calibrators are fitted anyway, and intervals of the parts of the raw NLL.
-        panel: The metrics of every run that are computed; all, and the parts of the raw NLL, if None.
-        draws: Calibrated models that are drawn for a floor at most; a thousand if None.
-        verdicts: Whether the calibration of each labelled set, raw and after each calibrator, is judged.
-    """
-
-    every: bool = True
-    panel: Collection[str] | None = None
-    draws: int | None = None
-    verdicts: bool = False
 
 
 @dataclass
@@ -142,7 +125,7 @@ class Evaluation:
         *,
         bootstrap: int = 0,
         jobs: int = 1,
-        extent: Extent = Extent(),
+        extent: Extent = EVERY_NUMBER,
         watch: Callable[[str, str], object] = lambda name, stage: None,
         after_fits: Callable[[], object] = lambda: None,
     ) -> Report:
@@ -170,7 +153,7 @@ class Evaluation:
 
         list(in_threads(fit, fitted, jobs))
         remarks = list_fit_remarks(sets["val"], fitted) if fitted else []
-        if not (extent.every or self.metrics):
+        if not (extent.has_unprinted or self.metrics):
             sets = {name: part for name, part in sets.items() if name != VAL}
             after_fits()
 
@@ -183,7 +166,7 @@ class Evaluation:
             )
             if extent.verdicts:
                 calibration.update(_judge_sets(sets, name, fitted.get(name)))
-            set_numbers += self._of_choice(name, sets) if extent.every else []
+            set_numbers += self._of_choice(name, sets) if extent.has_unprinted else []
             of_name = {
                 key._replace(calibrator=name): values for key, values in set_replicates.items()
             }
@@ -242,7 +225,7 @@ class Evaluation:
         for name, part in sets.items():
             numbers: list[Number] = []
             set_replicates: dict[Key, Floats] = {}
-            if part.kind in LABELLED and (extent.every or name != VAL):
+            if part.kind in LABELLED and (extent.has_unprinted or name != VAL):
                 probs = given_probabilities(part, fitted)
                 labelled = LabelledSet(part, log_probs[name], extent.draws, probs=probs)
                 leads = extent.panel is None and fitted is None and name == TEST
@@ -251,7 +234,7 @@ class Evaluation:
                 numbers += self._numbers(labelled, None if name == VAL else val, leading, extent)
                 if bootstrap and name != VAL:
                     watch("resample")
-                    refits = extent.every or bool(self.metrics)
+                    refits = extent.has_unprinted or bool(self.metrics)
                     set_replicates |= self._replicates(labelled, numbers, bootstrap, refits=refits)
                 del labelled  # the labels that its floors have drawn
             if part.kind in OUTSIDE:
@@ -301,8 +284,10 @@ class Evaluation:
         replicates = resample_metrics(log_probs, labelled.target, keys, resamples, labelled.floors)
         replicates |= resample_posterior_metrics(log_probs, labelled.predictions, resamples)
         refitted_keys = [key for key in labelled.means if key.metric in REFITTED]
-        plain = {key: values for key, values in labelled.means.items() if key not in refitted_keys}
-        replicates |= resample_means(plain, resamples)
+        fixed_means = {
+            key: labelled.means[key] for key in labelled.means if key not in refitted_keys
+        }
+        replicates |= resample_means(fixed_means, resamples)
         if refits:
             metrics = (key.metric for key in refitted_keys)
             refitted = resample_refitted_metrics(metrics, log_probs, labelled.target, resamples)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibench import metrics
-from calibench.evaluation.evaluation import Extent
+from calibench.evaluation.extent import Extent
 from calibench.evaluation.serialization import build_evaluation
 from calibench.parallel.threads import one_thread
 from calibench.plugins.lazy_imports import import_exports

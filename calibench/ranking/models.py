@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from calibench.ranking.column_store import Layout, Numbers, Verdicts
 from calibench.ranking.columns import BEST, Column
 from calibench.ranking.ranked_results import Leaderboard, rank_results
-from calibench.ranking.records import Record, Results
+from calibench.ranking.records import Layout, Numbers, Record, Results, Verdicts
 from calibench.ranking.table import Row
 from calibench.runs import RunId
 from calibench.statistics.number import RAW, TEST, Key

@@ -15,7 +15,6 @@ from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
 from calibench.ranking.best_pair import ANSWER_METRICS, choose_best_pair
 from calibench.ranking.bold import mark_best
-from calibench.ranking.column_store import NumberFilter
 from calibench.ranking.columns import (
     ANY,
     BEST,
@@ -33,7 +32,7 @@ from calibench.ranking.formats import PROSE, SHORT, table_grid, write_tables
 from calibench.ranking.notes import all_notes, short_notes
 from calibench.ranking.published_columns import add_published, paper_columns
 from calibench.ranking.reading import joined_results, read_results
-from calibench.ranking.records import Results
+from calibench.ranking.records import NumberFilter, Results
 from calibench.ranking.table import Row, Table, build_tables, select_rows, split_by_validation
 from calibench.statistics.number import VAL
 from calibench.tables.grid import Grid

@@ -15,14 +15,18 @@ from typing import Any
 from calibench.messages.printable_text import without_folders
 from calibench.messages.progress import with_progress
 from calibench.parallel.processes import map_in_processes
-from calibench.ranking.column_store import ALL_NUMBERS, Layout, NumberFilter, Numbers, Verdicts
+from calibench.ranking.column_store import file_stamp, read_run_index, write_run_index
 from calibench.ranking.columns import COSTS
-from calibench.ranking.index import file_stamp, read_run_index, write_run_index
 from calibench.ranking.records import (
+    ALL_NUMBERS,
+    Layout,
+    NumberFilter,
+    Numbers,
     Problem,
     Record,
     Results,
     Settings,
+    Verdicts,
     Versions,
     package_versions,
 )

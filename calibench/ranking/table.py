@@ -13,7 +13,6 @@ from typing import NamedTuple
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import without_folders
 from calibench.ranking.best_pair import Answer, choose_calibrator
-from calibench.ranking.column_store import Layout, StackedNumbers
 from calibench.ranking.columns import (
     ANY,
     BEST,
@@ -26,10 +25,12 @@ from calibench.ranking.columns import (
     with_full_names,
 )
 from calibench.ranking.records import (
+    Layout,
     Problem,
     Record,
     Results,
     Settings,
+    StackedNumbers,
     version_notes,
     without_other_versions,
 )

@@ -8,7 +8,7 @@ from lightning.pytorch.callbacks import Callback
 
 from calibench.calibrators.names import build_calibrator
 from calibench.configuration.merging import Config
-from calibench.evaluation.calibrate import save_calibrator, save_probabilities
+from calibench.evaluation.calibrator_files import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_fits import fit_calibrator
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.terminal import Terminal

@@ -92,7 +92,7 @@ def calibrate(
         raise ValueError("`predictions` takes one file, or arrays.")
     fitted, _ = _fit(sources[0], calibrator, reader)
     if output is not None:
-        from calibench.evaluation.calibrate import save_calibrator
+        from calibench.evaluation.calibrator_files import save_calibrator
 
         save_calibrator(fitted, output)  # type: ignore[arg-type]
     return fitted
@@ -143,14 +143,13 @@ def calibrate_command(
     probabilities for each class and the labels; a table that came in goes out with its other columns. A calibrator file
     holds the class's name, its arguments and what was fitted; reading one runs no code (weights_only). In Python:
 
-      from calibench.evaluation.calibrate import load_calibrator
-      probs = load_calibrator("cal.pt")(logits)
+      probs = calibench.load_calibrator("cal.pt")(logits)
     """
     CALIBRATORS.check(calibrator)
     if val is not None and apply is None and input is None:
         ends_in(*CALIBRATOR_KINDS)("--output", output)
         fitted, part = _fit(val, calibrator, reader)
-        from calibench.evaluation.calibrate import save_calibrator
+        from calibench.evaluation.calibrator_files import save_calibrator
 
         save_calibrator(fitted, output)
         numbers = fitted.parameters_dict().items()
@@ -164,7 +163,7 @@ def calibrate_command(
             raise FileNotFoundError(f"there is no file {apply}")
         ends_in(*PROBABILITY_KINDS)("--output", output)
         with loading():
-            from calibench.evaluation.calibrate import load_calibrator, save_probabilities
+            from calibench.evaluation.calibrator_files import load_calibrator, save_probabilities
         fitted, part = load_calibrator(apply), reader.of_classes(input)
         rows, columns = part.logits.shape
         if fitted.num_classes not in (None, columns):

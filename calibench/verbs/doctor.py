@@ -198,7 +198,7 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
             check_file(source)
     with loading():
         from calibench.diagnosis.diagnosis import diagnose
-        from calibench.evaluation.calibrate import save_calibrator
+        from calibench.evaluation.calibrator_files import save_calibrator
         from calibench.parallel.threads import one_thread
 
     if isinstance(scores := sources["test"], Arrays) and scores.labels is None:

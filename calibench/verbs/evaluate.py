@@ -22,6 +22,7 @@ from calibench.calibrators.names import (
 )
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option, options_from_python
+from calibench.evaluation.extent import Extent
 from calibench.messages.checks import ends_in, integer_from, numbers_of_bins
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
@@ -36,14 +37,13 @@ from calibench.predictions.inputs import Sets, short_names, sources_of
 from calibench.runs import FORMAT, Predictions, Run, json_bytes, write_output
 from calibench.statistics.number import RAW
 from calibench.store import find_run
-from calibench.tables.metric_titles import HEADLINE
 from calibench.verbs.python_types import is_network, refuse_positional
 
 if TYPE_CHECKING:
     from torch import nn
 
     from calibench.calibrators import Calibrator
-    from calibench.evaluation.evaluation import Evaluation, Extent
+    from calibench.evaluation.evaluation import Evaluation
     from calibench.tables.evaluation_report import Report
     from calibench.verbs.python_types import (
         CalibratorLike,
@@ -319,11 +319,10 @@ def evaluate_options(
     """
     calibrators = options.check()
     with loading():
-        from calibench.evaluation.evaluation import Evaluation, Extent, evaluate_pairs
+        from calibench.evaluation.evaluation import Evaluation, evaluate_pairs
         from calibench.evaluation.extra_metrics import parse_metric_names
 
     load_plugins("metrics", "calibrators")
-    every_number = every_number or bool(output and output.suffix in _EVERY_NUMBER)
     source, read = options.sets.test[0], options.reader
     first = read.read(source)
     further = parse_metric_names(options.metrics, of_pairs=isinstance(first, ConfidencePairs))
@@ -331,20 +330,29 @@ def evaluate_options(
         _check_pairs(options, calibrators)
         report = evaluate_pairs(first, options.n_bins, further, options.bootstrap)
     else:
+        extent = choose_extent(options, output, first, every_number=every_number)
         evaluation = Evaluation(
-            build_calibrators(calibrators), [*options.n_bins][: None if every_number else 1],
+            build_calibrators(calibrators), extent.select_bins(options.n_bins),
             metrics=[*map(dict, further)] or None, priors=options.priors,
         )  # fmt: skip
         files = read_models(options, lambda file: first if file is source else read(file))
-        plain = first.labels is None and first.posterior is None
-        is_block = options.is_single_row and not every_number and plain
-        extent = Extent(every=every_number, panel=HEADLINE if is_block else None, verdicts=True)
         report = _of_models(evaluation, options, files, extent)
     report.metrics = [name for name in options.metrics if isinstance(name, str)]
     report.file = str(source) if options.is_single_row else ""
     if output:
         write_output(output, _content(report, options, output.suffix))
     return report
+
+
+def choose_extent(
+    options: EvaluationOptions, output: Path | None, test: Predictions, *, every_number: bool
+) -> Extent:
+    """How much is computed: every number for Python and for files of numbers, a headline for a test set alone."""
+    if every_number or (output and output.suffix in _EVERY_NUMBER):
+        return Extent("every", verdicts=True)
+    has_classes_alone = test.labels is None and test.posterior is None
+    is_headline = options.is_single_row and has_classes_alone
+    return Extent("headline" if is_headline else "printed", verdicts=True)
 
 
 def _content(report: Report, options: EvaluationOptions, suffix: str) -> bytes:

@@ -232,7 +232,7 @@ def _named_calibrator(calibrator: CalibratorLike) -> Any:
     if isinstance(calibrator, str):
         CALIBRATORS.check(calibrator)
         return CALIBRATORS.class_of(calibrator)
-    from calibench.evaluation.calibrate import describe_calibrator
+    from calibench.evaluation.calibrator_files import describe_calibrator
 
     described = describe_calibrator(calibrator)
     return {"class_path": described["calibrator"], "init_args": described["arguments"]}

@@ -20,9 +20,8 @@ from calibench.plots.selection import Request, Selection, read_request
 from calibench.plots.style import PictureFile, Width, room_of
 from calibench.plugins.registries import load_plugins, plugin_lines
 from calibench.predictions.files import Reader, is_a_file
-from calibench.ranking.column_store import Layout, Numbers, Verdicts
 from calibench.ranking.columns import Column
-from calibench.ranking.records import Record
+from calibench.ranking.records import Layout, Numbers, Record, Verdicts
 from calibench.ranking.table import Row, Table
 from calibench.runs import CorruptRun, Predictions, RunId, write_output
 from calibench.statistics.number import RAW, TEST, TS

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of
 from calibench.configuration import merging
 from calibench.configuration.merging import merge, merge_files, read_arguments, set_options
 from calibench.messages.errors import UsageError
+from calibench.verbs.fit import configuration_of
 
 
 def write(folder: Path, name: str, text: str) -> str:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.cli import configuration_of
 from calibench.configuration.merging import load_configuration_file
 from calibench.data import TableDataModule
 from calibench.data.fakes import REGION_COLUMNS, make_scans, write_scans
 from calibench.training import fit as training
+from calibench.verbs.fit import configuration_of
 
 
 @pytest.fixture(scope="module")

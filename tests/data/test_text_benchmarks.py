@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of
 from calibench.configuration.merging import merge_files
 from calibench.messages.errors import UsageError
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from tests.examples import benchmarks_of, sampled
 
 BENCHMARKS = benchmarks_of("data/text")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from calibench import data
-from calibench.cli import configuration_of
 from calibench.configuration.merging import Config, list_configuration_files, merge_files
 from calibench.data.images.base import OfficialImageDataModule
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from tests.data import fakes
 from tests.examples import benchmarks_of, examples, sampled
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.evaluation.calibrate import load_calibrator
+from calibench.evaluation.calibrator_files import load_calibrator
 from calibench.runs import Predictions
 from tests.run_folders import write_predictions, write_run
 

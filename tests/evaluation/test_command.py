@@ -16,7 +16,7 @@ from calibench.calibrators import TemperatureScaling
 from calibench.calibrators.names import DEFAULT, build_calibrator, expand_calibrator_names
 from calibench.cli import main
 from calibench.evaluation import Evaluation, deep_ensemble, fit_calibrator, score_set
-from calibench.evaluation.evaluation import Extent
+from calibench.evaluation.extent import EVERY_NUMBER, Extent
 from calibench.runs import Predictions
 from calibench.statistics.number import Number
 from calibench.statistics.resamples import make_verdict
@@ -82,7 +82,9 @@ def test_what_is_printed_does_not_depend_on_numbers_that_no_table_shows(
 def test_the_validation_set_needs_no_rows(files: dict[str, str]) -> None:
     sets = {name: Predictions.load(files[name]) for name in ("val", "test")}
     evaluation = Evaluation([TemperatureScaling()], [15])
-    with_val, without = (evaluation(sets, extent=Extent(every=said)) for said in (True, False))
+    with_val, without = (
+        evaluation(sets, extent=extent) for extent in (EVERY_NUMBER, Extent("printed"))
+    )
     assert without.rows == [row for row in with_val.rows if row["split"] != "val"]
     assert without.calibrators == with_val.calibrators
 

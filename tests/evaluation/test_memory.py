@@ -13,7 +13,8 @@ from torch.overrides import TorchFunctionMode
 
 from calibench.calibrators import AdaptiveTemperatureScaling
 from calibench.calibrators.names import DEFAULT, build_calibrators
-from calibench.evaluation.evaluation import Evaluation, Extent
+from calibench.evaluation.evaluation import Evaluation
+from calibench.evaluation.extent import Extent
 from calibench.evaluation.floors import Floors
 from calibench.metrics.calibration_errors import ClasswiseError
 from calibench.runs import Predictions
@@ -58,7 +59,7 @@ def test_no_operation_makes_a_matrix_of_all_examples_in_double_precision() -> No
         for one in DEFAULT
     ]
     evaluation = Evaluation(build_calibrators(chosen), [15])
-    extent = Extent(every=True, draws=4)
+    extent = Extent(draws=4)
     with Largest() as largest:
         evaluation(sets, bootstrap=4, extent=extent)
     size, what = largest.found
@@ -72,7 +73,7 @@ def test_validation_is_let_go_of_before_anything_is_scored() -> None:
     def watch(name: str, stage: str) -> None:
         held.append((stage, val() is not None))
 
-    extent, let_go = Extent(every=False), partial(sets.pop, "val")
+    extent, let_go = Extent("printed"), partial(sets.pop, "val")
     evaluation = Evaluation(build_calibrators(DEFAULT))
     gc.disable()  # so that nothing waits for the collector
     try:

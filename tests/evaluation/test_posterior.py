@@ -14,7 +14,7 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.evaluation import deep_ensemble, fit_calibrator, score_set
 from calibench.evaluation.bootstrap import add_intervals, resample_posterior_metrics
 from calibench.metrics.proper_scores import PosteriorScores
@@ -25,6 +25,7 @@ from calibench.statistics.resamples import Resamples
 from calibench.tables.metric_titles import POSTERIOR_METRICS
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 
 from .examples import predictions, saved
 

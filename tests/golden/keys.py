@@ -6,9 +6,9 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from calibench.cli import configuration_of
 from calibench.configuration.merging import list_configuration_files
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 
 KEYS = Path(__file__).with_name("keys.csv")
 # Losses on this benchmark, and protocols on the second, are computed by default; the others are slow.

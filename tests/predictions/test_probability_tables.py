@@ -12,7 +12,7 @@ import torch
 
 from calibench.calibrators import VectorScaling
 from calibench.cli import main
-from calibench.evaluation.calibrate import load_calibrator, save_calibrator
+from calibench.evaluation.calibrator_files import load_calibrator, save_calibrator
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from calibench.cli import configuration_of
 from calibench.losses import FocalLoss, GenerativeCrossEntropy, WeightedSum
 from calibench.losses.base import ImportedLoss
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.runs import Run, read_json
 from calibench.training.fit import fit
 from calibench.training.infer import check_count
+from calibench.verbs.fit import configuration_of
 
 PLANS = "tests.public_reports.plans"
 BASE = f"""

@@ -14,11 +14,10 @@ import calibench.losses
 from calibench.cli import main
 from calibench.ranking import rank_results
 from calibench.ranking.best_pair import choose_calibrator
-from calibench.ranking.column_store import Layout, Numbers, Verdicts
 from calibench.ranking.columns import ONE_LINE_COLUMNS, Column
 from calibench.ranking.formats import table_grid
 from calibench.ranking.notes import short_notes
-from calibench.ranking.records import Record
+from calibench.ranking.records import Layout, Numbers, Record, Verdicts
 from calibench.ranking.row_labels import display_name
 from calibench.ranking.table import Row, build_table
 from calibench.runs import RunId

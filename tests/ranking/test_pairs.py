@@ -7,7 +7,7 @@ import pytest
 from calibench.cli import parser_of
 from calibench.ranking import Column, rank_results
 from calibench.ranking.pairs import EQUIVALENT, compare_pairs, parse_margins
-from tests.ranking import test_examples
+from tests.ranking import test_example_comparison
 from tests.ranking.test_table import write
 
 NLL = Column("nll")
@@ -49,8 +49,8 @@ def test_more_is_better_for_auroc(tmp_path: Path) -> None:
 
 
 def test_test_examples_are_resampled_where_there_are_some(tmp_path: Path) -> None:
-    test_examples.write(tmp_path, "A", 1.0, seeds=2)
-    test_examples.write(tmp_path, "Close", 1.02, seeds=2)
+    test_example_comparison.write(tmp_path, "A", 1.0, seeds=2)
+    test_example_comparison.write(tmp_path, "Close", 1.02, seeds=2)
     board = rank_results(tmp_path, metrics=["nll"])
     over_seeds, over_both = (
         compare_pairs(board.tables, NLL, examples=examples) for examples in (None, board.examples)

@@ -7,7 +7,7 @@ import pytest
 
 from calibench import runs
 from calibench.ranking import read_results, reading
-from calibench.ranking.column_store import NumberFilter
+from calibench.ranking.records import NumberFilter
 from calibench.statistics.number import Key
 from tests.run_folders import settings_of, write_run
 

@@ -13,7 +13,7 @@ import torch
 
 from calibench.calibrators import VectorScaling
 from calibench.cli import main
-from calibench.evaluation.calibrate import load_calibrator, save_calibrator
+from calibench.evaluation.calibrator_files import load_calibrator, save_calibrator
 from calibench.predictions.files import Reader
 from calibench.ranking.reading import read_results
 from calibench.runs import CorruptRun, Predictions, read_json

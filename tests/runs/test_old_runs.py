@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.ranking import rank_results
 from calibench.runs import Predictions, Run, with_present_calibrators
 from calibench.statistics.number import Key
 from calibench.training.fit import fit
+from calibench.verbs.fit import configuration_of
 
 OLD = Path(__file__).parents[1] / "reference" / "run_of_0.1.0"
 FOLDER = Path("digits_lt", "SmallCNN", "CrossEntropyLoss", "dfbf1189fe", "seed=1")

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from calibench.cli import configuration_of
 from calibench.parallel.processes import Terminated
 from calibench.runs import Busy, Claim, LostClaim, Run
 from calibench.runs.lock import hold_lock
 from calibench.training import fit as training
 from calibench.training.callbacks import claim_guard
+from calibench.verbs.fit import configuration_of
 from tests.waiting import patience, started
 
 OLD = Path(__file__).parents[1] / "reference" / "run_of_0.1.0"

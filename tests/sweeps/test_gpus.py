@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of
 from calibench.messages.errors import UsageError
 from calibench.sweeps import pool as pools
 from calibench.sweeps.pool import Job, LauncherOptions, Pool, build_pool, list_visible_gpus
+from calibench.verbs.fit import configuration_of
 
 CPU = ["--config", "digits_lt"]  # accelerator: cpu
 ANY = ["--config", "cifar10"]

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.run_configuration import checks
+from calibench.verbs.fit import configuration_of
 from calibench.verbs.new import STARTERS
 
 OF_DATA = [name for name, kind in STARTERS.items() if kind.data]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calibench.cli import configuration_of
 from calibench.training import fit as training
+from calibench.verbs.fit import configuration_of
 
 
 def write_short_runs(folder: Path) -> Path:

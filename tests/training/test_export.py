@@ -18,13 +18,14 @@ from torch import nn
 
 from calibench.calibrators import TemperatureScaling
 from calibench.calibrators.names import DEFAULT
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.evaluation import fit_calibrator
-from calibench.evaluation.calibrate import load_calibrator
+from calibench.evaluation.calibrator_files import load_calibrator
 from calibench.messages.errors import ExpectedFailure
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
 from calibench.training.export import CalibratedModel, export_program, load_trained_network
+from calibench.verbs.fit import configuration_of
 from tests.processes import run_processes
 
 

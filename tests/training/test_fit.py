@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
 from calibench.calibrators import TemperatureScaling
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.evaluation.cross_fitting import compute_cross_fitted_nll
 from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
@@ -25,6 +25,7 @@ from calibench.training import fit as training
 from calibench.training.environment import describe_environment
 from calibench.training.experiment import Experiment
 from calibench.training.module import NonFiniteLoss
+from calibench.verbs.fit import configuration_of
 
 QUICK = [
     "--config",

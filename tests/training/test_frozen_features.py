@@ -9,13 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.data import Batch
 from calibench.messages.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.last_layer import iterate_last_layer
+from calibench.verbs.fit import configuration_of
 from tests.training.short_runs import write_short_runs
 
 

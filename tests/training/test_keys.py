@@ -14,12 +14,12 @@ import torch
 import yaml
 from torch import Tensor
 
-from calibench.cli import configuration_of
 from calibench.losses import CalibrationLoss
 from calibench.messages.errors import UsageError
 from calibench.parallel.processes import map_in_processes
 from calibench.runs import run_key
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from tests import warm
 from tests.waiting import patience
 

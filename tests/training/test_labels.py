@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 from calibench import losses
 from calibench.backbones import MLP
 from calibench.calibrators import VectorScaling
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.data import Batch
 from calibench.data.task import Multilabel, Task
 from calibench.evaluation.calibrator_fits import PerLabelFit
@@ -25,6 +25,7 @@ from calibench.runs import Predictions, Run, read_json
 from calibench.training import fit as training
 from calibench.training.export import load_trained_network
 from calibench.training.module import ClassificationModule
+from calibench.verbs.fit import configuration_of
 from tests.data.fakes import incomplete_chest_xrays
 from tests.processes import run_processes
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import calibench
-from calibench.cli import configuration_of
 from calibench.messages.errors import UsageError
 from calibench.run_configuration.checks import describe_unknown_option
 from calibench.run_configuration.parser_messages import shorten_parser_message
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 
 DIGITS = ["--config", "digits_lt"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.configuration.merging import list_configuration_files
 from calibench.losses import ImportedLoss
 from calibench.messages.errors import UsageError
@@ -17,6 +17,7 @@ from calibench.run_configuration.keys import FAMILIES, find_class_place
 from calibench.run_configuration.signatures import Absent, arguments
 from calibench.sweeps.suites import is_suite, load_suite
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from tests.examples import for_each
 
 

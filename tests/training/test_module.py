@@ -17,12 +17,12 @@ import torch
 
 from calibench import losses
 from calibench.backbones import MLP, SpeedNet
-from calibench.cli import configuration_of
 from calibench.data import Batch
 from calibench.data.adapters import ImportedDataModule
 from calibench.messages.errors import UsageError
 from calibench.tensors.distributed import gather_batch, gather_rows, slice_sizes
 from calibench.training.module import ClassificationModule
+from calibench.verbs.fit import configuration_of
 from tests import warm
 from tests.processes import run_processes
 

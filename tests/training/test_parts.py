@@ -15,10 +15,10 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from calibench.cli import configuration_of
 from calibench.configuration.merging import list_configuration_files
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from calibench.verbs.list import list_entries
 from tests import warm
 from tests.examples import sampled

@@ -14,12 +14,12 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import nn
 
 from calibench.backbones import MLP, SmallCNN
-from calibench.cli import configuration_of
 from calibench.data import DigitsDataModule
 from calibench.losses import CrossEntropyLoss
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.training.module import ClassificationModule
+from calibench.verbs.fit import configuration_of
 from tests.training.test_fit import Crash, CrashAt, metrics
 from tests.training.test_module import alone, by_torchrun, fit_of_an_mlp
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.configuration.merging import build_configuration
 from calibench.messages.errors import UsageError
 from calibench.ranking import read_results
 from calibench.run_configuration.checks import check_loss_values
 from calibench.runs import write_json
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 
 SMALL = ["--config", "digits_lt", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false", "--evaluation.calibrators", "[]", "--data.ood", "[]"]  # fmt: skip
 

@@ -14,12 +14,12 @@ from rich.console import Console
 from torch import nn
 
 from calibench.backbones import MLP, Backbone, CIFARResNet8, GlobalPoolingCNN, SmallCNN
-from calibench.cli import configuration_of
 from calibench.runs import Predictions
 from calibench.training.distributed import Replicas, plan_replicas
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
 from calibench.training.infer import predict
+from calibench.verbs.fit import configuration_of
 
 BATCH_NORM = "trained by 2 processes: batch normalisation saw each process's share of a batch alone"
 DROPOUT = "trained by 2 processes: each process drew its own dropout"

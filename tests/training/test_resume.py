@@ -12,10 +12,11 @@ import lightning.pytorch as L
 import pytest
 from lightning.pytorch.callbacks import Callback
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.runs import Run
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
+from calibench.verbs.fit import configuration_of
 from tests.runs.test_damage import damages
 from tests.training.test_fit import copy
 

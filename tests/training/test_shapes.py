@@ -10,13 +10,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.messages.errors import UsageError
 from calibench.runs import Predictions
 from calibench.training import fit as training
 from calibench.training import shape_check
 from calibench.training.checkpoints import refuse_other_network
 from calibench.training.shape_check import evaluation_mode
+from calibench.verbs.fit import configuration_of
 
 QUICK = [
     "--config",

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from calibench.backbones import SpeedNet
-from calibench.cli import configuration_of
 from calibench.configuration.merging import list_configuration_files
 from calibench.data import CIFAR10DataModule
 from calibench.messages.errors import UsageError
@@ -19,6 +18,7 @@ from calibench.training import distributed as machine
 from calibench.training import fit as training
 from calibench.training.callbacks import NaNGuard
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from tests.data import fakes
 from tests.processes import run_processes
 from tests.training.test_fit import Crash, CrashAt, metrics

@@ -10,10 +10,11 @@ import torchvision
 
 from calibench.backbones import HuggingFaceBackbone, ImportedBackbone, TimmBackbone
 from calibench.backbones.spellings import expand_network_name, list_networks
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.configuration.merging import read_yaml
 from calibench.run_configuration.adapters import wrap_foreign_classes
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 
 
 def network(*options: str):

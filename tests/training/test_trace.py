@@ -13,7 +13,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.messages.errors import UsageError
 from calibench.ranking.reading import read_results
 from calibench.reports.content import report_content
@@ -23,6 +23,7 @@ from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.training.export import load_trained_network
 from calibench.training.per_epoch_test import PREFIX, Trace
+from calibench.verbs.fit import configuration_of
 from tests.training.test_fit import copy
 
 DROPOUT = ["--model.backbone.dropout", "0.3", "--model.loss", "AdaFocalLoss"]

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.messages.errors import UsageError
 from calibench.runs import Run
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 
 SHORT = "--config digits_lt --trainer.max_epochs 2 --trainer.limit_train_batches 2 --data.ood []"
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.configuration.merging import read_yaml
 from calibench.losses import MDCALoss, WeightedSum
 from calibench.messages.errors import UsageError
@@ -18,6 +18,7 @@ from calibench.run_configuration.trusted_names import find_foreign_names
 from calibench.runs import Predictions, Run
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
+from calibench.verbs.fit import configuration_of
 
 QUICK = [
     "--config",

@@ -13,11 +13,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import calibench
 from calibench import losses
-from calibench.cli import configuration_of
 from calibench.losses import LOSSES, FocalLoss
 from calibench.messages.errors import UsageError
 from calibench.run_configuration.python_objects import describe_loss, describe_object
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 
 QUICK = {"trainer.limit_train_batches": 2, "evaluation.calibrators": ["TemperatureScaling"]}
 

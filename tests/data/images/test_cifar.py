@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.cli import configuration_of
 from calibench.data import CIFAR10DataModule, CIFAR100DataModule, DataError, Examples, Splits
 from calibench.data.images.cifar import load_human_probabilities
 from calibench.data.label_noise import SymmetricNoise
@@ -15,6 +14,7 @@ from calibench.data.mixing import LabelSmoothing
 from calibench.data.splits import reference_split
 from calibench.messages.errors import UsageError
 from calibench.training.experiment import Experiment
+from calibench.verbs.fit import configuration_of
 from tests.data import fakes
 
 # By data module: what makes its files, and the arguments that fit so few of them.

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.cli import configuration_of
 from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import (
     find_unavailable_metrics,
@@ -31,6 +30,7 @@ from calibench.ranking import rank_results
 from calibench.ranking.columns import DEFAULT_COLUMNS
 from calibench.tables.metric_titles import metric_info, metrics_of_set
 from calibench.training.fit import fit
+from calibench.verbs.fit import configuration_of
 
 from .examples import predictions
 

@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibench.ranking import read_results, reading
-from calibench.ranking.column_store import NumberFilter
-from calibench.ranking.index import RUN_INDEX
-from calibench.ranking.records import Results
+from calibench.ranking.column_store import RUN_INDEX
+from calibench.ranking.records import NumberFilter, Results
 from calibench.statistics.number import Key
 from calibench.tables.metric_titles import METRICS
 from tests.run_folders import write_run

@@ -26,7 +26,7 @@ from calibench.calibrators import (
 )
 from calibench.calibrators.names import build_calibrator, expand_calibrator_names
 from calibench.cli import main
-from calibench.evaluation.calibrate import load_calibrator, save_calibrator
+from calibench.evaluation.calibrator_files import load_calibrator, save_calibrator
 from calibench.evaluation.calibrator_fits import digest_predictions, fit_calibrator
 from calibench.runs import CorruptRun, Predictions
 from tests.evaluation.examples import predictions, saved
@@ -157,7 +157,7 @@ def test_fit_and_apply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_calibrator_file_works_in_another_process(tmp_path: Path) -> None:
     files = saved(tmp_path)
     assert main(["calibrate", "--val", files["val"], "--output", str(tmp_path / "cal.pt")]) == 0
-    code = "import sys; from calibench.evaluation.calibrate import load_calibrator; print(load_calibrator(sys.argv[1]).parameters_dict()['temperature'])"
+    code = "import sys; from calibench.evaluation.calibrator_files import load_calibrator; print(load_calibrator(sys.argv[1]).parameters_dict()['temperature'])"
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "cal.pt")],
         capture_output=True,

@@ -14,7 +14,7 @@ from calibench.calibrators.cross_validated import FEWEST_EXAMPLES_FOR_FOLDS
 from calibench.cli import main
 from calibench.ranking import Column, Record, rank_results
 from calibench.ranking.best_pair import NO_BEST_PAIR, Answer, choose_best_pair
-from calibench.ranking.column_store import Layout, Numbers, Verdicts
+from calibench.ranking.records import Layout, Numbers, Verdicts
 from calibench.ranking.row_labels import display_name
 from calibench.ranking.table import Row
 from calibench.runs import RunId
