@@ -36,6 +36,7 @@ VERBS = {
     "predict": "verbs.predict:predict_command",
     "features": "verbs.features:features",
     "posthoc": "verbs.posthoc:posthoc",
+    "runs": "verbs.runs:runs",
     "store": "verbs.store:store",
     "verify": "verbs.store:verify",
     "ensemble": "verbs.ensemble:ensemble",
@@ -85,6 +86,7 @@ of many predictions
   verify       compute every number of a store again from its logits, and say how many hold
 
 of results
+  runs         list the runs of a results folder with their states, or remove some
   ensemble     make deep ensembles of runs that differ in their seed alone, as rows of the leaderboard
   reproduce    print a paper's table with our numbers below the paper's, or draw a figure of it from our runs
   methods      write a methods paragraph of a results folder, with citations

@@ -218,18 +218,54 @@ def build_configuration(files: Sequence[str], options: Options = ()) -> Config:
 def merge_files(names: Sequence[str]) -> Config:
     """Merge configuration files in order.
 
-    The benchmark is called what a file says under `benchmark`, else as the file that names the class of the data; as
-    the first one where none does.
+    A file that is nothing without others names them under `extends`: those that were not merged yet go before it. The
+    benchmark is called what a file says under `benchmark`, else as the file that names the class of the data; as the
+    first one where none does.
     """
     merged: Config = {}
-    for name in names:
-        content = load_configuration_file(name)
+    for name in with_extended_files(names):
+        content = {**load_configuration_file(name)}
+        content.pop(EXTENDS, None)
         if not SUITE_KEYS.isdisjoint(content):
             raise UsageError(f"{name} is a suite of many runs: `calibench sweep {name}`.")
         if not merged or has_other_data(merged, content):
             content = {"benchmark": Path(name.partition("@")[0]).stem, **content}
         merged = merge(merged, content)
     return merged
+
+
+EXTENDS = "extends"
+"""Key of a file that changes another one: the name of that file, or a list of names."""
+
+
+def with_extended_files(names: Sequence[str]) -> list[str]:
+    """Files in the order of their merging, each after those that it extends; one that is there already stays there.
+
+    Raises:
+        UsageError: If files extend each other, or `extends` names no file.
+    """
+    ordered: list[str] = []
+    paths: set[Path] = set()
+    for name in names:
+        for step in _extended_first(name, ()):
+            path = find_configuration_file(step.partition("@")[0]).resolve()
+            if step == name or path not in paths:
+                ordered.append(step)
+            paths.add(path)
+    return ordered
+
+
+def _extended_first(name: str, within: Sequence[str]) -> list[str]:
+    """The files that a file extends, and theirs, then the file."""
+    extended = load_configuration_file(name).get(EXTENDS) or []
+    bases = [extended] if isinstance(extended, str) else extended
+    if not (isinstance(bases, list) and all(isinstance(base, str) for base in bases)):
+        raise UsageError(
+            f"{name}: `{EXTENDS}` must be the name of a file or a list of them, got {extended!r}."
+        )
+    if name in within:
+        raise UsageError(f"{name} extends itself: {' > '.join([*within, name])}.")
+    return [*(step for base in bases for step in _extended_first(base, [*within, name])), name]
 
 
 _OWN_FILES = ("folder", "train_file", "file")  # arguments that say where one's own data lie

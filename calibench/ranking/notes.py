@@ -27,7 +27,7 @@ def short_notes(table: Table, notes: Sequence[str]) -> list[str]:
     circle = ["° consistent with perfect calibration"] if any(_marks(table)) else []
     marks = "; ".join([*table.bold[:1], *circle])
     unseen = table.bold[1:2] if table.detectable else []
-    first_notes = [*([marks] if marks else []), *unseen, *[*_holes(table), *table.notes][:1]]
+    first_notes = [*([marks] if marks else []), *unseen, *[*_first_hole(table), *table.notes][:1]]
     return [*first_notes, f"{len(notes)} notes: --notes; {READ}"]
 
 
@@ -109,3 +109,10 @@ def _marks(table: Table) -> Iterator[str]:
 
 def _holes(table: Table) -> list[str]:
     return [f"missing: {line}" for line in table.holes()]
+
+
+def _first_hole(table: Table) -> list[str]:
+    """One line for all missing runs: the first of them, and how many more."""
+    first, *others = [*table.holes(), ""]
+    more = [f"{len(others) - 1} more (`calibench runs list`)"] if len(others) > 1 else []
+    return ["; ".join([f"missing: {first}", *more])] if first else []

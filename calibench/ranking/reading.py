@@ -186,7 +186,7 @@ class _RunReader:
             return Problem(cell, folder, reason, warn=False, expected=False)
         if state != "done":
             reason = f"{state or 'unknown state'}: {reason_text}" if reason_text else str(state)
-            return Problem(cell, folder, reason, warn=state != "running")
+            return Problem(cell, folder, reason, warn=state not in ("running", "failed"))
         content = _read_file(folder, "metrics.json")
         if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
             return Problem(cell, folder, TRIAL, warn=False, expected=False)

@@ -163,6 +163,7 @@ class Table:
         one_line: Whether a row is one line of text: the spread over seeds stands in the ranking column alone.
         of_models: Whether its rows are models, not losses, whose spread is over test examples.
         remark: What sets its rows apart from those of another table of the same runs; empty if nothing does.
+        unfinished: The rows without any finished run, which are named under the table alone.
     """
 
     benchmark: str
@@ -179,6 +180,7 @@ class Table:
     one_line: bool = False
     of_models: bool = False
     remark: str = ""
+    unfinished: list[Row] = field(default_factory=list)
 
     @property
     def data(self) -> str:
@@ -209,7 +211,7 @@ class Table:
     def holes(self) -> list[str]:
         """One line for each row and reason: which seeds are missing, and why."""
         missing: dict[tuple[str, str], list[str]] = {}
-        for row in self.rows:
+        for row in [*self.rows, *self.unfinished]:
             for seed, reason in row.missing.items():
                 missing.setdefault((row.label, reason), []).append(str(seed))
         return [
@@ -249,21 +251,19 @@ def build_tables(
 def split_by_validation(table: Table, raw_columns: Sequence[Column]) -> Iterator[Table]:
     """Set rows without validation predictions apart, ranked by their raw NLL, in a table of their own.
 
-    A table whose rows have a calibrator each stays as it is; missing rows stay with the first part. Columns that the
+    A table whose rows have a calibrator each stays as it is; unfinished rows stay with the first part. Columns that the
     second part shows are `raw_columns`, whose values its rows hold.
     """
-    rows = [row for row in table.rows if row.calibrator or not row.records]
-    without = [row for row in table.rows if row.records and not row.calibrator]
-    if any(row.calibrator for row in rows):
+    rows = [row for row in table.rows if row.calibrator]
+    without = [row for row in table.rows if not row.calibrator]
+    if rows:
         table.rows = rows
         yield table
-    elif without:
-        without += [row for row in rows if not row.records]
     if without:
         _rank(without, Column("nll"))
         yield replace(
             table, rows=without, columns=list(raw_columns), sort=Column("nll"), notes=list(table.notes),
-            remark="no validation predictions: ranked by raw NLL",
+            remark="no validation predictions: ranked by raw NLL", unfinished=[] if rows else table.unfinished,
         )  # fmt: skip
 
 
@@ -295,9 +295,11 @@ def build_table(
     """Group runs into rows, compute their values, rank.
 
     A column `metric@*` becomes one column per calibrator; several of them that follow each other stand side by
-    side after each. The seeds a row should have are all those that any row of the table has.
+    side after each. The seeds a row should have are those that most rows of the table have.
     """
-    rows = _rows(list(runs))
+    all_rows = _rows(list(runs))
+    rows = [row for row in all_rows if row.records]
+    unfinished = [row for row in all_rows if not row.records]
     records = [record for row in rows for record in row.records.values()]
     implied = infer_implied(records)
     calibrators = dict.fromkeys(
@@ -315,7 +317,7 @@ def build_table(
         for row, value in zip(rows, values, strict=True):
             row.values[column] = value
     _rank(rows, sort)
-    table = Table(*place, expanded, sort, rows, implied, variant=variant)
+    table = Table(*place, expanded, sort, rows, implied, variant=variant, unfinished=unfinished)
     table.notes += dict.fromkeys(caveat for record in records for caveat in record.caveats)
     table.notes += [*_other_bins(records, table), *_set_notes(records, implied)]
     table.notes += version_notes({row.label: row.records for row in rows})
@@ -323,14 +325,18 @@ def build_table(
 
 
 def _rows(runs: Sequence[Record | Problem]) -> list[Row]:
-    seeds = sorted({run.cell.seed for run in runs})
     runs = sorted(runs, key=lambda run: run.cell)
     grouped = [(k, list(g)) for k, g in groupby(runs, key=lambda r: (r.cell.loss, r.cell.key))]
+    finished = [
+        {run.cell.seed for run in members if isinstance(run, Record)} for _, members in grouped
+    ]
+    seeds = expected_seeds([seeds_of_row for seeds_of_row in finished if seeds_of_row])
     parts = []
     for (loss, key), members in grouped:
         records = {r.cell.seed: r for r in members if isinstance(r, Record)}
         problems = {r.cell.seed: r.reason for r in members if isinstance(r, Problem)}
-        missing = {seed: problems.get(seed, "no run") for seed in seeds if seed not in records}
+        planned = sorted({*problems, *(seeds if records else ())} - records.keys())
+        missing = {seed: problems.get(seed, "no run") for seed in planned}
         settings = next(iter(records.values())).settings if records else None
         parts.append((loss, key, settings, records, missing))
     labels = row_labels([part[:3] for part in parts])
@@ -338,6 +344,22 @@ def _rows(runs: Sequence[Record | Problem]) -> list[Row]:
     for row in rows:
         row.calibrator = choose_calibrator(row)
     return rows
+
+
+def expected_seeds(finished: Sequence[set[int]]) -> set[int]:
+    """The seeds that a row should have, from the finished seeds of each row: those of most rows.
+
+    Of two halves those count whose rows have the most seeds, so that a try with a seed of its own leaves the other
+    rows whole.
+    """
+    counts = Counter(seed for seeds in finished for seed in seeds)
+    most = max(map(len, finished), default=0)
+    longest = {seed for seeds in finished for seed in seeds if len(seeds) == most}
+    return {
+        seed
+        for seed, count in counts.items()
+        if 2 * count > len(finished) or (2 * count == len(finished) and seed in longest)
+    }
 
 
 def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[Column]:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Union, get_args, get_origin
 from lightning.pytorch.cli import LightningArgumentParser
 
 from calibench.messages.errors import UsageError
+from calibench.plugins.import_paths import import_by_path
 
 # What a message says beside the facts: it leads to others, or repeats them.
 _NOISE = re.compile(
@@ -22,6 +23,7 @@ _NOISE = re.compile(
     r"Expected a dot import path string: .*|Expected a <class 'NoneType'>(?:\. Got value: .*)?|"
     r"Given value: Namespace\(.*\)"  # a whole block
 )
+_ABSTRACT = re.compile(r"Expected an instantiatable class, but ([\w.]+) is abstract")
 _KEY = re.compile(r'(?:Parser key|[Kk]ey) "([\w.\[\]]+)":')
 _PATH = re.compile(r"Problem with given class_path '([\w.]+)':")
 _TYPE = re.compile(
@@ -34,7 +36,14 @@ def shorten_parser_message(message: str) -> str:
     """A message of jsonargparse in one line; its own text if not understood."""
     # a whole configuration is one argument, whose key tells nobody anything
     message = re.sub(r'^Parser key "config":\s*', "", message)
+    message = _ABSTRACT.sub(_describe_abstract, message)
     return _sentence(message) or " ".join(message.split())
+
+
+def _describe_abstract(match: re.Match[str]) -> str:
+    """What a class lacks that its base class requires."""
+    lacking = sorted(getattr(import_by_path(match[1]), "__abstractmethods__", ()))
+    return f"{match[1]} lacks {', '.join(f'`{name}`' for name in lacking)}, which its base class requires"
 
 
 def _sentence(message: str) -> str:

@@ -1,16 +1,14 @@
 """Run folders of jobs, from which one sees what is done, and the time that the others will take."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import timedelta
 from glob import escape
 from pathlib import Path
-from statistics import fmean
 
 from calibench.configuration.merging import short_name, to_class_block
-from calibench.runs import CorruptRun, Run, RunId, read_json
+from calibench.runs import Run, RunId
+from calibench.runs.durations import describe_seconds
+from calibench.sweeps.durations import estimate_durations, schedule
 from calibench.sweeps.pool import Job
 
 
@@ -45,20 +43,16 @@ def _may_have_results(job: Job, root: Path) -> bool:
     return any(any((root / job.benchmark).glob(f"*/{pattern}")) for pattern in patterns)
 
 
-def estimate_seconds(count: int, runs: Mapping[int, Run]) -> list[float | None]:
-    """Expected seconds of each of `count` jobs: the mean of finished runs with the same benchmark and network.
+def expected_seconds(
+    jobs: Sequence[Job], runs: Mapping[int, Run], root: Path
+) -> list[float | None]:
+    """Expected seconds of each job, by the finished runs of its benchmark and network; 0 for a job that is done.
 
-    0 for a job that is done, None if no similar run is; run folders are by position, as far as known.
+    None if no such run is; run folders are by position, as far as known.
     """
-    positions_done = {position for position, run in runs.items() if run.done}
-    kinds = {position: run.folder.parts[-5:-3] for position, run in runs.items()}
-    took: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for position in positions_done:
-        with suppress(CorruptRun, KeyError, TypeError, ValueError):
-            environment = read_json(runs[position].folder / "environment.json")
-            took[kinds[position]].append(float(environment["wall_seconds"]))
-    means = {kind: fmean(seconds) for kind, seconds in took.items()}
-    return [0.0 if n in positions_done else means.get(kinds.get(n, ())) for n in range(count)]
+    estimate_durations(jobs, root)
+    done = {position for position, run in runs.items() if run.done}
+    return [0.0 if n in done else job.estimate for n, job in enumerate(jobs)]
 
 
 def list_jobs(jobs: Sequence[Job], root: Path, at_a_time: int, scope: str) -> Iterator[str]:
@@ -70,7 +64,7 @@ def list_jobs(jobs: Sequence[Job], root: Path, at_a_time: int, scope: str) -> It
     if len(positions_done) == len(jobs):
         yield f"{len(jobs)} cells, all done"
         return
-    time = _describe_time(estimate_seconds(len(jobs), runs), at_a_time, scope)
+    time = _describe_time(expected_seconds(jobs, runs, root), at_a_time, scope)
     yield f"{len(jobs)} cells, {len(positions_done)} done, {time}"
 
 
@@ -78,6 +72,5 @@ def _describe_time(expected: Sequence[float | None], at_a_time: int, scope: str)
     estimates = [seconds for seconds in expected if seconds is not None]
     if len(estimates) < len(expected):
         return "time unknown until a cell of each benchmark and network is done"
-    left = sum(seconds > 0 for seconds in estimates)
-    total = timedelta(seconds=round(sum(estimates) / min(at_a_time, max(1, left))))
-    return f"about {total} left {scope}"
+    left = schedule([seconds for seconds in estimates if seconds], at_a_time)
+    return f"about {describe_seconds(left)} left {scope}"

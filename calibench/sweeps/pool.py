@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from calibench.command_line.verb_parser import Count
-from calibench.configuration.merging import Config
+from calibench.configuration.merging import Config, class_title, to_class_block
 from calibench.messages.checks import positive
 from calibench.messages.errors import UsageError, one_line
 from calibench.parallel.processes import (
@@ -44,7 +44,7 @@ class Job:
     """A planned run of a sweep: its configuration and its progress.
 
     A job whose run another process trains is `waiting`; its reason names that process. `first_epoch` is where it began,
-    or went on, and `first_epoch_at` when.
+    or went on, and `first_epoch_at` when. `estimate` is how many seconds it takes by finished runs of its network.
     """
 
     benchmark: str
@@ -60,6 +60,7 @@ class Job:
     variant: str = ""
     first_epoch: int | None = None
     first_epoch_at: float = 0.0
+    estimate: float | None = None
 
     def reached(self, epoch: int, epochs: int) -> None:
         """Note how many epochs are done, of how many, now."""
@@ -68,14 +69,25 @@ class Job:
             self.first_epoch, self.first_epoch_at = epoch, time.monotonic()
 
     @property
-    def expected_seconds(self) -> float | None:
-        """Seconds that the whole job takes: measured when it is done, before that by its epochs so far."""
-        if self.state == "done":
-            return self.seconds
+    def seconds_by_epochs(self) -> float | None:
+        """Seconds that the training takes, by its epochs so far; the evaluation is not in them."""
         if self.state != "running" or self.first_epoch is None or self.epoch == self.first_epoch:
             return None
         an_epoch = (time.monotonic() - self.first_epoch_at) / (self.epoch - self.first_epoch)
         return self.first_epoch_at - self.started + an_epoch * (self.epochs - self.first_epoch)
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """The benchmark and network, as folders name them: jobs of a kind take about as long."""
+        block = to_class_block((self.config.get("model") or {}).get("backbone"))
+        has_class = isinstance(block, dict) and "class_path" in block
+        return self.benchmark, class_title(block).replace("/", "_") if has_class else ""
+
+    @property
+    def planned_epochs(self) -> int | None:
+        """The epochs of its training, where the configuration says them."""
+        epochs = str((self.config.get("trainer") or {}).get("max_epochs"))
+        return int(epochs) if epochs.isdecimal() else None
 
     @property
     def row(self) -> str:

@@ -10,6 +10,7 @@ A suite is a YAML file of parts. A part names one benchmark and multiplies `back
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -41,38 +42,79 @@ _CALIBRATOR = "calibrators."
 
 
 def parse_seeds(text: str) -> list[int]:
-    """The numbers of seeds that are written as `1..3` or `1,5,7` or a mixture; another form is a UsageError."""
+    """The numbers of seeds written as `1..3`, `1,5,7`, `1 5 7` or a mixture; another form is a UsageError."""
     seeds: list[int] = []
-    try:
-        for part in text.split(","):
-            first, dots, last = part.partition("..")
-            seeds += range(int(first), int(last) + 1) if dots else [int(first)]
-    except ValueError:
-        raise UsageError(f"`--seeds` must look like 1..3 or 1,2,5, got {text!r}.") from None
-    if not seeds or min(seeds) < 0:
-        raise UsageError(
-            f"`--seeds` must name at least one seed, none negative, as 1..3, got {text!r}."
-        )
+    for part in re.split(r"[,\s]+", text.strip(" ,")):
+        first, dots, last = part.partition("..")
+        numbers = (first, last) if dots else (first,)
+        if not all(number.isdecimal() for number in numbers):
+            raise UsageError(
+                f"`--seeds` must look like 1..3 or 1,2,5, got {text!r}{_near_seeds(part) or '.'}"
+            )
+        if dots and int(last) < int(first):
+            raise UsageError(f"`--seeds {part}` has no seed: write `--seeds {last}..{first}`.")
+        seeds += range(int(first), int(last) + 1) if dots else [int(first)]
     return list(dict.fromkeys(seeds))
 
 
+def _near_seeds(text: str) -> str:
+    """What a text that is no seed may stand for: a range with another sign, or a benchmark after the option."""
+    bounds = re.fullmatch(r"(\d+)(?:-|:|\.{3}|\N{EN DASH}|\N{HORIZONTAL ELLIPSIS})(\d+)", text)
+    if bounds:
+        return f"; did you mean {bounds[1]}..{bounds[2]}?"
+    if text in list_configuration_files():
+        return f": name the benchmark before the option, `calibench sweep {text} --seeds ...`"
+    return ""
+
+
+def split_names(names: Sequence[str]) -> list[str]:
+    """Names that commas separate, spaces, or both: `focal,gce brier`."""
+    return [part for name in names for part in name.split(",") if part]
+
+
+def is_import_path(name: str) -> bool:
+    """Whether the name of a loss is the path of a user's class or function, as `mylosses.PolyLoss` is."""
+    parts = name.split(".")
+    return (
+        len(parts) > 1
+        and parts[-1] not in ("yaml", "yml", "py")
+        and all(map(str.isidentifier, parts))
+    )
+
+
 def parse_losses(names: Sequence[str]) -> list[str]:
-    """Names of loss files, of which `core` and `all` stand for several; each is checked to exist."""
+    """Names of loss files, of which `core` and `all` stand for several, and import paths of a user's losses.
+
+    Each file is checked to exist; a path is checked with the configuration.
+    """
     all_losses = [
         name.removeprefix("losses/")
         for name in list_configuration_files()
         if name.startswith("losses/")
     ]
     groups = {"core": list(CORE_LOSSES), "all": all_losses}
-    losses = [loss for name in names for loss in groups.get(name, [name])]
+    losses = [loss for name in split_names(names) for loss in groups.get(name, [name])]
     for name in losses:
+        if is_import_path(name):
+            continue
         try:
             find_configuration_file(name.partition("@")[0], folders=("losses",))
         except UsageError:
+            raise UsageError(_describe_no_loss(name, [*all_losses, *groups])) from None
+        if name.endswith(".py"):
             raise UsageError(
-                f"no loss `{name}`{near_matches(name, [*all_losses, *groups])}"
-            ) from None
+                f"`{name}` is a file of Python: name the loss in it, `{Path(name).stem}.MyLoss`."
+            )
     return list(dict.fromkeys(losses))
+
+
+def _describe_no_loss(name: str, names: Sequence[str]) -> str:
+    """One line about a name that is no loss, and what to type."""
+    if re.fullmatch(r"[\w.]+:\w+", name):
+        return f"no loss `{name}`: write your own as `{name.replace(':', '.')}`."
+    if name in list_configuration_files():
+        return f"`{name}` is no loss: name the benchmark before the option, `calibench sweep {name} --losses ...`"
+    return f"no loss `{name}`{near_matches(name, names) or ' (see `calibench list losses`; your own: mymodule.MyLoss)'}"
 
 
 @dataclass(frozen=True)
@@ -126,7 +168,7 @@ class SuitePart:
         benchmark: File or short name.
         losses: For each label a file, or a list of files and of `{key: value}`, merged in this order. In the name of a
             file, `{benchmark}` and `{backbone}` stand for the part's own, as in `focal@{benchmark}/{backbone}`.
-        seeds: `1..3` or `1,2,5`.
+        seeds: `1..3`, `1,2,5` or `1 2 5`.
         dataset: The paper's name of the benchmark with these options; by default its own name.
         config: Further files, merged before the loss.
         backbones: For each label a class, or a block of a class and its arguments; empty for the configuration's own.
@@ -202,6 +244,9 @@ def _read_loss(content: Any, **names: str) -> tuple[list[str], Config]:
             options.update(step)
             continue
         name = str(step).format(**names)
+        if is_import_path(name):
+            options["model.loss"] = name
+            continue
         load_configuration_file(
             name, folders=("losses", "")
         )  # an unknown file or published entry is an error now
@@ -345,7 +390,8 @@ def losses_by_label(losses: Sequence[str]) -> dict[str, Any]:
     by_label: dict[str, Any] = {}
     for loss in parse_losses(losses):
         file, at, entry = loss.partition("@")
-        by_label[f"{Path(file).stem}{at}{entry}"] = loss
+        label = loss if is_import_path(loss) else f"{Path(file).stem}{at}{entry}"
+        by_label[label] = loss
     return by_label
 
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from calibench.messages.printable_text import say
 from calibench.messages.terminal import Terminal
 from calibench.runs import Claim, write_atomically
+from calibench.runs.durations import RunDuration, describe_seconds
 from calibench.tables.text import rows_csv
 from calibench.training.module import NonFiniteLoss
 
@@ -151,21 +152,40 @@ class DataInventory(Callback):
             say(*(f"data: {line}" for line in trainer.datamodule.inventory), to=sys.stderr)
 
 
+MEASURED_SECONDS = 1.0  # of the first epoch, before it is said how long all take
+
+
 class EpochProgress(Callback):
     """One bar for the whole training in a terminal, or ten lines in a log file, in the first process.
 
-    It reads nothing from the device within an epoch, so it costs a step next to nothing.
+    It reads nothing from the device within an epoch, so it costs a step next to nothing. How long the training takes
+    is said before the first epoch by the finished runs of the same benchmark and network, or else in the first epoch by
+    its first steps; in a log file each line says how long is left.
+
+    Args:
+        duration: The mean duration of such runs; None without any.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, duration: RunDuration | None = None) -> None:
         self._bar: Progress | None = None
         self._moved = 0.0
+        self._duration = duration
+        self._began = self._first_step = time.monotonic()
+        self._first_epoch = 0
+        self._is_said = False
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Open the bar."""
         if trainer.is_global_zero and trainer.current_epoch:
             place = f"at epoch {trainer.current_epoch + 1} of {trainer.max_epochs}"
             say(f"calibench: the run goes on {place} (--overwrite true starts anew)", to=sys.stderr)
+        self._began, self._first_epoch = time.monotonic(), trainer.current_epoch
+        if self._duration is not None and (epochs := self._epochs_left(trainer)):
+            seconds = describe_seconds(self._duration.seconds(epochs))
+            self._say(
+                trainer,
+                f"about {seconds} for {epochs} epochs and the evaluation, as finished runs took",
+            )
         if not trainer.is_global_zero or not sys.stderr.isatty():
             return
         columns = (
@@ -177,7 +197,9 @@ class EpochProgress(Callback):
         self._bar.start()
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
-        """Move the bar within an epoch, at most five times a second."""
+        """Move the bar within an epoch, at most five times a second; say by the first steps how long it takes."""
+        if not self._is_said:
+            self._say_by_steps(trainer)
         if self._bar is None or time.monotonic() - self._moved < 0.2:
             return
         self._moved = time.monotonic()
@@ -191,12 +213,47 @@ class EpochProgress(Callback):
         logged = trainer.callback_metrics
         names = (name for name in ("val/error", "val/nll") if name in logged)
         text = "  ".join(f"{name} {float(logged[name]):.4f}" for name in names)
+        epoch_seconds = (time.monotonic() - self._began) / (epochs_done - self._first_epoch)
+        left = epoch_seconds * (total - epochs_done)
+        self._say(
+            trainer, f"about {describe_seconds(left)} for the other {total - epochs_done} epochs"
+        )
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=epochs_done, description=text)
         elif trainer.is_global_zero and (
             epochs_done == total or epochs_done % max(1, total // 10) == 0
         ):
-            say(f"epoch {epochs_done}/{total}  {text}", to=sys.stderr)
+            remaining = f"  about {describe_seconds(left)} left" if epochs_done < total else ""
+            say(f"epoch {epochs_done}/{total}  {text}{remaining}", to=sys.stderr)
+
+    def _say_by_steps(self, trainer: L.Trainer) -> None:
+        """Say how long the epochs take, once a second of the first epoch is over; its first step is no measure."""
+        steps = trainer.fit_loop.epoch_loop.batch_progress.current.ready - 1
+        if steps < 1:
+            self._first_step = time.monotonic()
+            return
+        elapsed = time.monotonic() - self._first_step
+        if elapsed >= MEASURED_SECONDS and (epochs := self._epochs_left(trainer)):
+            seconds = elapsed / steps * float(trainer.num_training_batches) * epochs
+            if math.isfinite(seconds):
+                text = f"about {describe_seconds(seconds)} for {epochs} epochs, without validation and evaluation"
+                self._say(trainer, text)
+
+    def _epochs_left(self, trainer: L.Trainer) -> int:
+        """Epochs that are left; 0 where the trainer has no last one."""
+        return max(0, (trainer.max_epochs or 0) - trainer.current_epoch)
+
+    def _say(self, trainer: L.Trainer, text: str) -> None:
+        """Say how long the training takes, once, in the first process; short trainings need no such line."""
+        if self._is_said:
+            return
+        self._is_said = True
+        if not trainer.is_global_zero or text.startswith("about 0:0"):
+            return
+        if self._bar is not None:
+            self._bar.console.print(f"calibench: {text}", soft_wrap=True)
+        else:
+            say(f"calibench: {text}", to=sys.stderr)
 
     def on_train_end(self, *_: Any) -> None:
         """Close the bar."""

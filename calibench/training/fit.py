@@ -29,6 +29,7 @@ from calibench.runs import (
     with_present_calibrators,
     write_json,
 )
+from calibench.runs.durations import mean_duration
 from calibench.tables.evaluation import metrics_table
 from calibench.tables.metric_titles import add_described
 from calibench.tables.terminal import PIPE_WIDTH, show
@@ -229,7 +230,10 @@ def _progress(experiment: Experiment, report: Callable[[int, int], None] | None)
     if report is not None:
         return [epoch_report(report)]
     shows_progress = experiment.config.trainer.enable_progress_bar is not False
-    return [DataInventory(), *([EpochProgress()] if shows_progress else [])]
+    if not shows_progress:
+        return [DataInventory()]
+    kind = experiment.run.folder.parents[2]  # of the benchmark and network
+    return [DataInventory(), EpochProgress(mean_duration(kind))]
 
 
 def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
         PredictionSet,
     )
 
-REPORTS = (".json", ".md", ".csv")
+REPORTS = (".json", ".md", ".csv", ".html")
+PAGE = ".html"
 _EVERY_NUMBER = (".json", ".csv")  # the others hold what is printed: the test sets, the first bins
 
 
@@ -117,7 +118,7 @@ def evaluate(
             booleans; else scores (N,) are P(y = 1)).
         keys: What arrays or columns of files are, `probs=NAME` each (default: by their names).
         separator: Between the cells of tables in files (default: the most frequent).
-        output: Write a report: .json, .md or .csv.
+        output: Write a report: .json, .md, .csv, or .html with a reliability diagram.
         every_number: Also what no table shows: numbers of the validation set and of further numbers of bins.
 
     Returns:
@@ -182,8 +183,9 @@ def evaluate_command(
     logits: Annotated[tuple[str, ...], "FILE|RUN"] = (),
     *,
     options: EvaluationOptions,
+    ensemble: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",)), ends_in(*REPORTS)] = None,
-) -> Report:
+) -> Report | list[str]:
     """Score saved logits of any framework, raw and after each calibrator.
 
     Error, NLL, Brier score and calibration errors of the test set; calibrators are fitted on the validation set only.
@@ -191,10 +193,11 @@ def evaluate_command(
     confidence.
 
     Args:
-        logits: Test predictions, as --test; or a run folder, <results or
-            store>/<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>, of which several are an ensemble.
+        logits: Test predictions, as --test: several files are several models; or a run folder, <results or
+            store>/<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>.
         options: Files, calibrators and numbers.
-        output: Write a report: .json, .md or .csv.
+        ensemble: Several files, or runs, are the members of one deep ensemble.
+        output: Write a report: .json, .md, .csv, or .html with a reliability diagram.
 
     Returns:
         The report: `print` shows its tables, a notebook too; `frame()`, `figure()`, `value(metric, calibrator=...)`.
@@ -211,7 +214,9 @@ def evaluate_command(
         calibench evaluate --val val.npz --test test.npz --posterior cifar-10h/cifar10h-probs.npy
         calibench evaluate results/digits_lt/SmallCNN/FocalLoss/8287512d63/seed=1       a run
         calibench evaluate store/digits_lt/SmallCNN/FocalLoss/seed=1                    an entry of a store
-        calibench evaluate --val a/val.npz b/val.npz --test a/test.npz b/test.npz       a deep ensemble of two
+        calibench evaluate a.npz b.npz --val av.npz bv.npz     two models, each with its best calibrator
+        calibench evaluate a.npz b.npz --val av.npz bv.npz --ensemble                   a deep ensemble of two
+        calibench evaluate test.npz --val val.npz -o page.html                          a page with the diagram
         calibench evaluate answers.csv                         pairs of confidence and correct
 
     Calibrators by default (of the others some need many examples of every class):
@@ -228,7 +233,33 @@ def evaluate_command(
     """
     if logits:
         options = replace(options, sets=_add_runs(logits, options.sets))
+    if len(options.sets.test) > 1 and not (ensemble or options.calibrate_members):
+        return _as_models(logits, options, output)
+    if ensemble and len(options.sets.test) == 1:
+        raise UsageError("`--ensemble` needs several files of test predictions, or several runs.")
     return evaluate_options(options, output, every_number=False)
+
+
+def _as_models(logits: Sequence[str], options: EvaluationOptions, output: Path | None) -> list[str]:
+    """The words of the leaderboard that has a row for each of several models.
+
+    Raises a UsageError for runs, which are rows of another kind, and for an option that is about one model.
+    """
+    if any(not _is_file(text) for text in logits):
+        folders = " ".join(logits)
+        raise UsageError(
+            f"several runs: `calibench evaluate {folders} --ensemble` pools them, `calibench leaderboard` ranks those "
+            "of a folder."
+        )
+    sets = Sets(val=options.sets.val, test=options.sets.test)
+    if options != EvaluationOptions(sets, options.reader):
+        raise UsageError(
+            f"{len(sets.test)} test files are {len(sets.test)} models, a row each, without further options: add "
+            "`--ensemble` to pool them, or evaluate one file at a time."
+        )
+    words = ["leaderboard", *map(str, sets.test)]
+    words += ["--val", *map(str, sets.val)] if sets.val else []
+    return words + (["--output", str(output)] if output else [])
 
 
 def _priors(name: str, value: Any) -> Any:
@@ -325,7 +356,8 @@ def evaluate_options(
     load_plugins("metrics", "calibrators")
     source, read = options.sets.test[0], options.reader
     first = read.read(source)
-    further = parse_metric_names(options.metrics, of_pairs=isinstance(first, ConfidencePairs))
+    is_pairs = isinstance(first, ConfidencePairs)
+    further = parse_metric_names(options.metrics, of_pairs=is_pairs)
     if isinstance(first, ConfidencePairs):
         _check_pairs(options, calibrators)
         report = evaluate_pairs(first, options.n_bins, further, options.bootstrap)
@@ -339,7 +371,9 @@ def evaluate_options(
         report = _of_models(evaluation, options, files, extent)
     report.metrics = [name for name in options.metrics if isinstance(name, str)]
     report.file = str(source) if options.is_single_row else ""
-    if output:
+    if output and output.suffix == PAGE:
+        write_output(output, _page(report, first if is_pairs else files, options))
+    elif output:
         write_output(output, _content(report, options, output.suffix))
     return report
 
@@ -353,6 +387,34 @@ def choose_extent(
     has_classes_alone = test.labels is None and test.posterior is None
     is_headline = options.is_single_row and has_classes_alone
     return Extent("headline" if is_headline else "printed", verdicts=True)
+
+
+def _page(
+    report: Report,
+    drawn: ConfidencePairs | Mapping[str, dict[str, Predictions]],
+    options: EvaluationOptions,
+) -> bytes:
+    """The page of a report, with the reliability diagram of the raw test set, of an ensemble or of its one model."""
+    from calibench.plots.selection import Selection
+    from calibench.plots.style import as_file
+    from calibench.reports.predictions_page import render_predictions
+    from calibench.verbs.plot import draw_predictions
+    from calibench.verbs.reliability import reliability
+
+    file = str(options.sets.test[0])
+    name = "arrays" if isinstance(options.sets.test[0], Arrays) else Path(file).name
+    if isinstance(drawn, ConfidencePairs):
+        figure = reliability(drawn.confidence, drawn.correct, pairs=True).figure
+    else:
+        test = next(iter(drawn.values()))["test"]
+        selection = Selection(bins=options.n_bins[0])
+        figure = draw_predictions("reliability", test, name, selection).figure
+    is_alone = not options.sets.val and len(options.sets.test) == 1
+    commands = None if is_alone else [f"calibench plot reliability {file} -o reliability.png"]
+    page = render_predictions(
+        report, as_file(figure, "svg"), title=name, file=file, commands=commands
+    )
+    return page.encode()
 
 
 def _content(report: Report, options: EvaluationOptions, suffix: str) -> bytes:
@@ -449,11 +511,10 @@ def _is_file(text: str) -> bool:
 def _add_runs(texts: Sequence[str], sets: Sets) -> Sets:
     """Sets with a test file, or with the files of runs, each set by its kind."""
     files = [text for text in texts if _is_file(text)]
-    if len(texts) == 1 and files and not sets.test:
-        return replace(sets, test=(files[0],))
-    val, test = (spell_argument(name, "FILE") for name in ("val", "test"))
+    if len(files) == len(texts) and not sets.test:
+        return replace(sets, test=tuple(files))
     if files:
-        advice = f"give one FILE of test predictions, and others as {val}, {test}"
+        advice = f"give files of test predictions, or runs, not both, and {spell_argument('val', 'FILE')}"
         raise UsageError(f"`{files[-1]}` is a file, and a RUN is a folder: {advice}.")
     if sets.val or sets.test or sets.ood or sets.shift:
         names = ", ".join(_spell_bare(name) for name in ("val", "test", "ood", "shift"))

@@ -319,7 +319,7 @@ def check_same_labels(files: Sequence[str]) -> None:
         if target != targets[first]:
             raise UsageError(
                 f"{file} has other labels than {first} ({len(target)} and {len(targets[first])} examples): models are "
-                "ranked on the same test examples in the same order."
+                "ranked on the same test examples in the same order; a validation set is given as `--val FILE`."
             )
 
 

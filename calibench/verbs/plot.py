@@ -104,6 +104,13 @@ def draw_file(kind: str, file: str, selection: Selection) -> Picture:
     predictions = Reader().read(file)
     if not isinstance(predictions, Predictions):
         raise UsageError(f"{file} holds pairs of confidence and hit: `plot` needs every class.")
+    return draw_predictions(kind, predictions, file, selection)
+
+
+def draw_predictions(
+    kind: str, predictions: Predictions, file: str, selection: Selection
+) -> Picture:
+    """Draw a picture of the examples of a test set, raw, which is called as a file."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "predictions" / f"{TEST}.npz"
         path.parent.mkdir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -18,10 +17,11 @@ from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.spelling import spell_argument
 from calibench.messages.terminal import Terminal
-from calibench.parallel.processes import cores, unwinding
+from calibench.parallel.processes import Terminated, cores, unwinding
 from calibench.ranking import Leaderboard, rank_results
 from calibench.run_configuration.checks import check_configuration
 from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP
+from calibench.sweeps.durations import estimate_durations, time_left
 from calibench.sweeps.launchers.sbatch import split_slurm_options
 from calibench.sweeps.launchers.slurm import Slurm
 from calibench.sweeps.plan import list_jobs
@@ -33,7 +33,9 @@ from calibench.sweeps.suites import (
     is_suite,
     load_suite,
     losses_by_label,
+    parse_losses,
     parse_seeds,
+    split_names,
 )
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
@@ -48,27 +50,11 @@ _PLAIN_KEYS = ["data", *(key for key in KEY_TYPES if key not in ("overwrite", "c
 # --- what the terminal shows ---
 
 
-def _eta(jobs: Sequence[Job], size: int) -> str:
-    seconds_done = [job.seconds for job in jobs if job.state == "done"]
-    by_epochs = (job.expected_seconds for job in jobs)  # without the evaluation
-    seconds_known = seconds_done or [seconds for seconds in by_epochs if seconds is not None]
-    if not seconds_known:
-        return "?"
-    mean = sum(seconds_known) / len(seconds_known)
-    left = sum(
-        mean if job.state == "queued" else max(0.0, mean - (time.monotonic() - job.started))
-        for job in jobs
-        if job.state in ("queued", "running")
-    )
-    minutes, seconds = divmod(round(left / max(1, size)), 60)
-    return f"{minutes}:{seconds:02d}"
-
-
 def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
     """The live table of a sweep: benchmark and loss by seed; finished rows are left out where it is too high."""
     finished = sum(job.state in FINAL for job in jobs)
     running = sum(job.state == "running" for job in jobs)
-    title = f"{finished} of {len(jobs)} cells, {running} running, {_eta(jobs, size)} left"
+    title = f"{finished} of {len(jobs)} cells, {running} running, {time_left(jobs, size)} left"
     seeds = list(dict.fromkeys(job.seed for job in jobs))
     labels = [Heading(name, label=True, left=True) for name in ("benchmark", "loss")]
     headings = [*labels, *(Heading(f"seed {seed}") for seed in seeds)]
@@ -100,11 +86,12 @@ def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> 
             elif job.state in FINAL:
                 _print(console, [f"{line} {job.reason}".rstrip()])
             # by its first epochs, and again by the first whole cell, which was evaluated
-            if job.expected_seconds is not None and job.state not in states:
+            is_new = job.state not in states and (job.state == "done" or job.seconds_by_epochs)
+            unfinished = sum(job.state in ("queued", "running") for job in jobs)
+            if is_new and unfinished:
                 states.add(job.state)
-                if unfinished := sum(job.state in ("queued", "running") for job in jobs):
-                    left = f"about {_eta(jobs, launcher.size)} minutes left"
-                    _print(console, [f"{unfinished} of {len(jobs)} cells, {left}"])
+                left = f"{time_left(jobs, launcher.size)} left"
+                _print(console, [f"{unfinished} of {len(jobs)} cells, {left}"])
         return
     with Live(
         console=console,
@@ -132,18 +119,18 @@ class Compared:
 
     Attributes:
         benchmarks: Benchmarks or suites: files, or short names of `calibench list benchmarks`.
-        losses: Files or short names of losses, `core` for seven that are often used (default), `all`; for a suite:
-            which of its losses.
+        losses: Files or short names of losses, your own as mymodule.MyLoss, `core` for seven that are often used
+            (default), `all`; for a suite: which of its losses.
         datasets: For a suite: which of its data sets.
-        seeds: 1..3 (default) or 1,2,5; for a suite: instead of its own.
+        seeds: 1..3 (default), 1,2,5 or 1 2 5; for a suite: instead of its own.
         config: A further configuration file, merged before the loss.
     """
 
-    benchmarks: Annotated[tuple[str, ...], "BENCHMARK"]
+    benchmarks: Annotated[tuple[str, ...], "BENCHMARK"] = ()
     _: KW_ONLY
     losses: Annotated[tuple[str, ...] | None, "NAME"] = None
     datasets: Annotated[tuple[str, ...] | None, "NAME"] = None
-    seeds: str | None = None
+    seeds: Annotated[tuple[str, ...] | None, "SEED"] = None
     config: Annotated[tuple[str, ...], Option("OVERLAY", repeated=True)] = ()
 
 
@@ -193,14 +180,12 @@ def sweep(
     files = [overlays] if isinstance(overlays, str | Path) else overlays
     is_one_loss = losses is None or isinstance(losses, str) or not isinstance(losses, Sequence)
     parts = [losses] if is_one_loss and losses is not None else losses
-    texts = (
-        None if seeds is None else seeds if isinstance(seeds, str) else ",".join(map(str, seeds))
-    )
+    texts = None if seeds is None else (seeds,) if isinstance(seeds, str) else map(str, seeds)
     compared = Compared(
         tuple(map(str, names)),
         losses=None if parts is None else tuple(parts),  # type: ignore[arg-type]
         datasets=None if datasets is None else tuple(datasets),
-        seeds=texts,
+        seeds=None if texts is None else tuple(texts),
         config=tuple(map(str, files)),
     )
     keys = [*(options or {}).items(), ("trainer.default_root_dir", str(results))]
@@ -235,12 +220,24 @@ class _Planned:
         return [job for job in self.jobs if job.state == "failed"]
 
     def run(self, console: Terminal) -> None:
-        """Run the jobs that are not done, and show their progress."""
+        """Run the jobs that are not done, and show their progress; an interruption says how the sweep goes on."""
+        estimate_durations(self.jobs, self.root)
         with unwinding():
             try:
                 run_jobs(self.jobs, self.launcher, console)
+            except (KeyboardInterrupt, Terminated) as error:
+                if isinstance(self.launcher, Pool):
+                    error.add_note(self.describe_interruption())
+                raise
             finally:
                 self.launcher.close()
+
+    def describe_interruption(self) -> str:
+        """How many jobs are done, and how the sweep goes on."""
+        done = sum(job.state in ("done", "skipped") for job in self.jobs)
+        return (
+            f"with {done} of {len(self.jobs)} cells done; the same command goes on where it stopped"
+        )
 
     def describe_failure(self, job: Job) -> str:
         """One line about a job that failed."""
@@ -332,6 +329,11 @@ def sweep_command(
     """
     slurm, keys = split_slurm_options(read_arguments(overrides).options)
     planned = _plan(compared, where, keys, slurm)
+    if lone := _lone_seed(compared.seeds):
+        say(
+            f"calibench: `--seeds {lone}` is seed {lone} alone; {lone} seeds are `--seeds 1..{lone}`",
+            to=sys.stderr,
+        )
     console, launcher = Terminal(), planned.launcher
     if dry_run:
         _print(console, [*_dry_run(launcher, planned.jobs, planned.root), *planned.remarks])
@@ -347,6 +349,12 @@ def sweep_command(
         if suite.primary is not None:
             show(build_primary_grid(suite.primary, suite.jobs(keys), planned.root))
     return code
+
+
+def _lone_seed(texts: Sequence[str] | None) -> int | None:
+    """The seed of `--seeds 3`, where somebody may mean three of them."""
+    seeds = parse_seeds(" ".join(texts)) if texts else []
+    return seeds[0] if len(seeds) == 1 and seeds[0] > 1 else None
 
 
 def results_root(overrides: Options) -> Path:
@@ -388,22 +396,28 @@ def _print(console: Terminal, lines: Iterable[str]) -> None:
 
 def _suites(compared: Compared) -> dict[str, Suite]:
     """The named suites, restricted to what was asked for, and one without a name of all benchmarks."""
-    if compared.seeds is not None:
-        parse_seeds(compared.seeds)
+    text = None if compared.seeds is None else " ".join(compared.seeds)
+    if text is not None:
+        parse_seeds(text)
+    if not compared.benchmarks:
+        parse_losses(compared.losses or ())  # a benchmark among them is named
+        raise UsageError(
+            "a benchmark or a suite is needed: `calibench sweep digits_lt` (see `calibench list benchmarks`)."
+        )
     suites, benchmarks = {}, []
     for name in compared.benchmarks:
         path = find_configuration_file(name, folders=("", "suites", "losses", "protocols"))
         if is_suite(path):
             suites[path.stem] = load_suite(str(path)).restricted(
-                losses=compared.losses,
-                seeds=compared.seeds,
+                losses=None if compared.losses is None else split_names(compared.losses),
+                seeds=text,
                 overlays=compared.config,
                 datasets=compared.datasets,
             )
         else:
             benchmarks.append(name)
     if benchmarks:
-        losses, seeds = compared.losses or ["core"], compared.seeds or "1..3"
+        losses, seeds = compared.losses or ["core"], text or "1..3"
         names = [loss for loss in losses if isinstance(loss, str)]
         by_label = losses_by_label(names) if names else {}
         by_label |= {

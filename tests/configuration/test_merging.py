@@ -273,3 +273,33 @@ def test_flatten() -> None:
         "a.c": [1, 2],
         "d": None,
     }
+
+
+def test_an_overlay_brings_the_one_that_it_extends(tmp_path: Path) -> None:
+    base = write(tmp_path, "base.yaml", "model: {optimizer: A, loss: B}\nthreads: 2\n")
+    small = write(tmp_path, "small.yaml", f"extends: {base}\nthreads: 1\n")
+    first = write(tmp_path, "first.yaml", "benchmark: first\ndata: D\nthreads: 3\n")
+    alone = merging.merge_files([first, small])
+    assert alone == merging.merge_files([first, base, small])
+    assert (alone["benchmark"], alone["threads"], alone["model"]["optimizer"]) == ("first", 1, "A")
+    assert "extends" not in alone
+
+
+def test_speedrun_small_trains_ten_epochs_by_itself() -> None:
+    config = merging.merge_files(["cifar10", "protocols/speedrun_small"])
+    assert config == merging.merge_files(
+        ["cifar10", "protocols/speedrun", "protocols/speedrun_small"]
+    )
+    assert config["trainer"]["max_epochs"] == 10
+    assert config["model"]["backbone"]["init_args"]["widths"] == [32, 64, 128]
+
+
+def test_files_that_extend_each_other_are_refused(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text(f"extends: {second}\n")
+    second.write_text(f"extends: [{first}]\n")
+    with pytest.raises(UsageError, match="extends itself"):
+        merging.merge_files([str(first)])
+    first.write_text("extends: {a: 1}\n")
+    with pytest.raises(UsageError, match="name of a file or a list"):
+        merging.merge_files([str(first)])

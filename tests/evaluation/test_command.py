@@ -14,7 +14,7 @@ import pytest
 from calibench import calibrators
 from calibench.calibrators import TemperatureScaling
 from calibench.calibrators.names import DEFAULT, build_calibrator, expand_calibrator_names
-from calibench.cli import main
+from calibench.cli import main, parser_of
 from calibench.evaluation import Evaluation, deep_ensemble, fit_calibrator, score_set
 from calibench.evaluation.extent import EVERY_NUMBER, Extent
 from calibench.runs import Predictions
@@ -147,6 +147,7 @@ def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(
             [
                 "evaluate",
                 *arguments,
+                "--ensemble",
                 "--ood",
                 far,
                 "--calibrators",
@@ -197,7 +198,7 @@ MISTAKES = {
     "--val {same} --test {test}": "that would fit on the test set",
     "--val {val} --test nowhere.npz": "no file nowhere.npz",
     "--val {val} --test {test} --calibrators TempScaling": "no calibrator `TempScaling`; did you mean TemperatureScaling",
-    "--val {val} --test {test} --output report.txt": "`--output` must end in .json, .md or .csv, got report.txt",
+    "--val {val} --test {test} --output report.txt": "`--output` must end in .json, .md, .csv or .html, got report.txt",
     "--val {val} --test {test} --bootstrap -1": "`--bootstrap` must be an integer >= 0",
     "--val {val} --test {test} --jobs 0": "`--jobs` must be a positive integer",
     "--val {val} --test {test} --n_bins 0": "`--n-bins` must be a positive integer",
@@ -377,3 +378,40 @@ def test_the_limit_decides_the_circle() -> None:
     assert make_verdict(limit, drawn).marked  # type: ignore[union-attr]
     assert not make_verdict(above, drawn).marked or above - limit < 1e-12  # type: ignore[union-attr]
     assert not make_verdict(limit + 1e-9, drawn).marked  # type: ignore[union-attr]
+
+
+def test_several_test_files_are_a_table_of_models(tmp_path: Path) -> None:
+    first, second = (saved(tmp_path / name, seed=0) for name in ("a", "b"))
+    files = [str(first["test"]), str(second["test"])]
+    val = ["--val", str(first["val"]), str(second["val"])]
+    words = parser_of("evaluate").run([*files, *val])
+    assert words == ["leaderboard", *files, *val]
+    assert parser_of("evaluate").run(["--test", *files, *val]) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("{a} {b} --metrics AURC", "add `--ensemble` to pool them"),
+        ("{a} --ensemble", "needs several files"),
+        ("store/digits_lt/SmallCNN/FocalLoss/seed=1 store/digits_lt/SmallCNN/FocalLoss/seed=2", "--ensemble"),
+    ],
+)  # fmt: skip
+def test_what_several_files_are_is_never_guessed(
+    words: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = (str(saved(tmp_path / name, seed=0)["test"]) for name in ("a", "b"))
+    assert main(["evaluate", *words.format(a=a, b=b).split()]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_page_has_the_verdict_the_diagram_and_the_table(tmp_path: Path) -> None:
+    files = saved(tmp_path / "a", seed=0)
+    page = tmp_path / "x.html"
+    options = ["--calibrators", "TemperatureScaling", "--bootstrap", "20", "-o", str(page)]
+    assert main(["evaluate", str(files["test"]), "--val", str(files["val"]), *options]) == 0
+    text = page.read_text()
+    assert "data:image/svg+xml;base64," in text
+    assert "TemperatureScaling" in text
+    assert "calibench plot reliability" in text
+    assert "VALIDATION_FILE" not in text

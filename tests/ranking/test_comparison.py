@@ -60,12 +60,9 @@ def test_losses_that_a_table_lacks_are_left_out_and_named(results: Path) -> None
 
 def test_holes_that_are_allowed_are_named(results: Path) -> None:
     write(results, "A", 0.1, 0.11, 0.12, benchmark="X")
+    write(results, "B", 0.1, 0.11, 0.12, benchmark="X")
     compared = compare(rank_results(results).tables, NLL, allow_missing=True)
-    assert compared.ranks.mean_ranks == pytest.approx([4 / 3, 2, 8 / 3])
-    assert compared.left_out == [
-        "missing: X / SmallCNN: B, seed 3",
-        "missing: X / SmallCNN: C, seed 3",
-    ]
+    assert compared.left_out == ["missing: X / SmallCNN: C, seed 3"]
 
 
 def test_one_table_is_no_comparison(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 
 import pytest
 
 from calibench.ranking import Column, rank_results
+from calibench.ranking.table import expected_seeds
 from tests.run_folders import settings_of, write_run
 
 NLL, ECE = Column("nll"), Column("ece")
@@ -85,12 +87,45 @@ def test_holes_are_named_with_their_reasons(tmp_path: Path) -> None:
         "B, seeds 2, 3: no run",
         "C, seed 1: failed: NaN loss at epoch 3",
         "C, seed 2: running",
-        "C, seed 3: no run",
     ]
-    assert [row.count for row in table.rows] == ["3", "1/3", "0/3"]
-    assert table.rows[2].rank is None
-    assert len(board.warnings) == 1  # a running cell is no mistake
-    assert "failed: NaN loss" in board.warnings[0]
+    assert [row.count for row in table.rows] == ["3", "1/3"]
+    assert board.warnings == []  # the table names them
+
+
+def test_missing_runs_are_one_line_below_the_table(tmp_path: Path) -> None:
+    write(tmp_path, "A", 0.1, 0.2, 0.3)
+    write(tmp_path, "B", 0.2)
+    write_run(tmp_path, loss="C", seed=1, status="failed", reason="NaN loss at epoch 3")
+    text = io.StringIO()
+    rank_results(tmp_path).show(text)
+    lines = [line for line in text.getvalue().splitlines() if "missing" in line]
+    assert [line.strip() for line in lines] == [
+        "missing: B, seeds 2, 3: no run; 1 more (`calibench runs list`)"
+    ]
+
+
+def test_a_try_with_a_seed_of_its_own_makes_no_other_row_incomplete(tmp_path: Path) -> None:
+    write(tmp_path, "A", 0.1, 0.2, 0.3)
+    write(tmp_path, "B", 0.1, 0.2, 0.3)
+    write_run(tmp_path, loss="C", seed=9, values={"nll": 0.4})
+    (table,) = rank_results(tmp_path).tables
+    assert [row.count for row in table.rows] == ["3", "3", "1/4"]
+    assert table.holes() == ["C, seeds 1, 2, 3: no run"]
+
+
+@pytest.mark.parametrize(
+    ("finished", "expected"),
+    [
+        ([{1, 2, 3}, {1}], {1, 2, 3}),
+        ([{1, 2, 3}, {9}], {1, 2, 3}),
+        ([{1}, {2}], {1, 2}),
+        ([{1, 2, 3}, {1, 2, 3}, {1, 2, 3, 4, 5}], {1, 2, 3}),
+        ([{1}, {1}, {1}, {1, 2}], {1}),
+        ([], set()),
+    ],
+)
+def test_seeds_that_a_row_should_have(finished: list[set[int]], expected: set[int]) -> None:
+    assert expected_seeds(finished) == expected
 
 
 def test_a_corrupt_run_is_a_hole_and_a_warning(tmp_path: Path) -> None:

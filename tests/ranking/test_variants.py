@@ -62,8 +62,8 @@ def test_a_row_without_a_finished_run_goes_by_its_configuration(tmp_path: Path) 
     folder = write(tmp_path, "FocalLoss", 100.0, status="failed", reason="NaN")
     (folder / "config.yaml").write_text("data:\n  init_args: {imbalance_factor: 100.0}\n")
     ten, hundred = rank_results(tmp_path).tables
-    assert [row.loss for row in hundred.rows] == ["BrierLoss", "FocalLoss"]
-    assert [row.loss for row in ten.rows] == ["BrierLoss"]
+    assert [row.loss for row in hundred.unfinished] == ["FocalLoss"]
+    assert [row.loss for row in ten.unfinished] == []
     (folder / "config.yaml").write_text("{")
     ten, hundred = rank_results(tmp_path).tables
-    assert [row.loss for row in ten.rows] == ["BrierLoss", "FocalLoss"]
+    assert [row.loss for row in ten.unfinished] == ["FocalLoss"]

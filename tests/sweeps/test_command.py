@@ -80,7 +80,14 @@ def numbers(board: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize(
     ("text", "seeds"),
-    [("1..3", [1, 2, 3]), ("1,5,7", [1, 5, 7]), ("1..2,7", [1, 2, 7]), ("3", [3]), ("1,1", [1])],
+    [
+        ("1..3", [1, 2, 3]),
+        ("1,5,7", [1, 5, 7]),
+        ("1 5 7", [1, 5, 7]),
+        ("1..2, 7", [1, 2, 7]),
+        ("3", [3]),
+        ("1,1", [1]),
+    ],
 )
 def test_seeds(text: str, seeds: list[int]) -> None:
     assert parse_seeds(text) == seeds
@@ -90,6 +97,20 @@ def test_seeds(text: str, seeds: list[int]) -> None:
 def test_bad_seeds(text: str) -> None:
     with pytest.raises(UsageError, match="--seeds"):
         parse_seeds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("1-3", "did you mean 1..3?"),
+        ("3..1", "write `--seeds 1..3`"),
+        ("1 2 digits_lt", "`calibench sweep digits_lt --seeds ...`"),
+    ],
+)
+def test_bad_seeds_say_what_to_type(text: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_seeds(text)
+    assert remedy in str(error.value)
 
 
 def test_seeds_of_an_empty_variable_are_no_seeds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,6 +124,33 @@ def test_losses(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("model: {loss: CrossEntropyLoss}")
     assert parse_losses(["gce", str(mine), "gce"]) == ["gce", str(mine)]
+    assert parse_losses(["gce,focal", "brier"]) == ["gce", "focal", "brier"]
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("mylosses:PolyLoss", "`mylosses.PolyLoss`"),
+        ("digits_lt", "`calibench sweep digits_lt --losses ...`"),
+        ("fcoal", "did you mean focal"),
+        ("qqq", "calibench list losses"),
+    ],
+)
+def test_what_is_no_loss_says_what_to_type(name: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_losses([name])
+    assert remedy in str(error.value)
+
+
+def test_a_loss_of_ones_own_goes_by_its_import_path() -> None:
+    (job,) = build_suite(["digits_lt"], ["mylosses.PolyLoss"], "1").jobs()
+    assert (job.loss, job.config["model"]["loss"]) == ("mylosses.PolyLoss", "mylosses.PolyLoss")
+
+
+def test_one_seed_is_said_to_be_one(tmp_path: Path, swept: Swept) -> None:
+    _, out, error = swept(tmp_path, "--losses", "gce", "--seeds", "3", "--dry-run")
+    assert "digits_lt gce seed=3" in out
+    assert "seed 3 alone; 3 seeds are `--seeds 1..3`" in error
 
 
 def test_plan_goes_seed_by_seed_and_merges_the_loss_last(tmp_path: Path) -> None:
@@ -146,11 +194,11 @@ def test_the_time_left_is_said_after_the_first_epoch_and_the_first_cell(
     text = io.StringIO()
     jobs = [Job("speedrun", f"loss{i}", 1, {}) for i in range(3)]
     run_jobs(jobs, Launcher(), Terminal(file=text, width=200))  # type: ignore[arg-type]
-    # three runs of 10 + 10 x 60 seconds, two at a time; 70 of the first are over
+    # three runs of 10 + 10 x 60 seconds, two at a time; 130 of the first are over when the third starts
     by_epoch, done, by_cell = text.getvalue().splitlines()
-    assert by_epoch == "3 of 3 cells, about 14:40 minutes left"
+    assert by_epoch == "3 of 3 cells, at least 18:10 left"  # the evaluation is not known yet
     assert done == "speedrun loss0 seed=1: ✓ 200 s"
-    assert by_cell == "2 of 3 cells, about 3:20 minutes left"
+    assert by_cell == "2 of 3 cells, about 3:20 left"
 
 
 def test_results_root() -> None:

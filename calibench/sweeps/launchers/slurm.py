@@ -19,7 +19,7 @@ from calibench.messages.printable_text import say
 from calibench.runs import read_json, write_json
 from calibench.runs.files import to_plain_data
 from calibench.sweeps.launchers.sbatch import JobArray, count_requested_gpus
-from calibench.sweeps.plan import estimate_seconds, find_runs
+from calibench.sweeps.plan import expected_seconds, find_runs
 from calibench.sweeps.pool import FINAL, Job, LauncherOptions, build_pool
 
 # --- the work of a SLURM job ---
@@ -276,7 +276,7 @@ class Slurm:
     def _bundles(self, jobs: Sequence[Job]) -> tuple[list[list[Job]], list[Job]]:
         """The jobs that are not done, by the SLURM job that they share, and those that are."""
         runs = find_runs(jobs, self.root)
-        seconds = estimate_seconds(len(jobs), runs)
+        seconds = expected_seconds(jobs, runs, self.root)
         finished = {position for position, run in runs.items() if run.done}
         left = [(job, seconds[n]) for n, job in enumerate(jobs) if n not in finished]
         bundles = cut_bundles(left, minutes=self.where.minutes_per_job, at_a_time=self._at_once)
