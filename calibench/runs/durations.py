@@ -27,10 +27,14 @@ class RunDuration:
 
     @classmethod
     def from_folder(cls, folder: Path) -> RunDuration:
-        """Read the duration of a finished run; raises a ValueError or CorruptRun where it is not recorded."""
+        """Read the duration of a finished run; raises a ValueError or CorruptRun where it is not recorded.
+
+        Of a run without a training curve the whole counts as no epoch.
+        """
         environment = read_json(folder / "environment.json")
-        epochs = max(0, len(read_text(folder / "metrics.csv").splitlines()) - 1)
-        epoch = float(environment["seconds_per_epoch"] or 0.0)
+        curve = folder / "metrics.csv"
+        epochs = len(read_text(curve).splitlines()) - 1 if curve.is_file() else 0
+        epoch = float(environment.get("seconds_per_epoch") or 0.0) if epochs > 0 else 0.0
         return cls(epoch, max(0.0, float(environment["wall_seconds"]) - epochs * epoch))
 
 

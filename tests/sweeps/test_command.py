@@ -194,9 +194,9 @@ def test_the_time_left_is_said_after_the_first_epoch_and_the_first_cell(
     text = io.StringIO()
     jobs = [Job("speedrun", f"loss{i}", 1, {}) for i in range(3)]
     run_jobs(jobs, Launcher(), Terminal(file=text, width=200))  # type: ignore[arg-type]
-    # three runs of 10 + 10 x 60 seconds, two at a time; 130 of the first are over when the third starts
+    # three runs of 10 + 10 x 60 seconds, two at a time; 70 of the first are over, after which the third starts
     by_epoch, done, by_cell = text.getvalue().splitlines()
-    assert by_epoch == "3 of 3 cells, at least 18:10 left"  # the evaluation is not known yet
+    assert by_epoch == "3 of 3 cells, at least 19:10 left"  # the evaluation is not known yet
     assert done == "speedrun loss0 seed=1: ✓ 200 s"
     assert by_cell == "2 of 3 cells, about 3:20 left"
 

@@ -294,7 +294,7 @@ def test_a_dry_run_knows_what_is_done_and_how_long_the_rest_takes(
     *cells, total = capsys.readouterr().out.splitlines()
     done = [cell.removesuffix(" (done)") for cell in cells if cell.endswith(" (done)")]
     assert done == ["digits_lt cross_entropy seed=1", "digits_lt focal gamma=3.0 seed=2"]
-    assert total == "6 cells, 2 done, about 0:00:30 left with --jobs 2"  # 4 x 15 s, two at a time
+    assert total == "6 cells, 2 done, about 0:30 left with --jobs 2"  # 4 x 15 s, two at a time
     capsys.readouterr()
     assert (
         main(["sweep", "suites/digits_focal", "--dry-run", *where, "--trainer.max_epochs", "2"])
