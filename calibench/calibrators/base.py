@@ -180,8 +180,10 @@ class Calibrator(TakesSavedShapes, ABC):
 
         Raises:
             RuntimeError: If nothing has been fitted.
-            ValueError: If `logits` are not (N, K), or K is not that of the fit.
+            ValueError: If `logits` are not (N, K), K is not that of the fit, or they are probabilities.
         """
+        if _can_read(logits):
+            _refuse_probabilities(logits)
         return self._like(self._checked_log_prob(logits), logits)
 
     @take_any_arrays
@@ -190,6 +192,8 @@ class Calibrator(TakesSavedShapes, ABC):
 
         Raises as `log_prob` does.
         """
+        if _can_read(logits):
+            _refuse_probabilities(logits)
         return self._like(self._checked_log_prob(logits).exp(), logits)
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
@@ -332,13 +336,25 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
         raise ValueError("`logits` must have at least one row to fit on, got none.")
     check_class_indices(target, logits.shape[1])
     _check_masks(logits, target)
-    if are_probabilities(logits):
-        raise ValueError(
-            "`logits` lie in [0, 1] with rows that sum to 1, as probabilities do: give their logarithm if they are."
-        )
+    _refuse_probabilities(logits)
     finite = logits.where(logits.isfinite(), 0).abs().amax()
     if (largest := float(finite)) > torch.finfo(torch.float32).max:
         raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
+
+
+def _refuse_probabilities(logits: Tensor) -> None:
+    """Raise a ValueError for what looks like probabilities (N, K)."""
+    is_table = isinstance(logits, Tensor) and logits.dim() == 2 and logits.is_floating_point()
+    if is_table and are_probabilities(logits.detach()):
+        raise ValueError(
+            "`logits` lie in [0, 1] with rows that sum to 1, as probabilities do: give their logarithm if they are "
+            "(logits are the same with a constant added)."
+        )
+
+
+def _can_read(logits: Tensor) -> bool:
+    """Whether values may be read: not on an accelerator, which would wait, nor of a graph that is exported."""
+    return logits.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _check_masks(logits: Tensor, target: Tensor) -> None:

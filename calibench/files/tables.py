@@ -442,6 +442,16 @@ def _open_records(text: _Text, *, is_document: bool) -> TableFile:
     return TableFile(names, names, np.array(good, np.int64), problems, text.caveats, read)
 
 
+def iterate_records(path: Path) -> Iterator[Any]:
+    """Yield the records of a file of JSON, a document or lines; a ValueError at the first that cannot be read."""
+    text = _decode(_unpack(path), None).content.decode()
+    if table_kind(path) != ".json":
+        yield from (json.loads(line) for line in text.split("\n") if line.strip())
+        return
+    parsed = json.loads(text)
+    yield from parsed if isinstance(parsed, list) else [parsed]
+
+
 def _records_from_json(parsed: Any) -> list[Any]:
     if isinstance(parsed, list):
         return parsed
@@ -474,6 +484,17 @@ def _open_parquet(path: Path) -> TableFile:
         return frame.assign(**texts_by_name)
 
     return TableFile(names, names, np.arange(1, table.num_rows + 1), {}, [], read)
+
+
+def table_of_frame(frame: Any) -> TableFile:
+    """A pandas data frame as a table whose columns have texts for names."""
+    names = [str(name) for name in frame.columns]
+    cells = frame.reset_index(drop=True).set_axis(names, axis=1)
+
+    def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
+        return cells.assign(**{name: _as_stripped_text(cells[name]) for name in texts})
+
+    return TableFile(names, names, np.arange(1, len(frame) + 1), {}, [], read)
 
 
 def _as_stripped_text(cells: Any) -> Any:

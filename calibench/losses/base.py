@@ -19,7 +19,8 @@ from calibench.files.set_names import UNKNOWN
 from calibench.messages.checks import finite, option_named, positive_integer
 from calibench.messages.errors import UsageError, errors_as
 from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
-from calibench.tensors.arrays import take_any_arrays
+from calibench.tensors.arrays import as_array, take_any_arrays
+from calibench.tensors.score_meaning import EXACT_SUM, sum_to_1
 from calibench.tensors.scores import (
     TakesSavedShapes,
     at_least_float32,
@@ -227,6 +228,8 @@ class CalibrationLoss(TakesSavedShapes, ABC):
                 raise ValueError(
                     "`weight`, `ignore_index` and `reduction` are for targets that are class indices."
                 )
+            if self.accepts_soft_targets:
+                _check_distributions(target)
             return self.expected(logits, target)
         check_target(target, logits)
         target = target.long()
@@ -276,6 +279,25 @@ class CalibrationLoss(TakesSavedShapes, ABC):
             in_rows = f"got it in {rows} of {len(logits)} rows"
             raise ValueError(f"`logits` must not contain NaN, {in_rows}.")
         return loss
+
+
+def _check_distributions(target: Tensor) -> None:
+    """Raise a ValueError unless targets (N, K) are distributions; on an accelerator their values are not read."""
+    if target.device.type != "cpu" or torch.compiler.is_compiling() or not len(target):
+        return
+    values = target.detach()
+    off = values.sum(dim=1, dtype=torch.float64).sub_(1).abs_()
+    if bool(values.amin() >= 0) and bool(off.amax() <= EXACT_SUM):
+        return
+    wrong = ~torch.from_numpy(sum_to_1(as_array(values))) | ~(values >= 0).all(dim=1)
+    if bool(wrong.any()):
+        rows = wrong.nonzero().flatten()
+        first = int(rows[0])
+        raise ValueError(
+            "a `target` of floating numbers holds distributions over the classes, >= 0 with rows that sum to 1: "
+            f"row {first} sums to {float(values[first].sum()):.4g}, its smallest is {float(values[first].min()):.4g} "
+            f"({len(rows)} of {len(values)} rows)."
+        )
 
 
 class PerExampleLoss(CalibrationLoss):

@@ -12,13 +12,14 @@ import numpy as np
 from calibench.files.set_names import MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.confidence_pairs import PAIR_NAMES, ConfidencePairs
-from calibench.predictions.labels import resolve_labels
+from calibench.predictions.confidence_pairs import PAIR_NAMES
 from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
-from calibench.tensors.arrays import Array, Floats, as_array, names_of_columns
+from calibench.tensors.arrays import Array, Floats, as_array
+from calibench.tensors.labels import resolve_labels
 from calibench.tensors.score_meaning import (
     LOGITS,
+    NEEDS_PROBABILITIES,
     PROBS,
     Declaration,
     are_probabilities,
@@ -96,12 +97,12 @@ def predictions_of(
     class_names = _given_class_names(roles.pop(CLASS_NAMES, None), metadata)
     if are_labels(values, _or_unknown(labels, values), metadata, task):
         meaning, line = meaning_of_label_scores(values, declaration, name)
-        _say([*lines, line], notes)
+        say_readings([*lines, line], notes)
         logits = LABEL_SCORES[meaning](values, clip)
         return _of_labels(logits, labels, metadata, class_names, roles.get("ids"))
     meaning, line = meaning_of_scores(values, declaration, name)
     target = resolve_labels(labels, values, class_names, are_places=is_own)
-    _say([*lines, line, *target.notes], notes)
+    say_readings([*lines, line, *target.notes], notes)
     values = values[target.rows]
     if target.names is not None:
         metadata = {**metadata, CLASS_NAMES: target.names}
@@ -117,64 +118,8 @@ def predictions_of(
     return replace(predictions, probs=probs)
 
 
-def from_python(
-    values: Any,
-    labels: Any,
-    *,
-    scores: str | None = None,
-    classes: Sequence[Any] | None = None,
-    clip: float = 0.0,
-    task: str | None = None,
-    pairs: bool | None = None,
-    notes: list[str] | None = None,
-) -> Predictions | ConfidencePairs:
-    """Predictions from what a Python program has: arrays, tensors, data frames, series or lists.
-
-    Args:
-        values: Scores (N, K); or (N,), P(y = 1) or log-odds of the second of two classes, or confidences.
-        labels: Class indices or names (N,), labels (N, L), or whether each confidence was right (N,); None if unknown.
-        scores: As in `predictions_of`.
-        classes: Names of the columns; by default those of a data frame.
-        clip: As in `predictions_of`.
-        task: As in `predictions_of`.
-        pairs: Whether values (N,) are confidences and labels say whether each was right; by default where these are
-            booleans.
-        notes: As in `predictions_of`.
-
-    Raises:
-        ValueError: If they are not what they should be; the message says what was found.
-    """
-    array = as_array(values)
-    target = None if labels is None else as_array(labels)
-    if pairs is None and array.ndim == 1 and target is not None and scores is None:
-        pairs = target.dtype.kind == "b"
-        _refuse_two_readings(array, target, pairs)
-    if pairs:
-        return ConfidencePairs(array, target)  # type: ignore[arg-type]
-    if classes is None:
-        classes = names_of_columns(values)
-    optional = {
-        TARGET: target,
-        CLASS_NAMES: None if classes is None else np.array([str(name) for name in classes]),
-    }
-    arrays = {role: part for role, part in optional.items() if part is not None}
-    return predictions_of(
-        {UNDECLARED: array, **arrays}, scores=scores, clip=clip, task=task, notes=notes
-    )
-
-
-def _refuse_two_readings(values: Array, labels: Array, pairs: bool) -> None:
-    """Raise a ValueError where scores (N,) may be P(y = 1) or confidences: 0/1 labels, and none is below .5."""
-    if pairs or values.shape != labels.shape or labels.dtype.kind not in "iu" or not len(values):
-        return
-    if values.min() >= 0.5 and values.max() <= 1 and np.isin(labels, (0, 1)).all():
-        raise ValueError(
-            "values (N,) of which none is below .5, with labels 0 and 1, may be P(y = 1) or confidences: say "
-            '`pairs=True` if they are confidences, `scores="probs"` if they are P(y = 1).'
-        )
-
-
-def _say(lines: Sequence[str], notes: list[str] | None) -> None:
+def say_readings(lines: Sequence[str], notes: list[str] | None) -> None:
+    """Append lines on readings to the notes, or warn of each where nobody takes notes."""
     for line in filter(None, lines):
         if notes is None:
             warnings.warn(f"{line}.", stacklevel=4)
@@ -229,6 +174,10 @@ def _as_table(
         raise ValueError(
             f"`{name}` {values.shape} have a row for each class, and one for each of {shape[0]} examples is needed: "
             f"`{name}.T`."
+        )
+    if values.ndim == 1 and values.dtype.kind not in REAL:
+        raise ValueError(
+            f"`{name}` {values.shape} hold {values.dtype}, no numbers: {NEEDS_PROBABILITIES}."
         )
     if not (values.ndim == 2 and values.dtype.kind in REAL):
         raise ValueError(

@@ -16,6 +16,15 @@ PAIR_NAMES = {
     CONFIDENCE: ("confidence", "confidences", "conf"),
     CORRECT: ("correct", "is_correct", "tp", "hit", "hits", "accurate"),
 }
+# Texts or classes of which a hit is that the two are equal.
+ANSWERS = (
+    "answer", "y_pred", "y_hat", "pred", "preds", "prediction", "predicted", "predicted_label", "predicted_answer",
+    "model_answer", "response",
+)  # fmt: skip
+TRUE_ANSWERS = (
+    "gold", "gold_answer", "true_answer", "correct_answer", "reference", "truth", "obs", "actual", "expected", "label",
+    "labels", "target", "y", "y_true", "ground_truth",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

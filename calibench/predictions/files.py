@@ -17,29 +17,41 @@ import numpy as np
 
 from calibench.command_line.verb_parser import InPython, Option
 from calibench.files.set_names import MULTICLASS, MULTILABEL
-from calibench.files.tables import EXPECTED_TABLES, TABLE_KINDS, open_table, table_kind
+from calibench.files.tables import (
+    EXPECTED_TABLES,
+    LINES,
+    TABLE_KINDS,
+    iterate_records,
+    open_table,
+    table_kind,
+)
 from calibench.messages.checks import unit_interval
 from calibench.messages.errors import UsageError, near_matches, no_file
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
 from calibench.predictions import hdf5
 from calibench.predictions.arrays import (
+    ROLES,
     SCORES,
     TARGET,
     UNDECLARED,
-    from_python,
     predictions_of,
     roles_told,
     with_roles,
 )
+from calibench.predictions.column_names import LABELS
 from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
-from calibench.predictions.tables import arrays_of_table
+from calibench.predictions.python_values import from_python
+from calibench.predictions.records import arrays_of_records, is_foreign_record
+from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
+from calibench.predictions.tables import arrays_of_table, labels_of_column
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
 from calibench.runs.predictions import Imported, read_arrays
 from calibench.tensors.arrays import Array, as_array
 
 _OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs")
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _PICKLES = (".pkl", ".pickle", ".joblib")
 _SAFELY = "write `np.savez('x.npz', logits=logits, labels=np.asarray(labels))` instead."
 
@@ -107,6 +119,7 @@ class Reader:
         x.jsonl, x.json          a row {"probs": [...], "label": 3} each, or "logits"; also in .parquet
         logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, or rows that sum to 1
         x.h5:DATASET/MODEL/test  a group of an HDF5 file as CalArena has them, also /cal; needs h5py
+        -                        standard input, of any of these kinds
         confidence, correct      two columns or arrays of these names in any of them: pairs of a model that gives no
                                  class probabilities (confidence in [0, 1], correct 0 or 1); other columns are left out
 
@@ -171,14 +184,31 @@ class Reader:
 
     def _arrays(self, path: Path, *labels: Path) -> tuple[dict[str, Array], str, str]:
         """The arrays of a file, or of a pair, by their roles, and what to say of what was left out and guessed."""
+        target = {TARGET: _read_labels(labels[0])} if labels else {}
         if table_kind(path) in TABLE_KINDS:
+            if not self.keys and (records := _records(path)):
+                return {**records[0], **target}, records[1], ""
             table = open_table(path, separator=self.separator)
             arrays, left_out = arrays_of_table(table, roles_told(self.keys, table.written))
-            return *with_roles(arrays), left_out
+            _check_labels_once(arrays, target)
+            return *with_roles({**arrays, **target}), left_out
         arrays = {name or UNDECLARED: array for name, array in _read(path).items()}
-        for other in labels:
-            arrays[TARGET] = _read(other)[""]
+        _check_labels_once(arrays, target)
+        arrays |= target
         return *with_roles(arrays, roles_told(self.keys, arrays)), ""
+
+
+def _records(path: Path) -> tuple[dict[str, Array], str] | None:
+    """The arrays in records of JSON by other programs, and a line on what they are; None of other tables."""
+    if table_kind(path) not in (*LINES, ".json"):
+        return None
+    try:
+        records = iterate_records(path)
+        first = next(records, None)
+        parsed = [first, *records] if is_foreign_record(first) else []
+    except ValueError:  # which the reader of tables explains
+        return None
+    return arrays_of_records(parsed) if parsed else None
 
 
 @contextmanager
@@ -193,6 +223,8 @@ def _naming(text: str) -> Iterator[None]:
 
 def check_file(text: str) -> None:
     """Raise unless a file, or a pair `logits.npy:labels.npy`, is there and of a known kind."""
+    if _URL.match(text):
+        raise ValueError(f"`{text}` is a URL, and files are read: download it first.")
     for path in _paths(text):
         if path.suffix.lower() in hdf5.HDF5 and not hdf5.address(text):
             raise ValueError(f"`{path}` holds models: name one, as `{path}:DATASET/MODEL/test`.")
@@ -209,7 +241,17 @@ def check_file(text: str) -> None:
 
 def is_a_file(text: str) -> bool:
     """Whether a text names a file, or a pair, by the ending of its name: it need not be there."""
-    return _is_read(_paths(text)[0])
+    return is_no_folder(text) or _is_read(_paths(text)[0])
+
+
+def is_no_folder(text: str) -> bool:
+    """Whether a text is standard input, `-`, or a URL, which is refused as a file."""
+    return text == STANDARD_INPUT or bool(_URL.match(text))
+
+
+def path_of(text: str) -> Path:
+    """The file that a text names, the first of a pair; of `-` that of standard input."""
+    return _paths(text)[0]
 
 
 def _is_read(path: Path) -> bool:
@@ -217,10 +259,12 @@ def _is_read(path: Path) -> bool:
 
 
 def _paths(text: str) -> list[Path]:
-    """The file, or the files of a pair: what stands before a colon ends in the suffix of an array."""
+    """The file, or the files of a pair: what stands before a colon ends in a suffix of scores."""
+    if text == STANDARD_INPUT:
+        return [read_standard_input()]
     if place := hdf5.address(text):
         return [place[0]]
-    pair = re.fullmatch(r"(.+\.(?:npy|pth?)):(.+)", text)
+    pair = re.fullmatch(r"(.+\.(?:npy|pth?|jsonl?|csv|tsv|parquet)):(.+)", text)
     return [Path(part) for part in (pair.groups() if pair else (text,))]
 
 
@@ -232,6 +276,27 @@ def _read(path: Path) -> dict[str, Array]:
         if "allow_pickle" in str(error):
             raise ValueError(f"it holds Python objects, which are not read: {_SAFELY}") from error
         raise
+
+
+def _read_labels(path: Path) -> Array:
+    """The labels in a file of their own: an array without a name, or a column, the only one or one named as labels."""
+    if table_kind(path) not in TABLE_KINDS:
+        arrays = _read(path)
+        if "" not in arrays:
+            raise ValueError(
+                f"{path} holds {', '.join(arrays)}, and one array of labels is expected."
+            )
+        return arrays[""]
+    table = open_table(path)
+    names = [name for name in table.names if name.lower() in LABELS] or table.names
+    if len(names) > 1:
+        raise ValueError(f"{path} holds {', '.join(names)}, and one column of labels is expected.")
+    return labels_of_column(table, names[0])
+
+
+def _check_labels_once(arrays: Mapping[str, Array], target: Mapping[str, Array]) -> None:
+    if target and TARGET in {ROLES.get(name.strip().lower(), name) for name in arrays}:
+        raise ValueError("the file of the scores has labels too: give it alone, or without them.")
 
 
 def _pt(path: Path) -> dict[str, Array]:

@@ -1,6 +1,5 @@
 """Predictions in a table: which of its columns are scores of classes, labels, or pairs of a confidence and a hit."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,22 +18,29 @@ from calibench.predictions.arrays import (
     SCORES_OF_ANY_KIND,
     TARGET,
 )
-from calibench.predictions.confidence_pairs import CONFIDENCE, CORRECT, PAIR_NAMES
-from calibench.tensors.arrays import Array, check_distinct
-from calibench.tensors.score_meaning import are_probabilities
-
-LABELS = ("label", "labels", "target", "targets")  # a class may be called y
-# Columns of labels of other programs, where none has a name of ours: mlr3, caret, scikit-learn, evaluation harnesses.
-_LABELS_OF_OTHERS = (
-    "truth",
-    "obs",
-    "actual",
-    "class",
-    "gold",
-    "observed",
-    "reference",
-    "answer_key",
+from calibench.predictions.column_names import (
+    LABELS,
+    LABELS_OF_OTHERS,
+    classes_of_one_column,
+    columns_of_one_beginning,
+    role_and_classes,
 )
+from calibench.predictions.confidence_pairs import (
+    ANSWERS,
+    CONFIDENCE,
+    CORRECT,
+    PAIR_NAMES,
+    TRUE_ANSWERS,
+)
+from calibench.tensors.arrays import Array
+from calibench.tensors.labels import check_distinct
+from calibench.tensors.score_meaning import (
+    NEEDS_PROBABILITIES,
+    Declaration,
+    are_probabilities,
+    meaning_of_column,
+)
+
 # Columns of numbers beside those of classes that are no classes, where other columns say what they hold.
 _BESIDE = (
     "weight",
@@ -52,12 +58,6 @@ _BESIDE = (
     "rowindex",
 )
 LABEL_COLUMN = "label:"
-# How columns of all classes begin that say what they hold, as in `logit_0`.
-_BEGINNINGS = {
-    "logit_": LOGITS, "logits_": LOGITS, "logit.": LOGITS, "prob_": PROBS, "probs_": PROBS, "proba_": PROBS,
-    "probability_": PROBS, "prob.": PROBS, ".pred_": PROBS, "pred_prob_": PROBS, "p_": PROBS,
-}  # fmt: skip
-_NUMBERED = re.compile(r"p(\d+)")  # of H2O: predict, p0, p1
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 
 
@@ -77,9 +77,36 @@ def arrays_of_table(
         return {name: columns.array(at) for at, name in enumerate(columns.names)}, ""
     if pair := columns.pair():
         return pair, ""
+    if answers := columns.answers():
+        return answers
     if any(name.startswith(LABEL_COLUMN) for name in columns.names):
         return columns.of_labels(), ""
     return columns.of_classes()
+
+
+def holds_labels(names: Sequence[str]) -> bool:
+    """Whether one of the columns is of labels, or two are of confidences and hits, by their names."""
+    lower = {name.lower() for name in names}
+    labels = {*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS}
+    has_pairs = all(lower.intersection(PAIR_NAMES[role]) for role in (CONFIDENCE, CORRECT))
+    return has_pairs or bool(lower & labels) or any(name.startswith(LABEL_COLUMN) for name in names)
+
+
+def labels_of_column(table: TableFile, name: str) -> Array:
+    """A column of labels (N,): numbers or truth values where all are, else names; a ValueError of an empty one."""
+    import pandas
+
+    cells = table.frame([name], [name])[name].to_numpy(str)
+    empty = table.rows[cells == ""].tolist()
+    _refuse(dict.fromkeys(empty, "the label is empty"), len(cells))
+    if np.isin(cells, ("True", "False", "true", "false")).all():
+        return np.isin(cells, ("True", "true"))
+    try:
+        numbers: Array = np.asarray(pandas.to_numeric(pandas.Series(cells)))
+        return numbers
+    except ValueError:
+        names: Array = cells.astype(object)
+        return names
 
 
 class _Columns:
@@ -140,20 +167,7 @@ class _Columns:
 
     def labels(self, at: int) -> Array:
         """A column of labels: numbers or truth values where all are, else names."""
-        import pandas
-
-        name = self._table.names[at]
-        cells = self._table.frame([name], [name])[name].to_numpy(str)
-        empty = self._table.rows[cells == ""].tolist()
-        _refuse(dict.fromkeys(empty, "the label is empty"), len(cells))
-        if np.isin(cells, ("True", "False", "true", "false")).all():
-            return np.isin(cells, ("True", "true"))
-        try:
-            numbers: Array = np.asarray(pandas.to_numeric(pandas.Series(cells)))
-            return numbers
-        except ValueError:
-            names: Array = cells.astype(object)
-            return names
+        return labels_of_column(self._table, self._table.names[at])
 
     def by_role(self, roles: Mapping[str, Sequence[str]]) -> dict[str, Array]:
         """The columns that the user names, and one of labels by its name."""
@@ -176,7 +190,7 @@ class _Columns:
         """The columns of classes as one array of probabilities, and the column of labels."""
         labels = (
             self._named(LABELS) or self._named(("y", "y_true")) or self._named(NAMES[TARGET])
-            or self._unscored(_LABELS_OF_OTHERS)
+            or self._unscored(LABELS_OF_OTHERS)
         )  # fmt: skip
         if len(labels) > 1:
             names_of_labels = ", ".join(self.names[at] for at in labels)
@@ -191,9 +205,16 @@ class _Columns:
             or (len(whole_columns) == 1 and not self._sum_to_1(class_columns))
         ):
             scores = (whole_columns or class_columns)[0]
-            left_out = self._left_out_line(others, [scores])
-            return {self.names[scores]: self.array(scores), **target}, left_out
+            name, left_out = self.names[scores], self._left_out_line(others, [scores])
+            if scores not in self.lists and (pair := classes_of_one_column(name, target[TARGET])):
+                values = self.numbers([scores])[:, 0]
+                role, _ = meaning_of_column(values, Declaration(), name)
+                line = f"`{name}` is read as {role} of the class {pair[1]}, beside {pair[0]}"
+                arrays = {role: values, CLASS_NAMES: np.array(pair), **target}
+                return arrays, "; ".join(filter(None, (line, left_out)))
+            return {name: self.array(scores), **target}, left_out
         if len(class_columns) < 2:
+            self._refuse_classes_alone(others)
             separator = spell_argument("separator", "SIGN")
             raise ValueError(
                 f"columns of numbers for each class are expected, and one of labels called label, target or y; "
@@ -204,11 +225,11 @@ class _Columns:
         if not labels:
             _check_labels_are_named(values, names)
         check_distinct(names)
-        role, names = _role_and_classes(names)
+        role, names = role_and_classes(names)
         numbered = [str(number) for number in range(len(names))]
         if sorted(names) == sorted(numbered):  # the labels are these numbers, not places of columns
             values, names = values[:, [names.index(number) for number in numbered]], numbered
-        return {role: values, CLASS_NAMES: np.array(names), **target}, self._left_out_line(
+        return {role or PROBS: values, CLASS_NAMES: np.array(names), **target}, self._left_out_line(
             others, class_columns
         )
 
@@ -219,13 +240,8 @@ class _Columns:
 
     def _classes(self, columns: Sequence[int]) -> list[int]:
         """Columns of classes: those of one prefix where several have it, else all but weights and folds."""
-        for prefix in _BEGINNINGS:
-            of_prefix = [at for at in columns if self.names[at].lower().startswith(prefix)]
-            if len(of_prefix) >= 2:
-                return of_prefix
-        numbered = [at for at in columns if _NUMBERED.fullmatch(self.names[at].lower())]
-        if len(numbered) >= 2:
-            return numbered
+        if places := columns_of_one_beginning([self.names[at] for at in columns]):
+            return [columns[place] for place in places]
         others = [at for at in columns if self.names[at].lower() not in _BESIDE]
         is_whole = len(others) < len(columns) and len(others) >= 2 and self._sum_to_1(others)
         return others if is_whole else [*columns]
@@ -260,6 +276,34 @@ class _Columns:
             )
         return {CONFIDENCE: self.array(confidence[0]), CORRECT: self.array(correct[0])}
 
+    def answers(self) -> tuple[dict[str, Array], str] | None:
+        """Confidences in an answer beside the true one: right where the two are equal; None in other tables."""
+        confidence, answer, truth = (
+            self._named(names) for names in (PAIR_NAMES[CONFIDENCE], ANSWERS, TRUE_ANSWERS)
+        )
+        if len(confidence) != 1 or len(answer) != 1 or len(truth) != 1:
+            return None
+        rest = [at for at in range(len(self.names)) if at not in (*confidence, *answer, *truth)]
+        scores = [at for at in rest if not self._is_no_score(at)]
+        if len(scores) >= 2 and self._sum_to_1(self._classes(scores)):
+            return None
+        given, right = (self.labels(at) for at in (*answer, *truth))
+        if given.dtype.kind != right.dtype.kind:
+            given, right = given.astype(str), right.astype(str)
+        hits = np.asarray(given == right)
+        names = [f"`{self.names[at]}`" for at in (*answer, *truth)]
+        line = f"right is where {' and '.join(names)} are equal, {int(hits.sum())} of {len(hits)}"
+        lower = [np.char.lower(part.astype(str)) for part in (given, right)]
+        if more := int((lower[0] == lower[1]).sum() - hits.sum()):
+            line += f" ({more} more but for capitals)"
+        return {CONFIDENCE: self.array(confidence[0]), CORRECT: hits}, line
+
+    def _refuse_classes_alone(self, columns: Sequence[int]) -> None:
+        """Raise a ValueError of a table that holds the predicted class and no scores."""
+        names = [self.names[at] for at in columns if self.names[at].lower() in HARD]
+        if names:
+            raise ValueError(f"`{names[0]}` holds classes: {NEEDS_PROBABILITIES}.")
+
     def of_labels(self) -> dict[str, Array]:
         """Arrays of several labels an example: the columns `NAME` as probabilities, those `label:NAME` as labels."""
         check_distinct(self.names)
@@ -277,16 +321,6 @@ class _Columns:
             role: self._frame.iloc[:, at].to_numpy(np.float64) for role, at in columns.items()
         }
         return {**arrays, CLASS_NAMES: np.array(label_names)}
-
-
-def _role_and_classes(names: list[str]) -> tuple[str, list[str]]:
-    """Role of the columns and the names of their classes: `logit_cat`, `logit_dog` are logits of cat and dog."""
-    for beginning, role in _BEGINNINGS.items():
-        if all(name.lower().startswith(beginning) for name in names):
-            return role, [name[len(beginning) :] for name in names]
-    if all(_NUMBERED.fullmatch(name.lower()) for name in names):
-        return PROBS, [name[1:] for name in names]
-    return PROBS, names
 
 
 def _refuse(problems: Mapping[int, str], total: int) -> None:

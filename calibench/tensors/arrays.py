@@ -1,6 +1,5 @@
 """Arrays: their types, and any kind of them at the public boundary: numpy, torch, pandas, lists in, the same out."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import signature
@@ -8,6 +7,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from calibench.tensors.labels import class_indices, indices_of_names
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.floating]
@@ -59,18 +60,19 @@ def take_any_arrays(function: F) -> F:
         arguments = {
             name: args[place] if place < len(args) else kwargs.get(name) for place, name in places
         }
-        if all(isinstance(value, Tensor | bool | None) for value in arguments.values()):
-            return function(*args, **kwargs)
         classes = kwargs.pop("classes", None)
+        are_tensors = all(isinstance(value, Tensor | bool | None) for value in arguments.values())
+        if are_tensors and classes is None:
+            return function(*args, **kwargs)
         first = next(value for value in arguments.values() if value is not None)
         device = first.device if isinstance(first, Tensor) else None
+        column_names = names_of_columns(first) if classes is None else classes
         for name, value in arguments.items():
-            if not isinstance(value, Tensor | bool | None):
+            is_named = name == _TARGET and column_names is not None and value is not None
+            if is_named or not isinstance(value, Tensor | bool | None):
                 array = as_array(value)
-                if name == _TARGET and array.dtype.kind not in "iufb":
-                    array = indices_of_names(array, classes or names_of_columns(first))
-                elif name == _TARGET and array.dtype.kind in "iu":
-                    array = array.astype(np.int64)
+                if name == _TARGET:
+                    array = _target_array(array, column_names, np.shape(first))
                 elif name not in (_TARGET, "is_ood", "correct") and array.dtype.kind in "iu":
                     array = array.astype(np.float64)
                 arguments[name] = from_numpy(np.require(array, requirements=["C", "W"])).to(device)
@@ -79,6 +81,15 @@ def take_any_arrays(function: F) -> F:
         return convert_like(function(*positional, **named), first)
 
     return cast("F", call)
+
+
+def _target_array(labels: Array, names: Sequence[Any] | None, shape: tuple[int, ...]) -> Array:
+    """Labels (N,) as class indices, by the names of the columns of scores of a shape (N, K) where they have any."""
+    if names is not None and labels.ndim == 1 and len(shape) == 2:
+        return class_indices(labels, shape[1], [str(name) for name in names])
+    if labels.dtype.kind not in "iufb":
+        return indices_of_names(labels, names)
+    return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
 
 
 def convert_like(value: Any, example: Any) -> Any:
@@ -102,23 +113,3 @@ def convert_like(value: Any, example: Any) -> Any:
         kind = pd.Series if array.ndim == 1 else pd.DataFrame
         return kind(array, index=example.index)
     return array
-
-
-def check_distinct(names: Sequence[str]) -> None:
-    """Raise a ValueError if two classes or labels have one name, by which their columns could not be told apart."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(
-            f"more than one class is called `{twice[0]}`: each needs a name of its own."
-        )
-
-
-def indices_of_names(values: Array, names: Sequence[str] | Array | None) -> Array:
-    """Class indices (N,) of names of classes; ValueError if there is no such class."""
-    check_distinct([] if names is None else [str(name) for name in names])
-    position = {str(name): index for index, name in enumerate(() if names is None else names)}
-    unknown = next((value for value in values if str(value) not in position), None)
-    if unknown is not None:
-        columns = f", none of the columns {', '.join(position)}" if position else ""
-        raise ValueError(f"labels must be class indices 0, 1, ..., got '{unknown}'{columns}.")
-    return np.array([position[str(value)] for value in values], dtype=np.int64)

@@ -8,6 +8,7 @@
     (N, K)    -             in [0, 1], other sums           refused: logits, labels' probabilities, or not normalised
     (N, K)    -             rows sum to 1, some below 0     refused likewise
     (N, K)    -             anything else                   logits
+    (N,)      -             whole numbers alone             refused: classes
     (N,)      -             in [0, 1]                       P(y = 1); confidences where hits are booleans, or named so
     (N,)      -             anything else                   log-odds of the second of two classes
 
@@ -16,6 +17,7 @@ digits, or the spacing of a float type at 1), and by no more than .5.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -25,10 +27,14 @@ from calibench.messages.spelling import spell_argument
 from calibench.tensors.arrays import Array, Booleans, Floats
 
 LOGITS, PROBS = "logits", "probs"
+NEEDS_PROBABILITIES = (
+    "calibration needs the probabilities of every class, or a confidence and whether it was right"
+)
 EXACT_SUM = 1e-5  # what exp(logits - logsumexp) in single precision is off by, for logits of 100
 MOST_OFF = 0.5
 _SPACINGS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
 _MOST_DIGITS = 7
+_TEXT = 1e-7  # of a value: what nine digits of a float32 leave
 _BLOCK = 1 << 20  # values that are looked at together
 
 
@@ -62,14 +68,18 @@ def sum_to_1(values: Array) -> Booleans:
 
 
 def shared_unit(values: Array) -> float:
-    """Unit of the last place that all values share: of decimals, significant digits or a float type, the coarsest."""
+    """Unit of the last place that all values share: of decimals, significant digits or a float type, the coarsest.
+
+    Values may have been kept in a narrower type than that of their array: `float64` of a CSV file's half floats, say.
+    """
     flat = np.ascontiguousarray(values).reshape(-1)
     flat = flat[np.isfinite(flat)]  # a class that an example does not have is -inf
     blocks = [flat[:1000], *(flat[at : at + _BLOCK] for at in range(1000, len(flat), _BLOCK))]
     float_types = [name for name in _SPACINGS if all(_is_of_type(block, name) for block in blocks)]
+    precision = max((_SPACINGS[name] for name in float_types), default=_SPACINGS["float32"])
     units = [
-        *_first_unit(blocks, _has_decimals, range(_MOST_DIGITS + 1)),
-        *_first_unit(blocks, _has_digits, range(1, _MOST_DIGITS + 1)),
+        *_first_unit(blocks, partial(_has_decimals, precision), range(_MOST_DIGITS + 1)),
+        *_first_unit(blocks, partial(_has_digits, precision), range(1, _MOST_DIGITS + 1)),
         *(_SPACINGS[name] for name in float_types),
     ]
     return max(units, default=EXACT_SUM)
@@ -82,31 +92,35 @@ def _first_unit(
     return [10.0**-count for count in islice(counts, 1)]
 
 
-def _has_decimals(values: Array, decimals: int) -> bool:
+def _has_decimals(precision: float, values: Array, decimals: int) -> bool:
+    """Whether values that are exact to a relative precision have no more than some decimals."""
     scaled = values.astype(np.float64) * 10.0**decimals
-    error = np.spacing(np.abs(values)).astype(np.float64) * 10.0**decimals
-    return bool((np.abs(scaled - np.rint(scaled)) <= 2 * error + 1e-12).all())
+    return bool((np.abs(scaled - np.rint(scaled)) <= precision * np.abs(scaled) + 1e-12).all())
 
 
-def _has_digits(values: Array, digits: int) -> bool:
+def _has_digits(precision: float, values: Array, digits: int) -> bool:
     wide = np.abs(values.astype(np.float64))
     present = wide[wide > 0]
     exponents = np.floor(np.log10(present)) + 1
     scaled = present * 10.0 ** (digits - exponents)
-    error = np.spacing(np.abs(values[values != 0])).astype(np.float64) * 10.0 ** (
-        digits - exponents
-    )
-    return bool((np.abs(scaled - np.rint(scaled)) <= 2 * error + 1e-9).all())
+    return bool((np.abs(scaled - np.rint(scaled)) <= precision * scaled + 1e-9).all())
 
 
 def _is_of_type(values: Array, name: str) -> bool:
+    """Whether a float type holds all values: exactly, as written by a wider type, or by the digits that tell them."""
     single = values.astype(np.float32)
-    if not (single == values).all():
+    is_exact = bool((single == values).all())
+    if name == "float32":
+        return is_exact
+    if not (np.abs(single - values) <= _TEXT * np.abs(values)).all():
         return False
-    if name == "float16":
-        with np.errstate(over="ignore"):
-            return bool((single.astype(np.float16) == single).all())
-    return name == "float32" or not (single.view(np.uint32) & 0xFFFF).any()
+    if name == "bfloat16":
+        return not (single.view(np.uint32) & 0xFFFF).any()
+    with np.errstate(over="ignore"):
+        half = single.astype(np.float16)
+    if (half.astype(np.float32) == single).all():
+        return True
+    return not is_exact and bool((half.astype(str).astype(np.float64) == values).all())
 
 
 def _lie_in_unit_interval(values: Array) -> bool:
@@ -211,6 +225,10 @@ def meaning_of_column(values: Floats, declaration: Declaration, name: str) -> tu
     named, by_user = declaration
     if by_user or named:
         return str(by_user or named), ""
+    if len(values) > 1 and bool((values % 1 == 0).all()):
+        raise ValueError(
+            f"`{name}` {values.shape} are whole numbers, as classes are: {NEEDS_PROBABILITIES}."
+        )
     if len(values) and bool(((values >= 0) & (values <= 1)).all()):
         return PROBS, f"`{name}` {values.shape} are read as P(y = 1), as in scikit-learn"
     return LOGITS, f"`{name}` {values.shape} are read as log-odds of the second of two classes"

@@ -16,7 +16,7 @@ from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
-from calibench.predictions.files import Reader, Source, check_file
+from calibench.predictions.files import Reader, Source, check_file, path_of
 from calibench.predictions.inputs import labelled_as, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS, PROBABILITY_KINDS
 from calibench.verbs.python_types import is_network, refuse_positional
@@ -169,7 +169,9 @@ def calibrate_command(
         if fitted.num_classes not in (None, columns):
             raise ValueError(f"{apply} is not for the {columns} classes of {input}.")
         try:
-            save_probabilities(fitted, part, output, source=Path(input), separator=reader.separator)
+            save_probabilities(
+                fitted, part, output, source=path_of(input), separator=reader.separator
+            )
         except RuntimeError as error:  # a fitted state that does not fit the number of classes
             raise ValueError(f"{apply} is not for the {columns} classes of {input}.") from error
         result = f"{rows} x {columns} probabilities by {type(fitted).__name__}"

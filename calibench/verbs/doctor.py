@@ -24,7 +24,7 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
 from calibench.messages.spelling import spell_argument
 from calibench.predictions import Predictions
-from calibench.predictions.files import Arrays, Reader, Source, check_file
+from calibench.predictions.files import Arrays, Reader, Source, check_file, is_no_folder
 from calibench.predictions.hdf5 import is_hdf5, the_model
 from calibench.predictions.inputs import labelled_as, say_lines, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS
@@ -244,7 +244,7 @@ def _sources(test: Any, val: Any) -> dict[str, Source]:
     if text and is_hdf5(text):
         model = the_model(text)
         sets = {"test": f"{model}/test", "val": val or f"{model}/cal"}
-    elif text and not Path(text).suffix:
+    elif text and not Path(text).suffix and not is_no_folder(text):
         if val is not None:
             reason = "give either a RUN, which has its own validation set"
             raise UsageError(f"{reason}, or FILE --val FILE.")

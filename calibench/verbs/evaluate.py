@@ -31,7 +31,7 @@ from calibench.messages.spelling import spell_argument
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import load_plugins
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
-from calibench.predictions.files import Arrays, Reader, Source
+from calibench.predictions.files import Arrays, Reader, Source, is_no_folder
 from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.inputs import Sets, short_names, sources_of
 from calibench.runs import FORMAT, Predictions, Run, json_bytes, write_output
@@ -505,7 +505,9 @@ def _spell_bare(name: str) -> str:
 
 def _is_file(text: str) -> bool:
     """Whether a text names a file of predictions, not the folder of a run or an entry of a store."""
-    return is_hdf5(text) or bool(Path(text).suffix and not Path(text).is_dir())
+    return (
+        is_no_folder(text) or is_hdf5(text) or bool(Path(text).suffix and not Path(text).is_dir())
+    )
 
 
 def _add_runs(texts: Sequence[str], sets: Sets) -> Sets:

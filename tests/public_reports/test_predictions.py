@@ -18,8 +18,10 @@ import pytest
 import torch
 
 import calibench
+from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
-from calibench.metrics import CalibrationError, calibration_error
+from calibench.losses import CrossEntropyLoss
+from calibench.metrics import CalibrationError, calibration_error, negative_log_likelihood
 from calibench.predictions.files import Reader
 
 N, NAMES = 300, ["a", "b", "c"]
@@ -368,3 +370,36 @@ def test_a_calibrator_is_applied_by_the_names_of_classes(tmp_path: Path) -> None
     wrong = table(tmp_path / "wrong.csv", test[0], np.array(named)[test[1]], named)
     assert main(["calibrate", "--apply", cal, "--input", wrong, "-o", f"{tmp_path}/w.csv"]) == 2
     assert not (tmp_path / "w.csv").exists()
+
+
+@pytest.mark.parametrize("classes", [[1, 2, 3], ["1", "2", "3"]])
+def test_functions_and_fits_in_python_go_by_names_too(classes: list[Any]) -> None:
+    """MAPIE#235: a class does not occur, so labels 1 and 2 would fit as places."""
+    probs, labels = draw()
+    probs, labels = probs[labels < 2], labels[labels < 2]
+    frame = pd.DataFrame(probs, columns=classes)
+    right = pytest.approx(nll(probs, labels), abs=1e-9)
+    assert negative_log_likelihood(frame, labels + 1) == right
+    assert negative_log_likelihood(probs, labels + 1, classes=classes) == right
+    tensors = torch.from_numpy(probs), torch.from_numpy(labels + 1)
+    assert float(negative_log_likelihood(*tensors, classes=classes)) == right
+    by_place = TemperatureScaling().fit(np.log(probs), labels).temperature
+    assert TemperatureScaling().fit(np.log(frame), labels + 1).temperature == by_place
+
+
+def test_a_calibrator_takes_no_probabilities_in_place_of_logits() -> None:
+    probs, labels = draw()
+    scaling = TemperatureScaling().fit(np.log(probs), labels)
+    for call in (scaling, scaling.log_prob, scaling.predict_proba):
+        with pytest.raises(ValueError, match="as probabilities do"):
+            call(probs)
+
+
+def test_soft_targets_are_distributions() -> None:
+    logits, soft = torch.randn(4, 3), torch.rand(4, 3)
+    with pytest.raises(ValueError, match=r"row 0 sums to .*4 of 4 rows"):
+        CrossEntropyLoss()(logits, soft)
+    with pytest.raises(ValueError, match=r"its smallest is -0\.5"):
+        CrossEntropyLoss()(logits, torch.tensor([[1.5, -0.5, 0.0]] * 4))
+    CrossEntropyLoss()(logits, (soft / soft.sum(1, keepdim=True)).bfloat16())
+    CrossEntropyLoss()(logits, torch.tensor([[0.33, 0.33, 0.33]] * 4))

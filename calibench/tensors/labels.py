@@ -1,16 +1,24 @@
 """Labels of examples as class indices: by name first, by place where there are no names."""
 
+import re
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from calibench.files.set_names import UNKNOWN
 from calibench.messages.errors import near_matches
-from calibench.tensors.arrays import Array, Booleans, Integers, check_distinct
 
+Array = npt.NDArray[Any]
+Booleans = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.integer]
+
+UNKNOWN = -1  # of an out-of-distribution example
 IGNORED = -100  # of torch, transformers and lm-evaluation-harness: no label
 _SHOWN = 10
+_WORD = r"\w*$"
 
 
 class ResolvedLabels(NamedTuple):
@@ -84,6 +92,16 @@ def _is_absent(value: object) -> bool:
     return value is None or value != value or str(value) == str(IGNORED)
 
 
+def class_indices(values: Array, k: int, names: Sequence[str]) -> Integers:
+    """Class indices (N,) of labels by the names of K classes; raises as `resolve_labels` does."""
+    named = [str(name).strip() for name in names]
+    check_distinct(named)
+    if len(named) != k:
+        raise ValueError(f"there are {len(named)} names of classes and {k} columns.")
+    indices, _, _ = _class_indices(values, k, named)
+    return indices
+
+
 def _class_indices(
     values: Array, k: int, names: list[str] | None
 ) -> tuple[Integers, list[str] | None, list[str]]:
@@ -92,19 +110,60 @@ def _class_indices(
     if integers is None:
         return _by_text(values, k, names)
     numbers = None if names is None else _integer_names(names)
+    numbered = None if names is None or numbers is not None else _integer_names(_stems(names))
     if names is not None and numbers is not None and (numbers != np.arange(k)).any():
         return _by_integer_name(integers, numbers, names)
     if names is None and values.dtype.kind not in "iufb" and len(np.unique(integers)) == k:
         sorted_names = [str(number) for number in np.unique(integers)]
         positions = np.searchsorted(np.unique(integers), integers)
         return positions, sorted_names, [_sorted_line(sorted_names)]
+    if names is not None and numbered is not None and _are_numbered(integers, numbered, names):
+        indices, _, _ = _by_integer_name(integers, numbered, names)
+        line = f'labels are numbers of classes: label {integers[0]} = "{names[indices[0]]}"'
+        return indices, names, [line]
     notes = []
     if k == 2 and set(np.unique(integers).tolist()) == {-1, 1}:
         integers, notes = (integers + 1) // 2, ["labels -1 and 1 are classes 0 and 1"]
     _check_places(integers, k)
-    if names is not None and numbers is None and len(integers):
+    if names is not None and numbers is None and numbered is None and len(integers):
         notes.append(f'labels are places of columns: label 0 = "{names[0]}"')
     return integers, names, notes
+
+
+def _stems(names: Sequence[str], cut: str = r"^[-+]$|[-+]?\d[\d.]*$") -> list[str]:
+    """Names without what all begin or end with: `1`, `2` of `class_1`, `class_2`.
+
+    What matches `cut` at the inner end of these is left: digits, as `1` begins both 10 and 11.
+    """
+    if len(names) < 2:
+        return [*names]
+    start = re.sub(cut, "", _shared_start(names))
+    ends = [name[len(start) :] for name in names]
+    end = re.sub(cut, "", _shared_start([name[::-1] for name in ends]))
+    return [name[: len(name) - len(end)] for name in ends]
+
+
+def _shared_start(names: Sequence[str]) -> str:
+    columns = takewhile(lambda signs: len(set(signs)) == 1, zip(*names, strict=False))
+    return "".join(signs[0] for signs in columns)
+
+
+def _are_numbered(integers: Integers, numbers: Integers, names: Sequence[str]) -> bool:
+    """Whether labels are the numbers in the names of classes, `class_1`, ...; else they are places of columns.
+
+    A ValueError where both readings fit.
+    """
+    labels = set(integers.tolist()) - {UNKNOWN}
+    in_order = (numbers == np.arange(len(names))).all()
+    if in_order or not labels or not labels <= set(numbers.tolist()):
+        return False
+    if labels <= set(range(len(names))):
+        listed = _list(sorted(labels))
+        raise ValueError(
+            f"labels {listed} may be the numbers in the names of the columns, {_list(names)}, or places of columns, "
+            f'where 0 is "{names[0]}": write the names as labels.'
+        )
+    return True
 
 
 def _as_integers(values: Array) -> Integers | None:
@@ -171,6 +230,10 @@ def _by_text(
                 "array `class_names`, or `classes=` in Python, names the columns)."
             )
         notes = [_sorted_line(classes)]
+    for candidate in (classes, _stems(classes), _stems(classes, _WORD)):  # `cat` of `cat_prob`
+        if set(texts) <= {*candidate}:
+            classes = candidate
+            break
     positions = {name: place for place, name in enumerate(classes)}
     if unknown := [text for text in dict.fromkeys(texts) if text not in positions]:
         near = near_matches(unknown[0], classes)
@@ -197,3 +260,23 @@ def _check_places(integers: Integers, k: int) -> None:
 
 def _list(names: Sequence[object], count: int = _SHOWN) -> str:
     return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Raise a ValueError if two classes or labels have one name, by which their columns could not be told apart."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"more than one class is called `{twice[0]}`: each needs a name of its own."
+        )
+
+
+def indices_of_names(values: Array, names: Sequence[str] | Array | None) -> Array:
+    """Class indices (N,) of names of classes; ValueError if there is no such class."""
+    check_distinct([] if names is None else [str(name) for name in names])
+    position = {str(name): index for index, name in enumerate(() if names is None else names)}
+    unknown = next((value for value in values if str(value) not in position), None)
+    if unknown is not None:
+        columns = f", none of the columns {', '.join(position)}" if position else ""
+        raise ValueError(f"labels must be class indices 0, 1, ..., got '{unknown}'{columns}.")
+    return np.array([position[str(value)] for value in values], dtype=np.int64)

@@ -1,0 +1,73 @@
+"""Names of columns of scores: what they hold by how they begin, and the classes that they name."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from calibench.tensors.arrays import Array
+from calibench.tensors.score_meaning import LOGITS, PROBS
+
+LABELS = ("label", "labels", "target", "targets")  # a class may be called y
+# Columns of labels of other programs, where none has a name of ours: mlr3, caret, scikit-learn, evaluation harnesses.
+LABELS_OF_OTHERS = (
+    "truth",
+    "obs",
+    "actual",
+    "class",
+    "gold",
+    "observed",
+    "reference",
+    "answer_key",
+)
+# How columns of all classes begin that say what they hold, as in `logit_0`.
+BEGINNINGS = {
+    "logit_": LOGITS, "logits_": LOGITS, "logit.": LOGITS, "prob_": PROBS, "probs_": PROBS, "proba_": PROBS,
+    "probability_": PROBS, "prob.": PROBS, ".pred_": PROBS, "pred_prob_": PROBS, "p_": PROBS,
+}  # fmt: skip
+# What the name of a column of scores has beside that of the class.
+_OF_SCORES = (
+    r"^\.?(prob_class|probability|proba|probs|prob|pred_prob|pred|score|logits|logit|class|p)[_. ]?(?=.)"
+    r"|_(prob|proba|probability|score)$"
+)
+_NUMBERED = re.compile(r"p(\d+)")  # of H2O: predict, p0, p1
+
+
+def columns_of_one_beginning(names: Sequence[str]) -> list[int]:
+    """Places of the columns that begin alike and say what they hold, two at least; empty where there are none."""
+    lower = [name.lower() for name in names]
+    for beginning in BEGINNINGS:
+        places = [place for place, name in enumerate(lower) if name.startswith(beginning)]
+        if len(places) >= 2:
+            return places
+    numbered = [place for place, name in enumerate(lower) if _NUMBERED.fullmatch(name)]
+    return numbered if len(numbered) >= 2 else []
+
+
+def role_and_classes(names: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Role of the columns and the names of their classes: `logit_cat`, `logit_dog` are logits of cat and dog."""
+    for beginning, role in BEGINNINGS.items():
+        if all(name.lower().startswith(beginning) for name in names):
+            return role, [name[len(beginning) :] for name in names]
+    if all(_NUMBERED.fullmatch(name.lower()) for name in names):
+        return PROBS, [name[1:] for name in names]
+    return None, list(names)
+
+
+def classes_of_one_column(name: str, labels: Array) -> list[str] | None:
+    """Names of two classes of which a single column is the second: `yes`, `prob_yes` or `prob_1` of labels beside it.
+
+    None where its name is none of the labels: then it is of the second in their order.
+    """
+    texts = np.unique([str(label).strip() for label in labels])
+    are_numbers = all(re.fullmatch(r"-?\d+(\.0)?", text) for text in texts)
+    classes = [text.removesuffix(".0") if are_numbers else text for text in texts]
+    if are_numbers and set(classes) <= {"0", "1"}:
+        classes = ["0", "1"]
+    stem = re.sub(_OF_SCORES, "", name.strip(), flags=re.IGNORECASE)
+    lower = {class_name.lower(): class_name for class_name in classes}
+    this = lower.get(name.strip().lower()) or lower.get(stem.lower())
+    if this is None or len(classes) != 2 or len(lower) != 2:
+        return None
+    (other,) = {*classes} - {this}
+    return [other, this]

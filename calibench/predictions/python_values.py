@@ -1,0 +1,111 @@
+"""Predictions from what a Python program has: arrays, tensors, data frames, series, lists, dictionaries."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from calibench.files.tables import table_of_frame
+from calibench.predictions.arrays import (
+    CLASS_NAMES,
+    TARGET,
+    UNDECLARED,
+    predictions_of,
+    say_readings,
+)
+from calibench.predictions.column_names import (
+    classes_of_one_column,
+    columns_of_one_beginning,
+    role_and_classes,
+)
+from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
+from calibench.predictions.records import scores_of_records
+from calibench.predictions.tables import arrays_of_table, holds_labels
+from calibench.runs import Predictions
+from calibench.tensors.arrays import Array, as_array, names_of_columns
+
+
+def from_python(
+    values: Any,
+    labels: Any,
+    *,
+    scores: str | None = None,
+    classes: Sequence[Any] | None = None,
+    clip: float = 0.0,
+    task: str | None = None,
+    pairs: bool | None = None,
+    notes: list[str] | None = None,
+) -> Predictions | ConfidencePairs:
+    """Predictions from what a Python program has: arrays, tensors, data frames, series, lists or dictionaries.
+
+    Args:
+        values: Scores (N, K); or (N,), P(y = 1) or log-odds of the second of two classes, or confidences; or a data
+            frame, with a column of labels where `labels` is None; or for each example a dictionary of class to number,
+            or a list of `{"label": ..., "score": ...}`.
+        labels: Class indices or names (N,), labels (N, L), or whether each confidence was right (N,); None if unknown.
+        scores: As in `predictions_of`.
+        classes: Names of the columns; by default those of a data frame.
+        clip: As in `predictions_of`.
+        task: As in `predictions_of`.
+        pairs: Whether values (N,) are confidences and labels say whether each was right; by default where these are
+            booleans.
+        notes: As in `predictions_of`.
+
+    Raises:
+        ValueError: If they are not what they should be; the message says what was found.
+    """
+    options = {"scores": scores, "clip": clip, "task": task, "notes": notes}
+    if labels is None and holds_labels([str(name) for name in getattr(values, "columns", ())]):
+        arrays, left_out = arrays_of_table(table_of_frame(values), {})
+        say_readings([left_out], notes)
+        return pairs_of(arrays) or predictions_of(arrays, **options)  # type: ignore[arg-type]
+    values, role, names, line = _scores_and_names(values)
+    say_readings([line], notes)
+    array = as_array(values)
+    target = None if labels is None else as_array(labels)
+    if pairs is None and array.ndim == 1 and target is not None and scores is None:
+        pairs = target.dtype.kind == "b"
+        _refuse_two_readings(array, target, pairs)
+    if pairs:
+        return ConfidencePairs(array, target)  # type: ignore[arg-type]
+    if classes is None and array.ndim == 1 and target is not None and getattr(values, "name", None):
+        names = classes_of_one_column(str(values.name), target)
+        if names:
+            say_readings([f"`{values.name}` is read as that of the class {names[1]}"], notes)
+    names = names if classes is None else [str(name) for name in classes]
+    optional = {TARGET: target, CLASS_NAMES: None if names is None else np.array(names)}
+    arrays = {name: part for name, part in optional.items() if part is not None}
+    return predictions_of({role: array, **arrays}, **options)  # type: ignore[arg-type]
+
+
+def _scores_and_names(values: Any) -> tuple[Any, str, list[str] | None, str]:
+    """Scores, their role, the names of their columns, and a line on columns that are left out."""
+    rows = values.tolist() if hasattr(values, "iloc") and values.ndim == 1 else values
+    if isinstance(rows, list | tuple) and rows and isinstance(_first_cell(rows), Mapping):
+        scores, names = scores_of_records(rows)
+        return scores, UNDECLARED, names, ""
+    names = names_of_columns(values)
+    columns = [] if names is None else columns_of_one_beginning(names)
+    if names is None or not columns:
+        return values, UNDECLARED, names, ""
+    chosen = [names[place] for place in columns]
+    role, class_names = role_and_classes(chosen)
+    left_out = ", ".join(f"`{name}`" for name in names if name not in chosen)
+    line = f"left out: {left_out}" if left_out else ""
+    return values.iloc[:, columns], role or UNDECLARED, class_names, line
+
+
+def _first_cell(rows: Sequence[Any]) -> Any:
+    first = rows[0]
+    return first[0] if isinstance(first, list | tuple) and first else first
+
+
+def _refuse_two_readings(values: Array, labels: Array, pairs: bool) -> None:
+    """Raise a ValueError where scores (N,) may be P(y = 1) or confidences: 0/1 labels, and none is below .5."""
+    if pairs or values.shape != labels.shape or labels.dtype.kind not in "iu" or not len(values):
+        return
+    if values.min() >= 0.5 and values.max() <= 1 and np.isin(labels, (0, 1)).all():
+        raise ValueError(
+            "values (N,) of which none is below .5, with labels 0 and 1, may be P(y = 1) or confidences: say "
+            '`pairs=True` if they are confidences, `scores="probs"` if they are P(y = 1).'
+        )

@@ -1,0 +1,267 @@
+"""Records of JSON by other programs: labels with scores, dictionaries of class to number, samples of harnesses."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from calibench.messages.errors import summarize_problems
+from calibench.predictions.arrays import (
+    CLASS_NAMES,
+    LOGITS,
+    NAMES,
+    PROBS,
+    SCORES_OF_ANY_KIND,
+    TARGET,
+    UNDECLARED,
+)
+from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS
+from calibench.tensors.arrays import Array, Floats
+
+_ROLES = {name: role for role in (LOGITS, PROBS) for name in NAMES[role]}
+_LABEL_FIELDS = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
+_HARNESS = {"target", "filtered_resps"}
+
+
+class ClassScores(NamedTuple):
+    """Scores (N, K) of classes, and their names (K,)."""
+
+    scores: Floats
+    names: list[str]
+
+
+def scores_of_records(rows: Sequence[Any]) -> ClassScores:
+    """Scores of examples that are dictionaries of class to number, or lists of `{"label": ..., "score": ...}`.
+
+    Raises:
+        ValueError: If a row is something else, or has other classes than the first; the message names the rows.
+    """
+    dictionaries = [_as_dictionary(row) for row in rows]
+    first = next((row for row in dictionaries if row is not None), {})
+    names = [*first] if isinstance(rows[0], Mapping) else sorted(first, key=_number_of_name)
+    if all(row is not None and len(row) == 1 for row in dictionaries):
+        raise ValueError(
+            "each row has the score of one class, and those of all classes are needed (`top_k=None`)."
+        )
+    problems = dict[int, str]()
+    for number, row in enumerate(dictionaries):
+        if row is None:
+            problems[number] = (
+                'numbers of classes, or {"label": ..., "score": ...} each, are expected'
+            )
+        elif row.keys() != first.keys():
+            problems[number] = f"classes {', '.join(row)}, and the first has {', '.join(names)}"
+    _refuse(problems, len(rows))
+    values = np.array([[row[name] for name in names] for row in dictionaries if row], np.float64)
+    return ClassScores(values, names)
+
+
+def _as_dictionary(row: Any) -> dict[str, float] | None:
+    """The number of each class of a row; None of something else."""
+    row = _unwrap(row)
+    if isinstance(row, Mapping):
+        pairs = [(str(name), value) for name, value in row.items()]
+    elif _holds_labels_with_scores(row):
+        pairs = [(str(part["label"]), part["score"]) for part in row]
+    else:
+        return None
+    if len(dict(pairs)) < len(pairs) or not all(_is_number(value) for _, value in pairs):
+        return None
+    return dict(pairs)
+
+
+def _holds_labels_with_scores(row: Any) -> bool:
+    return (
+        isinstance(row, list | tuple)
+        and bool(row)
+        and all(isinstance(part, Mapping) and {"label", "score"} <= part.keys() for part in row)
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _number_of_name(name: str) -> tuple[str, int, str]:
+    stem, number = re.fullmatch(r"(.*?)(\d*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+    return stem, int(number or 0), name
+
+
+def is_foreign_record(record: Any) -> bool:
+    """Whether a record is no row of a table, and `arrays_of_records` reads such."""
+    if not isinstance(record, Mapping):
+        return _holds_labels_with_scores(_unwrap(record))
+    return record.keys() >= _HARNESS or _is_zero_shot(record) or len(_score_fields(record)) == 1
+
+
+def arrays_of_records(records: Sequence[Any]) -> tuple[dict[str, Array], str]:
+    """Named arrays in records of JSON, of which the first `is_foreign_record`, and one line on what they are.
+
+    Raises:
+        ValueError: If some records are not like the first; the message names the rows.
+    """
+    first = records[0]
+    if not isinstance(first, Mapping):
+        scores, names = scores_of_records(records)
+        arrays = {UNDECLARED: scores, CLASS_NAMES: np.array(names)}
+        return arrays, "each row is a list of labels with scores"
+    if first.keys() >= _HARNESS:
+        return _of_harness(records)
+    if _is_zero_shot(first):
+        return _of_zero_shot(records)
+    (field,) = _score_fields(first)
+    scores, names = scores_of_records(
+        [record.get(field) if isinstance(record, Mapping) else None for record in records]
+    )
+    role = _ROLES.get(field.lower(), UNDECLARED)
+    arrays = {role: scores, CLASS_NAMES: np.array(names), **_labels_beside(records, field)}
+    return arrays, f"`{field}` holds the scores of {len(names)} classes"
+
+
+def _score_fields(record: Mapping[str, Any]) -> list[str]:
+    return [name for name, cell in record.items() if _holds_classes(name, cell)]
+
+
+def _unwrap(row: Any) -> Any:
+    """What a list of one list holds, as pipelines write it."""
+    while isinstance(row, list | tuple) and len(row) == 1 and isinstance(row[0], list):
+        (row,) = row
+    return row
+
+
+def _holds_classes(name: str, cell: Any) -> bool:
+    """Whether a field holds labels with scores, or under a name of scores a dictionary of class to number."""
+    is_score = name.lower() in (*_ROLES, *SCORES_OF_ANY_KIND)
+    return _holds_labels_with_scores(_unwrap(cell)) or (
+        is_score
+        and isinstance(cell, Mapping)
+        and len(cell) > 1
+        and _as_dictionary(cell) is not None
+    )
+
+
+def _is_zero_shot(record: Mapping[str, Any]) -> bool:
+    labels, scores = record.get("labels"), record.get("scores")
+    return (
+        isinstance(labels, list) and isinstance(scores, list) and len(labels) == len(scores) > 1
+        and all(isinstance(label, str) for label in labels) and all(map(_is_number, scores))
+    )  # fmt: skip
+
+
+def _of_zero_shot(records: Sequence[Any]) -> tuple[dict[str, Array], str]:
+    """Records `{"labels": [...], "scores": [...]}` of zero-shot pipelines, whose labels have an order each."""
+    rows = [
+        dict(zip(record["labels"], record["scores"], strict=True))
+        if isinstance(record, Mapping) and _is_zero_shot(record)
+        else None
+        for record in records
+    ]
+    scores, names = scores_of_records(rows)
+    order = sorted(range(len(names)), key=lambda place: _number_of_name(names[place]))
+    target = _labels_beside(records, "labels")
+    arrays = {UNDECLARED: scores[:, order], CLASS_NAMES: np.array([names[i] for i in order])}
+    return {**arrays, **target}, "`labels` and `scores` are those of a zero-shot pipeline"
+
+
+def _labels_beside(records: Sequence[Any], field: str) -> dict[str, Array]:
+    """The labels of the records, by the first name of labels that all have; none without one."""
+    lower = {name.lower(): name for name in records[0]}
+    names = [lower[name] for name in _LABEL_FIELDS if name in lower and lower[name] != field]
+    if not names:
+        return {}
+    labels = [record.get(names[0]) for record in records]
+    problems = {
+        number: f"`{names[0]}` holds {label!r}, and a label is expected"
+        for number, label in enumerate(labels)
+        if not isinstance(label, str | int | float)
+    }
+    _refuse(problems, len(records))
+    are_numbers = all(map(_is_number, labels))
+    return {TARGET: np.array(labels if are_numbers else [str(label) for label in labels])}
+
+
+def _of_harness(records: Sequence[Any]) -> tuple[dict[str, Array], str]:
+    """Samples of lm-evaluation-harness: log-likelihoods of the options of each question, and which is right."""
+    first_filter = records[0].get("filter")
+    samples = [record for record in records if not _is_of_other_filter(record, first_filter)]
+    problems, rows, target = dict[int, str](), list[list[float]](), list[int]()
+    for number, sample in enumerate(samples):
+        try:
+            options = _log_likelihoods(sample)
+            target.append(_true_option(sample, options))
+            rows.append(options)
+        except (KeyError, TypeError, ValueError) as error:
+            is_explained = isinstance(error, ValueError)
+            problems[number] = str(error) if is_explained else "it is no sample like the first"
+    _refuse(problems, len(samples))
+    fewest, most = min(map(len, rows)), max(map(len, rows))
+    scores = np.full((len(rows), most), -np.inf)
+    for row, options in zip(scores, rows, strict=True):
+        row[: len(options)] = options
+    counts = f"{fewest} to {most} options" if fewest < most else f"{most} options"
+    line = f"samples of lm-evaluation-harness: log-likelihoods of {counts} are read as logits"
+    if len(samples) < len(records):
+        line += f", those of the filter `{first_filter}` alone"
+    return {UNDECLARED: scores, TARGET: np.array(target)}, line
+
+
+def _is_of_other_filter(record: Any, name: Any) -> bool:
+    return isinstance(record, Mapping) and record.get("filter") != name
+
+
+def _log_likelihoods(sample: Mapping[str, Any]) -> list[float]:
+    """Log-likelihoods of the options of a sample, in their order."""
+    responses = sample["filtered_resps"]
+    if len(responses) < 2 or not all(isinstance(part, list) for part in responses):
+        raise ValueError(
+            "it holds a generated answer, and log-likelihoods of several options are needed"
+        )
+    try:
+        values = [float(response[0]) for response in responses]
+    except (ValueError, IndexError):
+        raise ValueError("its `filtered_resps` are no log-likelihoods") from None
+    texts, half = _option_texts(sample), len(values) // 2
+    is_doubled = len(texts) == 2 * half and texts[:half] == texts[half:]
+    return values[:half] if is_doubled else values  # the others are without the question
+
+
+def _true_option(sample: Mapping[str, Any], options: Sequence[float]) -> int:
+    """Place of the true option, by its place or its text; a ValueError where the sample's own accuracy disagrees."""
+    target = sample["target"]
+    if isinstance(target, list) and len(target) == 1:
+        (target,) = target
+    text = str(target).strip()
+    texts = [option.strip() for option in _option_texts(sample)[: len(options)]]
+    places = {place for place, option in enumerate(texts) if option == text}
+    if text.isdecimal() and int(text) < len(options):
+        places.add(int(text))
+    best, accuracy = int(np.argmax(options)), sample.get("acc")
+    is_scored = _is_number(accuracy) and options.count(options[best]) == 1
+    agreeing = [place for place in places if not is_scored or (place == best) == bool(accuracy)]
+    if len(agreeing) == 1:
+        return agreeing[0]
+    if places and not agreeing:
+        raise ValueError(
+            f"`acc` is {accuracy:g}, and the likeliest option is {best}, the true one {min(places)}"
+        )
+    number = "several" if places else "none"
+    raise ValueError(f"`target` is {target!r}, {number} of the {len(options)} options")
+
+
+def _option_texts(record: Mapping[str, Any]) -> list[str]:
+    """Texts of the options of a sample, the last argument of each request; none if it has no arguments."""
+    arguments = record.get("arguments")
+    requests: Iterable[Any] = (
+        arguments.values() if isinstance(arguments, Mapping) else arguments or ()
+    )
+    parts = [
+        [*request.values()] if isinstance(request, Mapping) else request for request in requests
+    ]
+    return [str(part[-1]) for part in parts if isinstance(part, list | tuple) and part]
+
+
+def _refuse(problems: Mapping[int, str], total: int) -> None:
+    if problems:
+        labelled = {f"row {number + 1}": problem for number, problem in problems.items()}
+        raise ValueError(f"{summarize_problems(labelled, total, 'rows')}.")

@@ -1,0 +1,265 @@
+"""Files of language-model harnesses, pipelines and strangers' tables, each with its right value by numpy."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibench.cli import main
+from calibench.predictions.confidence_pairs import ConfidencePairs
+from calibench.predictions.files import Arrays, Reader
+from calibench.predictions.standard_input import guess_suffix, read_standard_input
+from calibench.runs import Predictions
+
+N, NAMES = 60, ["neg", "neu", "pos"]
+RANDOM = np.random.default_rng(0)
+PROBS = RANDOM.dirichlet([1, 1, 1], N)
+LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
+NLL = float(-np.log(PROBS[np.arange(N), LABELS]).mean())
+POSITIVE = RANDOM.random(N)
+HITS = (RANDOM.random(N) < POSITIVE).astype(int)
+BINARY_NLL = float(-np.log(np.where(HITS, POSITIVE, 1 - POSITIVE)).mean())
+
+
+def write_lines(path: Path, rows: list[Any]) -> str:
+    path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+    return str(path)
+
+
+def write_table(path: Path, **columns: Any) -> str:
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return str(path)
+
+
+def read(source: Any, **options: Any) -> Predictions | ConfidencePairs:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return Reader(**options).read(source)
+
+
+def nll_of(source: Any, **options: Any) -> float:
+    predictions = read(source, **options)
+    assert isinstance(predictions, Predictions)
+    logits = predictions.logits.astype(np.float64)
+    log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return float(-log_probs[np.arange(len(logits)), predictions.target].mean())
+
+
+def harness_sample(number: int, options: list[float], place: int, target: Any) -> dict[str, Any]:
+    """A sample of lm-evaluation-harness, whose log-likelihoods are texts as in its newer versions."""
+    return {
+        "doc_id": number,
+        "target": target,
+        "arguments": {
+            f"gen_args_{i}": {"arg_0": "Question:", "arg_1": f" option {i}"}
+            for i in range(len(options))
+        },
+        "resps": [[[str(value), "False"]] for value in options],
+        "filtered_resps": [[str(value), "False"] for value in options],
+        "acc": float(np.argmax(options) == place),
+    }
+
+
+@pytest.mark.parametrize("target", ["place", "text of a place", "text of an option"])
+def test_samples_of_a_harness_with_different_numbers_of_options(
+    tmp_path: Path, target: str
+) -> None:
+    """lm-eval#3913, evaluate#784, #785."""
+    samples, right = [], []
+    for number in range(N):
+        options = (-5 * RANDOM.random(3 + number % 3)).tolist()
+        place = int(RANDOM.integers(len(options)))
+        written = {"place": place, "text of a place": str(place)}.get(target, f"option {place}")
+        samples.append(harness_sample(number, options, place, written))
+        right.append(np.log(np.exp(options).sum()) - options[place])
+    file = write_lines(tmp_path / "samples_x.jsonl", samples)
+    assert nll_of(file) == pytest.approx(np.mean(right), abs=1e-6)
+
+
+def test_samples_that_contradict_their_accuracy_or_were_generated_are_refused(
+    tmp_path: Path,
+) -> None:
+    wrong = [{**harness_sample(i, [-1.0, -2.0], 1, 1), "acc": 1.0} for i in range(3)]
+    with pytest.raises(ValueError, match="row 1, row 2, row 3: `acc` is 1, and the likeliest"):
+        read(write_lines(tmp_path / "a.jsonl", wrong))
+    generated = [{**sample, "filtered_resps": ["Paris"]} for sample in wrong]
+    with pytest.raises(ValueError, match="generated answer, and log-likelihoods"):
+        read(write_lines(tmp_path / "b.jsonl", generated))
+
+
+def pipeline_row(row: np.ndarray) -> list[dict[str, Any]]:
+    """All scores of a text classification pipeline, the largest first."""
+    return [{"label": NAMES[i], "score": float(row[i])} for i in np.argsort(-row)]
+
+
+RECORDS = {
+    "pipeline": lambda row, k: {"text": "x", "label": NAMES[k], "output": pipeline_row(row)},
+    "pipeline, nested": lambda row, k: {"label": NAMES[k], "predictions": [pipeline_row(row)]},
+    "dictionary": lambda row, k: {"probs": dict(zip(NAMES, row, strict=True)), "gold": NAMES[k]},
+    "zero-shot": lambda row, k: {
+        "sequence": "x",
+        "labels": [part["label"] for part in pipeline_row(row)],
+        "scores": [part["score"] for part in pipeline_row(row)],
+        "truth": NAMES[k],
+    },
+    "columns": lambda row, k: {**dict(zip(NAMES, row, strict=True)), "label": NAMES[k]},
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+def test_records_of_classes_with_scores(tmp_path: Path, kind: str, suffix: str) -> None:
+    records = [
+        RECORDS[kind](row.tolist() if kind == "columns" else row, k)
+        for row, k in zip(PROBS, LABELS, strict=True)
+    ]
+    file = tmp_path / f"test{suffix}"
+    if suffix == ".json":
+        file.write_text(json.dumps(records, default=float))
+    else:
+        write_lines(file, records)
+    assert nll_of(str(file)) == pytest.approx(NLL, abs=1e-6)
+
+
+def test_lists_of_scores_have_their_labels_in_another_file(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "scores.jsonl", [pipeline_row(row) for row in PROBS])
+    np.save(tmp_path / "labels.npy", LABELS)
+    pd.DataFrame({"label": np.array(NAMES)[LABELS]}).to_csv(tmp_path / "labels.csv", index=False)
+    for labels in ("labels.npy", "labels.csv"):
+        assert nll_of(f"{file}:{tmp_path / labels}") == pytest.approx(NLL, abs=1e-6)
+    first = [pipeline_row(row)[:1] for row in PROBS]
+    with pytest.raises(ValueError, match=r"those of all classes are needed \(`top_k=None`\)"):
+        read(write_lines(tmp_path / "first.jsonl", first))
+
+
+def test_python_takes_dictionaries_lists_of_scores_and_frames_with_labels() -> None:
+    names = np.array(NAMES)[LABELS]
+    dictionaries = [dict(zip(NAMES, row, strict=True)) for row in PROBS]
+    pipelines = [pipeline_row(row) for row in PROBS]
+    frame = pd.DataFrame(PROBS[:, ::-1], columns=[f"prob_{name}" for name in NAMES[::-1]])
+    sources = [
+        Arrays(dictionaries, names, "x"), Arrays(pipelines, names, "x"), Arrays(frame.assign(weight=2.0), names, "x"),
+        Arrays(frame.assign(label=names, fold=np.arange(N) % 5), None, "x"),
+    ]  # fmt: skip
+    for source in sources:
+        assert nll_of(source) == pytest.approx(NLL, abs=1e-6)
+
+
+@pytest.mark.parametrize("column", ["no", "prob_no", "P_no", "no_prob"])
+def test_one_column_is_of_the_class_that_it_names(tmp_path: Path, column: str) -> None:
+    texts = np.array(["no", "yes"])[HITS]
+    file = write_table(tmp_path / "test.csv", label=texts, **{column: 1 - POSITIVE})
+    assert nll_of(file) == pytest.approx(BINARY_NLL, abs=1e-6)
+    series = pd.Series(1 - POSITIVE, name=column)
+    assert nll_of(Arrays(series, texts, "x")) == pytest.approx(BINARY_NLL, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"), [("prob_0", 1 - POSITIVE), ("1", POSITIVE), ("p", POSITIVE)]
+)
+def test_one_column_beside_labels_0_and_1(tmp_path: Path, column: str, values: np.ndarray) -> None:
+    file = write_table(tmp_path / "test.csv", label=HITS, **{column: values})
+    assert nll_of(file) == pytest.approx(BINARY_NLL, abs=1e-6)
+
+
+@pytest.mark.parametrize("pattern", ["{}_prob", "P({})", "score of {}", "out.{}.mean", "class-{}"])
+def test_columns_whose_names_have_more_than_the_class(tmp_path: Path, pattern: str) -> None:
+    columns = {
+        pattern.format(name): values
+        for name, values in zip(NAMES[::-1], PROBS.T[::-1], strict=True)
+    }
+    file = write_table(tmp_path / "t.csv", **columns, label=np.array(NAMES)[LABELS])
+    assert nll_of(file) == pytest.approx(NLL, abs=1e-6)
+
+
+def test_columns_with_numbers_in_their_names(tmp_path: Path) -> None:
+    """`class_1` to `class_3` with labels 1..3 are those classes; with labels 1 and 2 alone both readings fit."""
+    names = [f"class_{i}" for i in (1, 2, 3)]
+    columns = dict(zip(names, PROBS.T, strict=True))
+    assert nll_of(write_table(tmp_path / "a.csv", **columns, label=LABELS + 1)) == pytest.approx(
+        NLL, abs=1e-6
+    )
+    assert nll_of(write_table(tmp_path / "b.csv", **columns, label=LABELS)) == pytest.approx(
+        NLL, abs=1e-6
+    )
+    part = {name: values[LABELS < 2] for name, values in columns.items()}
+    file = write_table(tmp_path / "c.csv", **part, label=LABELS[LABELS < 2] + 1)
+    with pytest.raises(ValueError, match="may be the numbers in the names of the columns"):
+        read(file)
+
+
+@pytest.mark.parametrize(
+    "names", [("answer", "gold"), ("y_pred", "label"), ("prediction", "reference")]
+)
+def test_a_confidence_in_an_answer_beside_the_true_one(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """Verbalised confidence: a hit is where both are equal."""
+    answers, truth = np.array(NAMES)[PROBS.argmax(axis=1)], np.array(NAMES)[LABELS]
+    confidence = [f"{value:.0%}" for value in PROBS.max(axis=1)]
+    pairs = read(
+        write_table(
+            tmp_path / "t.csv", **{names[0]: answers, names[1]: truth}, confidence=confidence
+        )
+    )
+    assert isinstance(pairs, ConfidencePairs)
+    assert (pairs.correct == (answers == truth)).all()
+    assert pairs.confidence == pytest.approx(PROBS.max(axis=1).round(2))
+
+
+@pytest.mark.parametrize("classes", [LABELS, LABELS.astype(float), np.array(NAMES)[LABELS], HITS])
+def test_classes_in_place_of_scores_are_refused(tmp_path: Path, classes: np.ndarray) -> None:
+    sentence = "calibration needs the probabilities of every class"
+    with pytest.raises(ValueError, match=sentence):
+        read(Arrays(classes, classes, "`test`"))
+    with pytest.raises(ValueError, match=f"`y_pred` holds classes: {sentence}"):
+        read(write_table(tmp_path / "t.csv", label=LABELS, y_pred=classes))
+    if classes.dtype.kind != "U":
+        np.savez(tmp_path / "t.npz", y_true=LABELS, y_pred=classes)
+        with pytest.raises(ValueError, match=sentence):
+            read(str(tmp_path / "t.npz"))
+
+
+@pytest.fixture
+def standard_input(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    def give(content: bytes) -> None:
+        read_standard_input.cache_clear()
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+
+    yield give
+    read_standard_input.cache_clear()
+
+
+def test_standard_input_is_read(tmp_path: Path, standard_input: Any) -> None:
+    np.savez(tmp_path / "t.npz", probs=PROBS, labels=LABELS)
+    write_table(tmp_path / "t.csv", label=LABELS, **dict(zip(NAMES, PROBS.T, strict=True)))
+    write_lines(
+        tmp_path / "t.jsonl",
+        [{"probs": row.tolist(), "label": int(k)} for row, k in zip(PROBS, LABELS, strict=True)],
+    )
+    for name in ("t.npz", "t.csv", "t.jsonl"):
+        content = (tmp_path / name).read_bytes()
+        assert guess_suffix(content) == f".{name.partition('.')[2]}"
+        standard_input(content)
+        assert nll_of("-") == pytest.approx(NLL, abs=1e-6)
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "doctor"])
+def test_an_empty_input_and_a_url_are_refused(
+    verb: str, standard_input: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    standard_input(b"")
+    assert main([verb, "-"]) == 2
+    assert "standard input is empty" in capsys.readouterr().err
+    assert main([verb, "https://example.org/test"]) == 2
+    assert "is a URL, and files are read: download it first" in capsys.readouterr().err
