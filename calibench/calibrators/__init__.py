@@ -124,7 +124,20 @@ CALIBRATORS = Family(
 
 
 def as_estimator(calibrator: "Calibrator") -> "LogitsClassifier":
-    """A calibrator as a classifier of scikit-learn whose features are logits (N, K), for its tools and pipelines."""
+    """A calibrator as a classifier of scikit-learn whose features are logits (N, K), for its tools and pipelines.
+
+    Example:
+        >>> import numpy as np, calibench
+        >>> from calibench.calibrators import HistogramBinning
+        >>> from sklearn.model_selection import GridSearchCV
+        >>> random = np.random.default_rng(0)
+        >>> logits = 3 * random.normal(size=(300, 3))
+        >>> labels = (logits + random.gumbel(size=logits.shape)).argmax(1)  # calibrated as they are
+        >>> grid = {"calibrator__n_bins": [5, 15]}
+        >>> search = GridSearchCV(calibench.as_estimator(HistogramBinning()), grid, scoring="neg_log_loss", cv=3)
+        >>> search.fit(logits, labels).best_params_
+        {'calibrator__n_bins': 5}
+    """
     from calibench.calibrators.estimator import LogitsClassifier  # scikit-learn takes a second
 
     return LogitsClassifier(calibrator)

@@ -91,6 +91,20 @@ class AdaptiveTemperatureScaling(Calibrator):
     Attributes:
         edges: Upper confidence edges of all bins but the last, (n_bins - 1,).
         temperatures: T of each bin, (n_bins,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import AdaptiveTemperatureScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = AdaptiveTemperatureScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.0766, 0.0713, 0.8521],
+                [0.0156, 0.6012, 0.3832]])
     """
 
     preserves_accuracy = widens_blocks = True
@@ -194,6 +208,20 @@ class EntropyTemperatureScaling(Calibrator):
     Attributes:
         slope: w, a scalar.
         intercept: b, a scalar.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import EntropyTemperatureScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = EntropyTemperatureScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1335, 0.1268, 0.7397],
+                [0.0421, 0.5541, 0.4038]])
     """
 
     preserves_accuracy = widens_blocks = True
@@ -275,6 +303,20 @@ class ParameterizedTemperatureScaling(Calibrator):
         first: Weights and biases of the first layer, (top_k + 1, width).
         second: Of the second layer, (width + 1, width).
         last: Of the last layer, (width + 1, 1).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import ParameterizedTemperatureScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = ParameterizedTemperatureScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1187, 0.1122, 0.7692],
+                [0.0628, 0.5294, 0.4077]])
     """
 
     preserves_accuracy = True

@@ -108,6 +108,20 @@ class VectorScaling(DiagonalAffine):
     Attributes:
         weight: w, (K,).
         bias: b, (K,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import VectorScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = VectorScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1365, 0.1625, 0.7010],
+                [0.0477, 0.5537, 0.3986]])
     """
 
     def _start(self, logits: Tensor, target: Tensor, weight: Tensor) -> float:
@@ -197,6 +211,20 @@ class MatrixScaling(FullAffine):
     Attributes:
         weight: W, (K, K), rows are outputs.
         bias: b, (K,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import MatrixScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = MatrixScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1313, 0.1654, 0.7033],
+                [0.0469, 0.5852, 0.3679]])
     """
 
     def __init__(
@@ -241,6 +269,20 @@ class DirichletCalibration(FullAffine):
     Attributes:
         weight: W, (K, K), rows are outputs.
         bias: b, (K,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import DirichletCalibration
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = DirichletCalibration().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1258, 0.1638, 0.7105],
+                [0.0439, 0.5698, 0.3863]])
     """
 
     def __init__(
@@ -334,6 +376,20 @@ class StructuredVectorScaling(Structured, DiagonalAffine):
     Attributes:
         weight: 1 + v, (K,).
         bias: b, (K,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import StructuredVectorScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = StructuredVectorScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1239, 0.1531, 0.7230],
+                [0.0451, 0.5464, 0.4086]])
     """
 
     def _start(self, logits: Tensor, target: Tensor, weight: Tensor) -> float:
@@ -362,6 +418,20 @@ class StructuredMatrixScaling(Structured, FullAffine):
     Attributes:
         weight: I + diag v + M, (K, K), rows are outputs.
         bias: b, (K,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import StructuredMatrixScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = StructuredMatrixScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1197, 0.1538, 0.7265],
+                [0.0462, 0.5802, 0.3736]])
     """
 
     def __init__(

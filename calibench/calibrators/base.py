@@ -3,7 +3,8 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import torch
@@ -78,7 +79,38 @@ class Calibrator(TakesSavedShapes, ABC):
         takes_weights: Whether `fit` takes a `sample_weight`: what is fitted minimises a sum over examples.
         masked_depth: How far below the largest logit a masked class lies in what a fit gets, so that it counts nothing:
             None where the fit leaves it out itself, and gets -inf.
+        renamed_arguments: The attributes that keep arguments of the constructor under another name than the argument's.
         structured_form: The class for sets so small that this one's parameters outnumber the examples.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import Calibrator
+        >>> class PowerScaling(Calibrator):
+        ...     preserves_accuracy = True
+        ...
+        ...     def __init__(self, *, shrinkage=True):
+        ...         super().__init__(shrinkage=shrinkage)
+        ...         self.register_buffer("power", None)
+        ...
+        ...     def _fit(self, logits, target):
+        ...         powers = torch.linspace(0.1, 2, 39, dtype=logits.dtype)
+        ...         losses = [torch.nn.functional.cross_entropy(power * logits, target) for power in powers]
+        ...         self.power = powers[torch.stack(losses).argmin()]
+        ...
+        ...     def _log_prob(self, logits):
+        ...         return (self.power * logits).log_softmax(1)
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()
+        >>> calibrator = PowerScaling().fit(logits, target)
+        >>> calibrator.power
+        tensor(0.4500, dtype=torch.float64)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1477, 0.1409, 0.7114],
+                [0.0542, 0.5391, 0.4067]])
     """
 
     preserves_accuracy: bool = False
@@ -89,6 +121,7 @@ class Calibrator(TakesSavedShapes, ABC):
     takes_weights: bool = True
     masked_depth: ClassVar[float | None] = _DEEP
     structured_form: str = ""
+    renamed_arguments: ClassVar[Mapping[str, str]] = {}
     uniform_share: Tensor
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -195,6 +228,12 @@ class Calibrator(TakesSavedShapes, ABC):
         if _can_read(logits):
             _refuse_probabilities(logits)
         return self._like(self._checked_log_prob(logits).exp(), logits)
+
+    @property
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments that it was built with, by name, defaults included."""
+        names = signature(type(self)).parameters
+        return {name: getattr(self, self.renamed_arguments.get(name, name)) for name in names}
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
         """Fitted parameters as plain numbers for a report, e.g. `{"temperature": 1.7}`."""

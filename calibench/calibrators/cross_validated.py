@@ -124,6 +124,20 @@ class CrossValidatedCalibration(Calibrator):
 
     Attributes:
         chosen: Position of the choice, from 1; 0 if nothing is done.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import CrossValidatedCalibration
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = CrossValidatedCalibration(folds=3).fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1389, 0.1321, 0.7289],
+                [0.0484, 0.5459, 0.4056]])
     """
 
     published_with_mixture = True
@@ -268,6 +282,21 @@ class SklearnCalibrator(Calibrator, ABC):
 
     Raises:
         TypeError: If the estimator lacks one of them.
+
+    Example:
+        >>> import torch
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from calibench.calibrators import SklearnCalibrator
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = SklearnCalibrator(LogisticRegression()).fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.0778, 0.1160, 0.8062],
+                [0.1288, 0.6478, 0.2234]])
     """
 
     def __init__(self, estimator: Any, *, shrinkage: bool = True) -> None:

@@ -41,6 +41,20 @@ class EnsembleTemperatureScaling(Calibrator):
     Attributes:
         temperature: T, a float64 scalar.
         weights: Weights of the scaled, the raw and the uniform probabilities, (3,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import EnsembleTemperatureScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = EnsembleTemperatureScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1278, 0.1218, 0.7504],
+                [0.0514, 0.5533, 0.3953]])
     """
 
     preserves_accuracy = widens_blocks = True

@@ -1,6 +1,8 @@
 """Classifiers of scikit-learn: a calibrator around a classifier, and one whose features are logits."""
 
 import copy
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +15,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from calibench import calibrators
 from calibench.calibrators.base import Calibrator
+from calibench.messages.errors import near_matches
 from calibench.tensors.arrays import Floats
 
+_NESTED = "calibrator__"  # what scikit-learn's names of a calibrator's arguments begin with
 _LEAST = 1e-12  # what a probability of exactly 0 counts as
 
 
@@ -31,6 +35,30 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator: Any = calibrator  # `CalibratedClassifier` takes a name as well
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; `deep` adds those of the calibrator, `calibrator__n_bins`, for searches over them."""
+        parameters: dict[str, Any] = super().get_params(deep=deep)
+        if deep:
+            with suppress(
+                AttributeError, TypeError, ValueError
+            ):  # no calibrator, or one that does not keep them
+                arguments = _calibrator(self.calibrator).constructor_arguments
+                parameters |= {_NESTED + name: value for name, value in arguments.items()}
+        return parameters
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; those of the calibrator build another one.
+
+        Raises:
+            ValueError: If there is no such parameter, or the calibrator refuses its value.
+        """
+        nested = {name: value for name, value in params.items() if name.startswith(_NESTED)}
+        super().set_params(**{name: value for name, value in params.items() if name not in nested})
+        if nested:
+            changed = {name.removeprefix(_NESTED): value for name, value in nested.items()}
+            self.calibrator = _with_arguments(_calibrator(self.calibrator), changed)
+        return self
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on logits X (N, K) and labels y (N,), of which there are K.
@@ -76,6 +104,19 @@ class CalibratedClassifier(MetaEstimatorMixin, LogitsClassifier):  # type: ignor
         estimator_: The trained classifier.
         calibrator_: The fitted calibrator.
         classes_: The classes, in the order of the columns.
+
+    Example:
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> import calibench
+        >>> inputs, labels = load_breast_cancer(return_X_y=True)
+        >>> plain = GaussianNB().fit(inputs[:300], labels[:300])
+        >>> classifier = calibench.CalibratedClassifier(GaussianNB(), cv=3).fit(inputs[:300], labels[:300])
+        >>> for model in (plain, classifier):
+        ...     probs = model.predict_proba(inputs[300:])
+        ...     print(round(calibench.metrics.smooth_calibration_error(probs, labels[300:]), 3))
+        0.046
+        0.024
     """
 
     def __init__(
@@ -149,6 +190,15 @@ class CalibratedClassifier(MetaEstimatorMixin, LogitsClassifier):  # type: ignor
         tags.classifier_tags = copy.copy(inner.classifier_tags)
         tags.classifier_tags.multi_label = False
         return tags
+
+
+def _with_arguments(calibrator: Calibrator, changed: Mapping[str, Any]) -> Calibrator:
+    """An unfitted calibrator of the same class with some other arguments."""
+    arguments = calibrator.constructor_arguments
+    for name in changed.keys() - arguments.keys():
+        title = type(calibrator).__name__
+        raise ValueError(f"{title} has no parameter `{name}`{near_matches(name, arguments)}")
+    return type(calibrator)(**(arguments | changed))
 
 
 def _method(estimator: Any) -> str:

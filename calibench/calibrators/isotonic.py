@@ -79,6 +79,20 @@ class IsotonicCalibration(SmoothedCalibrator, LogOddsMap):
     exact 0 stays (log-probability -inf, an infinite NLL if that class is the target) unless `smoothing` is positive.
 
     Public code that differs: Mix-n-Match's IROvA adds 1e-9 p and leaves the rows unnormalised.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import IsotonicCalibration
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = IsotonicCalibration().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1020, 0.1522, 0.7458],
+                [0.1193, 0.4998, 0.3809]])
     """
 
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,6 +108,20 @@ class IsotonicTopLabel(SmoothedCalibrator, ConfidenceMap):
 
     Without `shrinkage` an exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have
     probability 0.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import IsotonicTopLabel
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = IsotonicTopLabel().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.0852, 0.0767, 0.8381],
+                [0.0065, 0.4613, 0.5322]])
     """
 
     def _fit_confidence(
@@ -113,6 +141,20 @@ class CentredIsotonicCalibration(SmoothedCalibrator, OneVsRest):
     Each level stretch of the isotonic regression becomes one point, at the mean of its scores, and the map is linear
     between these points: it increases strictly, and two scores of a stretch get two probabilities. Stretches of 0 and
     of 1 stay; rows are normalised. With `smoothing` no 0 is left and the NLL is finite.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import CentredIsotonicCalibration
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = CentredIsotonicCalibration().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1060, 0.1400, 0.7540],
+                [0.0371, 0.5351, 0.4277]])
     """
 
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,6 +180,20 @@ class IRM(Calibrator):
     Attributes:
         knots: Probabilities, (M,).
         values: Calibrated values at the knots, (M,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import IRM
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = IRM().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.0952, 0.0952, 0.8096],
+                [0.0903, 0.4971, 0.4126]])
     """
 
     preserves_accuracy = True
@@ -178,6 +234,20 @@ class VennAbers(LogOddsMap):
     or 1; rows are normalised.
 
     Public code that differs: the package `venn-abers` pairs the classes by default (`one_vs_one`).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import VennAbers
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = VennAbers().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1139, 0.1579, 0.7282],
+                [0.1195, 0.4797, 0.4008]])
     """
 
     takes_weights = False

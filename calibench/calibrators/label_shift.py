@@ -33,6 +33,20 @@ class BiasCorrectedTemperatureScaling(Calibrator):
     Attributes:
         temperature: T, a scalar; the published one is negative where the logits say the opposite.
         bias: b, (K,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import BiasCorrectedTemperatureScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = BiasCorrectedTemperatureScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1389, 0.1423, 0.7188],
+                [0.0464, 0.5695, 0.3841]])
     """
 
     structured_form = "StructuredVectorScaling"
@@ -94,6 +108,20 @@ class LabelShiftCorrection(Calibrator, ABC):
 
     Raises:
         ValueError: If `cure` is unknown, needs `priors` that are not given, or `priors` are no distribution.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import LabelShiftCorrection
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = LabelShiftCorrection(priors=[0.8, 0.1, 0.1]).fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.5829, 0.0724, 0.3447],
+                [0.2914, 0.4331, 0.2754]])
     """
 
     masked_depth = None

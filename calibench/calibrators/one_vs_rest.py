@@ -209,6 +209,20 @@ class HistogramBinning(OneVsRest):
         mode: `"equal_width"` bins of [0, 1], or `"equal_mass"` bins of each class's scores.
         smoothing: Added to a bin's hits and to its misses (Laplace); 0 is the method as published.
         shrinkage: As for `Calibrator`.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import HistogramBinning
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = HistogramBinning(n_bins=10).fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.0658, 0.1011, 0.8331],
+                [0.0636, 0.4928, 0.4436]])
     """
 
     def __init__(
@@ -258,6 +272,20 @@ class BBQ(OneVsRest):
 
     Follows the authors' `build.m`, which also smooths a bin's estimate towards the mean score of
     its hits. netcal's BBQ differs: equal-width bins, BIC instead of BDeu, another elbow.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import BBQ
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = BBQ().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1166, 0.1396, 0.7438],
+                [0.0513, 0.5913, 0.3574]])
     """
 
     takes_weights = False

@@ -2,7 +2,8 @@
 
 import math
 from abc import abstractmethod
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -167,6 +168,20 @@ class PlattScaling(ClasswiseSigmoid):
         smooth_targets: Use Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2), which keep the fit
             finite on a separable set. False: 0 and 1, as the public code of today has it.
         shrinkage: As for `Calibrator`.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import PlattScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = PlattScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1325, 0.1522, 0.7153],
+                [0.0613, 0.5541, 0.3846]])
     """
 
     coefficients_per_class = 2
@@ -192,14 +207,32 @@ class BetaCalibration(ClasswiseSigmoid):
         shrinkage: As for `Calibrator`.
 
     Public code that differs: betacal does not check the sign of the one that is left.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import BetaCalibration
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = BetaCalibration().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1272, 0.1506, 0.7222],
+                [0.0525, 0.5160, 0.4315]])
     """
+
+    renamed_arguments: ClassVar[Mapping[str, str]] = {
+        "parameters": "family"  # the former is a method of every module
+    }
 
     def __init__(
         self, *, parameters: Literal["abm", "am", "ab"] = "abm", shrinkage: bool = True
     ) -> None:
         super().__init__(shrinkage=shrinkage)
         option_named("parameters", parameters, FITS)
-        self.family = parameters  # `parameters` is a method of every module
+        self.family = parameters
 
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
         return FITS[self.family](log_p, log_rest, hit, share)
@@ -215,6 +248,20 @@ class QuadraticScaling(ClasswiseSigmoid):
         a: Coefficients of l^2, (K,); with two classes those of the second are the first's, with the other sign.
         b: Coefficients of l, (K,).
         c: Intercepts, (K,).
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import QuadraticScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = QuadraticScaling().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1290, 0.1427, 0.7283],
+                [0.0528, 0.5378, 0.4093]])
     """
 
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:

@@ -58,6 +58,22 @@ class TemperatureScaling(Calibrator):
 
     Attributes:
         temperature: T, a float64 scalar.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import TemperatureScaling
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = TemperatureScaling().fit(logits, target)
+        >>> calibrator.temperature
+        tensor(2.1071, dtype=torch.float64)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1389, 0.1321, 0.7289],
+                [0.0484, 0.5459, 0.4056]])
     """
 
     preserves_accuracy = widens_blocks = True

@@ -84,6 +84,20 @@ class SplineCalibration(ConfidenceMap):
         smoothing: Hits and misses that are added to N times each corrected score, which keeps it off 0 and 1, so that
             the NLL is finite; 0 is the method as published.
         shrinkage: As for `Calibrator`.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import SplineCalibration
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = SplineCalibration(n_knots=6).fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.0906, 0.0816, 0.8278],
+                [0.0060, 0.5101, 0.4839]])
     """
 
     takes_weights = False
@@ -148,6 +162,20 @@ class MeanReplacement(Calibrator):
 
     Attributes:
         accuracy: Accuracy on the validation set, a scalar.
+
+    Example:
+        >>> import torch
+        >>> from calibench.calibrators import MeanReplacement
+        >>> _ = torch.manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 3)
+        >>> target = torch.distributions.Categorical(logits=logits / 2).sample()  # the true temperature is 2
+        >>> calibrator = MeanReplacement().fit(logits, target)
+        >>> logits[:2].softmax(1)
+        tensor([[0.0285, 0.0257, 0.9458],
+                [0.0038, 0.6493, 0.3469]])
+        >>> calibrator(logits[:2])
+        tensor([[0.1344, 0.1344, 0.7312],
+                [0.1344, 0.7312, 0.1344]])
     """
 
     preserves_accuracy = True

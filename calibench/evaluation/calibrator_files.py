@@ -1,6 +1,5 @@
 """Calibrator files: save a fitted calibrator, read it, and apply it to saved logits."""
 
-import inspect
 import io
 import sys
 from pathlib import Path
@@ -28,7 +27,6 @@ from calibench.tensors.arrays import Floats
 
 _RECORD = ("num_classes", "class_names", "fitted_on")  # what a file says of the set of the fit
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
-_ATTRIBUTES = {"parameters": "family"}
 
 
 def save_probabilities(
@@ -78,15 +76,24 @@ def _apply_by_name(calibrator: Calibrator, predictions: Predictions) -> Floats:
     return probs[:, np.argsort(order)]
 
 
-def save_calibrator(calibrator: Calibrator, path: Path) -> None:
+def save_calibrator(calibrator: Calibrator, path: Path | str) -> None:
     """Write a fitted calibrator: class, arguments, state, and the classes and digest of the set that it was fitted on.
 
     The suffix decides the format: `.pt`, which torch reads, or `.json`, in which numbers are exact too.
 
     Raises:
         ValueError: If it has not been fitted, no file can hold its class, or the suffix is another.
+
+    Example:
+        >>> import torch, calibench
+        >>> from calibench.calibrators import TemperatureScaling
+        >>> logits, target = torch.tensor([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]]), torch.tensor([0, 1, 1, 1])
+        >>> scaling = TemperatureScaling().fit(logits, target)
+        >>> calibench.save_calibrator(scaling, "scaling.json")
+        >>> calibench.load_calibrator("scaling.json").temperature == scaling.temperature
+        tensor(True)
     """
-    ends_in(*CALIBRATOR_KINDS)("path", path)
+    path = ends_in(*CALIBRATOR_KINDS)("path", Path(path))
     described = describe_calibrator(calibrator)
     if not calibrator.fitted:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")
@@ -135,8 +142,8 @@ def describe_calibrator(value: Any) -> Any:
         allowed = "one of `calibench list calibrators`"
         raise ValueError(f"a calibrator file holds {allowed}, not a {name}.")
     arguments = {
-        name: describe_calibrator(getattr(value, _ATTRIBUTES.get(name, name)))
-        for name in inspect.signature(type(value)).parameters
+        argument: describe_calibrator(part)
+        for argument, part in value.constructor_arguments.items()
     }
     return {"calibrator": name, "arguments": arguments}
 
@@ -160,6 +167,16 @@ def load_calibrator(path: Path | str) -> Calibrator:
     Raises:
         FileNotFoundError: If there is no such file.
         CorruptRun: If it is not a calibrator's.
+
+    Example:
+        >>> import torch, calibench
+        >>> logits, target = torch.tensor([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]]), torch.tensor([0, 1, 1, 1])
+        >>> scaling = calibench.calibrate(logits, target, calibrator="TemperatureScaling")
+        >>> calibench.save_calibrator(scaling, "scaling.pt")
+        >>> calibench.load_calibrator("scaling.pt")(logits[:1])
+        tensor([[0.8419, 0.1581]])
+        >>> scaling(logits[:1])
+        tensor([[0.8419, 0.1581]])
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}")

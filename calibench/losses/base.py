@@ -71,6 +71,18 @@ class CalibrationLoss(TakesSavedShapes, ABC):
 
     In a loop of one's own, `calibench.losses.attach` and `epoch` call the moments. A loss that needs moments of which
     none was called warns at its first training step: it would stay another loss.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import CalibrationLoss
+        >>> class MeanGap(CalibrationLoss):
+        ...     def forward(self, logits, target):
+        ...         confidence, predicted = logits.softmax(1).max(1)
+        ...         gap = (confidence.mean() - (predicted == target).float().mean()).abs()
+        ...         return torch.nn.functional.cross_entropy(logits, target) + gap
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> MeanGap()(logits, torch.tensor([0, 1, 2]))
+        tensor(1.0732)
     """
 
     _total_epochs = 0  # as `attach` was told
@@ -304,6 +316,19 @@ class PerExampleLoss(CalibrationLoss):
     """A loss that is the mean of one value per example (this package).
 
     Of an example whose target is a distribution over the classes it is the expectation, sum_k q_k l(z, k).
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import PerExampleLoss
+        >>> class SquaredCrossEntropy(PerExampleLoss):
+        ...     def per_example(self, logits, target):
+        ...         return torch.nn.functional.cross_entropy(logits, target, reduction="none").square()
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> loss = SquaredCrossEntropy()
+        >>> loss(logits, torch.tensor([0, 1, 2]))
+        tensor(1.8168)
+        >>> loss(logits, torch.tensor([0, 1, 2]), weight=[1.0, 1.0, 0.1])
+        tensor(0.4158)
     """
 
     accepts_soft_targets = True
@@ -366,15 +391,6 @@ def attach(
     `loss.epoch(e)` then begins epoch e, and `loss.on_validation_epoch_end(logits, target)` passes the validation set on
     to losses that it steers (AdaFocal, ECE-CE).
 
-        >>> import torch
-        >>> from calibench.losses import FocalLoss, attach
-        >>> loss = attach(FocalLoss(gamma=5.0, schedule=[(1, 3.0)]), epochs=2)
-        >>> for e in range(2):
-        ...     loss.epoch(e)
-        ...     print(float(loss.gamma))
-        5.0
-        3.0
-
     Args:
         loss: A loss of this package, or a subclass of `CalibrationLoss`.
         class_counts: Training examples of each class, (K,).
@@ -385,6 +401,16 @@ def attach(
 
     Raises:
         ValueError: If the loss needs one of them that is missing.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import FocalLoss, attach
+        >>> loss = attach(FocalLoss(gamma=5.0, schedule=[(1, 3.0)]), epochs=2)
+        >>> for e in range(2):
+        ...     loss.epoch(e)
+        ...     print(float(loss.gamma))
+        5.0
+        3.0
     """
     wants = {
         "class_counts": ("on_fit_start", class_counts),
@@ -466,6 +492,17 @@ class WeightedSum(CompositeLoss):
     Args:
         losses: At least one loss.
         weights: One finite factor for each; may be negative.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import BrierLoss, CrossEntropyLoss, WeightedSum
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = WeightedSum(losses=[CrossEntropyLoss(), BrierLoss()], weights=[1.0, 0.5])
+        >>> loss(logits, target)
+        tensor(1.2755)
+        >>> loss
+        WeightedSum(losses=[CrossEntropyLoss(), BrierLoss()], weights=[1.0, 0.5])
     """
 
     def __init__(self, *, losses: list[CalibrationLoss], weights: list[float]) -> None:
@@ -510,6 +547,17 @@ class ImportedLoss(CalibrationLoss):
 
     Raises:
         UsageError: It cannot be imported or refuses its arguments, or adds up the batch.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import ImportedLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = ImportedLoss(name="torch.nn.CrossEntropyLoss", arguments={"label_smoothing": 0.1})
+        >>> loss(logits, target)
+        tensor(1.0567)
+        >>> loss.batch_coupled
+        False
     """
 
     def __init__(self, *, name: str, arguments: Mapping[str, Any] | None = None) -> None:

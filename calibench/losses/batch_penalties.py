@@ -43,7 +43,24 @@ def laplacian_sums(position: Tensor, values: Tensor, *, width: float) -> Tensor:
 
 
 def mmce_penalty(logits: Tensor, target: Tensor, *, kernel_width: float = 0.4) -> Tensor:
-    """Batch-coupled: squared MMCE, mean_ij (c_i - r_i)(c_j - r_j) k(r_i, r_j), a scalar >= 0."""
+    """Batch-coupled: squared MMCE, mean_ij (c_i - r_i)(c_j - r_j) k(r_i, r_j), a scalar >= 0.
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        kernel_width: Width of exp(-|r - r'| / width), at least 0.01.
+
+    Returns:
+        A scalar, at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import mmce_penalty
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> mmce_penalty(logits, target)
+        tensor(0.0174)
+    """
     confidence, correct = confidence_and_correctness(log_softmax(logits), target)
     gap = correct.to(confidence.dtype) - confidence
     sums = laplacian_sums(confidence, gap.unsqueeze(0), width=kernel_width)
@@ -78,6 +95,23 @@ def weighted_mmce_penalty(
     With the m right predictions A and the n wrong ones B, the square root of
     sum_AA (1 - r_i) (1 - r_j) k_ij / m^2 + sum_BB r_i r_j k_ij / n^2
     - 2 sum_AB (1 - r_i) r_j k_ij / (m n).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        kernel_width: Width of exp(-|r - r'| / width), at least 0.01.
+        norm: How the sums over pairs are normalised; see `WeightedMMCELoss`.
+
+    Returns:
+        A scalar, at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import weighted_mmce_penalty
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> weighted_mmce_penalty(logits, target)
+        tensor(0.3240)
     """
     confidence, correct = confidence_and_correctness(log_softmax(logits), target)
     right = correct.to(confidence.dtype)
@@ -102,6 +136,14 @@ class MMCELoss(CalibrationLoss):
     Args:
         weight: Weight of the term >= 0, lambda in the papers.
         kernel_width: Width of exp(-|r - r'| / width), at least 0.01.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import MMCELoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> MMCELoss(weight=2.0)(logits, target)
+        tensor(1.0514)
     """
 
     def __init__(self, *, weight: float = 2.0, kernel_width: float = 0.4) -> None:
@@ -130,6 +172,14 @@ class WeightedMMCELoss(CalibrationLoss):
         weight: Weight of the term >= 0, lambda in the papers.
         variant: The normalisation.
         kernel_width: Width of exp(-|r - r'| / width), at least 0.01.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import WeightedMMCELoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> WeightedMMCELoss(weight=2.0)(logits, target)
+        tensor(1.6647)
     """
 
     def __init__(
@@ -155,12 +205,44 @@ class WeightedMMCELoss(CalibrationLoss):
 
 
 def mdca_penalty(logits: Tensor, target: Tensor) -> Tensor:
-    """Batch-coupled: mean_k |mean_i p_ik - share of class k|, a scalar in [0, 1]."""
+    """Batch-coupled: mean_k |mean_i p_ik - share of class k|, a scalar in [0, 1].
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+
+    Returns:
+        A scalar, at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import mdca_penalty
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> mdca_penalty(logits, target)
+        tensor(0.1477)
+    """
     return residual(log_softmax(logits), target).mean(dim=0).abs().mean()
 
 
 def dca_penalty(logits: Tensor, target: Tensor) -> Tensor:
-    """Batch-coupled: |mean confidence - accuracy|, a scalar in [0, 1]."""
+    """Batch-coupled: |mean confidence - accuracy|, a scalar in [0, 1].
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+
+    Returns:
+        A scalar, at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import dca_penalty
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> dca_penalty(logits, target)
+        tensor(0.0565)
+    """
     confidence, correct = confidence_and_correctness(log_softmax(logits), target)
     return (confidence - correct.to(confidence.dtype)).mean().abs()
 
@@ -174,6 +256,14 @@ class MDCALoss(CompositeLoss):
     Args:
         weight: Weight of the MDCA term >= 0, beta in the paper.
         base: The classification loss; cross-entropy if None.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import MDCALoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> MDCALoss(weight=1.0)(logits, target)
+        tensor(1.1644)
     """
 
     def __init__(self, *, weight: float = 1.0, base: CalibrationLoss | None = None) -> None:
@@ -192,6 +282,14 @@ class DCALoss(CalibrationLoss):
 
     Args:
         weight: Weight of the term >= 0, beta in the paper.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import DCALoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> DCALoss(weight=1.0)(logits, target)
+        tensor(1.0732)
     """
 
     def __init__(self, *, weight: float = 1.0) -> None:

@@ -62,6 +62,17 @@ class ClassBalancedLoss(ClassCountLoss):
 
     Not proper: its minimiser is the distribution with the classes' shares taken to be equal, so of a rare class it
     says far more than its frequency.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import ClassBalancedLoss, attach
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = attach(ClassBalancedLoss(), class_counts=[500, 200, 30])
+        >>> loss(logits, target)
+        tensor(0.8801)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0760, 0.4019, 2.1625])
     """
 
     fewest = 0
@@ -76,7 +87,24 @@ class ClassBalancedLoss(ClassCountLoss):
 
 
 def logit_adjusted_loss(logits: Tensor, target: Tensor, *, adjustment: Tensor) -> Tensor:
-    """Cross-entropy of logits + adjustment: (N, K), (N,) and (K,) -> (N,)."""
+    """Cross-entropy of logits + adjustment: (N, K), (N,) and (K,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        adjustment: What is added to the logits of each class, (K,): tau log(prior).
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import logit_adjusted_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> logit_adjusted_loss(logits, target, adjustment=torch.tensor([0.7, 0.2, 0.1]).log())
+        tensor([0.0685, 0.9514, 3.7009])
+    """
     return cross_entropy_loss(at_least_float32(logits) + adjustment, target)
 
 
@@ -88,6 +116,17 @@ class LogitAdjustedLoss(ClassCountLoss):
 
     Args:
         tau: Strength; 1 is Fisher consistent for the balanced error and equals balanced softmax.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import LogitAdjustedLoss, attach
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = attach(LogitAdjustedLoss(tau=1.0), class_counts=[500, 200, 30])
+        >>> loss(logits, target)
+        tensor(1.8154)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0882, 0.7258, 4.6321])
     """
 
     def __init__(self, *, tau: float = 1.0) -> None:
@@ -104,14 +143,44 @@ class LogitAdjustedLoss(ClassCountLoss):
 
 
 class BalancedSoftmaxLoss(LogitAdjustedLoss):
-    """Balanced softmax cross-entropy, logit adjustment with tau = 1 (Ren et al. 2020, eq. 3)."""
+    """Balanced softmax cross-entropy, logit adjustment with tau = 1 (Ren et al. 2020, eq. 3).
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import BalancedSoftmaxLoss, attach
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = attach(BalancedSoftmaxLoss(), class_counts=[500, 200, 30])
+        >>> loss(logits, target)
+        tensor(1.8154)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0882, 0.7258, 4.6321])
+    """
 
     def __init__(self) -> None:
         super().__init__()
 
 
 def ldam_loss(logits: Tensor, target: Tensor, *, margins: Tensor, scale: float = 30.0) -> Tensor:
-    """Cross-entropy of scale * (z - margin on the true class): (N, K), (N,) and (K,) -> (N,)."""
+    """Cross-entropy of scale * (z - margin on the true class): (N, K), (N,) and (K,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        margins: Margin of each class, (K,).
+        scale: Inverse temperature s, > 0.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import ldam_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> ldam_loss(logits, target, margins=torch.tensor([0.1, 0.2, 0.5]), scale=1.0)
+        tensor([0.2636, 0.6435, 2.7130])
+    """
     logits, index = at_least_float32(logits), target.unsqueeze(1)
     target_logit = logits.gather(1, index) - margins[target].unsqueeze(1)
     return cross_entropy_loss(scale * logits.scatter(1, index, target_logit), target)
@@ -128,6 +197,17 @@ class LDAMLoss(ClassCountLoss):
     Args:
         max_margin: Margin of the rarest class, > 0.
         scale: Inverse temperature s, > 0.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import LDAMLoss, attach
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = attach(LDAMLoss(scale=1.0), class_counts=[500, 200, 30])
+        >>> loss(logits, target)
+        tensor(1.2369)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.2998, 0.6978, 2.7130])
     """
 
     def __init__(self, *, max_margin: float = 0.5, scale: float = 30.0) -> None:
@@ -193,6 +273,17 @@ class MaxEntLoss(ClassCountLoss):
     Args:
         constraint: "mean" (M in the paper), "variance" (V) or "both" (M + V), which two classes cannot have.
         gamma: Focusing parameter >= 0; 1 in the authors' scripts.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import MaxEntLoss, attach
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = attach(MaxEntLoss(gamma=1.0), class_counts=[500, 200, 30])
+        >>> loss(logits, target)
+        tensor(0.9534)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.4784, 0.4274, 1.9545])
     """
 
     fewest = 0

@@ -61,6 +61,22 @@ def cross_entropy_loss(logits: Tensor, target: Tensor, *, smoothing: float = 0.0
     """Cross-entropy of each example, -log p_y, in nats: (N, K) and (N,) -> (N,).
 
     With `smoothing`, against (1 - smoothing) Y + smoothing / K.
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        smoothing: Probability mass taken from the true class and spread over all K, in [0, 1).
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import cross_entropy_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> cross_entropy_loss(logits, target)
+        tensor([0.2413, 0.5536, 2.2552])
     """
     return F.cross_entropy(
         at_least_float32(logits),
@@ -72,7 +88,19 @@ def cross_entropy_loss(logits: Tensor, target: Tensor, *, smoothing: float = 0.0
 
 
 class CrossEntropyLoss(PerExampleLoss):
-    """Cross-entropy, -log p_y (torch.nn.functional.cross_entropy)."""
+    """Cross-entropy, -log p_y (torch.nn.functional.cross_entropy).
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import CrossEntropyLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = CrossEntropyLoss()
+        >>> loss(logits, target)
+        tensor(1.0167)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.2413, 0.5536, 2.2552])
+    """
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return -log p_y of each example, (N,)."""
@@ -80,7 +108,24 @@ class CrossEntropyLoss(PerExampleLoss):
 
 
 def label_smoothing_loss(logits: Tensor, target: Tensor, *, smoothing: float) -> Tensor:
-    """Cross-entropy against (1 - smoothing) Y + smoothing / K: (N, K) and (N,) -> (N,)."""
+    """Cross-entropy against (1 - smoothing) Y + smoothing / K: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        smoothing: Probability mass taken from the true class, in [0, 1).
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import label_smoothing_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> label_smoothing_loss(logits, target, smoothing=0.1)
+        tensor([0.3913, 0.6202, 2.1585])
+    """
     return cross_entropy_loss(logits, target, smoothing=smoothing)
 
 
@@ -95,6 +140,17 @@ class LabelSmoothingLoss(PerExampleLoss):
     Args:
         smoothing: Probability mass taken from the true class, in [0, 1).
         mode: Which classes receive it.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import LabelSmoothingLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = LabelSmoothingLoss(smoothing=0.1)
+        >>> loss(logits, target)
+        tensor(1.0567)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.3913, 0.6202, 2.1585])
     """
 
     def __init__(
@@ -113,7 +169,23 @@ class LabelSmoothingLoss(PerExampleLoss):
 
 
 def brier_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Squared distance of softmax to the one-hot target: (N, K) and (N,) -> (N,) in [0, 2]."""
+    """Squared distance of softmax to the one-hot target: (N, K) and (N,) -> (N,) in [0, 2].
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import brier_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> brier_loss(logits, target)
+        tensor([0.0782, 0.2720, 1.2029])
+    """
     return residual(log_softmax(logits), target).square().sum(dim=1)
 
 
@@ -122,6 +194,17 @@ class BrierLoss(PerExampleLoss):
 
     Summed over classes and averaged over the batch, as Mukhoti et al. (2020) train it. BSCE-GRA's
     code also sums over the batch: that is the protocol's `loss_scale`, not another loss.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import BrierLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = BrierLoss()
+        >>> loss(logits, target)
+        tensor(0.5177)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0782, 0.2720, 1.2029])
     """
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -132,7 +215,25 @@ class BrierLoss(PerExampleLoss):
 def margin_loss(
     logits: Tensor, target: Tensor, *, margin: float = 10.0, weight: float = 0.1
 ) -> Tensor:
-    """CE + weight * mean_k relu(max_j z_j - z_k - margin): (N, K) and (N,) -> (N,)."""
+    """CE + weight * mean_k relu(max_j z_j - z_k - margin): (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        margin: Distance to the largest logit that costs nothing, >= 0.
+        weight: Weight of the penalty >= 0, alpha in the authors' code.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import margin_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> margin_loss(logits, target, margin=1.0)
+        tensor([0.3246, 0.5569, 2.2718])
+    """
     logits = at_least_float32(logits)
     distance = logits.max(dim=1, keepdim=True).values - logits
     return cross_entropy_loss(logits, target) + weight * (distance - margin).relu().mean(dim=1)
@@ -148,6 +249,17 @@ class MarginLoss(PerExampleLoss):
     Args:
         margin: Distance to the largest logit that costs nothing, >= 0.
         weight: Weight of the penalty >= 0, alpha in the authors' code.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import MarginLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = MarginLoss(margin=1.0)
+        >>> loss(logits, target)
+        tensor(1.0511)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.3246, 0.5569, 2.2718])
     """
 
     def __init__(self, *, margin: float = 10.0, weight: float = 0.1) -> None:
@@ -169,7 +281,27 @@ def acls_loss(
     largest: float = 1.0,
     others: float = 0.1,
 ) -> Tensor:
-    """CE + weight * (largest * relu(max z - m)^2 + others * mean_{k != max} relu(max z - z_k - m)^2): -> (N,)."""
+    """CE + weight * (largest * relu(max z - m)^2 + others * mean_{k != max} relu(max z - z_k - m)^2): -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        margin: Size of the largest logit, and distance to it, that cost nothing, >= 0.
+        weight: Weight of both penalties >= 0, alpha in the authors' code.
+        largest: Weight of the largest logit's >= 0, `pos_lambda` there.
+        others: Weight of the others' >= 0, `neg_lambda` there.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import acls_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> acls_loss(logits, target, margin=1.0)
+        tensor([0.3626, 0.5576, 2.2814])
+    """
     logits = at_least_float32(logits)
     top = logits.max(dim=1, keepdim=True).values
     is_top = logits.detach() == top.detach()
@@ -190,6 +322,17 @@ class ACLSLoss(PerExampleLoss):
         weight: Weight of both penalties >= 0, alpha in the authors' code.
         largest: Weight of the largest logit's >= 0, `pos_lambda` there.
         others: Weight of the others' >= 0, `neg_lambda` there.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import ACLSLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = ACLSLoss(margin=1.0)
+        >>> loss(logits, target)
+        tensor(1.0672)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.3626, 0.5576, 2.2814])
     """
 
     def __init__(
@@ -220,6 +363,17 @@ class ConfidencePenaltyLoss(PerExampleLoss):
     Args:
         weight: Weight of the entropy in nats, >= 0, beta in the paper.
         smoothing: Probability mass taken from the true class and spread over all K, in [0, 1).
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import ConfidencePenaltyLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = ConfidencePenaltyLoss(weight=0.1)
+        >>> loss(logits, target)
+        tensor(0.9316)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.1792, 0.4561, 2.1597])
     """
 
     def __init__(self, *, weight: float = 0.1, smoothing: float = 0.0) -> None:
@@ -238,6 +392,23 @@ def logit_norm_loss(logits: Tensor, target: Tensor, *, temperature: float = 0.04
 
     A length below 1 / (temperature M) counts as that, with M the largest number of the logits' type (float16: 65,504),
     so that the gradient, which grows as the length falls, is finite in it.
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        temperature: tau in the paper, > 0; 0.04 is its choice for CIFAR-10. The loss is at least log(1 + (K - 1)
+            exp(-sqrt(K / (K - 1)) / tau)).
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import logit_norm_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> logit_norm_loss(logits, target, temperature=0.5)
+        tensor([0.2948, 0.3395, 2.2224])
     """
     shortest = 1 / (temperature * torch.finfo(logits.dtype).max)
     logits = at_least_float32(logits)
@@ -258,6 +429,17 @@ class LogitNormLoss(PerExampleLoss):
     Args:
         temperature: tau in the paper, > 0; 0.04 is its choice for CIFAR-10. The loss is at least
             log(1 + (K - 1) exp(-sqrt(K / (K - 1)) / tau)).
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import LogitNormLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = LogitNormLoss(temperature=0.5)
+        >>> loss(logits, target)
+        tensor(0.9523)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.2948, 0.3395, 2.2224])
     """
 
     def __init__(self, *, temperature: float = 0.04) -> None:
@@ -270,7 +452,25 @@ class LogitNormLoss(PerExampleLoss):
 
 
 def poly_loss(logits: Tensor, target: Tensor, *, epsilon: float = 1.0) -> Tensor:
-    """-log p_y + epsilon (1 - p_y): (N, K) and (N,) -> (N,)."""
+    """-log p_y + epsilon (1 - p_y): (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        epsilon: What is added to the coefficient of 1 - p_y, >= -1. The paper's choices go from -1 to 8, by the
+            task.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import poly_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> poly_loss(logits, target, epsilon=1.0)
+        tensor([0.4557, 0.9787, 3.1503])
+    """
     surprise = cross_entropy_loss(logits, target)
     return surprise - epsilon * torch.expm1(-surprise)
 
@@ -283,6 +483,17 @@ class PolyLoss(PerExampleLoss):
 
     Args:
         epsilon: What is added to the coefficient of 1 - p_y, >= -1. The paper's choices go from -1 to 8, by the task.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import PolyLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = PolyLoss(epsilon=1.0)
+        >>> loss(logits, target)
+        tensor(1.5282)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.4557, 0.9787, 3.1503])
     """
 
     def __init__(self, *, epsilon: float = 1.0) -> None:

@@ -31,7 +31,24 @@ def focal_factor(ce: Tensor, gamma: float | Tensor) -> Tensor:
 
 
 def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
-    """-(1 - p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,); gamma () or (N,)."""
+    """-(1 - p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,); gamma () or (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Focusing parameter >= 0: a number, or a tensor () or (N,); 0 is cross-entropy.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import focal_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> focal_loss(logits, target, gamma=3.0)
+        tensor([0.0024, 0.0425, 1.6175])
+    """
     ce = cross_entropy_loss(logits, target)
     return focal_factor(ce, gamma) * ce
 
@@ -48,6 +65,17 @@ class FocalLoss(PerExampleLoss):
         schedule: Pairs [epoch, gamma]: from that epoch on, that gamma; before the first, `gamma`.
             Mukhoti et al.'s FLSc-531 is gamma 5 with [[100, 3], [250, 1]]. Their sample-dependent
             variant is `FLSDLoss`.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import FocalLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = FocalLoss(gamma=3.0)
+        >>> loss(logits, target)
+        tensor(0.5542)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0024, 0.0425, 1.6175])
     """
 
     gamma: Tensor
@@ -84,7 +112,24 @@ def flsd_gamma(ce: Tensor, gamma: float) -> Tensor:
 
 
 def flsd_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
-    """Sample-dependent focal loss of each example: (N, K) and (N,) -> (N,)."""
+    """Sample-dependent focal loss of each example: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Gamma of the examples with p_y >= 0.5.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import flsd_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> flsd_loss(logits, target)
+        tensor([0.0024, 0.0425, 1.2961])
+    """
     ce = cross_entropy_loss(logits, target)
     return focal_factor(ce, flsd_gamma(ce, gamma)) * ce
 
@@ -99,6 +144,17 @@ class FLSDLoss(PerExampleLoss):
 
     Args:
         gamma: Gamma of the examples with p_y >= 0.5.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import FLSDLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = FLSDLoss()
+        >>> loss(logits, target)
+        tensor(0.4470)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0024, 0.0425, 1.2961])
     """
 
     def __init__(self, *, gamma: float = 3.0) -> None:
@@ -111,7 +167,24 @@ class FLSDLoss(PerExampleLoss):
 
 
 def inverse_focal_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tensor:
-    """-(1 + p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
+    """-(1 + p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Exponent >= 0; 0 is cross-entropy.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import inverse_focal_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> inverse_focal_loss(logits, target, gamma=1.0)
+        tensor([0.4309, 0.8718, 2.4916])
+    """
     ce = cross_entropy_loss(logits, target)
     return (1 + torch.exp(-ce)).pow(gamma) * ce
 
@@ -124,6 +197,17 @@ class InverseFocalLoss(PerExampleLoss):
 
     Args:
         gamma: Exponent >= 0; 0 is cross-entropy.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import InverseFocalLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = InverseFocalLoss(gamma=1.0)
+        >>> loss(logits, target)
+        tensor(1.2648)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.4309, 0.8718, 2.4916])
     """
 
     def __init__(self, *, gamma: float) -> None:
@@ -171,7 +255,25 @@ def dual_focal_factor(ce: Tensor, runner_up: Tensor, gamma: float) -> Tensor:
 def dual_focal_loss(
     logits: Tensor, target: Tensor, *, gamma: float, runner_up: RunnerUp = below_target
 ) -> Tensor:
-    """-(1 - p_y + p_j)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
+    """-(1 - p_y + p_j)^gamma log p_y of each example: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Focusing parameter >= 0.
+        runner_up: What gives p_j from log-probabilities (N, K) and targets (N,); see `DualFocalLoss`.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import dual_focal_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> dual_focal_loss(logits, target, gamma=5.0)
+        tensor([0.0022, 0.0687, 1.2961])
+    """
     log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
     return dual_focal_factor(ce, runner_up(log_probs, target), gamma) * ce
@@ -189,6 +291,17 @@ class DualFocalLoss(PerExampleLoss):
     Args:
         gamma: Focusing parameter >= 0.
         runner_up: Which class p_j is.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import DualFocalLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = DualFocalLoss(gamma=5.0)
+        >>> loss(logits, target)
+        tensor(0.4557)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0022, 0.0687, 1.2961])
     """
 
     def __init__(
@@ -209,7 +322,26 @@ class DualFocalLoss(PerExampleLoss):
 def focal_calibration_loss(
     logits: Tensor, target: Tensor, *, gamma: float, weight: float, order: float = 2.0
 ) -> Tensor:
-    """Focal loss + weight * sum_k |p_k - Y_k|^order of each example: (N, K) and (N,) -> (N,)."""
+    """Focal loss + weight * sum_k |p_k - Y_k|^order of each example: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Focusing parameter >= 0.
+        weight: Weight of the distance >= 0, lambda in the paper.
+        order: Order of the distance: 2 for squares, 1 for absolute differences.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import focal_calibration_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> focal_calibration_loss(logits, target, gamma=3.0, weight=0.5)
+        tensor([0.0415, 0.1785, 2.2190])
+    """
     log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
     distance = residual(log_probs, target).abs().pow(order).sum(dim=1)
@@ -231,6 +363,17 @@ class FocalCalibrationLoss(PerExampleLoss):
         norm: "l2" (squared) or "l1" (not squared).
         class_reduction: "sum" over the classes (the paper's equations, the authors' FCL code) or
             "mean" (their SDC code): the weight differs by a factor K.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import FocalCalibrationLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = FocalCalibrationLoss(gamma=3.0, weight=0.5)
+        >>> loss(logits, target)
+        tensor(0.8130)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0415, 0.1785, 2.2190])
     """
 
     def __init__(

@@ -29,6 +29,23 @@ def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float
     """Batch-coupled: mean of -log(p_i[y_i] / sum_j p_j[y_i]), a scalar: (N, K), (N,) -> ().
 
     Of targets that are distributions over the classes, (N, K), the mean of sum_k q_ik times class k's term.
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64, or distributions over the classes, (N, K).
+        smoothing: Label smoothing in [0, 1), spread uniformly over all K classes (eq. 5-6; the paper leaves the
+            convention open).
+
+    Returns:
+        A scalar, at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import generative_cross_entropy
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> generative_cross_entropy(logits, target)
+        tensor(0.8391)
     """
     relative, totals, masked = within_classes(log_softmax(logits))
     if target.is_floating_point():
@@ -66,6 +83,14 @@ class GenerativeCrossEntropy(CalibrationLoss):
     Args:
         smoothing: Label smoothing in [0, 1), spread uniformly over all K classes (eq. 5-6; the
             paper leaves the convention open).
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import GenerativeCrossEntropy
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> GenerativeCrossEntropy()(logits, target)
+        tensor(0.8391)
     """
 
     accepts_soft_targets = True
@@ -132,6 +157,24 @@ def generative_focal_loss(
     """Batch-coupled: focally modulated generative cross-entropy, a scalar: (N, K), (N,) -> ().
 
     `focus` gives the exponents, () or (N,), for the true class's probabilities, (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        focus: Gives the exponents, () or (N,), for the true class's probabilities, (N,).
+        modulation: What the factor multiplies, from ce, -log(p_y / S_y) and the exponents; see
+            `GenerativeFocalLoss`.
+
+    Returns:
+        A scalar, at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import generative_focal_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> generative_focal_loss(logits, target, focus=lambda probability: 1 - probability)
+        tensor(0.6699)
     """
     log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
@@ -151,6 +194,14 @@ class GenerativeFocalLoss(CalibrationLoss):
     Args:
         gamma: A fixed exponent, or None to adapt it as `AdaFocalLoss` does, with its defaults.
         focal_on: What the factor multiplies.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import GenerativeFocalLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> GenerativeFocalLoss(gamma=1.0)(logits, target)
+        tensor(0.4939)
     """
 
     def __init__(

@@ -49,7 +49,27 @@ def brier_weighted_loss(
     detach: bool = False,
     form: Form = vector_form,
 ) -> Tensor:
-    """-||p - Y||_beta^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
+    """-||p - Y||_beta^gamma log p_y of each example: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Exponent >= 0.
+        beta: Order of the norm, >= 1.
+        detach: Whether the weight is a constant for the gradient (BSCE-GRA).
+        form: How the norm is read: a function of (p - Y), the order and the exponent.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import brier_weighted_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> brier_weighted_loss(logits, target, gamma=4.0)
+        tensor([1.4766e-03, 4.0945e-02, 3.2633e+00])
+    """
     log_probs = log_softmax(logits)
     weight = form(residual(log_probs, target), gamma, beta)
     return (weight.detach() if detach else weight) * surprisal(log_probs, target)
@@ -69,6 +89,17 @@ class BrierWeightedLoss(PerExampleLoss):
         beta: Order of the norm, >= 1.
         detach: Whether the weight is a constant for the gradient (BSCE-GRA).
         form: How the norm is read.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import BrierWeightedLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = BrierWeightedLoss(gamma=4.0)
+        >>> loss(logits, target)
+        tensor(1.1019)
+        >>> loss(logits, target, reduction="none")
+        tensor([1.4766e-03, 4.0945e-02, 3.2633e+00])
     """
 
     def __init__(
@@ -104,6 +135,17 @@ class BSCEGRALoss(BrierWeightedLoss):
         gamma: Exponent >= 0.
         beta: Order of the norm, >= 1.
         form: How the norm is read, see `BrierWeightedLoss`.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import BSCEGRALoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = BSCEGRALoss(gamma=4.0)
+        >>> loss(logits, target)
+        tensor(1.1019)
+        >>> loss(logits, target, reduction="none")
+        tensor([1.4766e-03, 4.0945e-02, 3.2633e+00])
     """
 
     def __init__(
@@ -113,13 +155,47 @@ class BSCEGRALoss(BrierWeightedLoss):
 
 
 def focal_gra_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tensor:
-    """Cross-entropy times a constant (1 - p_y)^gamma: (N, K) and (N,) -> (N,)."""
+    """Cross-entropy times a constant (1 - p_y)^gamma: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Focusing parameter >= 0.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import focal_gra_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> focal_gra_loss(logits, target, gamma=3.0)
+        tensor([0.0024, 0.0425, 1.6175])
+    """
     ce = cross_entropy_loss(logits, target)
     return focal_factor(ce.detach(), gamma) * ce
 
 
 def flsd_gra_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
-    """Cross-entropy times a constant FLSD factor: (N, K) and (N,) -> (N,)."""
+    """Cross-entropy times a constant FLSD factor: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Gamma of the examples with p_y >= 0.5.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import flsd_gra_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> flsd_gra_loss(logits, target)
+        tensor([0.0024, 0.0425, 1.2961])
+    """
     ce = cross_entropy_loss(logits, target)
     return focal_factor(ce.detach(), flsd_gamma(ce, gamma)) * ce
 
@@ -127,7 +203,25 @@ def flsd_gra_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tens
 def dual_focal_gra_loss(
     logits: Tensor, target: Tensor, *, gamma: float, detach_own: bool = True
 ) -> Tensor:
-    """Cross-entropy times a constant (1 - p_y + p_j)^gamma, or one in which only p_j is: (N, K) and (N,) -> (N,)."""
+    """Cross-entropy times a constant (1 - p_y + p_j)^gamma, or one in which only p_j is: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Focusing parameter >= 0.
+        detach_own: Hold 1 - p_y constant too, not p_j alone.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import dual_focal_gra_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> dual_focal_gra_loss(logits, target, gamma=5.0)
+        tensor([0.0022, 0.0687, 1.2961])
+    """
     log_probs = log_softmax(logits)
     ce = surprisal(log_probs, target)
     runner_up = below_target(log_probs, target).detach()
@@ -141,6 +235,17 @@ class FocalGRALoss(PerExampleLoss):
 
     Args:
         gamma: Focusing parameter >= 0.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import FocalGRALoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = FocalGRALoss(gamma=3.0)
+        >>> loss(logits, target)
+        tensor(0.5542)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0024, 0.0425, 1.6175])
     """
 
     def __init__(self, *, gamma: float) -> None:
@@ -156,6 +261,17 @@ class FLSDGRALoss(FLSDLoss):
     """FLSD-GRA: sample-dependent focal loss with a constant factor (Lin et al. 2025).
 
     -(1 - p_y)^gamma_i log p_y with `FLSDLoss`'s gamma_i, the factor held constant for the gradient.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import FLSDGRALoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = FLSDGRALoss()
+        >>> loss(logits, target)
+        tensor(0.4470)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0024, 0.0425, 1.2961])
     """
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -172,6 +288,17 @@ class DualFocalGRALoss(PerExampleLoss):
         gamma: Focusing parameter >= 0.
         variant: "published" holds the whole factor constant (section 4.2 of the paper); "reference"
             only p_j, as the authors' code does, which lets the gradient through 1 - p_y.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import DualFocalGRALoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = DualFocalGRALoss(gamma=5.0)
+        >>> loss(logits, target)
+        tensor(0.4557)
+        >>> loss(logits, target, reduction="none")
+        tensor([0.0022, 0.0687, 1.2961])
     """
 
     def __init__(

@@ -40,6 +40,14 @@ class SoftBinnedECELoss(CalibrationLoss):
         n_bins: Number of bins.
         temperature: How soft the bins are, > 0.
         binning: What an accuracy is compared with: the confidence of its bin, or each example's.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import SoftBinnedECELoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> SoftBinnedECELoss(weight=1.0)(logits, target)
+        tensor(1.2711)
     """
 
     def __init__(
@@ -114,6 +122,14 @@ class AvUCLoss(UncertaintyAgreementLoss):
     The term is log(1 + (AU + IC) / (AC + IU)), equation 3. An example is uncertain if its entropy is at least
     `threshold` log K; a right one counts by its confidence, a wrong one by 1 - confidence. (The paper's threshold is
     the middle of right and wrong examples' mean entropies after some epochs; Karandikar et al. 2021 fix it, as here.)
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import AvUCLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> AvUCLoss(weight=1.0)(logits, target)
+        tensor(2.1799)
     """
 
     def amounts(self, confidence: Tensor, correct: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
@@ -133,6 +149,14 @@ class SoftAvUCLoss(UncertaintyAgreementLoss):
         weight: Weight of the term >= 0, beta in the paper.
         threshold: Where an example is half uncertain, in (0, 1); kappa in the paper.
         temperature: How soft the threshold is, > 0.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import SoftAvUCLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> SoftAvUCLoss(weight=1.0)(logits, target)
+        tensor(1.7897)
     """
 
     def __init__(
@@ -156,6 +180,14 @@ class AURCLoss(CalibrationLoss):
     weighs most, log(N + 1); the mean weight tends to 1. Ranks r = 1, ..., N go by confidence, ties share their mean.
     The ranks are constants of the gradient, as they are almost everywhere (the authors' first version smooths them by
     SoftRank, which is not done here).
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import AURCLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> AURCLoss()(logits, target)
+        tensor(0.4557)
     """
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -206,6 +238,21 @@ class CorrectnessRankingLoss(CalibrationLoss):
         weight: Weight of the term >= 0, lambda in the paper.
         confidence: The largest "probability", the negative "entropy" over log K, or the "margin" between the two
             largest probabilities.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import CorrectnessRankingLoss, attach
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = attach(CorrectnessRankingLoss(), class_counts=[1, 1, 1], epochs=3)
+        >>> loss.epoch(0)
+        >>> loss.on_train_batch(logits, target, index=torch.tensor([0, 1, 2]))
+        >>> loss(logits, target)  # cross-entropy in the first epoch
+        tensor(1.0167)
+        >>> loss.epoch(1)
+        >>> loss.on_train_batch(logits, target, index=torch.tensor([0, 1, 2]))
+        >>> loss(logits, target)
+        tensor(1.5431)
     """
 
     hits: Tensor

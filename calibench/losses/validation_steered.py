@@ -49,7 +49,24 @@ def signed_focal_factor(ce: Tensor, gamma: Tensor) -> Tensor:
 
 
 def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor | float) -> Tensor:
-    """Focal loss, or inverse focal where gamma is negative: (N, K) and (N,) -> (N,)."""
+    """Focal loss, or inverse focal where gamma is negative: (N, K) and (N,) -> (N,).
+
+    Args:
+        logits: Unnormalised scores, (N, K).
+        target: Class indices in [0, K), (N,) int64.
+        gamma: Exponent, a number or a tensor () or (N,): of a negative one the factor is (1 + p_y)^|gamma|.
+
+    Returns:
+        The loss of each example, (N,), at least float32.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import signed_focal_loss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> signed_focal_loss(logits, target, gamma=torch.tensor([2.0, -1.0, 0.0]))
+        tensor([0.0111, 0.8718, 2.2552])
+    """
     ce = cross_entropy_loss(logits, target)
     exponent = gamma if isinstance(gamma, Tensor) else ce.new_tensor(gamma)
     return signed_focal_factor(ce, exponent) * ce
@@ -121,6 +138,21 @@ class AdaFocalLoss(PerExampleLoss):
         gamma_max: Upper bound.
         gamma_min: Lower bound.
         switch: Magnitude at which focal and inverse focal change places.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import AdaFocalLoss
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = AdaFocalLoss(n_bins=3)
+        >>> loss(logits, target)  # gamma is 1 in each bin
+        tensor(0.7686)
+        >>> val_logits, val_target = torch.tensor([[4.0, 0.0], [3.0, 0.0], [0.5, 0.0]]), torch.tensor([1, 0, 0])
+        >>> loss.on_validation_epoch_end(val_logits, val_target)
+        >>> loss.focus.gamma
+        tensor([0.9537, 2.6698, 1.0000], dtype=torch.float64)
+        >>> loss(logits, target)
+        tensor(0.7765)
     """
 
     def __init__(
@@ -168,6 +200,20 @@ class ECEWeightedLoss(CalibrationLoss):
 
     Args:
         n_bins: Number of bins of all three errors.
+
+    Example:
+        >>> import torch
+        >>> from calibench.losses import ECEWeightedLoss, attach
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
+        >>> target = torch.tensor([0, 1, 2])
+        >>> loss = attach(ECEWeightedLoss(n_bins=3), epochs=2)
+        >>> loss.epoch(0)
+        >>> loss(logits, target)  # cross-entropy at first
+        tensor(1.0167)
+        >>> loss.on_validation_epoch_end(logits, target)
+        >>> loss.epoch(1)
+        >>> loss(logits, target)
+        tensor(0.6391)
     """
 
     edges: Tensor

@@ -50,6 +50,26 @@ class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
 
     Attributes:
         formula: The calibration error of a whole set that it is, if it is one and no formula itself.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import CalibrationMetric
+        >>> class MeanConfidence(CalibrationMetric):
+        ...     def __init__(self, **kwargs):
+        ...         super().__init__(**kwargs)
+        ...         self.add_sum("total")
+        ...         self.add_sum("count")
+        ...
+        ...     def update(self, preds, target):
+        ...         preds, target = self.receive(preds, target)
+        ...         self.accumulate("total", preds.amax(1).sum())
+        ...         self.accumulate("count", len(preds))
+        ...
+        ...     def compute(self):
+        ...         return self.total / self.count
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> MeanConfidence()(preds, torch.tensor([0, 1, 1, 2]))
+        tensor(0.6750, dtype=torch.float64)
     """
 
     formula: ErrorOfCells = ErrorOfCells()

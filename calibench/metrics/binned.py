@@ -78,6 +78,17 @@ class CalibrationError(EqualWidthMetric):
             least 1 / K, so the two agree; the option is here for symmetry with the other metrics.
 
     Range [0, 1]; NaN without examples.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import CalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = CalibrationError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.1750, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"ece": rate("ECE")}
@@ -127,6 +138,8 @@ def calibration_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.1750, dtype=torch.float64)
@@ -147,6 +160,17 @@ class OverconfidenceError(EqualWidthMetric):
         n_bins: Number of bins.
 
     Range [0, 1]; NaN without examples. State: 3 x n_bins numbers.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import OverconfidenceError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = OverconfidenceError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.0300, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"overconfidence_error": rate("OE")}
@@ -176,6 +200,8 @@ def overconfidence_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import overconfidence_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> overconfidence_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0300, dtype=torch.float64)
@@ -194,6 +220,17 @@ class UnderconfidenceError(OverconfidenceError):
         n_bins: Number of bins.
 
     Range [0, 1]; NaN without examples. State: 3 x n_bins numbers.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import UnderconfidenceError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = UnderconfidenceError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.0925, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"underconfidence_error": rate("UE")}
@@ -218,6 +255,8 @@ def underconfidence_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import underconfidence_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> underconfidence_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0925, dtype=torch.float64)
@@ -243,6 +282,17 @@ class AdaptiveCalibrationError(TopLabelMetric):
             0.
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import AdaptiveCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = AdaptiveCalibrationError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.1750, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"adaptive_ece": rate("AdaECE")}
@@ -292,6 +342,8 @@ def adaptive_calibration_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import adaptive_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> adaptive_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.1750, dtype=torch.float64)
@@ -346,6 +398,17 @@ class DebiasedCalibrationError(PackedColumnsMetric):
 
     NaN without examples, and for p = 1 when a bin holds one example (the authors' code raises).
     State: 4 bytes an example, for "marginal" **all probabilities**, 4 K bytes an example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import DebiasedCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = DebiasedCalibrationError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0., dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"debiased_ece": rate("debiased CE")}
@@ -420,6 +483,8 @@ def debiased_calibration_error(
         A float64 scalar; NaN without examples, and for p = 1 when a bin holds one example.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import debiased_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> debiased_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0., dtype=torch.float64)
@@ -446,6 +511,17 @@ class ClasswiseCalibrationError(SummedCellsMetric):
 
     Range [0, 1], and about 2 / K at most, since most p_k are tiny; NaN without examples.
     State: 3 x K x (n_bins + 1) numbers.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import ClasswiseCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = ClasswiseCalibrationError(num_classes=3)
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.2667, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"classwise_ece": rate("ClasswiseECE")}
@@ -504,6 +580,8 @@ def classwise_calibration_error(
         A float64 scalar in [0, 1], and about 2 / K at most, since most p_k are tiny; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import classwise_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> classwise_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.2667, dtype=torch.float64)
@@ -536,6 +614,17 @@ class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
             lower edge: the smallest p_k of each class are in no bin.
 
     Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import AdaptiveClasswiseCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = AdaptiveClasswiseCalibrationError(num_classes=3)
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.2667, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"adaptive_classwise_ece": rate("ACE")}
@@ -602,6 +691,8 @@ def adaptive_classwise_calibration_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import adaptive_classwise_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> adaptive_classwise_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.2667, dtype=torch.float64)
@@ -631,6 +722,17 @@ class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
             sets p_k < threshold to 0 and keeps them; bins as in the ACE's variant.
 
     Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import ThresholdedAdaptiveCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = ThresholdedAdaptiveCalibrationError(num_classes=3)
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.2667, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"tace": rate("TACE")}
@@ -699,6 +801,8 @@ def thresholded_adaptive_calibration_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import thresholded_adaptive_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> thresholded_adaptive_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.2667, dtype=torch.float64)

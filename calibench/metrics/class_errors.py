@@ -66,6 +66,19 @@ class ConfusionMatrix(ConfusionMetric):
         num_classes: K.
 
     `compute` returns counts, (K, K) int64.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import ConfusionMatrix
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = ConfusionMatrix(num_classes=3)
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 0, 1]])
     """
 
     titles: ClassVar[Titles] = {"confusion": Title("confusion", NEITHER)}
@@ -101,6 +114,8 @@ def confusion_matrix(
         Counts, (K, K) int64.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import confusion_matrix
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> confusion_matrix(preds, torch.tensor([0, 1, 1, 2]))
         tensor([[1, 0, 0],
@@ -123,6 +138,17 @@ class PerClassError(ConfusionMetric):
         num_classes: K.
 
     `compute` returns (K,) float64 in [0, 1]; NaN for a class without examples.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import PerClassError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = PerClassError(num_classes=3)
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor([0.0000, 0.5000, 0.0000], dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"class_error": rate("class error")}
@@ -155,6 +181,8 @@ def per_class_error(
         Error of each class, (K,) float64 in [0, 1]; NaN for a class without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import per_class_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> per_class_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor([0.0000, 0.5000, 0.0000], dtype=torch.float64)
@@ -181,6 +209,17 @@ class GroupError(ConfusionMetric):
         thresholds: (100, 20).
 
     `compute` returns a dict of the six errors, float64 scalars in [0, 1]; NaN for an empty group.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import GroupError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = GroupError(class_counts=[500, 60, 10])
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> {name: round(float(value), 4) for name, value in metric.compute().items()}
+        {'many': 0.0, 'medium': 0.5, 'few': 0.0, 'head': 0.0, 'middle': 0.5, 'tail': 0.0}
     """
 
     titles: ClassVar[Titles] = {
@@ -231,6 +270,8 @@ def group_error(
         group.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import group_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> group_error(preds, torch.tensor([0, 1, 1, 2]), class_counts=[500, 200, 5])["many"]
         tensor(0.2500, dtype=torch.float64)

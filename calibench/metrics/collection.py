@@ -45,6 +45,24 @@ class CalibrationMetrics(MetricCollection):
             `n_bins`.
         prefix: Put before each name, "val/" say.
         validate_args: Check each batch; see `CalibrationMetric`.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import CalibrationMetrics
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metrics = CalibrationMetrics(num_classes=3, n_bins=[15])
+        >>> metrics.update(preds[:2], target[:2])
+        >>> metrics.update(preds[2:], target[2:])
+        >>> for name, value in metrics.compute().items():
+        ...     print(name, round(float(value), 4))
+        adaptive_ece 0.175
+        brier 0.325
+        classwise_ece 0.2667
+        ece 0.175
+        error 0.25
+        nll 0.5737
+        smooth_ece 0.0992
     """
 
     def __init__(

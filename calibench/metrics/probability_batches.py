@@ -150,12 +150,28 @@ def sort_rows(values: Tensor) -> Tensor:
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """Probabilities of logits, (N, K) -> (N, K); see `probabilities`."""
+    """Probabilities of logits, (N, K) -> (N, K); see `probabilities`.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import softmax
+        >>> softmax(torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1]]))
+        tensor([[0.7856, 0.1753, 0.0391],
+                [0.2337, 0.5749, 0.1914]])
+    """
     return _over_classes(torch.softmax, logits)
 
 
 def log_softmax(logits: Tensor) -> Tensor:
-    """Log-probabilities of logits, (N, K) -> (N, K); see `probabilities`."""
+    """Log-probabilities of logits, (N, K) -> (N, K); see `probabilities`.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import log_softmax
+        >>> log_softmax(torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1]]))
+        tensor([[-0.2413, -1.7413, -3.2413],
+                [-1.4536, -0.5536, -1.6536]])
+    """
     return _over_classes(torch.log_softmax, logits)
 
 
@@ -170,6 +186,17 @@ def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns:
         Probabilities and log-probabilities, (N, K) each.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import probabilities
+        >>> probs, log_probs = probabilities(torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1]]))
+        >>> probs
+        tensor([[0.7856, 0.1753, 0.0391],
+                [0.2337, 0.5749, 0.1914]])
+        >>> log_probs
+        tensor([[-0.2413, -1.7413, -3.2413],
+                [-1.4536, -0.5536, -1.6536]])
     """
     log_probs = log_softmax(logits)
     return log_probs.exp(), log_probs

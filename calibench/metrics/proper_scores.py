@@ -36,6 +36,17 @@ class ErrorRate(PairMetric, MeanMetric):
     The first class wins among equal probabilities.
 
     Range [0, 1]; NaN without examples.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import ErrorRate
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = ErrorRate()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.2500, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"error": rate("Error")}
@@ -59,6 +70,8 @@ def error_rate(preds: Tensor, target: Tensor, *, ignore_index: int | None = None
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import error_rate
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> error_rate(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.2500, dtype=torch.float64)
@@ -74,6 +87,17 @@ class BrierScore(MeanMetric):
     1/N sum_i sum_k (p_ik - 1[y_i = k])^2. Others divide by K, or keep the true class's term only.
 
     Range [0, 2]; NaN without examples.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import BrierScore
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = BrierScore()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.3250, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"brier": Title("Brier", largest=2.0)}
@@ -101,6 +125,8 @@ def brier_score(preds: Tensor, target: Tensor, *, ignore_index: int | None = Non
         A float64 scalar in [0, 2]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import brier_score
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> brier_score(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.3250, dtype=torch.float64)
@@ -122,6 +148,20 @@ class NegativeLogLikelihood(MeanMetric):
             themselves) instead of probabilities.
 
     Range [0, inf]; NaN without examples.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import NegativeLogLikelihood
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = NegativeLogLikelihood()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.5737, dtype=torch.float64)
+        >>> logits = torch.tensor([[200.0, 0.0], [0.0, 300.0]])  # whose softmax is 0 and 1
+        >>> NegativeLogLikelihood(from_logits=True)(logits, torch.tensor([1, 1]))
+        tensor(100., dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"nll": Title("NLL")}
@@ -173,6 +213,8 @@ def negative_log_likelihood(
         A float64 scalar in nats, in [0, inf]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import negative_log_likelihood
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> negative_log_likelihood(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.5737, dtype=torch.float64)
@@ -193,6 +235,17 @@ class SpiegelhalterZ(PairMetric):
 
     `compute` returns a dict of float64 scalars: `z`, infinite where only certain predictions (c = 1) are wrong, and
     `p`, its two-sided p-value under the normal distribution. NaN without examples. State: 3 numbers.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import SpiegelhalterZ
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = SpiegelhalterZ()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> {name: round(float(value), 4) for name, value in metric.compute().items()}
+        {'z': -0.6019, 'p': 0.5472}
     """
 
     titles: ClassVar[Titles] = {
@@ -238,6 +291,8 @@ def spiegelhalter_z(
         Float64 scalars `z` and `p`, its two-sided p-value; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import spiegelhalter_z
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> spiegelhalter_z(preds, torch.tensor([0, 1, 1, 2]))["p"]
         tensor(0.5472, dtype=torch.float64)
@@ -261,6 +316,17 @@ class BrierDecomposition(CalibrationMetric):
 
     `compute` returns a dict of `calibration` [0, 2], `refinement` [0, 1] and `within_bin`, float64
     scalars; NaN without examples. State: 2 n_bins x K numbers.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import BrierDecomposition
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = BrierDecomposition(num_classes=3)
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> {name: round(float(value), 4) for name, value in metric.compute().items()}
+        {'calibration': 0.1725, 'refinement': 0.25, 'within_bin': -0.0975}
     """
 
     titles: ClassVar[Titles] = {
@@ -326,6 +392,8 @@ def brier_decomposition(
         Float64 scalars `calibration` in [0, 2], `refinement` in [0, 1] and `within_bin`; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import brier_decomposition
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> brier_decomposition(preds, torch.tensor([0, 1, 1, 2]))["refinement"]
         tensor(0.2500, dtype=torch.float64)
@@ -352,6 +420,17 @@ class CorpDecomposition(PackedColumnsMetric):
 
     `compute` returns a dict of float64 scalars >= 0: `mcb`, `dsc` (higher is better), `unc`. NaN without examples.
     State: 4 bytes an example, for "marginal" **all probabilities**, 4 K bytes an example. `compute` runs on the CPU.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import CorpDecomposition
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = CorpDecomposition()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> {name: round(float(value), 4) for name, value in metric.compute().items()}
+        {'mcb': 0.0375, 'dsc': 0.0625, 'unc': 0.1875}
     """
 
     titles: ClassVar[Titles] = {
@@ -402,6 +481,8 @@ def corp_decomposition(
         Float64 scalars >= 0: `mcb`, `dsc` (higher is better), `unc`; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import corp_decomposition
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> corp_decomposition(preds, torch.tensor([0, 1, 1, 2]))["mcb"]
         tensor(0.0375, dtype=torch.float64)

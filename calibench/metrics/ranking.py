@@ -32,6 +32,8 @@ def out_of_distribution(
         Float64 scalars in [0, 1]: `auroc`, `aupr_in`, `aupr_out` (higher is better), `fpr95`; NaN if one side is empty.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import out_of_distribution
         >>> logits = torch.tensor([[9.0, 0.0], [7.0, 0.0], [1.0, 0.0], [8.0, 0.0]])
         >>> out_of_distribution(logits, torch.tensor([False, False, True, True]))["auroc"]
         tensor(0.7500, dtype=torch.float64)
@@ -67,6 +69,15 @@ class OutOfDistribution(PerExampleMetric):
 
     `compute` returns a dict of `auroc`, `aupr_in`, `aupr_out` (higher is better), `fpr95` (lower is
     better), float64 scalars in [0, 1]. State: 8 bytes an example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import OutOfDistribution
+        >>> logits = torch.tensor([[4.0, 0.0, 0.0], [0.0, 3.0, 0.5], [0.9, 1.0, 1.1], [2.0, 0.0, 1.0]])
+        >>> metric = OutOfDistribution(score="entropy")
+        >>> metric.update(logits, torch.tensor([False, False, True, True]))
+        >>> {name: round(float(value), 4) for name, value in metric.compute().items()}
+        {'auroc': 1.0, 'aupr_in': 1.0, 'aupr_out': 1.0, 'fpr95': 0.0}
     """
 
     titles: ClassVar[Titles] = {
@@ -139,6 +150,17 @@ class RiskCoverage(TopLabelMetric):
     `coverage_at_risk`, the largest k / N with risk(k) <= risk (0 if there is none; higher is
     better); `augrc`, the area under the generalised risk, the share of examples that are accepted
     and wrong, over the coverage (Traub et al. 2024). NaN without examples. State: 4 bytes an example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import RiskCoverage
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = RiskCoverage()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> {name: round(float(value), 4) for name, value in metric.compute().items()}
+        {'aurc': 0.1042, 'excess_aurc': 0.0417, 'coverage_at_risk': 0.5, 'augrc': 0.0625}
     """
 
     titles: ClassVar[Titles] = {
@@ -191,6 +213,8 @@ def risk_coverage(
         Float64 scalars in [0, 1]: `aurc`, `excess_aurc`, `coverage_at_risk`, `augrc`; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import risk_coverage
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> risk_coverage(preds, torch.tensor([0, 1, 1, 2]))["aurc"]
         tensor(0.1042, dtype=torch.float64)

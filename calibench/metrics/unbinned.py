@@ -45,6 +45,17 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
     among ties.
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import KolmogorovSmirnovCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = KolmogorovSmirnovCalibrationError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.0750, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"ks": rate("KS")}
@@ -70,6 +81,8 @@ def kolmogorov_smirnov_calibration_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import kolmogorov_smirnov_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> kolmogorov_smirnov_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0750, dtype=torch.float64)
@@ -86,6 +99,17 @@ class KuiperCalibrationError(KuiperError, UnbinnedError):
     them: the largest gap of any interval of confidences, weighted by its share of the examples.
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import KuiperCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = KuiperCalibrationError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.1250, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"kuiper": rate("Kuiper")}
@@ -107,6 +131,8 @@ def kuiper_calibration_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import kuiper_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> kuiper_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.1250, dtype=torch.float64)
@@ -128,6 +154,17 @@ class SmoothCalibrationError(TopLabelMetric):
             confidence clipped to [0.001, 0.999], relplot's other kernel.
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import SmoothCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = SmoothCalibrationError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.0992, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"smooth_ece": rate("smECE")}
@@ -179,6 +216,8 @@ def smooth_calibration_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import smooth_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> smooth_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0992, dtype=torch.float64)
@@ -230,6 +269,17 @@ class LipschitzCalibrationError(UnbinnedError):
 
     Range [0, 1], and at most the binned error plus the bins' width; NaN without examples.
     State: 4 bytes an example. `compute` runs on the CPU.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import LipschitzCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = LipschitzCalibrationError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.0800, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"lipschitz_ce": rate("smCE")}
@@ -259,6 +309,8 @@ def lipschitz_calibration_error(
         A float64 scalar in [0, 1], and at most the binned error plus the bins' width; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import lipschitz_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> lipschitz_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0800, dtype=torch.float64)
@@ -317,6 +369,17 @@ class SweepCalibrationError(UnbinnedError):
     one bin to the next, for this number of bins and for all smaller ones. Equal confidences share a bin.
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example. `compute` sums on the CPU.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import SweepCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = SweepCalibrationError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> metric.compute()
+        tensor(0.1750, dtype=torch.float64)
     """
 
     titles: ClassVar[Titles] = {"ece_sweep": rate("ECE sweep")}
@@ -344,6 +407,8 @@ def sweep_calibration_error(
         A float64 scalar in [0, 1]; NaN without examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import sweep_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> sweep_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.1750, dtype=torch.float64)
@@ -420,6 +485,17 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
     replicates of the degenerate U-statistic (Arcones and Gine 1992) for all pairs, by the normal distribution for
     blocks. NaN below two examples, and for blocks where there is none. State: **all probabilities**, 4 K bytes an
     example.
+
+    Example:
+        >>> import torch
+        >>> from calibench.metrics import SquaredKernelCalibrationError
+        >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> target = torch.tensor([0, 1, 1, 2])
+        >>> metric = SquaredKernelCalibrationError()
+        >>> metric.update(preds[:2], target[:2])
+        >>> metric.update(preds[2:], target[2:])
+        >>> {name: round(float(value), 4) for name, value in metric.compute().items()}
+        {'skce': -0.0466, 'p': 0.9303}
     """
 
     titles: ClassVar[Titles] = {"skce": Title("SKCE"), "skce_p": Title("SKCE p", NEITHER)}
@@ -471,6 +547,8 @@ def squared_kernel_calibration_error(
         Float64 scalars `skce` and `p`, the p-value of perfect calibration; NaN below two examples.
 
     Example:
+        >>> import torch
+        >>> from calibench.metrics import squared_kernel_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
         >>> squared_kernel_calibration_error(preds, torch.tensor([0, 1, 1, 2]))["p"]
         tensor(0.9303, dtype=torch.float64)

@@ -4,11 +4,13 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
+from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 # What ends a process from outside, but for Ctrl-C: somebody's `kill`, a scheduler, a closed terminal.
@@ -96,6 +98,20 @@ def warm_context(imports: Sequence[str]) -> Any:
     _IMPORTED.update(dict.fromkeys(imports))
     context.set_forkserver_preload(list(_IMPORTED))
     return context
+
+
+@contextmanager
+def without_main_module() -> Iterator[None]:
+    """Processes that start meanwhile do not run the script that starts them: it needs no guard.
+
+    For processes that get plain values alone: they know no class and no function that the script defines.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def keep_imports() -> None:

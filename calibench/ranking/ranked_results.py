@@ -226,6 +226,12 @@ def rank_results(
     Raises:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, no run has one of the metrics, or no table has one of the losses.
+
+    Example:
+        >>> import calibench
+        >>> board = calibench.rank_results("store", losses=["CrossEntropyLoss", "FocalLoss"], metrics=["nll"])
+        >>> [table.benchmark for table in board.tables]
+        ['cifar10_lt', 'digits_lt']
     """
     by = Column.parse(sort)
     if by.calibrator == ANY:

@@ -40,6 +40,12 @@ class BestComparison:
         noisy: Those of them that are bold for their own scatter alone: with the others' deviation they would not be.
         worse: For each row and each other one, whether it is told to be worse than that: a row that is worse than none
             is bold. That no such verdict on one row is wrong has the probability 1 - level.
+
+    Example:
+        >>> from calibench.statistics import comparison_with_best
+        >>> comparison = comparison_with_best([[0.30, 0.31, 0.29], [0.45, 0.44, 0.46]])
+        >>> comparison.bold, comparison.seeds
+        ((True, False), 3)
     """
 
     bold: tuple[bool, ...]
@@ -75,6 +81,15 @@ def comparison_with_best(
 
     Raises:
         ValueError: If `values` is not a table.
+
+    Example:
+        >>> from calibench.statistics import comparison_with_best
+        >>> nll_of_seeds = [[0.30, 0.31, 0.29], [0.30, 0.32, 0.31], [0.45, 0.44, 0.46]]  # of three methods
+        >>> comparison = comparison_with_best(nll_of_seeds)
+        >>> comparison.bold  # the first two may be the best
+        (True, True, False)
+        >>> round(comparison.detectable, 3)  # the smallest difference that three seeds detect
+        0.049
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2:
@@ -106,6 +121,11 @@ def comparison_of_means(
 
     Raises:
         ValueError: If the arguments differ in length.
+
+    Example:
+        >>> from calibench.statistics import comparison_of_means
+        >>> comparison_of_means([0.300, 0.310, 0.450], [0.010, 0.010, 0.010], [3, 3, 3]).bold
+        (True, True, False)
     """
     if not len(means) == len(deviations) == len(seeds):
         raise ValueError("`means`, `deviations` and `seeds` must have an entry for each row.")

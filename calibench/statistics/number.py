@@ -44,6 +44,11 @@ class Verdict(NamedTuple):
         overconfidence: Of a top-label error, the mean confidence less the accuracy.
         limit: What 95 % of calibrated models do not exceed: values above it are marked by no circle. None where it is
             not known, as of what files keep.
+
+    Example:
+        >>> from calibench.statistics import Verdict
+        >>> Verdict(floor=0.03, p=0.002).marked  # significantly miscalibrated: no circle
+        False
     """
 
     floor: float
@@ -79,6 +84,11 @@ class Key(NamedTuple):
         n_bins: Number of bins of a binned metric.
         label: The class or finding that it is of, where it is not of all of them.
         model: Name of the model, where there are several.
+
+    Example:
+        >>> from calibench.statistics import Key
+        >>> Key("ece", calibrator="TemperatureScaling", n_bins=15)
+        Key(metric='ece', split='test', calibrator='TemperatureScaling', score=None, n_bins=15, label=None, model='')
     """
 
     metric: str
@@ -107,6 +117,12 @@ class Number:
         interval: The ends of its 95 % interval; None without one.
         verdict: Of a calibration error, its floor and the p-value of "perfectly calibrated"; None where there are none.
         best: Whether its calibrator may be the best; None where calibrators were not compared by it.
+
+    Example:
+        >>> from calibench.statistics import Key, Number
+        >>> number = Number(Key("ece", n_bins=15), 0.042, interval=(0.031, 0.055))
+        >>> number.value, number.interval
+        (0.042, (0.031, 0.055))
     """
 
     key: Key
@@ -167,6 +183,11 @@ def verdict_of_mean(mean: float, std: float, n: int) -> Verdict | None:
 
     Returns:
         The floor 0, and the p-value of a mean above it, by the normal distribution; None where they are not finite.
+
+    Example:
+        >>> from calibench.statistics import verdict_of_mean
+        >>> verdict_of_mean(0.02, 0.004, 3).marked  # five standard errors above 0 or more: significant
+        False
     """
     if not (math.isfinite(mean) and math.isfinite(std)):
         return None
@@ -181,6 +202,11 @@ def verdict_over_seeds(verdicts: Sequence[Verdict]) -> Verdict:
 
     Raises:
         ValueError: If there are none.
+
+    Example:
+        >>> from calibench.statistics import Verdict, verdict_over_seeds
+        >>> verdict_over_seeds([Verdict(0.031, 0.2), Verdict(0.029, 0.6), Verdict(0.030, 0.4)])
+        Verdict(floor=0.03, p=0.8, overconfidence=None, limit=None)
     """
     if not verdicts:
         raise ValueError("`verdicts` must hold at least one, got [].")

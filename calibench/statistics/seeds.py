@@ -18,6 +18,11 @@ def mean_std(values: Sequence[float]) -> tuple[float, float]:
     Returns:
         NaN for the mean of none, and for the deviation of fewer than two; a mean that is infinite
         has the deviation NaN.
+
+    Example:
+        >>> from calibench.statistics import mean_std
+        >>> mean_std([1.0, 2.0, 3.0])
+        (2.0, 1.0)
     """
     n = len(values)
     if not all(map(math.isfinite, values)):
@@ -41,6 +46,11 @@ def wilcoxon_signed_rank(differences: Sequence[float]) -> float:
 
     Raises:
         ValueError: If a difference is not finite.
+
+    Example:
+        >>> from calibench.statistics import wilcoxon_signed_rank
+        >>> wilcoxon_signed_rank([0.1, 0.2, 0.3, 0.4, -0.05])
+        0.0625
     """
     if not all(map(math.isfinite, differences)):
         raise ValueError(f"`differences` must be finite, got {list(differences)}.")
@@ -52,7 +62,13 @@ def wilcoxon_signed_rank(differences: Sequence[float]) -> float:
 
 
 def rankable(difference: float) -> float:
-    """A difference that the signed-rank test takes: 0 of two infinite values, an infinite one as the largest."""
+    """A difference that the signed-rank test takes: 0 of two infinite values, an infinite one as the largest.
+
+    Example:
+        >>> from calibench.statistics import rankable
+        >>> rankable(float('inf') - float('inf')), rankable(-0.25)
+        (0.0, -0.25)
+    """
     return 0.0 if math.isnan(difference) else max(-1e300, min(1e300, difference))
 
 
@@ -67,7 +83,13 @@ def _rank_sums(ranks: tuple[int, ...]) -> list[int]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust the p-values of a family of tests (Holm 1979); the order is kept."""
+    """Adjust the p-values of a family of tests (Holm 1979); the order is kept.
+
+    Example:
+        >>> from calibench.statistics import holm
+        >>> holm([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     adjusted = [0.0] * len(p_values)
     largest = 0.0
@@ -78,7 +100,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def average_ranks(values: Sequence[float]) -> list[float]:
-    """Ranks 1, 2, ... from the smallest value; equal values share the mean of their ranks."""
+    """Ranks 1, 2, ... from the smallest value; equal values share the mean of their ranks.
+
+    Example:
+        >>> from calibench.statistics import average_ranks
+        >>> average_ranks([0.3, 0.1, 0.3])
+        [2.5, 1.0, 2.5]
+    """
     ordered = sorted(values)
     return [
         (bisect_left(ordered, value) + 1 + bisect_right(ordered, value)) / 2 for value in values

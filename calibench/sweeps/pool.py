@@ -27,6 +27,7 @@ from calibench.parallel.processes import (
     keep_imports,
     unwinding,
     warm_context,
+    without_main_module,
 )
 from calibench.runs import Busy
 
@@ -207,7 +208,8 @@ class Pool:
         # SLURM sends them to every process of a job, and they are the parent's to answer
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
         try:
-            process.start()
+            with without_main_module():  # jobs are configurations
+                process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         worker_end.close()

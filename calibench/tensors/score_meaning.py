@@ -102,8 +102,9 @@ def _has_digits(precision: float, values: Array, digits: int) -> bool:
     wide = np.abs(values.astype(np.float64))
     present = wide[wide > 0]
     exponents = np.floor(np.log10(present)) + 1
-    scaled = present * 10.0 ** (digits - exponents)
-    return bool((np.abs(scaled - np.rint(scaled)) <= precision * scaled + 1e-9).all())
+    with np.errstate(over="ignore", invalid="ignore"):  # below 1e-290: not of few digits
+        scaled = present * 10.0 ** (digits - exponents)
+        return bool((np.abs(scaled - np.rint(scaled)) <= precision * scaled + 1e-9).all())
 
 
 def _is_of_type(values: Array, name: str) -> bool:

@@ -30,6 +30,12 @@ def load(
         FileNotFoundError: If there is no such file, or folder of results.
         StoreError: If there is no such entry, or more than one; the message lists them.
         CorruptRun: If it is damaged, or holds something else.
+
+    Example:
+        >>> import calibench
+        >>> sets = calibench.load("digits_lt/SmallCNN/FocalLoss/seed=1")  # a run of the store that comes with calibench
+        >>> sets["test"].logits.shape, sets["test"].target.shape
+        ((359, 10), (359,))
     """
     if is_a_file(str(name)):
         return Reader(**reading).read(str(name))

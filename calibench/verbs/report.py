@@ -62,8 +62,8 @@ def report(
 
     Example:
         >>> import calibench
-        >>> calibench.report("store/digits_lt", "digits.html").pages  # doctest: +SKIP
-        1
+        >>> calibench.report("store/digits_lt/SmallCNN/FocalLoss", "focal.html")
+        WrittenReport(path=PosixPath('focal.html'), pages=1)
     """
     positive_integer("bins", bins)
     check_output(str(output))

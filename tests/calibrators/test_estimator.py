@@ -21,7 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 
-from calibench import CalibratedClassifier
+import calibench
+from calibench import CalibratedClassifier, calibrators
 from calibench.calibrators import TemperatureScaling, VectorScaling
 
 X, Y = make_classification(
@@ -102,3 +103,27 @@ def test_what_is_given_is_left_alone_and_named_in_errors() -> None:
     four = np.arange(600) % 4
     with pytest.raises(ValueError, match="must have a column for each of the 4 classes, got 6"):
         CalibratedClassifier(SVC(decision_function_shape="ovo"), cv=2).fit(X, four)
+
+
+def test_a_search_goes_over_the_calibrator_s_parameters() -> None:
+    random = np.random.default_rng(0)
+    logits = 3 * random.normal(size=(300, 3))
+    labels = (logits + random.gumbel(size=logits.shape)).argmax(1)
+    classifier = calibench.as_estimator(calibrators.HistogramBinning())
+    assert classifier.get_params()["calibrator__n_bins"] == 15
+    grid = {"calibrator__n_bins": [2, 10], "calibrator__mode": ["equal_mass"]}
+    search = GridSearchCV(classifier, grid, scoring="neg_log_loss", cv=2).fit(logits, labels)
+    best = search.best_estimator_.calibrator_
+    assert (best.n_bins, best.mode) == (search.best_params_["calibrator__n_bins"], "equal_mass")
+    assert classifier.calibrator.n_bins == 15
+    with pytest.raises(ValueError, match=r"no parameter `n_bin`.*n_bins"):
+        classifier.set_params(calibrator__n_bin=3)
+    named = calibench.CalibratedClassifier(calibrator="BetaCalibration")
+    assert named.set_params(calibrator__parameters="am").calibrator.family == "am"
+
+
+@pytest.mark.parametrize("name", calibrators.CALIBRATORS.lines)
+def test_every_calibrator_says_its_arguments(name: str) -> None:
+    calibrator = getattr(calibrators, name)()
+    rebuilt = type(calibrator)(**calibrator.constructor_arguments)
+    assert rebuilt.constructor_arguments.keys() == calibrator.constructor_arguments.keys()

@@ -144,3 +144,19 @@ def runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
+    """As one that calls `calibench.sweep`: its processes do not run it again."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing\n"
+        "from calibench.parallel.processes import without_main_module\n"
+        "print('script', flush=True)\n"
+        "process = multiprocessing.get_context('spawn').Process(target=print, args=('process',))\n"
+        "with without_main_module():\n"
+        "    process.start()\n"
+        "process.join()\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["script", "process"]
