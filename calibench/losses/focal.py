@@ -1,5 +1,6 @@
 """Focal losses: cross-entropy, less of it (or, inverse, more) where the network is already sure."""
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -106,9 +107,11 @@ class FocalLoss(PerExampleLoss):
 
 def flsd_gamma(ce: Tensor, gamma: float) -> Tensor:
     """Gamma of each example from ce = -log p_y, (N,): 5 below p_y = 0.2, 3 below 0.5, else `gamma`."""
-    probability = torch.exp(-ce)
-    above = torch.full_like(probability, gamma)
-    return torch.where(probability < 0.2, 5.0, torch.where(probability < 0.5, 3.0, above))
+    rounding = 16 * torch.finfo(ce.dtype).eps  # p_y that is 0.2 up to rounding is not below it
+    above = torch.full_like(ce, gamma)
+    return torch.where(
+        ce > math.log(5) + rounding, 5.0, torch.where(ce > math.log(2) + rounding, 3.0, above)
+    )
 
 
 def flsd_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:

@@ -11,6 +11,7 @@ from calibench.metrics.probability_batches import check_finite_maximum, sort_row
 from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.scores import check_scores
 
+_EQUAL = 1e-12  # of a score of 1 and more: what sums in another order differ by
 _LOST = -40.0  # of a logarithm: its exp is less than half a rounding of 1
 
 
@@ -59,6 +60,26 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def snap_ties(scores: Tensor) -> Tensor:
+    """Scores (N,) in which those that are equal up to rounding are equal: each run's lowest; of the same order.
+
+    The same logits in another order of the classes, say, have scores that differ in their last digits.
+    """
+    ordered, place = scores.sort()
+    is_new = torch.ones_like(place, dtype=torch.bool)
+    before, after = ordered[:-1], ordered[1:]
+    are_close = after - before <= _EQUAL * after.abs().clamp(min=1)
+    are_close &= after.isfinite() & before.isfinite()
+    is_new[1:] = ~are_close & (after != before)  # two infinities have no difference
+    starts = is_new.nonzero().flatten()
+    return torch.empty_like(scores).scatter_(0, place, ordered[starts][is_new.cumsum(0) - 1])
+
+
+def _snap_sides(inside: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
+    sides = snap_ties(torch.cat([inside, outside]))
+    return sides[: len(inside)], sides[len(inside) :]
+
+
 def count_at_least(ordered: Tensor, values: Tensor) -> Tensor:
     """Number of the sorted scores that are >= each value, float64."""
     return (len(ordered) - torch.searchsorted(ordered, values)).double()
@@ -71,16 +92,14 @@ def _average_precision(positive: Tensor, negative: Tensor) -> Tensor:
 
 
 def detection_rates(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
-    """Rates of telling `outside` (positive, higher scores) from `inside`; ties count exactly.
-
-    The scores (N,) and (M,) may be sorted in place.
+    """Rates of telling `outside` (positive, higher scores) from `inside`; ties, up to rounding, count exactly.
 
     Returns:
         `auroc`; `aupr_in` and `aupr_out` (average precision with either side positive); `fpr95`,
         the share of in-distribution examples at or above the largest threshold that at least 95% of
         the out-of-distribution ones reach. All NaN when one side is empty.
     """
-    inside, outside = sort_rows(inside), sort_rows(outside)
+    inside, outside = map(sort_rows, _snap_sides(inside, outside))
     if len(inside) == 0 or len(outside) == 0:
         nothing = torch.full((), torch.nan, dtype=torch.float64, device=inside.device)
         return dict.fromkeys(("auroc", "aupr_in", "aupr_out", "fpr95"), nothing)
@@ -107,6 +126,8 @@ def resampled_auroc(
 
     Ties count half. Resamples are drawn some at a time: how often each score is in them, (r, N) and (r, M).
     """
+    sides = _snap_sides(torch.from_numpy(inside), torch.from_numpy(outside))
+    inside, outside = (side.numpy() for side in sides)
     order = np.argsort(inside)
     ends = [np.searchsorted(inside[order], outside, side) for side in ("left", "right")]
     parts = []

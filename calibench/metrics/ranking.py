@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from calibench.messages.checks import option_named
-from calibench.metrics.base import PerExampleMetric, TopLabelMetric, compute_once
-from calibench.metrics.detection import SCORES, check_scored, detection_rates
-from calibench.metrics.probability_batches import sort_rows, unpack
+from calibench.metrics.base import PairMetric, PerExampleMetric, compute_once
+from calibench.metrics.detection import SCORES, check_scored, detection_rates, snap_ties
+from calibench.metrics.probability_batches import first_largest
 from calibench.metrics.titles import MORE, Titles, rate
 from calibench.tensors.scores import running_sums
 
@@ -124,23 +124,35 @@ class OutOfDistribution(PerExampleMetric):
         return detection_rates(self.rows("inside"), self.rows("outside"))
 
 
-def expected_errors(packed: Tensor) -> Tensor:
-    """Expected errors among the k most confident examples, k = 1 ... N, (N,) float64.
+def log_odds_of_top_label(preds: Tensor, predicted: Tensor) -> Tensor:
+    """Logarithm of the largest probability over the sum of the others, (N, K) and its places (N,) -> (N,) float64.
 
-    Within a run of equal confidences the order is random, so errors arrive evenly.
+    Where the largest is 1 up to rounding the others still tell examples apart.
     """
-    confidence, correct = unpack(sort_rows(packed).flip(0))
-    _, run, length = torch.unique_consecutive(confidence, return_inverse=True, return_counts=True)
-    wrong = torch.zeros(len(length), dtype=torch.float64, device=packed.device)
-    wrong.index_add_(0, run, correct.logical_not().double())
+    wide, place = preds.double(), predicted.unsqueeze(1)
+    top = wide.gather(1, place).squeeze(1)
+    others = wide.scatter(1, place, 0.0).sum(1)
+    return top.log() - torch.where(others > 0, others, (1 - top).clamp(min=0)).log()
+
+
+def expected_errors(scores: Tensor, correct: Tensor) -> Tensor:
+    """Expected errors among the k examples of the largest scores, k = 1 ... N, (N,) float64.
+
+    Within a run of scores that are equal up to rounding the order is random, so errors arrive evenly.
+    """
+    ordered, place = snap_ties(scores).sort(descending=True)
+    _, run, length = torch.unique_consecutive(ordered, return_inverse=True, return_counts=True)
+    wrong = torch.zeros(len(length), dtype=torch.float64, device=scores.device)
+    wrong.index_add_(0, run, correct[place].logical_not().double())
     per_example: Tensor = (wrong / length)[run]
     return running_sums(per_example)
 
 
-class RiskCoverage(TopLabelMetric):
+class RiskCoverage(PairMetric, PerExampleMetric):
     """Area under the risk-coverage curve, AURC (Geifman and El-Yaniv 2017; Geifman et al. 2019).
 
-    risk(k) is the error among the k most confident examples, expected over the order among ties.
+    risk(k) is the error among the k most confident examples, expected over the order among ties. Confidences are
+    ranked by their log-odds, so that those which are 1 up to rounding keep their order.
 
     Args:
         risk: Of `coverage_at_risk`.
@@ -149,7 +161,7 @@ class RiskCoverage(TopLabelMetric):
     ... N; `excess_aurc`, that less the AURC of the best order with the same errors;
     `coverage_at_risk`, the largest k / N with risk(k) <= risk (0 if there is none; higher is
     better); `augrc`, the area under the generalised risk, the share of examples that are accepted
-    and wrong, over the coverage (Traub et al. 2024). NaN without examples. State: 4 bytes an example.
+    and wrong, over the coverage (Traub et al. 2024). NaN without examples. State: 9 bytes an example.
 
     Example:
         >>> import torch
@@ -175,16 +187,36 @@ class RiskCoverage(TopLabelMetric):
         if not 0 <= risk <= 1:
             raise ValueError(f"`risk` must lie in [0, 1], got {risk!r}.")
         self.risk = risk
+        self.add_rows("scores", torch.float64)
+        self.add_rows("correct", torch.bool)
+
+    def update(
+        self, preds: Tensor, target: Tensor, top_label: tuple[Tensor, Tensor] | None = None
+    ) -> None:
+        """Add a batch; of `top_label(preds, target)` alone, where `preds` are no table, the confidences are ranked."""
+        if top_label is not None and preds.dim() < 2:
+            self.add_pairs(*(part.to(self.device) for part in top_label))
+            return
+        preds, target = self.receive(preds, target)
+        predicted = first_largest(preds)
+        self.append("scores", log_odds_of_top_label(preds, predicted))
+        self.append("correct", predicted == target)
+
+    def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
+        """Add pairs, (N,) and (N,) bool."""
+        wide = confidence.double()
+        self.append("scores", wide.log() - torch.log1p(-wide))
+        self.append("correct", correct.bool())
 
     def compute(self) -> dict[str, Tensor]:
         """The rates, see the class."""
-        packed = self.rows("packed")
-        n = len(packed)
+        scores = self.rows("scores")
+        n = len(scores)
         if n == 0:
-            nothing = torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
+            nothing = torch.full((), torch.nan, dtype=torch.float64, device=scores.device)
             return dict.fromkeys(("aurc", "excess_aurc", "coverage_at_risk", "augrc"), nothing)
-        k = torch.arange(1, n + 1, dtype=torch.float64, device=packed.device)
-        errors = expected_errors(packed)
+        k = torch.arange(1, n + 1, dtype=torch.float64, device=scores.device)
+        errors = expected_errors(scores, self.rows("correct"))
         aurc = (errors / k).mean()
         best = ((k - (n - errors[-1])).clamp(min=0) / k).mean()
         accepted = torch.where(errors <= self.risk * k * (1 + 1e-12), k, 0)

@@ -308,6 +308,8 @@ def bytes_an_example(metric: CalibrationMetric) -> int:
     """How much a metric may keep of each example: nothing, a confidence and a hit, or every p_k."""
     if not isinstance(metric, PerExampleMetric):
         return 0
+    if isinstance(metric, M.RiskCoverage):
+        return 9  # log-odds in double precision: confidences near 1 are ranked too
     marginal = isinstance(metric, PackedColumnsMetric) and metric.kind is COLUMN_KINDS["marginal"]
     return 4 * K if marginal else 5
 
