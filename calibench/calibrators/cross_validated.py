@@ -25,13 +25,24 @@ from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
 from calibench.calibrators.one_vs_rest import normalise_log
 from calibench.calibrators.temperature import TemperatureScaling, TemperatureWithMixture
 from calibench.messages.checks import integer_from
+from calibench.tensors.arrays import as_array
+from calibench.tensors.row_copies import first_copies
 
 
-def stratified_folds(target: Tensor, folds: int) -> Tensor:
-    """The fold of each example, (N,) int64: of each class every fold has nearly the same number, by a fixed draw."""
+def stratified_folds(target: Tensor, folds: int, scores: Tensor | None = None) -> Tensor:
+    """The fold of each example, (N,) int64: of each class every fold has nearly the same number, by a fixed draw.
+
+    Examples with the same row of `scores` (N, K), logits, and the same class are in one fold: a fit that has seen one
+    has seen all. Where that would leave a fold without examples they are not.
+    """
     order = torch.from_numpy(np.random.default_rng(0).permutation(len(target)))
     order = order[target.cpu()[order].argsort(stable=True)]
-    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order)) % folds)
+    fold = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)) % folds)
+    if scores is None:
+        return fold
+    places = first_copies(as_array(scores), as_array(target))
+    together = fold[torch.from_numpy(places)]
+    return together if len(together.unique()) == len(fold.unique()) else fold
 
 
 FEWEST_EXAMPLES_FOR_FOLDS = 20  # examples that can be cut into folds
@@ -207,7 +218,7 @@ class CrossValidatedCalibration(Calibrator):
         default = find_fallback(calibrators) if self.shrinkage else 0
         if len(target) < FEWEST_EXAMPLES_FOR_FOLDS:
             return default
-        fold = stratified_folds(target, self.folds).to(target.device)
+        fold = stratified_folds(target, self.folds, logits).to(target.device)
         with silence_fit_warnings():
             candidate_losses = [
                 held_out_nll(calibrator, logits, target, fold) for calibrator in calibrators

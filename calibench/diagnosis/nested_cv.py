@@ -113,7 +113,7 @@ def choose_calibrator(
     if n > limit:
         rows = torch.from_numpy(np.random.default_rng(0).permutation(n)[:limit])
     scores, target = scores[rows], target[rows]
-    fold = stratified_folds(target, count_folds(scores))
+    fold = stratified_folds(target, count_folds(scores), scores)
     log_probs = log_probabilities(scores)
     raw = HeldOutPredictions(
         log_probs, example_nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1)

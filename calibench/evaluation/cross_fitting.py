@@ -65,7 +65,7 @@ def cross_fit(
         raise ValueError(f"cross-fitting needs two examples at least, got {len(target)}.")
     model = TemperatureWithMixture(shrinkage=False) if calibrator is None else calibrator
     all_rows = torch.ones_like(target, dtype=torch.bool)
-    fold = stratified_folds(target, min(folds, len(target))).to(target.device)
+    fold = stratified_folds(target, min(folds, len(target)), logits).to(target.device)
     divisions = [(fold != index, fold == index) for index in range(min(folds, len(target)))]
     arrays: dict[str, Tensor] = {}
     for is_fitted, is_scored in [(all_rows, all_rows)] if in_sample else divisions:
@@ -222,7 +222,7 @@ def resample_refinement(
     log_probs: Tensor, target: Tensor, resamples: Resamples, *, folds: int = 5
 ) -> dict[str, Floats]:
     """Refinement on each resampled set, (R,), by score: `nll` and `brier`; see `refinement_of_examples`."""
-    fold = stratified_folds(target, min(folds, len(target))).numpy()
+    fold = stratified_folds(target, min(folds, len(target)), log_probs).numpy()
     nodes = _Nodes.around(log_probs, target)
     curves = _compute_curves(log_probs, target, nodes)
     replicates: dict[str, list[Floats]] = {name: [] for name in REFINED_SCORES}

@@ -1,16 +1,14 @@
 """Checks of rows: those that two sets share, copies within a set, labels in another order, labels of one class."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import log10, sqrt
+from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from calibench.runs import Predictions
-from calibench.tensors.arrays import Array
-from calibench.tensors.score_meaning import shared_unit
+from calibench.tensors.row_copies import are_coarse, hash_rows, is_saturated
 
-_FEWEST_DIGITS = 8  # of a row: fewer, and examples of a coarse file have equal rows by chance
 _FEWEST_LABELS = 20  # labels that are not of one class by chance
 _FEWEST_EXAMPLES = 200  # fewer say little of chance
 
@@ -39,21 +37,9 @@ def row_hashes(predictions: Predictions) -> npt.NDArray[np.uint64]:
     Left out are rows that put everything on one class, and whole sets whose values have too few digits.
     """
     values = predictions.logits if predictions.probs is None else predictions.probs
-    if not len(values) or _digits_of_row(values) < _FEWEST_DIGITS or predictions.labels is not None:
+    if not len(values) or predictions.labels is not None or are_coarse(values):
         return np.empty(0, dtype=np.uint64)
-    words = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
-    odd = np.random.default_rng(0).integers(0, 2**63, words.shape[1] + 1, dtype=np.uint64) * 2 + 1
-    mixed = predictions.target.astype(np.uint64) * odd[-1]
-    for column, factor in zip(words.T, odd, strict=False):
-        mixed = (mixed ^ (column * factor)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-    top = predictions.logits.max(axis=1, keepdims=True)
-    is_saturated = (predictions.logits < top - 80).sum(axis=1) == values.shape[1] - 1
-    return mixed[~is_saturated]
-
-
-def _digits_of_row(values: Array) -> float:
-    return (values.shape[1] - 1) * -log10(shared_unit(values[:1000]))
+    return hash_rows(values, predictions.target)[~is_saturated(predictions.logits)]
 
 
 def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:

@@ -67,16 +67,19 @@ def sum_to_1(values: Array) -> Booleans:
     return off <= max(EXACT_SUM, allowed * (1 + 1e-9))
 
 
-def shared_unit(values: Array) -> float:
+def shared_unit(values: Array, precision: float | None = None) -> float:
     """Unit of the last place that all values share: of decimals, significant digits or a float type, the coarsest.
 
     Values may have been kept in a narrower type than that of their array: `float64` of a CSV file's half floats, say.
+    They are exact to a relative `precision`, by default that of this type.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     flat = flat[np.isfinite(flat)]  # a class that an example does not have is -inf
     blocks = [flat[:1000], *(flat[at : at + _BLOCK] for at in range(1000, len(flat), _BLOCK))]
     float_types = [name for name in _SPACINGS if all(_is_of_type(block, name) for block in blocks)]
-    precision = max((_SPACINGS[name] for name in float_types), default=_SPACINGS["float32"])
+    precision = precision or max(
+        (_SPACINGS[name] for name in float_types), default=_SPACINGS["float32"]
+    )
     units = [
         *_first_unit(blocks, partial(_has_decimals, precision), range(_MOST_DIGITS + 1)),
         *_first_unit(blocks, partial(_has_digits, precision), range(1, _MOST_DIGITS + 1)),

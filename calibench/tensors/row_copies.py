@@ -1,0 +1,58 @@
+"""Copies of rows: examples with the same scores and label, to the last bit, that are not alike by chance."""
+
+from math import log10
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.tensors.arrays import Array, Integers
+from calibench.tensors.score_meaning import shared_unit
+
+_FEWEST_DIGITS = 8  # of a row: fewer, and examples of a coarse file have equal rows by chance
+_SATURATED = (
+    80.0  # below the largest logit: rows that put everything on one class are alike by chance
+)
+_LOOKED_AT = 1000  # rows by which it is told whether a file is coarse
+
+
+def hash_rows(scores: Array, target: Integers) -> npt.NDArray[np.uint64]:
+    """Hashes (N,) of rows of scores (N, K) and labels (N,)."""
+    words = np.ascontiguousarray(scores, dtype=np.float64).view(np.uint64)
+    odd = np.random.default_rng(0).integers(0, 2**63, words.shape[1] + 1, dtype=np.uint64) * 2 + 1
+    mixed = target.astype(np.uint64) * odd[-1]
+    for column, factor in zip(words.T, odd, strict=False):
+        mixed = (mixed ^ (column * factor)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
+def is_saturated(logits: Array) -> npt.NDArray[np.bool_]:
+    """Which rows of logits (N, K) put everything on one class, (N,)."""
+    top = logits.max(axis=1, keepdims=True)
+    saturated: npt.NDArray[np.bool_] = (logits < top - _SATURATED).sum(axis=1) == logits.shape[
+        1
+    ] - 1
+    return saturated
+
+
+def are_coarse(scores: Array, precision: float | None = None) -> bool:
+    """Whether values of rows (N, K) have so few digits that examples are alike by chance."""
+    unit = shared_unit(scores[:_LOOKED_AT], precision)
+    return (scores.shape[1] - 1) * -log10(unit) < _FEWEST_DIGITS
+
+
+def first_copies(logits: Array, target: Integers) -> Integers:
+    """Place of the first example with the same row of logits (N, K) and label, (N,): its own where it is no copy."""
+    places = np.arange(len(logits))
+    if len(logits) < 2 or are_coarse(logits):
+        return places
+    hashes = hash_rows(logits, target)
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    if len(first) == len(logits):
+        return places
+    part = logits[:_LOOKED_AT].astype(np.float64)
+    powers = np.exp(part - part.max(axis=1, keepdims=True))
+    if are_coarse(powers / powers.sum(axis=1, keepdims=True), 1e-5):
+        return places  # logarithms of rounded probabilities
+    copies: Integers = np.where(is_saturated(logits), places, first[inverse])
+    return copies
