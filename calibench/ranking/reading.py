@@ -50,6 +50,7 @@ RUNS_A_PART = 250  # that a process reads in one go
 INDEXED = 500  # runs from which on there is an index: fewer are read in as little time
 NEW = 0.02  # share of runs from which on it is written again: fewer are read in as little time
 
+_TEST_FILE = "predictions/test.npz"
 TRIAL = "trial runs (fast_dev_run, or no training step)"
 IMPORTED = "imported predictions, which come without numbers (see `calibench evaluate`)"
 CLAIMED = "claimed, as its logits are not in the store: {}"
@@ -76,7 +77,7 @@ def read_results(
     for record in read.records:
         if record.described:
             add_described(record.described)
-    return without_other_data(read)
+    return without_repeated_predictions(without_other_data(read))
 
 
 def joined_results(parts: Sequence[Results]) -> Results:
@@ -98,7 +99,7 @@ def joined_results(parts: Sequence[Results]) -> Results:
         joined.warnings += part.warnings
     for part in parts:
         joined.problems += [problem for problem in part.problems if problem.cell not in cells]
-    return without_other_data(joined)
+    return without_repeated_predictions(without_other_data(joined))
 
 
 def _read_folders(folders: Sequence[str], number_filter: NumberFilter, processes: int) -> Results:
@@ -193,7 +194,8 @@ class _RunReader:
         _check_cell(cell, content)
         try:
             present = with_present_calibrators(content)
-            return self._record(cell, folder, present, status.get("claimed") or ())
+            record = self._record(cell, folder, present, status.get("claimed") or ())
+            return replace(record, digest=_digest_of_test(content, status))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
             raise CorruptRun(text) from error
@@ -277,6 +279,12 @@ class _RunReader:
         return self._settings.setdefault(cell.key, present)
 
 
+def _digest_of_test(content: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """Digest of the test predictions: of a run in its metrics.json, of an entry of a store in its status.json."""
+    files = content.get("files") or status.get("files") or {}
+    return str((files.get(_TEST_FILE) or {}).get("sha256", ""))
+
+
 def _read_file(folder: str, name: str) -> Mapping[str, Any]:
     return read_json(f"{folder}/{name}", called=name)
 
@@ -316,4 +324,19 @@ def without_other_data(results: Results) -> Results:
                 f"its data {record.fingerprint} are not those of comparable runs ({most_frequent})"
             )
             problems.append(Problem(record.cell, record.folder, reason))
+    return replace(results, records=records, problems=problems)
+
+
+def without_repeated_predictions(results: Results) -> Results:
+    """Turn runs into problems whose test predictions are, to the bit, those of another seed: the two are one run."""
+    first: dict[tuple[RunId, str], Record] = {}
+    records, problems = [], list(results.problems)
+    for record in results.records:
+        key = (record.cell._replace(seed=0), record.digest)
+        same = first.setdefault(key, record)
+        if same is record or not record.digest:
+            records.append(record)
+            continue
+        reason = f"its test predictions are those of seed {same.cell.seed}, to the bit: the two count as one run"
+        problems.append(Problem(record.cell, record.folder, reason))
     return replace(results, records=records, problems=problems)

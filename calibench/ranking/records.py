@@ -152,6 +152,7 @@ class Record:
         caveats: What a reader must know of its numbers, one line each.
         versions: Name and version of the packages that made it; see `PACKAGES`.
         described: Metrics of a user's own: title, percent, higher_is_better.
+        digest: Of the file of its test predictions; empty where the run wrote none down.
     """
 
     cell: RunId
@@ -165,6 +166,7 @@ class Record:
     caveats: tuple[str, ...]
     versions: Versions
     described: Mapping[str, Mapping[str, Any]]
+    digest: str = ""
 
     def narrow(self, number_filter: NumberFilter) -> Record:
         """Keep only the numbers that a filter lets through."""

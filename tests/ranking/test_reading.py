@@ -180,3 +180,16 @@ def test_several_processes_read_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(reading, "RUNS_A_PART", 1)
     assert read_results(tmp_path, processes=2) == alone
     assert [record.cell.seed for record in alone.records] == [1, 2, 10]
+
+
+def test_the_same_predictions_under_two_seeds_are_one_run(tmp_path: Path) -> None:
+    """A copied folder, or a seed that reaches nothing: two of three runs are one, so there are two, and it is said."""
+    for seed, content in ((1, "aa"), (2, "bb"), (3, "aa")):
+        files = {"predictions/test.npz": {"bytes": 9, "sha256": content}}
+        write_run(tmp_path, seed=seed, changes={"files": files})
+    read = read_results(tmp_path)
+    assert [record.cell.seed for record in read.records] == [1, 2]
+    (problem,) = read.problems
+    assert problem.cell.seed == 3
+    assert problem.warn
+    assert "are those of seed 1, to the bit: the two count as one run" in problem.reason
