@@ -108,12 +108,17 @@ def _stem(path: Path) -> str:
 
 
 def describe_parts(
-    counts: Mapping[str, int], num_classes: int, sources: Mapping[str, str], *, unit: str
+    counts: Mapping[str, int],
+    num_classes: int,
+    sources: Mapping[str, str],
+    *,
+    unit: str,
+    kinds: str = "classes",
 ) -> str:
     """The parts with their sizes and where each is from: `train 120 images, 3 classes; validation 36 (valid); ...`."""
     lines = list[str]()
     for part, count in counts.items():
-        words = f" {unit}, {num_classes} classes" if part == "train" else ""
+        words = f" {unit}, {num_classes} {kinds}" if part == "train" else ""
         source = f" ({sources[part]})" if sources.get(part) else ""
         lines.append(f"{PART_TITLES[part]} {count:,}{words}{source}")
     return "; ".join(lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ from calibench.data import (
 )
 from calibench.data.batch import Examples
 from calibench.data.disk_loader import StreamedLoader
+from calibench.data.images.pixels import square_pixels
 from calibench.verbs.new import new
 from tests.data import fakes
+from tests.data.wide_images import png, tiff
 
 SIDE = 6
 
@@ -40,9 +43,12 @@ def picture(seed: int, *, high: int = 255) -> np.ndarray:
     return pixels
 
 
-def save(path: Path, image: Image.Image, **options: Any) -> None:
+def save(path: Path, image: Image.Image | bytes, **options: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path, **options)
+    if isinstance(image, bytes):
+        path.write_bytes(image)
+    else:
+        image.save(path, **options)
 
 
 def images(folder: Path, **options: Any) -> ImageFolderDataModule:
@@ -87,6 +93,17 @@ def test_sixteen_bits_are_scaled_as_the_header_says(tmp_path: Path, streams: boo
     assert "16-bit images are scaled from 0 to 65,535 (by the header)" in data.caveats
 
 
+def wide(grey: np.ndarray, channels: int = 3, white: int = 65_535) -> np.ndarray:
+    """A grey picture as values (H, W, channels) of 0 to white."""
+    return np.repeat(np.rint(grey[..., None] * (white / 255)), channels, axis=2)
+
+
+def transparent_palette(grey: np.ndarray) -> Image.Image:
+    image = Image.fromarray(grey).convert("P")
+    image.info["transparency"] = 7
+    return image
+
+
 MODES: dict[str, tuple[Any, str]] = {  # how a grey picture is written, and the ending
     "1": (lambda grey: Image.fromarray(grey).point(lambda value: 255 * (value > 127)).convert("1"), "png"),
     "L": (Image.fromarray, "png"),
@@ -100,6 +117,25 @@ MODES: dict[str, tuple[Any, str]] = {  # how a grey picture is written, and the 
     "I;16 pgm": (lambda grey: Image.fromarray(grey.astype(np.uint16) * 257), "pgm"),
     "12 bits in 16": (lambda grey: Image.fromarray(np.rint(grey.astype(float) * 4095 / 255).astype(np.uint16)), "png"),
     "I": (lambda grey: Image.fromarray(grey.astype(np.int32) * 1000), "tiff"),
+    "I;16B tiff": (lambda grey: tiff(wide(grey, 1), order=">", photometric=1), "tiff"),
+    "I;16 jp2": (lambda grey: Image.fromarray(grey.astype(np.uint16) * 257), "jp2"),
+    "PA": (lambda grey: Image.fromarray(grey).convert("P").convert("PA"), "tif"),
+    "P, transparent": (transparent_palette, "png"),
+    "RGBX": (lambda grey: tiff(np.dstack([grey] * 4), bits=8, extra=0), "tiff"),
+    "RGBa": (lambda grey: tiff(np.dstack([grey] * 3 + [np.full_like(grey, 255)]), bits=8, extra=1), "tiff"),
+    "48 bits, png": (lambda grey: png(wide(grey)), "png"),
+    "48 bits, 12 used, png": (lambda grey: png(wide(grey, white=4095)), "png"),
+    "48 bits, 10 significant, png": (lambda grey: png(wide(grey, white=1023), significant=10), "png"),
+    "64 bits, png": (lambda grey: png(wide(grey, 4)), "png"),
+    "grey and alpha of 16 bits, png": (lambda grey: png(wide(grey, 2)), "png"),
+    "48 bits, tiff": (lambda grey: tiff(wide(grey)), "tiff"),
+    "48 bits, big-endian tiff": (lambda grey: tiff(wide(grey), order=">"), "tif"),
+    "48 bits, packed tiff": (lambda grey: tiff(wide(grey), packed=True), "tiff"),
+    "48 bits, packed big-endian tiff": (lambda grey: tiff(wide(grey), packed=True, order=">"), "tiff"),
+    "48 bits, planes, packed tiff": (lambda grey: tiff(wide(grey), packed=True, planes=True), "tiff"),
+    "64 bits, tiff": (lambda grey: tiff(wide(grey, 4), extra=2), "tiff"),
+    "64 bits, nothing in 16, tiff": (lambda grey: tiff(wide(grey, 4), extra=0), "tiff"),
+    "CMYK of 16 bits": (lambda grey: tiff(wide(255 - grey, 4) * [1, 1, 1, 0], photometric=5), "tiff"),
     "F to 1": (lambda grey: Image.fromarray(grey.astype(np.float32) / 255), "tiff"),
     "F to 255": (lambda grey: Image.fromarray(grey.astype(np.float32)), "tiff"),
 }  # fmt: skip
@@ -118,6 +154,57 @@ def test_every_mode_of_pillow_gives_the_same_picture(tmp_path: Path, mode: str) 
         expected[name, shown.tobytes()] += 1
     data = images(tmp_path)
     assert sum((contents(data, part) for part in ("train", "val", "test")), Counter()) == expected
+
+
+UNREAD_MODES = {
+    "48 bits in planes": (lambda grey: tiff(wide(grey), planes=True), "in an order that is not read"),
+    "64 bits, multiplied by alpha": (lambda grey: tiff(wide(grey, 4), extra=1), "in an order that is not read"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", UNREAD_MODES)
+def test_what_pillow_would_give_otherwise_is_refused(tmp_path: Path, mode: str) -> None:
+    """Of 16-bit colours in planes Pillow gives the bytes as if they were of 8 bits."""
+    write, message = UNREAD_MODES[mode]
+    for name in "ab":
+        for number in range(8):
+            save(tmp_path / name / f"{number}.tiff", write(picture(number)))
+    with pytest.raises(DataError, match=rf"{message}.* \(16 of 16 images"):
+        images(tmp_path)
+
+
+@pytest.mark.parametrize("write", [png, tiff, partial(tiff, packed=True, order=">")])
+def test_colours_of_sixteen_bits_are_rounded_and_upright(tmp_path: Path, write: Any) -> None:
+    """Each channel by itself, to the nearest of 256 levels; Pillow alone cuts the lower byte off."""
+    values = np.random.default_rng(0).integers(0, 65_536, (SIDE, SIDE, 3))
+    values[0, 0] = 65_535
+    path = tmp_path / "image"
+    path.write_bytes(write(values))
+    with Image.open(path) as image:
+        pixels = square_pixels(image, SIDE)
+    np.testing.assert_array_equal(pixels, np.rint(values / 257).astype(np.uint8))
+    assert (pixels != values >> 8).any()
+
+
+def test_images_of_a_kind_that_training_lacks_are_said_or_refused(tmp_path: Path) -> None:
+    """Training photos of 8 bits, test X-rays of 12 bits in 16: scaled by the header they would be black."""
+    tree(tmp_path, {"a": 8, "b": 8}, parts=("train",))
+    for name in "ab":
+        save(tmp_path / "test" / name / "1.png", Image.fromarray(np.full((6, 6), 4000, np.uint16)))
+    with pytest.raises(
+        DataError, match=r"2 images are 16-bit, .* no value above 4,095: `--data.white`"
+    ):
+        images(tmp_path)
+    data = images(tmp_path, white=4095)
+    assert {content[0] for _, content in contents(data, "test")} == {round(4000 * 255 / 4095)}
+    for name in "ab":
+        save(
+            tmp_path / "test" / name / "2.png", Image.fromarray(np.full((6, 6), 40_000, np.uint16))
+        )
+    line = (
+        "4 images are 16-bit, which no training image is: scaled from 0 to 65,535 (by the header)"
+    )
+    assert line in images(tmp_path).caveats
 
 
 def test_a_scale_is_the_training_images_and_nothing_is_clipped(tmp_path: Path) -> None:

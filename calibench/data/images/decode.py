@@ -21,13 +21,14 @@ from calibench.data.images.pixels import (
     Mode,
     PixelScale,
     depth_of,
-    grey_values,
+    describe_further_kinds,
     is_animation,
     open_image,
+    pixel_values,
+    refuse_above_white,
     scale_of_range,
     scale_of_white,
     square_pixels,
-    to_eight_bits,
 )
 from calibench.data.in_memory_loader import Decode
 from calibench.data.mixing import Crop
@@ -86,9 +87,8 @@ def _decode_readable(
     def fill(number: int) -> None:
         file = files[number]
         with open_image(file) as image:
-            path = file if isinstance(file, Path) else None
             crop = crops[number] if crops else None
-            pixels[number] = square_pixels(image, side, mode, crop, scale, path)
+            pixels[number] = square_pixels(image, side, mode, crop, scale)
 
     return pixels, _find_unreadable(fill, len(files))
 
@@ -185,35 +185,21 @@ def read_users_images(
     The pixels are kept in a file beside `cache`.
     """
     stream = decode if isinstance(decode, StreamedImages) else None
-
-    def read() -> dict[str, np.ndarray]:
-        headers = survey_images(files, scale, white)
-        wrong, pixels = headers.problems, np.empty(0, np.uint8)
-        if stream is None:
-            crops = [crop] * len(files)
-            pixels, wrong = _decode_readable(files, side, mode, crops, headers.scale)
-            pixels = np.delete(pixels, [*wrong], axis=0) if wrong else pixels
-        survey = json.dumps([dict(headers.scale.whites), dict(headers.scale.reasons)])
-        return {
-            "pixels": pixels,
-            "bad": np.array([*wrong], np.int64),
-            "why": np.array([*wrong.values()], str),
-            "scale": np.array(survey),
-            "animations": np.array(headers.animations),
-        }
-
     # the name says the reader, so that files that an earlier one decoded are not read
-    kind = "upright" if stream is None else "headers"
-    whites = repr(white if scale is None else sorted(scale.whites.items()))
-    arrays = load_or_decode(cache.with_name(f"{kind}-{cache.name}"), files, read, whites)
-    wrong = dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
+    kind = "scaled" if stream is None else "surveyed"
+    whites = repr(white if scale is None else (sorted(scale.whites.items()), scale.otherwise))
+    arrays = load_or_decode(
+        cache.with_name(f"{kind}-{cache.name}"),
+        files,
+        lambda: decode_with_survey(
+            files, side=None if stream else side, mode=mode, crop=crop, scale=scale, white=white
+        ),
+        whites,
+    )
+    survey = json.loads(str(arrays["survey"]))
+    pixel_scale, caveats = PixelScale(*survey["scale"]), survey["caveats"]
+    wrong = {int(number): problem for number, problem in survey["problems"].items()}
     positions = np.setdiff1d(np.arange(len(files)), [*wrong]).astype(np.int64)
-    pixel_scale = PixelScale(*json.loads(str(arrays["scale"])))
-    caveats = [] if scale is not None else pixel_scale.caveats
-    if animations := int(arrays["animations"]):
-        caveats.append(
-            f"{animations} of {len(files)} images have several frames: the first is read"
-        )
     if stream is None:
         inputs = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
         return UsersImages(inputs, positions, wrong, pixel_scale, caveats)
@@ -222,12 +208,39 @@ def read_users_images(
     return UsersImages(inputs, positions, wrong, pixel_scale, caveats)
 
 
+def decode_with_survey(
+    files: Sequence[Opener],
+    *,
+    side: int | None,
+    mode: Mode = "RGB",
+    crop: Crop | None = None,
+    scale: PixelScale | None = None,
+    white: float | None = None,
+) -> dict[str, np.ndarray]:
+    """Arrays of images for a cache file: `survey` (JSON: scale, problems by position, caveats), and `pixels` (n, ...).
+
+    Without a `side` there are no pixels. The options are those of `read_users_images`.
+    """
+    survey = survey_images(files, scale, white)
+    wrong, pixels = survey.problems, np.empty(0, np.uint8)
+    if side is not None:
+        pixels, wrong = _decode_readable(files, side, mode, [crop] * len(files), survey.scale)
+        pixels = np.delete(pixels, [*wrong], axis=0) if wrong else pixels
+    whites = survey.scale
+    content = {
+        "scale": [dict(whites.whites), dict(whites.reasons), whites.otherwise],
+        "problems": wrong,
+        "caveats": survey.caveats,
+    }
+    return {"pixels": pixels, "survey": np.array(json.dumps(content))}
+
+
 class Survey(NamedTuple):
-    """Headers of images: the scale of those of more than 8 bits, problems by position, the number of animations."""
+    """Headers of images: the scale of those of more than 8 bits, problems by position, and lines of caveats."""
 
     scale: PixelScale
     problems: dict[int, str]
-    animations: int
+    caveats: list[str]
 
 
 def survey_images(
@@ -240,24 +253,29 @@ def survey_images(
     animated, depths, maxima = set[int](), dict[int, Depth](), dict[int, float]()
 
     def read_header(number: int) -> None:
-        file = files[number]
-        with open_image(file) as image:
+        with open_image(files[number]) as image:
             if is_animation(image):
                 animated.add(number)
-            depth = depth_of(image, file if isinstance(file, Path) else None)
+            depth = depth_of(image)
             if depth is None:
                 return
+            values = pixel_values(image)
             if scale is not None:
-                to_eight_bits(image, depth, scale)
-            else:
-                maxima[number] = float(grey_values(image).max(initial=0))
-                depths[number] = depth
+                refuse_above_white(values, depth, scale)
+            maxima[number] = float(values.max(initial=0))
+            depths[number] = depth
 
     problems = _find_unreadable(read_header, len(files))
-    if scale is None:
-        pairs = [(depths[number], maxima[number]) for number in sorted(depths)]
+    pairs = [(depths[number], maxima[number]) for number in sorted(depths)]
+    if scale is not None:
+        caveats = describe_further_kinds(pairs, scale)
+    else:
         scale = scale_of_range(pairs) if white is None else scale_of_white(pairs, white)
-    return Survey(scale, problems, len(animated))
+        caveats = scale.caveats
+    if animated:
+        count = f"{len(animated)} of {len(files)} images have"
+        caveats.append(f"{count} several frames: the first is read")
+    return Survey(scale, problems, caveats)
 
 
 def describe_sameness(inputs: Tensor, decode: Decode | None) -> list[str]:

@@ -1,6 +1,7 @@
 """Images of a data set of the Hugging Face hub, decoded by the `datasets` library, with the revision they are of."""
 
 import io
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,17 +15,10 @@ import torch
 
 from calibench.data.batch import Examples
 from calibench.data.cache import Arrays, load_or_make
-from calibench.data.images.pixels import (
-    HEADER_SCALE,
-    PixelScale,
-    depth_of,
-    grey_values,
-    scale_of_range,
-    scale_of_white,
-    square_pixels,
-)
+from calibench.data.images.decode import Opener, decode_with_survey, survey_images
+from calibench.data.images.pixels import PixelScale
 from calibench.data.source import DataError, load_hub_dataset
-from calibench.messages.errors import errors_as
+from calibench.messages.errors import summarize_problems
 
 _COMMIT = re.compile(r"[@/]([0-9a-f]{40})(?:/|$)")
 
@@ -102,49 +96,48 @@ class HubImages:
         name = f"hub-{self.source.name}-{self.source.config}-{split}-{side}.npz"
         file = cache / ".calibench" / re.sub(r"[^\w.-]", "_", name)
         settings = "" if self.white is None else f" {self.train_split} {self.white}"
-        key = f"{self.revision} {self.source.image} {self.source.label} upright{settings}"
+        key = f"{self.revision} {self.source.image} {self.source.label} scaled{settings}"
         decode = partial(self._decoded, split, side)
         arrays = load_or_make(file, key, decode) if self.revision else decode()
         pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
-        self.caveats += [line for line in arrays["caveats"].tolist() if line not in self.caveats]
+        caveats = json.loads(str(arrays["survey"]))["caveats"]
+        self.caveats += [line for line in caveats if line not in self.caveats]
         return Examples(pixels, torch.from_numpy(arrays["target"]))
 
     def unread(self, split: str) -> Iterator[tuple[Callable[[], Any], int]]:
         """Openers of the images of a split, each with its class."""
+        target = self._target(split).tolist()  # before the images are touched
+        yield from zip(self._openers(split), target, strict=True)
+
+    def _openers(self, split: str) -> list[Opener]:
+        """Functions that open the images of a split, of their bytes or the files that they name."""
         from datasets import Image
 
-        target = self._target(split).tolist()  # before the images are touched
-        rows = self.splits[split].cast_column(self.source.image, Image(decode=False))
-        for number, label in enumerate(target):
-            yield partial(_open_hub_image, rows, number, self.source.image), label
+        rows, column = self.splits[split], self.source.image
+        if not isinstance(rows.features[column], Image):
+            kind = type(rows[0][column]).__name__ if len(rows) else "of no rows"
+            raise DataError(
+                f"`{self.source.name}`, column {column}: images are expected, row 0 of {split} is a {kind}."
+            )
+        unread_rows = rows.cast_column(column, Image(decode=False))
+        return [
+            partial(_open_hub_image, unread_rows, number, column) for number in range(len(rows))
+        ]
 
     def _decoded(self, split: str, side: int) -> Arrays:
-        rows = self.splits[split]
-        pixels, caveats = np.empty((len(rows), side, side, 3), dtype=np.uint8), list[str]()
-        for number, image in enumerate(rows[self.source.image]):
-            if not hasattr(image, "convert"):
-                raise DataError(
-                    f"`{self.source.name}`, column {self.source.image}: images are expected, "
-                    f"row {number} of {split} is a {type(image).__name__}."
-                )
-            scale = HEADER_SCALE if depth_of(image) is None else self._scale
-            with errors_as(
-                f"`{self.source.name}`, {split} row {number}", DataError, kind=DataError
-            ):
-                pixels[number] = square_pixels(image, side, scale=scale)
-            caveats = scale.caveats or caveats
-        target = self._target(split)
-        return {"pixels": pixels, "target": target, "caveats": np.array(caveats, str)}
+        scale = None if split == self.train_split else self._scale
+        arrays = decode_with_survey(self._openers(split), side=side, scale=scale, white=self.white)
+        problems = json.loads(str(arrays["survey"]))["problems"]
+        if problems:
+            rows = {f"row {number}": problem for number, problem in problems.items()}
+            summary = summarize_problems(rows, len(self.splits[split]), "images")
+            raise DataError(f"`{self.source.name}`, {split}, {summary}.")
+        return {**arrays, "target": self._target(split)}
 
     @cached_property
     def _scale(self) -> PixelScale:
         """The whites of images of more than 8 bits: of the range of the training images."""
-        pairs = [
-            (depth, float(grey_values(image).max(initial=0)))
-            for image in self.splits[self.train_split][self.source.image]
-            if (depth := depth_of(image)) is not None
-        ]
-        return scale_of_range(pairs) if self.white is None else scale_of_white(pairs, self.white)
+        return survey_images(self._openers(self.train_split), white=self.white).scale
 
     def _target(self, split: str) -> np.ndarray:
         labels = self.splits[split][self.source.label]

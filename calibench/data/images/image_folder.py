@@ -18,7 +18,7 @@ from calibench.data.images.decode import (
 )
 from calibench.data.images.folder_layout import read_folder_layout
 from calibench.data.images.hub_files import HubImages, HubName
-from calibench.data.images.pixels import PixelScale
+from calibench.data.images.pixels import PixelScale, positive_white
 from calibench.data.layouts import PART_NAMES, describe_parts, part_of
 from calibench.data.source import left_out_caveats
 from calibench.data.splits import held_out_shares, make_splits
@@ -55,9 +55,7 @@ class _OwnImageDataModule(ImageDataModule, ABC):
     ) -> None:
         self.side = positive_integer("side", side)
         self.held_out = held_out_shares(val_fraction, test_fraction)
-        if white is not None and not white > 0:
-            raise ValueError(f"`white` must be positive, got {white}.")
-        self.names, self.mean, self.std, self.white = names, mean, std, white
+        self.names, self.mean, self.std, self.white = names, mean, std, positive_white(white)
         super().__init__(download=False, **common)
 
     def describe_splits(self, splits: Splits, sources: Mapping[str, str]) -> None:
@@ -66,6 +64,7 @@ class _OwnImageDataModule(ImageDataModule, ABC):
         held_out = {part: "held out of train" for part in counts if part != "train"}
         line = describe_parts(counts, self.num_classes, held_out | dict(sources), unit="images")
         self.inventory.insert(0, line)
+        self.add_caveats(describe_sameness(splits.train.inputs, self.decode))
         self.add_caveats(lacking_classes(splits, self.class_names))
 
     def add_caveats(self, lines: Sequence[str]) -> None:
@@ -139,7 +138,6 @@ class ImageFolderDataModule(_OwnImageDataModule):
         splits = Splits(
             *make_splits(examples_by_part["train"], parts, seed=seed, title=str(self.folder))
         )
-        self.add_caveats(describe_sameness(examples_by_part["train"].inputs, self.decode))
         self.describe_splits(splits, {part: "" for part in examples_by_part})
         return splits
 

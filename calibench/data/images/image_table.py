@@ -13,9 +13,14 @@ from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
-from calibench.data.images.decode import StreamedImages, exceeds_memory, read_users_images
-from calibench.data.images.pixels import Mode, PixelScale
-from calibench.data.layouts import part_of
+from calibench.data.images.decode import (
+    StreamedImages,
+    describe_sameness,
+    exceeds_memory,
+    read_users_images,
+)
+from calibench.data.images.pixels import Mode, PixelScale, positive_white
+from calibench.data.layouts import describe_parts, part_of
 from calibench.data.source import DataError, left_out_caveats
 from calibench.data.splits import held_out_shares, hold_out_share_of_groups
 from calibench.data.task import Multilabel
@@ -56,6 +61,8 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         mode: `RGB` or `L`, grey, which takes a third of the memory; networks get three channels of either.
         mean: Mean of each channel on the [0, 1] scale; ImageNet's by default.
         std: Standard deviation of each channel on the [0, 1] scale; ImageNet's by default.
+        white: The value that is white in images of more than 8 bits; None for what their headers and the range of the
+            training images say, which results repeat.
         memory_limit: Gibibytes that the decoded images may take; beyond, they stream.
         skip_missing: Leave out images whose file is missing, which results then say; else a missing file is an error.
         skip_bad: Leave out images that are missing or cannot be read, and rows of which the label or the split is none.
@@ -76,6 +83,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         mode: Mode = "RGB",
         mean: Channels = IMAGENET_MEAN,
         std: Channels = IMAGENET_STD,
+        white: float | None = None,
         memory_limit: float = 8.0,
         skip_missing: bool = False,
         skip_bad: bool = False,
@@ -83,6 +91,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
     ) -> None:
         super().__init__(class_names=class_names, **common)
         self.side, self.mode = positive_integer("side", side), mode
+        self.white = positive_white(white)
         self.ten_crops = ten_crops
         if ten_crops is not None and ten_crops < side:
             raise ValueError(f"`ten_crops` must be at least `side` {side}, got {ten_crops}.")
@@ -127,8 +136,9 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
             raise DataError(f"there are no {name} images.")
         cache, folder = self.cache / f"{name}-{side}-{self.mode}.npz", part.files[0].parent
         images = read_users_images(
-            cache, part.files, side=side, decode=self.decode, mode=self.mode, scale=self._scale
-        )
+            cache, part.files, side=side, decode=self.decode, mode=self.mode, scale=self._scale,
+            white=self.white,
+        )  # fmt: skip
         self._scale = self._scale or images.scale  # the training images come first
         self.caveats += [line for line in images.caveats if line not in self.caveats]
         bad = {
@@ -153,6 +163,9 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         file: The table.
         path_column: The column of the image files.
         labels: The columns of the labels; None for all but those of paths, groups and splits.
+        separator: Between the cells of a CSV or TSV file; None for what its header has most.
+        quotes: Whether quotes enclose cells of a CSV or TSV file, or are characters like others; None for the former,
+            where a file that seems to be written without quoting is refused.
         group_column: A column whose rows with the same value never cross splits: the patient, say.
         split_column: A column that says `train`, `val` or `test` (or training, valid, validation, dev, testing), in any
             case; None for random splits.
@@ -172,13 +185,17 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         labels: Sequence[str] | None = None,
         group_column: str | None = None,
         split_column: str | None = None,
+        separator: str | None = None,
+        quotes: bool | None = None,
         val_fraction: float = 0.1,
         test_fraction: float = 0.2,
         **common: Any,
     ) -> None:
         self.held_out = held_out_shares(val_fraction, test_fraction)
         self.file = Path(file).expanduser()
-        table = open_users_table(self.file, "a table `path,label1,label2,...`")
+        table = open_users_table(
+            self.file, "a table `path,label1,label2,...`", separator=separator, quotes=quotes
+        )
         self._table = table.frame(text=table.names).set_index(table.rows)
         others = [name for name in (path_column, group_column, split_column) if name is not None]
         names = [name for name in self._table if name not in others] if labels is None else labels
@@ -203,6 +220,17 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         places = [f"{self.file}, row {row}" for row in table.index]
         all_files = LabelledFiles([self.file.parent / path for path in paths], target, places)
         return {name: all_files.take(rows) for name, rows in self._rows(seed).items()}
+
+    def load_splits(self, seed: int) -> Splits:
+        """Read the images, and note the sizes of the splits and where each is from."""
+        splits = super().load_splits(seed)
+        source = "held out of train" if self.split_column is None else f"column {self.split_column}"
+        counts = {part: len(getattr(splits, part).target) for part in Splits._fields}
+        sources = {part: source for part in counts if part != "train"}
+        line = describe_parts(counts, len(self.task.names), sources, unit="images", kinds="labels")
+        self.inventory.insert(0, line)
+        self.caveats += describe_sameness(splits.train.inputs, self.decode)
+        return splits
 
     def _rows(self, seed: int) -> dict[str, npt.NDArray[np.int64]]:
         n = len(self._table)

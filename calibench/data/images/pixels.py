@@ -1,5 +1,6 @@
 """Pixels of any bit depth, orientation and mode to 8 bits: the one reader of images, whatever data set they are of."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,19 +35,31 @@ class Depth:
     significant: int | None = None
 
 
-def depth_of(image: Any, file: Path | None = None) -> Depth | None:
-    """The depth of an opened image of Pillow's; None of 8 bits or fewer a channel."""
+def depth_of(image: Any) -> Depth | None:
+    """The depth of an image that Pillow has opened and not read; None of 8 bits or fewer a channel."""
     bits = _tiff_bits(image)
     if image.mode.startswith("I;16"):
-        bits = bits or 16
-        significant = _png_significant_bits(file) if image.format == "PNG" else None
-        largest = None if significant is None else 2**significant - 1
-        return Depth(f"{bits}-bit", 2**bits - 1, largest)
+        return _sixteen_bits(image, bits or 16)
     if image.mode == "I":
         # Pillow scales the values of a PGM file to 16 bits by its header; older ones open a 16-bit PNG so
         is_16_bit = image.format in ("PPM", "PNG")
         return Depth("16-bit", _SIXTEEN) if is_16_bit else Depth(_INTEGERS)
-    return Depth(_FLOATS) if image.mode == "F" else None
+    if image.mode == "F":
+        return Depth(_FLOATS)
+    is_wide = (bits or 8) > 8 or any(";16" in raw_mode for raw_mode in _raw_modes(image))
+    return _sixteen_bits(image, 16) if is_wide else None
+
+
+def _sixteen_bits(image: Any, bits: int) -> Depth:
+    significant = _png_significant_bits(image) if image.format == "PNG" else None
+    largest = None if significant is None else 2**significant - 1
+    return Depth(f"{bits}-bit", 2**bits - 1, largest)
+
+
+def _raw_modes(image: Any) -> list[str]:
+    """How the values of each part of an opened file are laid out, in Pillow's words."""
+    arguments = [tile[3] for tile in image.tile]
+    return [words if isinstance(words, str) else str((words or ("",))[0]) for words in arguments]
 
 
 def _tiff_bits(image: Any) -> int | None:
@@ -54,17 +67,22 @@ def _tiff_bits(image: Any) -> int | None:
     return None if tags is None else max(tags.get(_BITS_PER_SAMPLE, (0,))) or None
 
 
-def _png_significant_bits(file: Path | None) -> int | None:
-    """The bits that the chunk sBIT of a PNG file calls significant, of its first channel."""
-    if file is None:
+def _png_significant_bits(image: Any) -> int | None:
+    """The bits that the chunk sBIT of a PNG file calls significant, the most of its colours."""
+    stream = image.fp
+    if stream is None:
         return None
-    with file.open("rb") as stream:
-        stream.seek(8)
-        while len(head := stream.read(8)) == 8 and head[4:] not in (b"IDAT", b"IEND"):
-            content = stream.read(int.from_bytes(head[:4], "big") + 4)
-            if head[4:] == b"sBIT":
-                return content[0]
-    return None
+    place, bits = stream.tell(), None
+    stream.seek(8)
+    while bits is None and len(head := stream.read(8)) == 8 and head[4:] not in _PNG_ENDS:
+        content = stream.read(int.from_bytes(head[:4], "big") + 4)[:-4]
+        if head[4:] == b"sBIT":
+            bits = max(content[: 3 if len(content) > 2 else 1])  # what follows is of transparency
+    stream.seek(place)
+    return bits
+
+
+_PNG_ENDS = (b"IDAT", b"IEND")
 
 
 @dataclass(frozen=True)
@@ -72,16 +90,18 @@ class PixelScale:
     """The values that become white, 255, in images of more than 8 bits a channel: one of each kind for a data set.
 
     Attributes:
-        whites: By kind of `Depth`; of a kind that is missing, the header's.
+        whites: By kind of `Depth`.
         reasons: Where each is from, in words.
+        otherwise: The white of a kind that is missing; None for what the header says.
     """
 
     whites: Mapping[str, float] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
+    otherwise: float | None = None
 
     def white(self, depth: Depth) -> float:
         """The white of images of a depth; raises a DataError if neither the scale nor the header says it."""
-        white = self.whites.get(depth.kind, depth.white)
+        white = self.whites.get(depth.kind, self.otherwise or depth.white)
         if white is None:
             raise DataError(
                 f"holds {depth.kind} values, and neither its header nor the training images say which is white"
@@ -95,6 +115,13 @@ class PixelScale:
             f"{kind} images are scaled from 0 to {white:,.6g} ({self.reasons[kind]})"
             for kind, white in self.whites.items()
         ]
+
+
+def positive_white(white: float | None) -> float | None:
+    """The white that a user names, or None; raises a ValueError if it is not positive."""
+    if white is not None and not white > 0:
+        raise ValueError(f"`white` must be positive, got {white}.")
+    return white
 
 
 HEADER_SCALE = PixelScale()
@@ -130,7 +157,32 @@ def scale_of_white(images: Iterable[tuple[Depth, float]], white: float) -> Pixel
             raise DataError(
                 f"`white` {white:,.6g} is below {largest:,.6g}, a value of the {kind} training images."
             )
-    return PixelScale(dict.fromkeys(groups, white), dict.fromkeys(groups, "as `white` says"))
+    reasons = dict.fromkeys(groups, "as `white` says")
+    return PixelScale(dict.fromkeys(groups, white), reasons, otherwise=white)
+
+
+def describe_further_kinds(images: Iterable[tuple[Depth, float]], scale: PixelScale) -> list[str]:
+    """Caveats of images of a kind that the training images, whose scale it is, do not have: a line for each kind.
+
+    Raises:
+        DataError: Their range does not need the bits that their header promises, so that its white may not be theirs.
+    """
+    caveats = list[str]()
+    for kind, group in _by_kind(images).items():
+        if kind in scale.whites:
+            continue
+        white, largest = scale.white(group[0][0]), max(value for _, value in group)
+        by_range, _ = _header_white([depth for depth, _ in group], largest)
+        if scale.otherwise is None and by_range is not None and by_range < white:
+            raise DataError(
+                f"{len(group)} images are {kind}, which no training image is, and have no value above {by_range:,.6g}: "
+                "`--data.white` names their white."
+            )
+        reason = "by the header" if scale.otherwise is None else "as `white` says"
+        caveats.append(
+            f"{len(group)} images are {kind}, which no training image is: scaled from 0 to {white:,.6g} ({reason})"
+        )
+    return caveats
 
 
 def _by_kind(images: Iterable[tuple[Depth, float]]) -> dict[str, list[tuple[Depth, float]]]:
@@ -159,9 +211,27 @@ def _header_white(depths: list[Depth], largest: float) -> tuple[float | None, st
     return header, "by the header"
 
 
-def grey_values(image: Any) -> np.ndarray:
-    """The values (H, W) of an image of more than 8 bits; raises a DataError if some are negative, or no numbers."""
-    values = np.asarray(image, dtype=np.float64)
+def pixel_values(image: Any) -> np.ndarray:
+    """The values of an opened image of more than 8 bits, upright: (H, W) of grey ones, else (H, W, 3), of CMYK 4.
+
+    Raises:
+        DataError: Some are negative, or no numbers, or Pillow cannot give them whole.
+    """
+    from PIL import ImageOps
+
+    raw_modes = {*_raw_modes(image)} if image.mode[:1] not in "IF" else set()
+    low = _read_lower_bytes(image, raw_modes) if raw_modes else None
+    ImageOps.exif_transpose(image, in_place=True)
+    values = np.asarray(image)
+    if low is not None:
+        is_grey = raw_modes <= _GREY_WITH_ALPHA.keys()
+        colours = 4 if image.mode == "CMYK" else 3  # without transparency
+        high, low = (
+            (values[..., 0], low[..., 1])
+            if is_grey
+            else (values[..., :colours], low[..., :colours])
+        )
+        values = high.astype(np.uint16) << 8 | low
     if not np.isfinite(values).all():
         raise DataError("holds values that are NaN or infinite")
     if values.size and values.min() < 0:
@@ -171,21 +241,68 @@ def grey_values(image: Any) -> np.ndarray:
     return values
 
 
+# Pillow keeps the upper byte of colours of 16 bits. In the other order of bytes it keeps the lower one.
+_ORDERS = {"16B": "16L", "16L": "16B", "16N": "16B" if sys.byteorder == "little" else "16L"}
+_WIDE_COLOURS = {
+    f"{colours};{order}": f"{colours};{other}"
+    for colours in ("RGB", "RGBA", "RGBX", "CMYK")
+    for order, other in _ORDERS.items()
+}
+_GREY_WITH_ALPHA = {"LA;16B": "RGBA"}  # both bytes of grey come first
+
+
+def _read_lower_bytes(image: Any, raw_modes: set[str]) -> np.ndarray:
+    """Read the file of an opened image of 16-bit colours once more: the lower bytes of its values (H, W, C)."""
+    from PIL import Image, ImageOps
+
+    lower_modes = _WIDE_COLOURS | _GREY_WITH_ALPHA
+    if not raw_modes <= lower_modes.keys():
+        raise DataError(
+            f"is a {image.format} file of 16-bit colours in an order that is not read; save it as a PNG file"
+        )
+    image.fp.seek(0)
+    lower = Image.open(image.fp)
+    lower.tile = [
+        tile._replace(args=_replace_raw_mode(tile.args, lower_modes)) for tile in lower.tile
+    ]
+    ImageOps.exif_transpose(lower, in_place=True)
+    return np.asarray(lower)
+
+
+def _replace_raw_mode(arguments: Any, lower_modes: Mapping[str, str]) -> Any:
+    if isinstance(arguments, str):
+        return lower_modes[arguments]
+    return (lower_modes[arguments[0]], *arguments[1:])
+
+
 def to_eight_bits(image: Any, depth: Depth, scale: PixelScale) -> Any:
-    """An image of more than 8 bits a channel as one of grey values of 8 bits, 0 to 255 for 0 to white; never clipped.
+    """An opened image of more than 8 bits a channel as one of 8 bits, upright, 0 to 255 for 0 to white; never clipped.
 
     Raises:
         DataError: A value is above the white, negative, or no number.
     """
     from PIL import Image
 
-    values, white = grey_values(image), scale.white(depth)
+    values, factor = pixel_values(image), 255 / scale.white(depth)
+    refuse_above_white(values, depth, scale)
+    if values.dtype.kind == "u":
+        levels = np.arange(int(values.max(initial=0)) + 1)
+        pixels = np.rint(levels * factor).astype(np.uint8)[values]
+    else:
+        pixels = np.rint(values * np.float64(factor)).astype(np.uint8)
+    if values.ndim == 3 and values.shape[2] == 4:
+        return Image.merge("CMYK", [Image.fromarray(ink) for ink in np.moveaxis(pixels, 2, 0)])
+    return Image.fromarray(pixels)
+
+
+def refuse_above_white(values: np.ndarray, depth: Depth, scale: PixelScale) -> None:
+    """Raise a DataError if a value of an image of a depth is above the white of its scale."""
+    white = scale.white(depth)
     if values.size and values.max() > white:
         raise DataError(
             f"holds values up to {values.max():,.6g}, above {white:,.6g}, the white of the {depth.kind} training "
             "images (`--data.white` names another)"
         )
-    return Image.fromarray(np.rint(values * (255 / white)).astype(np.uint8))
 
 
 def square_pixels(
@@ -194,18 +311,18 @@ def square_pixels(
     mode: Mode = "RGB",
     crop: Crop | None = None,
     scale: PixelScale = HEADER_SCALE,
-    file: Path | None = None,
 ) -> np.ndarray:
-    """An image of Pillow's as a square, (side, side, 3) uint8, or (side, side, 1): upright, of 8 bits, its first frame.
+    """An opened image of Pillow's as a square, (side, side, 3 or 1) uint8: upright, of 8 bits, its first frame.
 
     An image without a crop of its own is resized so that its shorter side fits (bilinear), and cropped in the middle.
     """
     from PIL import Image, ImageOps
 
-    depth = depth_of(image, file)  # what the header says is lost where the image is turned
-    ImageOps.exif_transpose(image, in_place=True)
+    depth = depth_of(image)  # what the header says is lost where the image is read
     if depth is not None:
         image = to_eight_bits(image, depth, scale)
+    else:
+        ImageOps.exif_transpose(image, in_place=True)
     colour = image.convert(mode)
     if crop is not None:
         colour = crop(colour, side)

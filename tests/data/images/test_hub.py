@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from PIL import Image as Pillow
 from calibench.data import CIFAR10DataModule, DataError, HubDataModule
 from calibench.data.images.hub_files import HubImages, HubName
 from tests.data import fakes
+from tests.data.wide_images import png, tiff
 
 datasets = pytest.importorskip("datasets")
 
@@ -76,6 +78,30 @@ def test_splits_that_are_missing_are_held_out(tmp_path: Path) -> None:
     assert data.splits.train.inputs.shape[1:] == (3, 32, 32)
     data = ready(name=str(folder), root=str(tmp_path), test_split="validation")
     assert [len(part.target) for part in data.splits] == [36, 4, 8]
+
+
+@pytest.mark.parametrize("write", [png, tiff])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_twelve_bits_are_scaled_by_the_training_images(
+    tmp_path: Path, write: Any, channels: int
+) -> None:
+    """Scans of 12 bits in 16; the `datasets` library by itself gives the upper bytes of colours."""
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+    draw, values = np.random.default_rng(0), dict[str, np.ndarray]()
+    options = {"photometric": 1} if write is tiff and channels == 1 else {}
+    for split, (n, high) in {"train": (20, 4095), "test": (8, 900)}.items():
+        values[split] = draw.integers(0, high + 1, (n, 8, 8, channels))
+        values[split][:, 0, 0] = high
+        files = [{"bytes": write(image, **options), "path": None} for image in values[split]]
+        rows = {"image": files, "label": [number % 2 for number in range(n)]}
+        (tmp_path / "set").mkdir(exist_ok=True)
+        path = tmp_path / "set" / f"{split}.parquet"
+        datasets.Dataset.from_dict(rows, features=features).to_parquet(str(path))
+    data = ready(name=str(tmp_path / "set"), side=8, root=str(tmp_path))
+    levels = np.rint(values["test"] * (255 / 4095)).astype(np.uint8)
+    expected = torch.from_numpy(levels).permute(0, 3, 1, 2).expand(-1, 3, -1, -1)
+    assert torch.equal(data.splits.test.inputs, expected)
+    assert any(line.startswith("16-bit images are scaled from 0 to 4,095") for line in data.caveats)
 
 
 def test_an_image_folder(tmp_path: Path) -> None:

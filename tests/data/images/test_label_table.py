@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from calibench.data import DataError, ImageLabelsDataModule
 from tests.data import fakes
@@ -48,6 +50,36 @@ def test_all_other_columns_are_labels_and_groups_stay_together(tmp_path: Path) -
     patients = [{int(file.stem) // 2 for file in part.files} for part in parts.values()]
     assert [len(own) for own in patients] == [10, 2, 3]
     assert len(set.union(*patients)) == 15
+
+
+def test_tables_without_quoting_and_with_other_separators(tmp_path: Path) -> None:
+    lines = fill(tmp_path)
+    fakes.image(tmp_path / '"0.png', (9, 9, 9), 20)
+    bars = [
+        line.replace(",", "|").replace("0.png", '"0.png', line.startswith("0")) for line in lines
+    ]
+    (tmp_path / "labels.csv").write_text("\n".join(bars))
+    with pytest.raises(DataError, match=r"a quote opens and never closes.*`--data.quotes false`"):
+        images(tmp_path, split_column="split", separator="|")
+    data = images(tmp_path, split_column="split", separator="|", quotes=False)
+    assert data.inventory == [
+        "train 16 images, 2 labels; validation 8 (column split); test 6 (column split)"
+    ]
+    assert (data.splits.train.inputs[0] == 9).all()
+
+
+def test_scans_have_the_white_that_is_named(tmp_path: Path) -> None:
+    lines = fill(tmp_path)
+    for number in range(30):
+        values = np.full((16, 16), 100 * number, np.uint16)
+        Image.fromarray(values).save(tmp_path / f"{number}.png")
+    data = images(tmp_path, split_column="split", white=4000)
+    shown = data.splits.train.inputs[:, 0, 0, 0].tolist()
+    rows = [number for number, line in enumerate(lines[1:]) if line.endswith("train")]
+    assert shown == [round(100 * number * 255 / 4000) for number in rows]
+    assert "16-bit images are scaled from 0 to 4,000 (as `white` says)" in data.caveats
+    with pytest.raises(DataError, match="`white` 2,000 is below 2,"):
+        images(tmp_path, split_column="split", white=2000)
 
 
 @pytest.mark.parametrize(
