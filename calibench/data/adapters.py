@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,18 +18,21 @@ from torch.utils.data import Subset, TensorDataset
 
 from calibench.configuration.merging import Seed, data_root
 from calibench.data.base import ClassificationDataModule
-from calibench.data.batch import Examples, Splits
+from calibench.data.batch import Batch, Examples, Splits
 from calibench.data.cache import read_cache, write_cache
 from calibench.data.disk_loader import StreamedLoader
 from calibench.data.in_memory_loader import run_seed
 from calibench.data.source import DataError
 from calibench.messages.checks import option_named
 from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import say
 from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
 from calibench.tensors.distributed import world_size_and_rank
 
 SECONDS_WORTH_CACHING = 1.0
 """Seconds of reading from which on what was read is kept."""
+SECONDS_BETWEEN_REPORTS = 10.0
+"""Seconds between lines that say how far the count of a dataset without a length is."""
 COMPARED_EXAMPLES = 32
 """Examples of a split that must be the same for what is kept of it to hold."""
 _CACHED_FIELDS = ("inputs", "target")  # fields of the examples; there are no distributions
@@ -91,6 +95,7 @@ class ImportedDataModule(ClassificationDataModule):
         self._made_of = repr((name, init_args, source))
         self._sources: dict[str, Any] = {}
         self._examples: dict[str, int] = {}  # of each split
+        self._length_caveats: list[str] = []
 
     def prepare_data(self) -> None:
         """Let the module fetch what it needs."""
@@ -110,6 +115,7 @@ class ImportedDataModule(ClassificationDataModule):
                 self._sources[split] = getattr(self.module, f"{split}_dataloader")()
         splits = self._labels_alone() if self.digest == "off" else None
         splits = splits or self._digested(seed)
+        self.caveats += self._length_caveats
         self._examples = {split: len(examples.target) for split, examples in splits.items()}
         for split, examples in splits.items():
             self.caveats += self._check_count(split, examples)
@@ -183,7 +189,7 @@ class ImportedDataModule(ClassificationDataModule):
         if earlier := _gather_objects(self._read_cached(cache, key) if keeps else None)[0]:
             return dict(earlier)
         began = time.monotonic()
-        splits = {split: self._read(self._batches_of(split)) for split in self._sources}
+        splits = {split: self._read(split) for split in self._sources}
         if keeps and time.monotonic() - began >= SECONDS_WORTH_CACHING:
             arrays = {
                 f"{split} {field}": getattr(examples, field).numpy()
@@ -214,13 +220,13 @@ class ImportedDataModule(ClassificationDataModule):
             splits[split] = Examples(digests, target)
         return splits
 
-    def _read(self, loader: StreamedLoader) -> Examples:
+    def _read(self, split: str) -> Examples:
         """Digests and classes of an epoch's examples, of which each process reads its part."""
+        loader = self._batches_of(split)
         local_rows, wrong = list[tuple[Tensor, ...]](), ""
         try:
-            local_rows = [
-                (_digest_examples(rows.inputs), rows.target, rows.index) for rows in loader.slices()
-            ]
+            for rows in _report_reading(loader):
+                local_rows.append((_digest_examples(rows.inputs), rows.target, rows.index))
         except DataError as error:  # the other processes wait for this one's part
             wrong = str(error)
         parts = _gather_objects((local_rows, wrong))
@@ -228,9 +234,33 @@ class ImportedDataModule(ClassificationDataModule):
             raise DataError(messages[0])
         if not (rows := [row for part, _ in parts for row in part]):
             raise DataError(f"{loader.what} is empty.")
+        self._check_length(split, loader)
         digests, target, index = (torch.cat(column) for column in zip(*rows, strict=True))
         order = index.argsort()
         return self._checked(Examples(digests[order], target[order]), loader.what)
+
+    def _check_length(self, split: str, loader: StreamedLoader) -> None:
+        """Compare the batches that a loader of whole batches gave with its length; of training a caveat is enough.
+
+        Raises:
+            DataError: It gives more or fewer to validate or test on, so that some examples would not be read.
+        """
+        beyond = loader.batches_beyond
+        if not beyond:
+            return
+        batches = len(loader)
+        count = "more" if beyond > 0 else str(batches + beyond)
+        if split != "train":
+            raise DataError(
+                f"{loader.what} says {batches} batches and gives {count}; each example must come once."
+            )
+        if beyond < 0:
+            raise DataError(
+                f"{loader.what} says {batches} batches and gives {count}: its length must be that of an epoch."
+            )
+        self._length_caveats.append(
+            f"train: an epoch has {batches} batches, as the loader's length says; it would give more"
+        )
 
     def _check_count(self, split: str, examples: Examples) -> list[str]:
         """Compare the examples that a loader gave with those of its set: caveats of what is left out or not checked.
@@ -259,8 +289,8 @@ class ImportedDataModule(ClassificationDataModule):
         passes = [(_digest_examples(inputs), target) for inputs, target in loader.read_once()]
         digests = torch.cat([digest for digest, _ in passes] or [torch.empty(0, dtype=torch.int64)])
         target = torch.cat([labels for _, labels in passes] or [torch.empty(0, dtype=torch.int64)])
-        dataset, count, second_count = loader.source.dataset, len(examples.target), len(target)
-        promised = len(dataset) if hasattr(dataset, "__len__") else second_count
+        count, second_count = len(examples.target), len(target)
+        promised = second_count if loader.promised_examples is None else loader.promised_examples
         if not second_count:
             raise DataError(
                 f"{loader.what} gives its examples once only: `__iter__` of its dataset must start anew each time."
@@ -327,6 +357,21 @@ def _find_class_names(
     if named is not None and len(named) != count:
         raise UsageError(f"`{name}` has {count} classes and {len(named)} names of classes.")
     return [str(class_name) for class_name in named or range(count)]
+
+
+def _report_reading(loader: StreamedLoader) -> Iterator[Batch]:
+    """The slices of an epoch; of a dataset that says no length, how far it is on standard error, now and then."""
+    is_open = loader.is_iterated and loader.promised_examples is None
+    next_report, examples = time.monotonic() + SECONDS_BETWEEN_REPORTS, 0
+    for batch in loader.slices():
+        yield batch
+        examples += batch.size
+        if is_open and time.monotonic() > next_report and world_size_and_rank()[1] == 0:
+            next_report = time.monotonic() + SECONDS_BETWEEN_REPORTS
+            say(
+                f"calibench: {loader.what}: {examples:,} examples counted so far; its dataset has no `__len__`",
+                to=sys.stderr,
+            )
 
 
 def _digest_examples(inputs: Tensor) -> Tensor:

@@ -27,6 +27,8 @@ from calibench.data.in_memory_loader import ResumableLoader, mix_seeds, move_to_
 from calibench.data.source import DataError
 from calibench.tensors.distributed import world_size_and_rank
 
+MOST_EXAMPLES = 10_000_000
+"""Examples that an `IterableDataset` without a length may give: one that gives more is taken for endless."""
 _STRIDE = 0x9E3779B1  # between the seeds of neighbouring examples
 Row = tuple[int, Any]
 """The seed of an example's random changes, and its position in the dataset."""
@@ -43,6 +45,13 @@ class StreamedLoader(ResumableLoader):
     has, so that no example comes twice or not at all, whether the dataset shards itself by worker or not. Of anything
     else with a length every process reads the whole batches. The random state of the run is as before: so a run
     repeats, a resumed run goes on with the same batches, and several processes have the examples of one.
+
+    An `IterableDataset` may give as many examples as its `__len__` says, without one `MOST_EXAMPLES`; if there are
+    more, a DataError says so.
+
+    Attributes:
+        batches_beyond: After the first epoch of a loader of whole batches, by how many its length is wrong: 1 where
+            more batches came, less than 0 where fewer came.
 
     Args:
         source: Gives pairs of inputs and class numbers: a `torch.utils.data.DataLoader`, or anything with a length.
@@ -68,8 +77,8 @@ class StreamedLoader(ResumableLoader):
             and not isinstance(source.dataset, IterDataPipe)  # which a loader shuffles and shards
         )
         self._iterates = batched and isinstance(source.dataset, IterableDataset)
-        self._examples = examples
-        if not self._iterates and not hasattr(source, "__len__"):
+        self._examples, self.batches_beyond = examples, 0
+        if not self._iterates and length_of(source) is None:
             raise DataError(f"{title} has no length: give it a `__len__`.")
         sampler = getattr(source, "sampler", None)
         if isinstance(sampler, DistributedSampler) and sampler.num_replicas > 1:
@@ -156,29 +165,37 @@ class StreamedLoader(ResumableLoader):
             )
         with _seeded_generators(self.seed, self.epoch):
             batches = iter(source)
+        examples = 0
         for step in count() if self._iterates else range(len(self)):
-            try:
-                with _seeded_generators(self.seed, self.epoch, step):
-                    batch = next(batches)
-            except StopIteration:  # a loader with a length promised more
+            with _seeded_generators(self.seed, self.epoch, step):
+                batch = next(batches, None)
+            if batch is None:
+                self.batches_beyond = 0 if self._iterates else step - len(self)
                 return
             if self._iterates:
+                examples += batch[1]
+                self._refuse_beyond_length(examples)
                 yield batch
                 continue
             inputs, target = self._pair(batch)
             positions = _slice_positions(len(target), processes, rank)
             yield (inputs[positions], target[positions]), len(target)
+        if self._examples is None:
+            with _seeded_generators(self.seed, self.epoch, len(self)):
+                self.batches_beyond = int(next(batches, None) is not None)
 
     def read_once(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The inputs and classes of an `IterableDataset`, in batches, iterated over in this process alone."""
         source = self.source
         with _seeded_generators(self.seed, self.epoch):
-            examples = iter(source.dataset)
+            examples, examples_read = iter(source.dataset), 0
         while True:
             with _seeded_generators(self.seed, self.epoch):
                 batch = [*islice(examples, source.batch_size or 1)]
                 if not batch:
                     return
+                examples_read += len(batch)
+                self._refuse_beyond_length(examples_read)
                 pair = source.collate_fn(batch if source.batch_size else batch[0])
             yield self._pair(pair)
 
@@ -188,6 +205,24 @@ class StreamedLoader(ResumableLoader):
         return isinstance(self.source, DataLoader) and isinstance(
             self.source.dataset, IterableDataset
         )
+
+    @property
+    def promised_examples(self) -> int | None:
+        """The examples that an `IterableDataset` says that it has; None where it does not say it."""
+        return length_of(self.source.dataset)
+
+    def _refuse_beyond_length(self, examples: int) -> None:
+        """Raise a DataError if an `IterableDataset` has given more examples than it may."""
+        promised = self.promised_examples
+        if promised is not None and examples > promised:
+            raise DataError(
+                f"{self.what}: its dataset says {promised:,} examples and gives more; each must come once."
+            )
+        if promised is None and examples > MOST_EXAMPLES:
+            raise DataError(
+                f"{self.what} gives more than {MOST_EXAMPLES:,} examples and has no end in sight: give its dataset a "
+                "`__len__`, or an end."
+            )
 
     def _order(self) -> list[list[Row]]:
         """The examples of each batch of an epoch."""
@@ -292,6 +327,14 @@ def _collate_slice(
     """Examples collated, and the batch's size; what is drawn at random moves no other draws."""
     with isolate_rng(include_cuda=False):
         return collate(batch[0]), batch[1]
+
+
+def length_of(sized: Any) -> int | None:
+    """The length that an object says it has; None where it says none."""
+    try:
+        return len(sized)
+    except (TypeError, NotImplementedError):
+        return None
 
 
 def _loader_like(source: "DataLoader[Any]", dataset: Any, **options: Any) -> "DataLoader[Any]":

@@ -2,11 +2,15 @@
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule
+from torch.utils.data import IterableDataset
+
+from calibench.data.disk_loader import length_of
 
 _LOOKED_AT = 32  # examples of a split that its digest covers
 
@@ -43,19 +47,29 @@ class GivenLoaders(LightningDataModule):
         try:
             for name, loader in self.loaders.items():
                 dataset: Any = getattr(loader, "dataset", None)
-                size = len(dataset) if hasattr(dataset, "__len__") else len(loader)
+                size = length_of(loader) if length_of(dataset) is None else length_of(dataset)
                 batch = getattr(loader, "batch_size", None)
                 yield repr((name, size, batch, type(dataset).__qualname__)).encode()
                 random.seed(0)
                 np.random.seed(0)  # noqa: NPY002
                 torch.manual_seed(0)
-                if hasattr(dataset, "__getitem__"):
-                    for place in np.linspace(0, size - 1, min(size, _LOOKED_AT)).astype(int):
-                        yield from _bytes_of(dataset[int(place)])
+                for example in _look_at(loader, dataset, size):
+                    yield from _bytes_of(example)
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
             torch.set_rng_state(states[2])
+
+
+def _look_at(loader: Any, dataset: Any, size: int | None) -> Iterator[Any]:
+    """Some examples of a dataset: from all over it where it has positions, else its first ones, or the first batch."""
+    if isinstance(dataset, IterableDataset):
+        yield from islice(dataset, _LOOKED_AT)
+    elif hasattr(dataset, "__getitem__") and size is not None:
+        for place in np.linspace(0, size - 1, min(size, _LOOKED_AT)).astype(int):
+            yield dataset[int(place)]
+    else:
+        yield from islice(loader, 1)
 
 
 def _bytes_of(value: Any) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,16 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from calibench.data import (
     DataError,
     ImageFolderDataModule,
+    ImportedDataModule,
     TableDataModule,
     TextFileDataModule,
     TinyImageNetDataModule,
+    adapters,
     disk_loader,
 )
 from calibench.data.batch import Examples
 from calibench.data.disk_loader import StreamedLoader
+from calibench.data.given_loaders import GivenLoaders
 from calibench.data.images.pixels import square_pixels
 from calibench.verbs.new import new
 from tests.data import fakes
@@ -473,6 +477,124 @@ def test_an_iterable_set_with_workers_gives_each_example_once(
         assert len(loader) == 10
         read += [value for batch in loader for value in batch.inputs[:, 0].tolist()]
     assert sorted(read) == [float(number) for number in range(150)]
+
+
+def loaders(**sources: Any) -> ImportedDataModule:
+    """A data module of loaders, of which those that are not named give 30 examples."""
+    plain = {
+        split: DataLoader(CountedStream(30, sharded=False), 10)
+        for split in ("train", "val", "test")
+    }
+    arguments = {**plain, **sources, "num_classes": 3}
+    data = ImportedDataModule(
+        name="calibench.data.given_loaders.GivenLoaders", arguments=arguments, digest="always"
+    )
+    data.setup()
+    return data
+
+
+class Overlong(Stream):
+    """A stream with more examples than it says, without an end if it is asked for none."""
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, int]]:
+        for number in range(2 * self.examples) if self.examples else count():
+            yield torch.tensor([float(number)]), number % 3
+
+
+class Understated(Overlong):
+    def __len__(self) -> int:
+        return self.examples
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stream_without_an_end_is_refused(
+    split: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its examples cannot be counted; the pass that counts them would not end."""
+    monkeypatch.setattr(disk_loader, "MOST_EXAMPLES", 500)
+    source = DataLoader(Overlong(0, sharded=False), 64, num_workers=workers)
+    with pytest.raises(DataError, match="gives more than 500 examples and has no end in sight"):
+        loaders(**{split: source})
+    assert len(loaders(**{split: DataLoader(Stream(500, sharded=False), 64)}).splits.val.target)
+
+
+def test_a_stream_beyond_its_length_is_refused() -> None:
+    source = DataLoader(Understated(150, sharded=False), 64)
+    with pytest.raises(DataError, match="its dataset says 150 examples and gives more"):
+        loaders(test=source)
+
+
+def test_how_far_an_open_stream_is_counted_is_said(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(adapters, "SECONDS_BETWEEN_REPORTS", 0.0)
+    loaders(train=DataLoader(Stream(30, sharded=False), 10))
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 3  # of `train` alone: the others say their length
+    assert "20 examples counted so far; its dataset has no `__len__`" in lines[1]
+
+
+class Batches:
+    """A loader of one's own: so many batches of four, and the length that it says."""
+
+    def __init__(self, batches: int, length: int) -> None:
+        self.batches, self.length = batches, length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for number in range(self.batches) if self.batches else count():
+            yield torch.full((4, 2), float(number)), torch.arange(4) % 3
+
+
+@pytest.mark.parametrize(
+    ("split", "batches", "message"),
+    [
+        ("val", 6, "says 5 batches and gives more; each example must come once"),
+        ("test", 0, "says 5 batches and gives more"),
+        ("test", 4, "says 5 batches and gives 4; each example must come once"),
+        ("train", 4, "says 5 batches and gives 4: its length must be that of an epoch"),
+    ],
+)
+def test_a_loader_of_another_length_than_it_says_is_refused(
+    split: str, batches: int, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        loaders(**{split: Batches(batches, 5)})
+
+
+def test_a_training_loader_that_goes_on_is_said() -> None:
+    """Samplers without an end are usual in training: an epoch is what the length says."""
+    data = loaders(train=Batches(0, 5))
+    assert data.class_counts.tolist() == [10, 5, 5]
+    assert (
+        "train: an epoch has 5 batches, as the loader's length says; it would give more"
+        in data.caveats
+    )
+
+
+@pytest.mark.parametrize("kind", [Stream, CountedStream, Batches])
+def test_the_digest_of_loaders_tells_other_examples(kind: Any) -> None:
+    """By the digest a run is taken for done: it holds what streams and loaders of one's own give."""
+
+    def digest(first: float) -> bytes:
+        class Shifted(kind):
+            def __iter__(self) -> Iterator[Any]:
+                yield from ((inputs + first, target) for inputs, target in super().__iter__())
+
+        own = Shifted(2, 2) if kind is Batches else DataLoader(Shifted(9, sharded=False), 4)
+        return b"".join(GivenLoaders(own, own, own, num_classes=3).digest_parts())
+
+    assert digest(0.0) == digest(0.0)
+    assert digest(0.0) != digest(1.0)
+
+
+def test_a_loader_without_a_length_is_refused() -> None:
+    """Batches made by the dataset itself, as WebDataset's are."""
+    with pytest.raises(DataError, match="has no length: give it a `__len__`"):
+        loaders(train=DataLoader(Stream(20, sharded=False), batch_size=None))
 
 
 # --- layouts drawn at random ---
