@@ -35,11 +35,14 @@ def _process(
         dist.destroy_process_group()
 
 
-def run_processes(function: Callable[..., Any], n: int, *args: Any) -> list[Any]:
+def run_processes(
+    function: Callable[..., Any], n: int, *args: Any, have_children: bool = False
+) -> list[Any]:
     """Call `function(rank, n, *args)` in `n` gloo processes; return the results by rank.
 
     `function` must be importable (module level) and return something picklable without shared memory:
-    numbers, lists, numpy arrays; not tensors. The processes find torch imported (`tests.warm`).
+    numbers, lists, numpy arrays; not tensors. The processes find torch imported (`tests.warm`), and may `have_children`
+    of their own, such as a loader's workers.
     """
     context = warm.context()
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +50,9 @@ def run_processes(function: Callable[..., Any], n: int, *args: Any) -> list[Any]
         pipes = [context.Pipe(duplex=False) for _ in range(n)]
         workers = [
             context.Process(
-                target=_process, args=(send, function, rank, n, file, args), daemon=True
+                target=_process,
+                args=(send, function, rank, n, file, args),
+                daemon=not have_children,
             )
             for rank, (_, send) in enumerate(pipes)
         ]

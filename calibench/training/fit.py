@@ -51,10 +51,10 @@ from calibench.training.run_metrics import divergence_remarks, write_metrics
 from calibench.training.shape_check import ShapeCheck
 from calibench.training.start_checks import (
     Beginning,
+    ValidationCheck,
     check_callbacks,
     check_monitors,
     check_options,
-    check_validations,
     first_checkpoint,
     refuse_in_one_line,
 )
@@ -178,7 +178,8 @@ def _train(
     best, trace = _best_checkpoint(experiment, run), experiment.trace
     guards = [] if claim is None else [claim_guard(claim)]
     callbacks: list[Callback] = [
-        ShapeCheck(),  # before anything is written
+        ValidationCheck(experiment.config.evaluated_checkpoint),  # before anything is written
+        ShapeCheck(),
         beginning,
         SeededSteps(experiment.config.seed_everything),
         NaNGuard(),
@@ -194,7 +195,6 @@ def _train(
         experiment.build([*callbacks, interruption], enable_progress_bar=False)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         check_monitors(trainer, module.logged)
-        check_validations(trainer, experiment.config.evaluated_checkpoint)
         _take_caveats(experiment, aloud=claim is not None)
         with refuse_in_one_line(beginning, start):
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)

@@ -26,8 +26,18 @@ def save_predictions(experiment: Experiment, folder: Path) -> dict[str, Predicti
     Returns what was written, by the name of the split or set; nothing in processes but the first.
     """
     module, data = experiment.model, experiment.datamodule
+    trial = bool(experiment.trainer.fast_dev_run)  # type: ignore[attr-defined]
     for name in module.outputs:
-        check_count(name, data.set_size(name), module.counts[name], limited=_is_limited(experiment))
+        size, counts, limited = data.set_size(name), module.counts[name], _is_limited(experiment)
+        check_count(name, size, counts, limited=limited)
+        if counts[0] < size and not trial:
+            limit = {"validate": "val"}.get(
+                experiment.trainer.state.fn, experiment.trainer.state.fn
+            )
+            line = (
+                f"{name}: {counts[0]} of {size} examples, as `trainer.limit_{limit}_batches` says"
+            )
+            module.caveats = [*dict.fromkeys([*module.caveats, line])]
     if not experiment.trainer.is_global_zero:
         return {}
     saved = {}
@@ -47,7 +57,10 @@ def _is_limited(experiment: Experiment) -> bool:
     """Whether the configuration asks for fewer batches of a set than there are."""
     trainer: Any = experiment.trainer
     limits = (trainer.limit_val_batches, trainer.limit_test_batches, trainer.limit_predict_batches)
-    return bool(trainer.fast_dev_run) or any(limit != 1.0 for limit in limits)
+    # 1 is one batch, 1.0 are all
+    return bool(trainer.fast_dev_run) or any(
+        isinstance(limit, int) or limit != 1.0 for limit in limits
+    )
 
 
 def check_count(name: str, of_set: int, counts: tuple[int, int], *, limited: bool = False) -> None:

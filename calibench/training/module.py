@@ -12,7 +12,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities import GradClipAlgorithmType, rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from calibench.backbones import Backbone
 from calibench.calibrators import TemperatureScaling
@@ -211,7 +211,10 @@ class ClassificationModule(L.LightningModule):
             scheduler = self.lr_scheduler(optimizer)
             for period in ("step_size", "T_max"):  # torch divides by it, after the first epoch
                 positive_integer(period, getattr(scheduler, period, 1))
-        return [optimizer], [{"scheduler": scheduler, "monitor": "val/nll"}]
+        entry: dict[str, Any] = {"scheduler": scheduler, "monitor": "val/nll"}
+        if isinstance(scheduler, ReduceLROnPlateau):  # which waits for a validation
+            entry["frequency"] = self.trainer.check_val_every_n_epoch or 1
+        return [optimizer], [entry]
 
     def setup(self, stage: str) -> None:
         """Pass the class counts to the loss, and facts about its inputs, or some of them, to the backbone.

@@ -14,6 +14,7 @@ from lightning.pytorch.callbacks import (
     StochasticWeightAveraging,
 )
 
+from calibench.data import ClassificationDataModule
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches
 from calibench.plugins.import_paths import import_by_path
 from calibench.run_configuration.parser_messages import shorten_parser_message
@@ -62,7 +63,8 @@ _REFUSED_CALLBACKS: dict[type[Callback], str] = {
         "`grid` of a suite"
     ),
     StochasticWeightAveraging: (
-        "trains an epoch more than is recorded: use the averages of `calibench.training.averaging`"
+        "trains an epoch more than is recorded: use `--config protocols/swa`, whose callback is "
+        "`calibench.training.averaging.SWA`"
     ),
 }
 
@@ -77,11 +79,25 @@ def check_callbacks(config: Any) -> None:
                 raise UsageError(f"`trainer.callbacks`: {cls.__name__} {reason}.")
 
 
-def check_validations(trainer: L.Trainer, evaluated_checkpoint: str) -> None:
-    """Raise a UsageError where something waits for a validation, and no epoch of the run has one."""
-    interval, epochs = trainer.check_val_every_n_epoch, trainer.max_epochs or -1
-    if interval is None or not interval > epochs > 0 or trainer.fast_dev_run:  # type: ignore[attr-defined]
+def check_validations(trainer: L.Trainer, evaluated_checkpoint: str, batches: int) -> None:
+    """Raise a UsageError where something waits for a validation, and the run ends before the first one.
+
+    An epoch has so many `batches`, before what the trainer's limits leave of them.
+    """
+    interval, every = trainer.val_check_interval, trainer.check_val_every_n_epoch  # type: ignore[attr-defined]
+    limit = trainer.limit_train_batches
+    batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+    if trainer.fast_dev_run or trainer.max_epochs == 0 or not batches:  # type: ignore[attr-defined]
         return
+    if isinstance(interval, int) and every is not None and interval > batches:
+        raise UsageError(
+            f"`trainer.val_check_interval` is {interval}, and an epoch has {batches} batches: an integer of at most "
+            "that, or a share of the epoch, is expected; with `trainer.check_val_every_n_epoch null` it counts the "
+            "batches of all epochs."
+        )
+    within = interval if isinstance(interval, int) else max(1, int(batches * interval))
+    first = within if every is None else (every - 1) * batches + within
+    total = _count_training_batches(trainer, batches)
     waiting = (
         [] if evaluated_checkpoint == "last" else [f"`evaluated_checkpoint` {evaluated_checkpoint}"]
     )
@@ -90,11 +106,36 @@ def check_validations(trainer: L.Trainer, evaluated_checkpoint: str) -> None:
         for callback in trainer.callbacks  # type: ignore[attr-defined]
         if str(getattr(callback, "monitor", "")).startswith("val/")
     ]
-    if waiting:
+    if waiting and total is not None and total < first:
+        options = "`trainer.check_val_every_n_epoch` or `trainer.val_check_interval`"
         raise UsageError(
-            f"`trainer.check_val_every_n_epoch` is {interval} and the run has {epochs} epochs, so none is validated, "
-            f"and {waiting[0]} needs one: set it to at most {epochs}."
+            f"the run ends after {total} training batches, before the first validation, which comes after {first}, and "
+            f"{waiting[0]} needs one: lower {options}."
         )
+
+
+def _count_training_batches(trainer: L.Trainer, batches: int) -> int | None:
+    """Number of training batches of all epochs, of which each has some; None without an end."""
+    epochs, steps = trainer.max_epochs, trainer.max_steps
+    accumulated = trainer.accumulate_grad_batches
+    totals = [] if epochs in (None, -1) else [epochs * batches]
+    if steps != -1:
+        steps_per_epoch = -(-batches // accumulated)
+        whole, rest = divmod(steps, steps_per_epoch)
+        totals.append(whole * batches + min(rest * accumulated, batches))
+    return min(totals, default=None)
+
+
+class ValidationCheck(Callback):
+    """Refuses a run that ends before a validation that something waits for, before anything is written."""
+
+    def __init__(self, evaluated_checkpoint: str) -> None:
+        self.evaluated_checkpoint = evaluated_checkpoint
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Check; the data know by now how many batches an epoch has."""
+        data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
+        check_validations(trainer, self.evaluated_checkpoint, data.training_batches)
 
 
 def check_monitors(trainer: L.Trainer, logged: Collection[str]) -> None:

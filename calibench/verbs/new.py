@@ -58,7 +58,7 @@ def describe_text_columns(path: Path, label: str | None = None) -> tuple[Words, 
     text = _first_known_name(others, _TEXT_NAMES, _longest_texts(table, others))
     options = {"text_columns": [text], "label_column": label}
     lines = [f"texts: column `{text}`; labels: column `{label}` {_CHANGE}"]
-    lines += [*_try_to_read("TextFileDataModule", files, options), *unlabelled]
+    lines += [*_try_to_read("texts", files, options), *unlabelled]
     return {"text": json.dumps(text), "label": json.dumps(label), **_part_words(files)}, lines
 
 
@@ -84,7 +84,7 @@ def describe_number_columns(path: Path, label: str | None = None) -> tuple[Words
     count = sum(len(feature.names) for feature in usable)
     summary = f"{count} columns of numbers{kinds and f' ({kinds})'}; labels: column `{label}`{left_out} {_CHANGE}"
     options = {"features": columns if others else None, "label_column": label}
-    lines = [summary, *_try_to_read("TableDataModule", files, options), *unlabelled]
+    lines = [summary, *_try_to_read("table", files, options), *unlabelled]
     facts = {
         "label": json.dumps(label),
         "features": json.dumps(columns) if others else "null",
@@ -191,17 +191,19 @@ def _longest_texts(table: TableFile, names: list[str]) -> str:
     return max(names, key=lambda name: frame[name].str.len().mean())
 
 
-def _try_to_read(data_module: str, files: PartFiles, options: dict[str, Any]) -> list[str]:
-    """Read the files as `fit` will: what it finds, and what it would refuse."""
-    from calibench import data  # seconds: Lightning
+def _try_to_read(kind: str, files: PartFiles, options: dict[str, Any]) -> list[str]:
+    """Read the files of `texts` or a `table` as `fit` will, but without Lightning: what it finds, or would refuse."""
+    from calibench.data.tabular.columns import TableParts
+    from calibench.data.text.parts import TextParts
 
     paths = {f"{part}_file": str(path) for part, path in files.paths.items()}
+    reader = TextParts if kind == "texts" else TableParts
     try:
-        module = getattr(data, data_module)(val_fraction=0.2, test_fraction=0.2, **paths, **options)
-        module.load_corpus(1) if data_module == "TextFileDataModule" else module.load_splits(1)
+        parts = reader(val_fraction=0.2, test_fraction=0.2, **paths, **options)
+        parts.load_splits(1)
     except (DataError, ValueError) as error:
         return [f"`fit` will refuse it: {error}"]
-    return [*module.inventory, *module.caveats]
+    return [*parts.inventory, *parts.caveats]
 
 
 def _first_known_name(names: list[str], candidates: tuple[str, ...], otherwise: str) -> str:

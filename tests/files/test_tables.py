@@ -9,7 +9,7 @@ import pytest
 
 from calibench.data.images.image_table import ImageLabelsDataModule
 from calibench.data.source import DataError
-from calibench.data.tabular.table import read_columns
+from calibench.data.tabular.columns import read_columns
 from calibench.data.text.corpus import read_text_table
 from calibench.files import tables
 from calibench.files.tables import guess_separator, open_table

@@ -13,10 +13,11 @@ from torch import nn
 from calibench.losses import FocalLoss, GenerativeCrossEntropy, WeightedSum
 from calibench.losses.base import ImportedLoss
 from calibench.messages.errors import ExpectedFailure, UsageError
-from calibench.runs import Run, read_json
+from calibench.runs import Predictions, Run, read_json
 from calibench.training.fit import fit
 from calibench.training.infer import check_count
 from calibench.verbs.fit import configuration_of
+from tests import warm
 
 PLANS = "tests.public_reports.plans"
 BASE = f"""
@@ -56,6 +57,25 @@ def test_a_last_batch_that_batch_normalisation_takes_is_used(tmp_path: Path) -> 
     assert [row["step"] for row in curve(run)] == ["5", "10"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("examples", [65, 66, 67])
+def test_a_last_batch_over_two_processes(examples: int, workers: int, tmp_path: Path) -> None:
+    """Of the last batch each process has its slice: of 66 images one each, of 67 one process has one, the other two."""
+    options = f"--data.train {examples} --data.workers {workers} --trainer.accelerator cpu"
+    line = [*BASE, *options.split(), "--trainer.default_root_dir", str(tmp_path)]
+    for done in warm.torchrun(["fit", *line, "--trainer.devices", "auto"]):
+        assert done.returncode == 0, done.stderr
+    run = Run(next(tmp_path.rglob("status.json")).parent)
+    told = [text for text in caveats(run) if text.startswith("the last batch of each epoch")]
+    assert len(told) == 1
+    assert told[0].startswith(
+        f"the last batch of each epoch, {examples % 16} example{'s' * (examples % 16 > 1)}, is left out"
+    )
+    assert [row["step"] for row in curve(run)] == ["4", "8"]
+    assert len(Predictions.load(run.folder / "predictions" / "test.npz").target) == 31
+
+
 def test_one_training_example_is_refused(tmp_path: Path) -> None:
     """A batch of one, and no other: nothing is left to train on."""
     with pytest.raises(UsageError, match="training split has 1 example: batch normalisation needs"):
@@ -73,16 +93,54 @@ def test_a_lonely_example_is_said_of_a_batch_coupled_loss(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ("--evaluated_checkpoint best_nll", "`evaluated_checkpoint` best_nll needs one: set it to at most 2."),
-        ("--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor val/nll", "EarlyStopping of `val/nll` needs one"),
+        ("check_val_every_n_epoch 5 --evaluated_checkpoint best_nll", "after 8 training batches, before the first validation, which comes after 20, and `evaluated_checkpoint` best_nll needs one"),
+        ("check_val_every_n_epoch 5 --trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor val/nll", "EarlyStopping of `val/nll` needs one"),
+        ("max_steps 3 --evaluated_checkpoint best_nll", "after 3 training batches, before the first validation, which comes after 4"),
+        ("val_check_interval 9 --trainer.check_val_every_n_epoch null --evaluated_checkpoint best_error", "which comes after 9, and"),
+        ("val_check_interval 9", "`trainer.val_check_interval` is 9, and an epoch has 4 batches"),
     ],
 )  # fmt: skip
 def test_a_validation_that_never_comes_is_refused(options: str, text: str, tmp_path: Path) -> None:
     """Lightning-AI/pytorch-lightning#1901, #18259: validation every 5 epochs of 2; a traceback came after training."""
     with pytest.raises(UsageError) as refused:
-        train(tmp_path, "--trainer.check_val_every_n_epoch 5", options)
+        train(tmp_path, f"--data.train 64 --trainer.{options}")
     assert text in str(refused.value)
-    assert list(tmp_path.iterdir()) == []
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("options", "validated"),
+    [
+        ("check_val_every_n_epoch 2 --trainer.val_check_interval 0.5 --trainer.max_steps 6", [False, True]),
+        ("check_val_every_n_epoch null --trainer.val_check_interval 8", [False, True]),
+        ("limit_train_batches 2 --trainer.max_epochs 1 --trainer.val_check_interval 2", [True]),
+        ("accumulate_grad_batches 3 --trainer.max_steps 2", [True]),
+    ],
+)  # fmt: skip
+def test_a_validation_that_comes_in_time_is_enough(
+    options: str, validated: list[bool], tmp_path: Path
+) -> None:
+    """At the last batch of the run, whatever counts it."""
+    run = train(tmp_path, f"--data.train 64 --evaluated_checkpoint best_nll --trainer.{options}")
+    assert [bool(row["val/nll"]) for row in curve(run)] == validated
+
+
+def test_a_plateau_is_looked_for_after_validations(tmp_path: Path) -> None:
+    """Lightning looks for `val/nll` after every epoch, and ends a run whose first epoch is not validated."""
+    plateau = "--model.lr_scheduler torch.optim.lr_scheduler.ReduceLROnPlateau"
+    factor = "--model.lr_scheduler.patience 0 --model.lr_scheduler.threshold 0.9"
+    every = "--trainer.check_val_every_n_epoch 2 --trainer.max_epochs 5 --data.train 64"
+    run = train(tmp_path, plateau, factor, every)
+    assert [float(row["lr"]) for row in curve(run)] == pytest.approx([0.01] * 4 + [0.001])
+
+
+@pytest.mark.parametrize(("limit", "count"), [("1", 16), ("7", 31)])
+def test_results_of_some_test_batches_say_it(limit: str, count: int, tmp_path: Path) -> None:
+    """`limit_test_batches` 1 is one batch: the run was trained and then failed."""
+    run = train(tmp_path, f"--data.train 64 --trainer.limit_test_batches {limit}")
+    assert len(Predictions.load(run.folder / "predictions" / "test.npz").target) == count
+    line = "test: 16 of 31 examples, as `trainer.limit_test_batches` says"
+    assert (line in caveats(run)) == (count < 31)
 
 
 def test_epochs_without_validation_have_no_validation_numbers(tmp_path: Path) -> None:
@@ -106,7 +164,7 @@ def test_validations_within_an_epoch_are_lightnings(tmp_path: Path) -> None:
     [
         ("BatchSizeFinder", "another batch size than is recorded: set `data.batch_size`"),
         ("LearningRateFinder", "set `model.optimizer.lr`"),
-        ("StochasticWeightAveraging --trainer.callbacks.swa_lrs 0.1", "the averages of `calibench.training.averaging`"),
+        ("StochasticWeightAveraging --trainer.callbacks.swa_lrs 0.1", "use `--config protocols/swa`"),
     ],
 )  # fmt: skip
 def test_callbacks_that_train_otherwise_than_is_recorded_are_refused(

@@ -28,6 +28,7 @@ from calibench.data import (
     TinyImageNetDataModule,
     adapters,
     disk_loader,
+    in_memory_loader,
 )
 from calibench.data.batch import Examples
 from calibench.data.disk_loader import StreamedLoader
@@ -36,8 +37,10 @@ from calibench.data.images.pixels import square_pixels
 from calibench.verbs.new import new
 from tests.data import fakes
 from tests.data.wide_images import png, tiff
+from tests.processes import run_processes
 
 SIDE = 6
+PLANS = "tests.public_reports.plans"
 
 
 def picture(seed: int, *, high: int = 255) -> np.ndarray:
@@ -663,6 +666,80 @@ def test_drawn_layouts_are_trained_as_they_lie_or_refused(tmp_path: Path, seed: 
         part: expected[part] for part in given
     }
     assert unknown == any("left out" in line for line in data.caveats)
+
+
+Read = dict[str, list[tuple[int, str, bytes]]]
+
+
+def read_as_a_process(rank: int, processes: int, options: dict[str, Any]) -> Read:
+    """What the loaders of a process give of each part: positions, classes and pixels."""
+    if "folder" in options:
+        data: Any = images(Path(options["folder"]), **{**options["data"], "augment": False})
+        data.transform = lambda inputs: inputs
+    else:
+        data = ImportedDataModule(name=f"{PLANS}.Tree", arguments=options["data"], digest="always")
+        data.setup()
+    tests = data.test_dataloader()
+    parts = {
+        "train": data.train_dataloader(),
+        "val": data.val_dataloader(),
+        "test": tests[0] if isinstance(tests, list) else tests,
+    }
+    read: Read = {}
+    for part, loader in parts.items():
+        batches = [*loader]
+        rows = [
+            (int(index), data.class_names[int(label)], pixels.reshape(-1, SIDE, SIDE)[0].byte().numpy().tobytes())
+            for batch in batches
+            for index, label, pixels in zip(batch.index, batch.target, batch.inputs, strict=True)
+        ]  # fmt: skip
+        read[part] = rows
+    return read
+
+
+KINDS = ("folder", "streamed folder", "positions", "stream", "shards")
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 45))]
+)
+def test_drawn_layouts_are_given_to_processes_and_workers_once(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real processes and workers where the test is slow; else ranks one after the other, without workers."""
+    draw, is_slow = np.random.default_rng(seed), seed >= 5
+    kind = KINDS[seed % len(KINDS)]
+    processes, workers = 1 + int(draw.integers(2)), int(draw.integers(4)) if is_slow else 0
+    if not is_slow and "folder" not in kind:
+        processes = 1  # they count the examples together
+    classes = [f"class {number}" for number in range(draw.integers(2, 5))]
+    folders = {part: drawn_case(draw, str(draw.choice(NAMES[part]))) for part in NAMES}
+    sizes = {"train": (8, 12), "val": (1, 4), "test": (1, 4)}
+    expected = {
+        part: draw_part(tmp_path / name, classes, sizes[part], draw, "L")
+        for part, name in folders.items()
+    }
+    if "folder" in kind:
+        more = {"memory_limit": 1e-9} if kind == "streamed folder" else {}
+        options = {"folder": str(tmp_path), "data": {"batch_size": 5, **more}}
+    else:
+        paths = {part: str(tmp_path / name) for part, name in folders.items()}
+        own = {"folders": paths, "classes": classes, "workers": workers, "kind": kind}
+        options = {"data": own}
+    if is_slow:
+        reads = run_processes(read_as_a_process, processes, options, have_children=True)
+    else:
+        reads = []
+        for rank in range(processes):
+            for module in (disk_loader, in_memory_loader):
+                monkeypatch.setattr(
+                    module, "world_size_and_rank", lambda rank=rank: (processes, rank)
+                )
+            reads.append(read_as_a_process(rank, processes, options))
+    for part, content in expected.items():
+        rows = [row for read in reads for row in read[part]]
+        assert Contents((label, pixels) for _, label, pixels in rows) == content, (kind, part)
+        assert sorted(index for index, *_ in rows) == [*range(content.total())], (kind, part)
 
 
 @pytest.mark.parametrize(

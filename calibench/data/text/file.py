@@ -1,24 +1,13 @@
 """A user's own texts in tables."""
 
-import codecs
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.layouts import find_part_files
-from calibench.data.source import locate_file
-from calibench.data.splits import held_out_shares, make_splits
 from calibench.data.text.base import TextDataModule
-from calibench.data.text.corpus import Corpus, CorpusSplits, TextTable, read_text_table
+from calibench.data.text.corpus import CorpusSplits
 from calibench.data.text.near_duplicates import describe_near_duplicates
-from calibench.data.users_table import (
-    check_labels,
-    class_numbers,
-    drop_unlabelled_parts,
-    lacking_classes,
-)
+from calibench.data.text.parts import TextParts
 from calibench.files.set_names import match_set_names
 
 
@@ -76,48 +65,22 @@ class TextFileDataModule(TextDataModule):
         max_length: int = 1000,
         **common: Any,
     ) -> None:
-        self.held_out = held_out_shares(val_fraction, test_fraction)
-        try:
-            codecs.lookup(encoding or "utf-8")
-        except LookupError:
-            raise ValueError(
-                f"`encoding` must be one that Python knows, such as utf-8 or latin-1, got `{encoding}`."
-            ) from None
         match_set_names(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
-        self.label_column, self._given_root = label_column, common.get("root")
-        self._read = partial(
-            read_text_table, text=tuple(text_columns), skip=skip_bad, columns=column_names, encoding=encoding,
-            separator=separator, quotes=quotes,
+        self.parts = TextParts(
+            train_file=train_file, val_file=val_file, test_file=test_file, text_columns=text_columns,
+            label_column=label_column, column_names=column_names, encoding=encoding, separator=separator, quotes=quotes,
+            skip_bad=skip_bad, val_fraction=val_fraction, test_fraction=test_fraction, root=common.get("root"),
         )  # fmt: skip
-        named = {"val": val_file, "test": test_file}
-        paths = {part: self._locate(file) for part, file in named.items() if file is not None}
-        files = find_part_files(self._locate(train_file), paths)
-        options = {
-            "separator": separator,
-            "encoding": encoding,
-            "names": column_names,
-            "quotes": quotes,
-        }
-        self.files, unlabelled = drop_unlabelled_parts(files, label_column, **options)
-        self._train = self._table(self.files.paths["train"])
-        check_labels(self._train.labels, train_file, label_column)
-        names = sorted({*self._train.labels})
-        super().__init__(class_names=names, ood=ood, max_length=max_length, **common)
-        self.near_duplicates, self.ood_file, self.train_file = near_duplicates, ood_file, train_file
-        self.caveats += unlabelled
-        self.inventory += self.files.notes
+        self.near_duplicates, self.ood_file = near_duplicates, ood_file
+        super().__init__(
+            class_names=self.parts.class_names, ood=ood, max_length=max_length, **common
+        )
 
     def load_corpus(self, seed: int) -> CorpusSplits:
         """Read the given files; splits without one are held out of the training texts."""
-        corpus, parts = self._corpus(self._train), dict[str, Corpus | float](self.held_out)
-        for part in ("test", "val"):
-            if part in self.files.paths:
-                table = self._table(self.files.paths[part], classes=self.class_names)
-                parts[part] = self._corpus(table)
-        splits = CorpusSplits(*make_splits(corpus, parts, seed=seed, title=self.train_file))
-        counts = {part: len(getattr(splits, part).texts) for part in splits._fields}
-        self.inventory.insert(0, self.files.describe(counts, self.num_classes))
-        self.caveats += lacking_classes(splits, self.class_names)
+        splits = self.parts.load_splits(seed)
+        self.caveats += self.parts.caveats
+        self.inventory += self.parts.inventory
         if self.near_duplicates:
             self.caveats += describe_near_duplicates(splits, self.root / ".calibench")
         return splits
@@ -125,19 +88,5 @@ class TextFileDataModule(TextDataModule):
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """`outside`, or another corpus."""
         if name == "outside" and self.ood_file is not None:
-            return self.unlabelled_set(
-                name, self._table(self._locate(self.ood_file), labelled=False).texts
-            )
+            return self.unlabelled_set(name, self.parts.read_unlabelled(self.ood_file))
         return super().load_evaluation_set(name, test)
-
-    def _locate(self, file: str) -> Path:
-        return locate_file(file, self._given_root)
-
-    def _table(
-        self, path: Path, *, labelled: bool = True, classes: Sequence[str] | None = None
-    ) -> TextTable:
-        return self._read(path, label=self.label_column if labelled else None, classes=classes)
-
-    def _corpus(self, table: TextTable) -> Corpus:
-        self.caveats += table.caveats
-        return Corpus(table.texts, class_numbers(table.labels, self.class_names))
