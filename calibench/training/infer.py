@@ -31,9 +31,8 @@ def save_predictions(experiment: Experiment, folder: Path) -> dict[str, Predicti
         size, counts, limited = data.set_size(name), module.counts[name], _is_limited(experiment)
         check_count(name, size, counts, limited=limited)
         if counts[0] < size and not trial:
-            limit = {"validate": "val"}.get(
-                experiment.trainer.state.fn, experiment.trainer.state.fn
-            )
+            verb = experiment.trainer.state.fn.value  # type: ignore[union-attr]
+            limit = "val" if verb == "validate" else verb
             line = (
                 f"{name}: {counts[0]} of {size} examples, as `trainer.limit_{limit}_batches` says"
             )
