@@ -3,7 +3,7 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any, ClassVar, Self
 
@@ -18,6 +18,8 @@ from calibench.tensors.scores import (
     check_class_indices,
     check_scores,
     check_target,
+    rows_at_once,
+    split_without_short_end,
 )
 
 
@@ -215,9 +217,7 @@ class Calibrator(TakesSavedShapes, ABC):
             RuntimeError: If nothing has been fitted.
             ValueError: If `logits` are not (N, K), K is not that of the fit, or they are probabilities.
         """
-        if _can_read(logits):
-            _refuse_probabilities(logits)
-        return self._like(self._checked_log_prob(logits), logits)
+        return self._map_rows(logits, self._unmasked_log_prob, renormalise_unmasked)
 
     @take_any_arrays
     def forward(self, logits: Tensor) -> Tensor:
@@ -225,9 +225,11 @@ class Calibrator(TakesSavedShapes, ABC):
 
         Raises as `log_prob` does.
         """
-        if _can_read(logits):
-            _refuse_probabilities(logits)
-        return self._like(self._checked_log_prob(logits).exp(), logits)
+
+        def exp_of_unmasked(log_prob: Tensor, wide: Tensor) -> Tensor:
+            return renormalise_unmasked(log_prob, wide).exp()
+
+        return self._map_rows(logits, self._unmasked_prob, exp_of_unmasked)
 
     @property
     def constructor_arguments(self) -> dict[str, Any]:
@@ -255,6 +257,10 @@ class Calibrator(TakesSavedShapes, ABC):
     @abstractmethod
     def _log_prob(self, logits: Tensor) -> Tensor:
         """Calibrated log-probabilities of finite float64 logits, (N, K) -> (N, K)."""
+
+    def _prob(self, logits: Tensor) -> Tensor:
+        """Calibrated probabilities of finite float64 logits, (N, K) -> (N, K)."""
+        return self._log_prob(logits).exp()
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         """Fill the buffers from weighted examples, weights (N,) of mean 1; for calibrators that minimise a sum."""
@@ -289,7 +295,40 @@ class Calibrator(TakesSavedShapes, ABC):
             )
             warnings.warn(text, FewExamplesWarning, stacklevel=5)
 
-    def _checked_log_prob(self, logits: Tensor) -> Tensor:
+    def _map_rows(
+        self,
+        logits: Tensor,
+        of_finite: Callable[[Tensor], Tensor],
+        of_masked: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        """Apply what maps finite float64 logits to some rows at a time, or, where classes are masked, both steps."""
+        self._check_applicable(logits)
+        is_finite = _find_finite_rows(logits)
+        if is_finite is None:
+            return self._map_masked_rows(logits, of_masked)
+        _refuse_probabilities(logits)
+
+        def map_blocks(rows: Tensor) -> Tensor:
+            blocks = split_without_short_end(rows, rows_at_once(rows))
+            return torch.cat([self._like(of_finite(block.double()), block) for block in blocks])
+
+        if is_finite.all():
+            return map_blocks(logits)
+        # all rows together, as a product of matrices rounds by their number
+        mapped = map_blocks(replace_masked_logits(logits))
+        mapped[~is_finite] = self._map_masked_rows(logits[~is_finite], of_masked)
+        return mapped
+
+    def _map_masked_rows(
+        self, logits: Tensor, of_masked: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """Apply to logits of which some may be masked or no numbers."""
+        wide = logits.double()
+        log_prob = self._unmasked_log_prob(replace_masked_logits(wide))
+        return self._like(of_masked(log_prob, wide), logits)
+
+    def _check_applicable(self, logits: Tensor) -> None:
+        """Raise unless this is fitted, and `logits` are (N, K) with the K of the fit."""
         if not self.fitted:
             raise RuntimeError(
                 f"{type(self).__name__} has not been fitted: call `fit(logits, target)` first."
@@ -300,15 +339,34 @@ class Calibrator(TakesSavedShapes, ABC):
                 f"`logits` must have {self.num_classes} columns, as those that {type(self).__name__} was fitted on, "
                 f"got {logits.shape[1]}."
             )
-        wide = logits.double()
-        log_prob = self._log_prob(replace_masked_logits(wide))
-        if self._mixes:
-            log_prob = mix_with_uniform(log_prob, self.uniform_share)
-        return renormalise_unmasked(log_prob, wide)
+
+    def _unmasked_log_prob(self, logits: Tensor) -> Tensor:
+        """Log-probabilities of finite float64 logits, with the mixture."""
+        log_prob = self._log_prob(logits)
+        return mix_with_uniform(log_prob, self.uniform_share) if self._mixes else log_prob
+
+    def _unmasked_prob(self, logits: Tensor) -> Tensor:
+        """Probabilities of finite float64 logits, with the mixture, whose logarithm would take most of the time."""
+        prob = self._prob(logits)
+        if not self._mixes:
+            return prob
+        return prob * (1 - self.uniform_share) + self.uniform_share / prob.shape[1]
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(torch.promote_types(logits.dtype, torch.float32))
         return keep_argmax(values, logits) if self.preserves_accuracy else values
+
+
+def _find_finite_rows(logits: Tensor) -> Tensor | None:
+    """Rows without a masked class, NaN or inf, (N,) bool; None where values cannot be read, or not without waiting."""
+    if logits.device.type != "cpu" or torch.compiler.is_compiling():
+        return None
+    try:
+        if logits.sum().isfinite():
+            return torch.ones(len(logits), dtype=torch.bool)
+        return logits.isfinite().all(dim=1)
+    except RuntimeError:  # torch.func.vmap stands for many
+        return None
 
 
 def _forget_classes(module: Calibrator, *_: Any) -> None:
@@ -389,11 +447,6 @@ def _refuse_probabilities(logits: Tensor) -> None:
             "`logits` lie in [0, 1] with rows that sum to 1, as probabilities do: give their logarithm if they are "
             "(logits are the same with a constant added)."
         )
-
-
-def _can_read(logits: Tensor) -> bool:
-    """Whether values may be read: not on an accelerator, which would wait, nor of a graph that is exported."""
-    return logits.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _check_masks(logits: Tensor, target: Tensor) -> None:

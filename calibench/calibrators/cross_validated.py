@@ -234,6 +234,9 @@ class CrossValidatedCalibration(Calibrator):
     def _log_prob(self, logits: Tensor) -> Tensor:
         return self.choice.log_prob(logits)
 
+    def _prob(self, logits: Tensor) -> Tensor:
+        return self.choice(logits)
+
 
 def held_out_nll(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tensor) -> Tensor:
     """NLL of all examples (N,), each by a fit without its fold."""

@@ -21,6 +21,7 @@ from calibench.metrics.bins import (
     ResampledCells,
     Sums,
     TopLabelError,
+    add_sums,
     count_drawn_hits,
     sum_parts,
 )
@@ -120,6 +121,14 @@ class Floors:
             hit = correct if cells.value.ndim == 1 else self._target[rows].unsqueeze(1) == classes
             yield LabelledCells(rows, cells, hit)
 
+    def sums(self, error: ErrorOfCells) -> Sums:
+        """What the cells of a calibration error hold of this set; raises as `parts` does."""
+        if error.of_parts:
+            return add_sums(
+                error.sum_cells(probs, self._target[rows]) for rows, probs in self.blocks()
+            )
+        return sum_parts(self.parts(error))
+
     def resampled_cells(self, error: ErrorOfCells) -> ResampledCells:
         """The cells of a calibration error for resampled sets; raises as `parts` does."""
 
@@ -128,18 +137,18 @@ class Floors:
                 return self.blocks()
             return ((part.rows, part.cells.value) for part in self.parts(error))
 
-        return ResampledCells(self.parts(error), sum_parts(self.parts(error)), values)
+        return ResampledCells(self.parts(error), self.sums(error), values)
 
     def measure(self, error: ErrorOfCells, key: Key) -> Number:
         """A calibration error of this set, with its verdict."""
         if len(self._target) == 0:
             return Number(key, math.nan)
-        sums = sum_parts(self.parts(error))
+        sums = self.sums(error)
         return self._add_verdict(error, sums, Number(key, float(error.error_of_sums(sums))))
 
     def value(self, error: ErrorOfCells) -> float:
         """A calibration error of this set, without its floor."""
-        return float(error.error_of_sums(sum_parts(self.parts(error))))
+        return float(error.error_of_sums(self.sums(error)))
 
     def add_verdict(self, metric: object, number: Number) -> Number:
         """A number with its verdict, if its metric is a calibration error."""
@@ -147,11 +156,11 @@ class Floors:
             return number
         if metric.cells(self.probs(slice(0, 1))) is None:
             return number
-        return self._add_verdict(metric, sum_parts(self.parts(metric)), number)
+        return self._add_verdict(metric, self.sums(metric), number)
 
     def draw_errors(self, metric: ErrorOfCells, sums: Sums | None = None) -> Floats:
         """Values of a calibration error for calibrated models with these probabilities, (draws,)."""
-        count, total, _ = sums or sum_parts(self.parts(metric))
+        count, total, _ = sums or self.sums(metric)
         draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
         with one_thread():
             errors = [

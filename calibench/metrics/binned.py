@@ -550,8 +550,7 @@ class ClasswiseCalibrationError(SummedCellsMetric):
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_column_count(preds, self.num_classes)
-        classes = torch.arange(self.num_classes, device=preds.device)
-        self.add_hits(self.formula.cells(preds), target.unsqueeze(1) == classes)
+        self.accumulate("sums", torch.stack(self.formula.sum_cells(preds, target)))
 
 
 def classwise_calibration_error(

@@ -109,6 +109,14 @@ class ErrorOfCells:
         """The cells of a set's probabilities (N, K), N >= 1; None for a metric that is no calibration error."""
         return None
 
+    def sum_cells(self, preds: Tensor, target: Tensor) -> Sums:
+        """Sums in the cells of labelled probabilities (N, K) of each class, class indices being (N,)."""
+        cells = self.cells(preds)
+        if cells is None:
+            raise TypeError(f"`metric` must be a calibration error, got {type(self).__name__}.")
+        classes = torch.arange(preds.shape[1], device=preds.device)
+        return cells.sums(target.unsqueeze(1) == classes)
+
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The error of each set, (R,) float64, given what `Cells` sum to.
 

@@ -14,13 +14,19 @@ from torch import Tensor
 from calibench.metrics.bins import (
     Cells,
     ErrorOfCells,
+    Sums,
     TopLabelError,
     columns_of_cells,
     distinct_cells,
 )
-from calibench.metrics.probability_batches import sort_rows
+from calibench.metrics.probability_batches import column_sums, places_above, sort_rows, true_class
 from calibench.metrics.smoothing import SmoothError
-from calibench.tensors.binning import equal_mass_cuts, equal_width_bin, reference_mass_cuts
+from calibench.tensors.binning import (
+    equal_mass_cuts,
+    equal_width_bin,
+    equal_width_edges,
+    reference_mass_cuts,
+)
 from calibench.tensors.scores import blocks_of_rows, running_sums
 
 Norm = Callable[[Tensor, Tensor], Tensor]  # (share of the examples, gap), (..., bins) each -> (...)
@@ -133,10 +139,39 @@ class ClasswiseError(ErrorOfCells):
         for block, block_bins in blocks_of_rows(
             preds, bins
         ):  # or int64 would take twice the memory of all
-            block_bins.copy_(equal_width_bin(block, self.n_bins)).add_(1)
-            if self.reference:
-                block_bins.masked_fill_(block == 0, 0)
+            block_bins.copy_(self._bins(block))
         return columns_of_cells(preds, bins, self.n_bins + 1)
+
+    def sum_cells(self, preds: Tensor, target: Tensor) -> Sums:
+        """Sums in the bins of each class: nearly all p_k lie in the first, which gets what the others leave.
+
+        So only what lies above the first edge is scattered, and of each row the p_k of its label is looked up. On a
+        device other than a CPU, where to list what lies above would wait for it, all are scattered.
+        """
+        if preds.device.type != "cpu":
+            return super().sum_cells(preds, target)
+        k, size = preds.shape[1], self.n_bins + 1
+        first_edge = equal_width_edges(self.n_bins, dtype=torch.float32)[1]
+        places = places_above(preds.float(), float(first_edge))
+        values = preds.flatten()[places]
+        cells = (places % k) * size + self._bins(values)
+        counts = torch.bincount(cells, minlength=k * size).double().view(k, size)
+        totals = torch.zeros(k * size, dtype=torch.float64).index_add_(0, cells, values.double())
+        totals = totals.view(k, size)
+        hits = torch.bincount(
+            target * size + self._bins(true_class(preds, target)), minlength=k * size
+        )
+        counts[:, 1] = len(preds) - counts.sum(1)
+        totals[:, 1] = column_sums(preds) - totals.sum(1)
+        if self.reference:
+            counts[:, 0] = (preds == 0).sum(0)
+            counts[:, 1] -= counts[:, 0]
+        return Sums(counts, totals, hits.double().view(k, size))
+
+    def _bins(self, values: Tensor) -> Tensor:
+        """Bins 1, 2, ... of probabilities; 0 for what the reference code puts into none."""
+        bins = equal_width_bin(values, self.n_bins) + 1
+        return bins.masked_fill_(values == 0, 0) if self.reference else bins
 
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """Mean over classes of the summed |total - hits| over N."""

@@ -23,7 +23,7 @@ from calibench.tensors.scores import at_least_float32
 PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in metrics.PANEL)
 """What every run is evaluated by, in the order of a table."""
 
-_ELEMENTS = 1 << 17  # probabilities that wait, half a megabyte
+_ELEMENTS = 1 << 18  # probabilities that wait, a megabyte
 _FEWEST, _MOST = 1024, 10_240  # and bounds of the rows
 
 
@@ -117,15 +117,20 @@ class CalibrationMetrics(MetricCollection):
         if are != self._are:
             self.evaluate_waiting_rows()
         self._are = are
-        self._waiting.append((at_least_float32(scores.detach()).clone(), target.long().clone()))
+        self._waiting.append((at_least_float32(scores.detach()), target.long()))
         if sum(len(rows) for rows, _ in self._waiting) >= self._enough:
             self.evaluate_waiting_rows()
+        else:  # what waits is a copy, as the caller may write to the batch
+            rows, labels = self._waiting.pop()
+            self._waiting.append((rows.clone(), labels.clone()))
 
     def evaluate_waiting_rows(self) -> None:
         """Evaluate the rows of small batches that were kept back."""
         if not self._waiting:
             return
-        scores, target = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
+        scores, target = self._waiting[0]
+        if len(self._waiting) > 1:
+            scores, target = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
         self._waiting.clear()
         probs, logs = scores, None
         if self._are != "probabilities":

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from calibench.tensors.scores import (
 )
 
 _SUM_TOLERANCE = 1e-4  # of row sums of probabilities in single precision or more
+_SUMMED_AT_ONCE = 1 << 16  # probabilities
 _SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on a CPU
 
 
@@ -147,6 +149,20 @@ def sort_rows(values: Tensor) -> Tensor:
         return values.sort().values
     values.numpy().sort()  # numpy sorts some 20 times faster than torch on a CPU
     return values
+
+
+def places_above(values: Tensor, threshold: float) -> Tensor:
+    """Places, in the flattened tensor, of float32 values on a CPU above a float32 threshold, ascending, int64."""
+    # numpy compares ten times as fast as torch and lists places three times as fast
+    return torch.from_numpy(np.flatnonzero(values.numpy() > np.float32(threshold)))
+
+
+def column_sums(probs: Tensor) -> Tensor:
+    """Sums over the rows of (N, K), (K,) float64, of some rows at a time, so that their copies stay in the cache."""
+    sums = torch.zeros(probs.shape[1], dtype=torch.float64, device=probs.device)
+    for block in torch.split(probs, max(1, _SUMMED_AT_ONCE // probs.shape[1])):
+        sums += block.double().sum(0)
+    return sums
 
 
 def softmax(logits: Tensor) -> Tensor:

@@ -80,7 +80,10 @@ def test_the_published_form_is_mixed_or_met_as_examples_grow(cls: type[Calibrato
         mixed = (1 - share) * published(logits) + share / 4
         apart.append(float((shrunk(logits) - mixed).abs().max()))
     if cls in WITH_PRIOR:
-        assert 0 < apart[0] < 0.05
+        assert apart[0] < 0.05
+        assert (
+            apart[0] > 0 or cls is AdaptiveTemperatureScaling
+        )  # a grid, which the prior may not move
         assert apart[1] < max(apart[0] / 10, 1e-4)
     else:
         assert apart[0] < 1e-9

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from calibench import metrics as M
+from calibench.metrics.calibration_errors import ClasswiseError
 from calibench.tensors.binning import equal_width_edges
 from tests.metrics.cases import batch
+from tests.operations import count_numbers
 
 # By name: class and arguments of an example for the contract tests.
 EXAMPLES = {
@@ -57,3 +59,24 @@ def test_an_exact_zero_belongs_to_the_first_bin_but_not_in_the_papers_code() -> 
     assert float(M.classwise_calibration_error(preds, target)) == pytest.approx(0.5)
     papers = M.classwise_calibration_error(preds, target, variant="reference")
     assert float(papers) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("variant", ["exact", "reference"])
+@pytest.mark.parametrize("n_bins", [1, 15])
+def test_sums_are_those_of_a_cell_for_each_probability(n_bins: int, variant: str) -> None:
+    preds, target = batch(400, 7)
+    preds[:9, 3], preds[:9, 4] = 0.0, 1 / 15  # no bin of the papers' code; an edge
+    formula = ClasswiseError(n_bins, variant == "reference")
+    expected = super(ClasswiseError, formula).sum_cells(preds, target)
+    for part, other in zip(formula.sum_cells(preds, target), expected, strict=True):
+        torch.testing.assert_close(part, other, rtol=0, atol=1e-12)
+
+
+def test_only_what_lies_above_the_first_edge_is_scattered() -> None:
+    """Three sums of each of N K numbers made the panel of 100 classes four times as slow."""
+    generator = torch.Generator().manual_seed(0)
+    preds = (4 * torch.randn(500, 100, generator=generator)).softmax(1)
+    metric = M.ClasswiseCalibrationError(num_classes=100, validate_args=False)
+    numbers = count_numbers(lambda: metric.update(preds, torch.arange(500) % 100))
+    scattered = ("aten::bincount", "aten::index_add_", "aten::bucketize")
+    assert 0 < sum(numbers[name] for name in scattered) < 0.3 * preds.numel()
