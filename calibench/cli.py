@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from calibench.command_line.hints import did_you_mean_verb
 from calibench.command_line.standard_streams import open_closed_streams
 from calibench.command_line.verb_parser import VerbParser
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
@@ -140,6 +141,8 @@ def _dispatch(arguments: list[str]) -> int:
     verb, verb_arguments = " ".join(arguments[:words]) or "--help", arguments[words:]
     if verb == "help" and " ".join(verb_arguments) in VERBS:
         return _dispatch([*verb_arguments, "--help"])
+    if verb == "help" and verb_arguments not in ([], ["all"]):
+        _refuse_verb(" ".join(verb_arguments))
     if verb in ("-h", "--help", "help"):
         text = f"{_QUESTION}{FIRST}{MORE if verb_arguments == ['all'] else ''}{_START}"
         say(*wrap_text(text).splitlines())
@@ -148,11 +151,15 @@ def _dispatch(arguments: list[str]) -> int:
         say(f"calibench {__version__}")
         return 0
     if verb not in VERBS:
-        raise UsageError(
-            f"there is no verb `{verb}`{near_matches(verb, [*VERBS, '--help', '--version'])} (see `calibench --help`)"
-        )
+        _refuse_verb(verb)
     with signs_of_life(verb):
         return _run(verb, verb_arguments)
+
+
+def _refuse_verb(word: str) -> NoReturn:
+    """Raise a UsageError for a word that is no verb, with the verb that it may stand for."""
+    near = did_you_mean_verb(word) or near_matches(word, [*VERBS, "--help", "--version"])
+    raise UsageError(f"there is no verb `{word}`{near} (see `calibench --help`)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

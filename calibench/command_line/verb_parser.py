@@ -9,6 +9,7 @@ FileNotFoundError, is the user's mistake, and a line on the terminal.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
@@ -30,6 +31,7 @@ from typing import (
 )  # fmt: skip
 
 from calibench.command_line.docstrings import Docstring
+from calibench.command_line.hints import option_hint
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import terminal_width, wrap_text
@@ -321,7 +323,10 @@ class VerbParser(argparse.ArgumentParser):
         for text in further_words:
             if text.startswith("-"):
                 self.refuse_option(text.partition("=")[0])
-            self.error(f"`{text}` is one argument too many")
+            is_second_file = "--val" in self.known and Path(text).is_file()
+            hint = f"; a validation set is given as `--val {text}`" if is_second_file else ""
+            self.error(f"`{text}` is one argument too many{hint}")
+        self._refuse_swapped(options)
         return options
 
     def _hyphenate(self, word: str) -> str:
@@ -342,8 +347,38 @@ class VerbParser(argparse.ArgumentParser):
 
     def refuse_option(self, name: str, others: Sequence[str] = ()) -> NoReturn:
         """Raise a UsageError: there is no such option, neither here nor among the others."""
+        if hint := option_hint(self.prog.removeprefix("calibench "), name):
+            self.error(f"unknown option `{name}`: {hint}")
         self.error(f"unknown option `{name}`{near_matches(name, [*self.known, *others])}")
 
     def error(self, message: str) -> NoReturn:
-        """Raise a UsageError."""
+        """Raise a UsageError; where arguments are missing, with an example of a whole command."""
+        missing = message.partition("the following arguments are required: ")[2]
+        if missing and (example := self._first_example()):
+            verb = (
+                "are"
+                if ", " in missing.partition("}")[2] or ("{" not in missing and ", " in missing)
+                else "is"
+            )
+            message = f"{missing} {verb} missing: `{example}`, for instance"
         raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+    def _first_example(self) -> str:
+        """The first command among the examples of the help, without what is said of it; empty without any."""
+        lines = (line.strip() for text in self.arguments.epilogs for line in text.splitlines())
+        examples = (line for line in lines if line.startswith(f"{self.prog} "))
+        return re.split(r" {2,}", next(examples, ""))[0]
+
+    def _refuse_swapped(self, options: argparse.Namespace) -> None:
+        """Raise a UsageError where the first argument is one of a few words, and stands behind another one."""
+        parts = [part for part in self.arguments.parts.values() if isinstance(part, _Argument)]
+        texts = [
+            (part.type.option.allowed_values, getattr(options, part.attribute))
+            for part in parts
+            if not part.as_option
+        ]
+        if len(texts) < 2 or not isinstance(texts[1][1], str):
+            return
+        (words, first), (_, second), *_ = texts
+        if words and first not in words and second in words:
+            self.error(f"`{second}` comes first: `{self.prog} {second} {first}`")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.evaluation.calibrator_fits import log_probabilities
+from calibench.messages.spelling import spell_argument
 from calibench.metrics.probability_batches import first_largest, top_label, true_class
 from calibench.predictions import Predictions
 from calibench.predictions.confidence_pairs import ConfidencePairs
@@ -122,7 +123,10 @@ def check_examples(
     if len(examples) == 0:
         raise ValueError(f"{called} holds no examples.")
     if int(examples.target.min()) < 0:
-        raise ValueError(f"{called} has examples without a label, which a verdict needs.")
+        raise ValueError(
+            f"{called} has examples without a label, which a verdict needs: an array or column `label`, "
+            f"{spell_argument('keys', 'target=NAME')} for another name, or `logits.npy:labels.npy`."
+        )
     of_target = true_class(examples.scores, examples.target)
     if not bool(of_target.isfinite().all()):
         row = int(of_target.isfinite().logical_not().nonzero()[0])

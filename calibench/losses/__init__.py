@@ -189,6 +189,20 @@ LOSSES = Family(
         WeightedMMCELoss="Batch-coupled: cross-entropy + weight * weighted MMCE (Kumar et al. 2018).",
         WeightedSum="Weighted sum of losses, sum_l weight_l loss_l (this package).",
     ),
+    aliases={
+        "mse": "BrierLoss",
+        "mseloss": "BrierLoss",
+        "meansquarederror": "BrierLoss",
+        "l2": "BrierLoss",
+        "ce": "CrossEntropyLoss",
+        "celoss": "CrossEntropyLoss",
+        "nll": "CrossEntropyLoss",
+        "nllloss": "CrossEntropyLoss",
+        "softmax": "CrossEntropyLoss",
+        "logloss": "CrossEntropyLoss",
+        "labelsmoothingcrossentropy": "LabelSmoothingLoss",
+        "smoothing": "LabelSmoothingLoss",
+    },
 )
 
 _MODULES = {

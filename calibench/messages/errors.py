@@ -49,6 +49,9 @@ def near_matches(name: str, names: Iterable[str]) -> str:
     """`; did you mean a, b?` for the names close to a wrong one or holding it, or an empty string."""
     spelled = {candidate.lower(): candidate for candidate in names}
     wrong = name.lower()
+    beginnings = [
+        candidate for candidate in spelled if len(candidate) > 4 and wrong.startswith(candidate)
+    ]
     typos, close = (difflib.get_close_matches(wrong, spelled, cutoff=share) for share in (0.8, 0.5))
     stem = wrong.removesuffix("s")
     holding = [
@@ -57,13 +60,21 @@ def near_matches(name: str, names: Iterable[str]) -> str:
     holding.sort(
         key=lambda candidate_name: (not candidate_name.startswith(stem), len(candidate_name))
     )
-    return did_you_mean(spelled[match] for match in [*typos, *holding, *close])
+    return did_you_mean(
+        spelled[match] for match in [*_same(wrong, spelled), *typos, *beginnings, *holding, *close]
+    )
+
+
+def _same(wrong: str, spelled: Iterable[str]) -> list[str]:
+    """The name that differs in capitals alone, if there is one."""
+    return [candidate for candidate in spelled if candidate == wrong]
 
 
 def no_file(path: Path) -> FileNotFoundError:
     """The error of a file that is not there, with the names beside it that are close."""
     names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    close = difflib.get_close_matches(path.name, names)
+    same = [name for name in names if path.name.lower() in (name.lower(), Path(name).stem.lower())]
+    close = [*same, *difflib.get_close_matches(path.name, names)]
     return FileNotFoundError(f"there is no file {path}{did_you_mean(close)}")
 
 

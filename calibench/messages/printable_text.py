@@ -30,6 +30,11 @@ def printable(text: str, *, keep: str = "") -> str:
     return _CONTROL.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
 
+def count_of(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 table`, `2 tables`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def without_folders(text: str) -> str:
     """A text with file names in place of absolute paths: `/data/svhn/x.mat` becomes `x.mat`."""
     return _FOLDERS.sub("", text)

@@ -157,6 +157,15 @@ METRIC_CLASSES = Family(
     "CalibrationMetric",
     {name: entry.line for name, entry in TABLE.items()},
     values={value: name for name, entry in TABLE.items() for value in entry.names},
+    aliases={
+        "acc": "ErrorRate",
+        "accuracy": "ErrorRate",
+        "top1": "ErrorRate",
+        "mse": "BrierScore",
+        "logloss": "NegativeLogLikelihood",
+        "crossentropy": "NegativeLogLikelihood",
+        "mce": "CalibrationError",
+    },
 )
 
 _MODULES = {

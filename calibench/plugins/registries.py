@@ -23,6 +23,7 @@ class Family:
         lines: One line on each class: what it is, and its source.
         modules: The module that defines each, where the package does not import them by name.
         values: Further names of classes, in small letters: what files and tables call the values of a metric.
+        aliases: What other programs call a class, in small letters: a wrong name is answered with ours.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Family:
     lines: Mapping[str, str]
     modules: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def package(self) -> str:
@@ -55,9 +57,14 @@ class Family:
 
     def no_such(self, name: str) -> str:
         """One line about a name that no class has."""
-        near = near_matches(name, [*self.lines, *self.values])
+        near = self.answer_alias(name) or near_matches(name, [*self.lines, *self.values])
         noun = "loss" if self.kind == "losses" else self.kind.removesuffix("s")
         return f"there is no {noun} `{name}`{near or f' (see `calibench list {self.kind}`)'}"
+
+    def answer_alias(self, name: str) -> str:
+        """`; did you mean BrierLoss?` for a name that other programs have, or an empty string."""
+        alias = self.aliases.get(re.sub(r"[^a-z0-9]", "", name.rpartition(".")[2].casefold()))
+        return f"; did you mean {alias}?" if alias else ""
 
     def entries(self) -> dict[str, str]:
         """Everything that can be named, with one line on each, plug-ins among them."""

@@ -69,7 +69,8 @@ class Sets:
                 name, _, paths = text.partition("=")
                 if not (name and paths) or name in (*sets_by_name, "val", "test"):
                     expected = f"{spell_argument(kind)} takes NAME=FILE with a new NAME each"
-                    raise UsageError(f"{expected}, got `{text}`.")
+                    remedy = f": write `{Path(text).stem}={text}`" if Path(text).is_file() else ""
+                    raise UsageError(f"{expected}, got `{text}`{remedy or '.'}")
                 sets_by_name[name] = kind, paths.split(",")
         return sets_by_name
 
@@ -122,6 +123,10 @@ def with_posterior(predictions: Predictions, path: str) -> Predictions:
     """Predictions with the class distributions of a file, which is there; a CorruptRun if it holds something else."""
     if not Path(path).is_file():
         raise no_file(Path(path))
+    if Path(path).suffix != ".npy":
+        raise UsageError(
+            f"{spell_argument('posterior')} takes a file .npy of class distributions (N, K), got {path}."
+        )
     with corrupt_if_it_fails(spell_argument("posterior", path)):
         posterior = np.load(path, allow_pickle=False)
         metadata = {**predictions.metadata, "posterior": Path(path).name}

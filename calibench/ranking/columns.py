@@ -7,7 +7,7 @@ from collections.abc import Iterable, Set
 from typing import NamedTuple, Self
 
 from calibench.messages.errors import UsageError, near_matches
-from calibench.statistics.number import RAW, Key
+from calibench.statistics.number import RAW, TEST, VAL, Key
 from calibench.tables.metric_titles import (
     METRICS,
     SHOWN_METRICS,
@@ -28,6 +28,7 @@ COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
 
 NEAR, FAR, SHIFT = "near", "far", "shift"
 SET_GROUPS = (NEAR, FAR, SHIFT)
+_SPLITS = (TEST, VAL, "train")  # which somebody may write before a metric, as logs do
 """Groups of sets, over which a column of that split is the mean: near and far OOD, shifted test sets."""
 
 BEST_NLL = "nll@best"
@@ -155,6 +156,8 @@ def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
         if not of_it and column.metric not in COSTS:
             metrics = () if column.metric in METRICS else [*METRICS, *{key.metric for key in keys}]
             near = near_matches(column.metric, metrics)
+            if column.metric in _SPLITS and column.split:
+                near = f"; did you mean {column.split}/{column.metric}? (a set stands behind its metric)"
             raise UsageError(
                 f"no run has the metric `{column.metric}`{near or ' (see `calibench list metrics`)'}"
             )

@@ -11,6 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from calibench.messages.errors import near_matches
+from calibench.messages.printable_text import count_of
 from calibench.ranking.columns import Column
 from calibench.ranking.table import Row, Table
 from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
@@ -121,8 +122,11 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
         )
     ]
     if len(dense) < 2 or len(methods) < 2:
-        counts = f"{len(dense)} tables and {len(methods)} losses"
-        raise ValueError(f"a comparison needs two tables with the same losses, got {counts}.")
+        counts = f"{count_of(len(dense), 'table')} and {count_of(len(methods), 'loss', 'losses')}"
+        raise ValueError(
+            f"a comparison over data sets needs two tables with the same losses, got {counts}: add runs of another "
+            "benchmark, or leave out --compare and --baseline."
+        )
     sign = -column.info.direction or 1
     means = [[sign * rows[title][m].values[column].mean for m in methods] for title in dense]
     ranks = compare_ranks(means)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -236,7 +237,8 @@ def rank_results(
     by = Column.parse(sort)
     if by.calibrator == ANY:
         raise ValueError(f"`sort` must be one column, got `{sort}`.")
-    named_columns = None if metrics is None else [Column.parse(text) for text in metrics]
+    texts = None if metrics is None else [part for text in metrics for part in _split_names(text)]
+    named_columns = None if texts is None else [Column.parse(text) for text in texts]
     usual_columns = list(map(Column.parse, DEFAULT_COLUMNS if wide else ONE_LINE_COLUMNS))
     raw_columns = list(map(Column.parse, RAW_ONE_LINE_COLUMNS))
     columns = named_columns or (paper_columns(against) if against else usual_columns)
@@ -277,6 +279,11 @@ def rank_results(
     if by.calibrator == BEST and all(table.sort != by for table in tables):
         by = RAW_NLL
     return Leaderboard(tables, read, lines, examples, by)
+
+
+def _split_names(text: str) -> list[str]:
+    """Names that commas separate, as in `nll, ece`; a comma within parentheses separates arguments."""
+    return [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
 
 
 def _read(

@@ -278,7 +278,8 @@ def select_rows(tables: list[Table], losses: Sequence[str]) -> None:
     for name in losses:
         if not any(row.is_named(name) for row in rows):
             labels = dict.fromkeys(row.label for row in rows)
-            raise ValueError(f"no table has the loss `{name}`{near_matches(name, labels)}.")
+            near = near_matches(name, labels) or f" (there are: {', '.join(labels)})"
+            raise ValueError(f"no table has the loss `{name}`{near}")
     for table in tables:
         table.rows = [row for row in table.rows if any(map(row.is_named, losses))]
     tables[:] = [table for table in tables if table.rows]

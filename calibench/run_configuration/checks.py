@@ -4,6 +4,7 @@ Checked are the names of keys, classes and arguments, and that files are there. 
 them, which refuse them when they are built: before any training, in one line.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -188,6 +189,7 @@ def check_class(key: str, value: Any) -> None:
     if place is None:
         return
     block = to_class_block(expand_short_name(key, value))
+    _refuse_other_spelling(key, block)
     path = _class_path(block)
     parameters = _arguments(key, path, place) if path else None
     init_args = (block.get("init_args") or {}) if path else {}
@@ -196,6 +198,25 @@ def check_class(key: str, value: Any) -> None:
     _check_arguments(key, short_name(path), init_args, parameters)
     for name, argument in init_args.items():
         check_class(f"{key}.{name}", argument)
+
+
+def _refuse_other_spelling(key: str, block: Any) -> None:
+    """Raise a UsageError for `module:Class`, `timm/resnet18` or a file of Python, which other programs take."""
+    path = block.get("class_path") if isinstance(block, Mapping) else None
+    if not isinstance(path, str):
+        return
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", path):
+        raise UsageError(
+            f"`{key}`: no class `{path}`: write a class of your own as `{path.replace(':', '.')}`."
+        )
+    source, slash, name = path.partition("/")
+    if slash and source in ("timm", "hf", "huggingface"):
+        prefix = "timm" if source == "timm" else "hf"
+        raise UsageError(f"`{key}`: no class `{path}`: write `{prefix}:{name}`.")
+    if path.endswith(".py"):
+        raise UsageError(
+            f"`{key}`: `{path}` is a file of Python: name the class in it, `{Path(path).stem}.MyClass`."
+        )
 
 
 def _arguments(key: str, path: str, place: ClassPlace) -> Arguments | None:

@@ -147,7 +147,8 @@ class ClassPlace:
         name = short_name(path)
         others = [] if "." in path else get_close_matches(name, self.elsewhere(), 2, 0.8)
         candidates = public or [*self.names, *others]
-        near = "" if missing else near_matches(name, candidates)
+        alias = self.family.answer_alias(path) if self.family is not None else ""
+        near = alias or ("" if missing else near_matches(name, candidates))
         explanation = f" ({reason})" if reason else ""
         remedy = "" if near else self._remedy(reason)
         return f"`{key}`: no class `{path}`{near}{explanation}{remedy}"

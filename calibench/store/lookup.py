@@ -4,12 +4,13 @@ import hashlib
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from glob import escape
 from pathlib import Path
 from typing import Annotated
 
 from calibench.command_line.verb_parser import Option
 from calibench.configuration.merging import benchmarks_folder, data_root
-from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.runs import Predictions, run_folders
 from calibench.runs.folder import SEED_PREFIX
 from calibench.store.entry import STATUS, Entry
@@ -47,9 +48,23 @@ def results_folder(results: Path | str) -> Path:
         inside = benchmarks_folder().joinpath(*path.parts)
         if inside.is_dir():
             return inside
+    if path.is_file():
+        raise FileNotFoundError(
+            f"{results} is a file, and a folder of runs is expected; for predictions: `calibench evaluate {results}`"
+        )
+    inside = [place for place in (Path("results") / path, Path(SHIPPED) / path) if _is_there(place)]
+    if inside:
+        raise FileNotFoundError(f"no folder {results}{did_you_mean(map(str, inside))}")
     raise FileNotFoundError(
         f"no folder {results}: `calibench fit` and `calibench sweep` write one, `results` by default; "
         "`store` is the store that comes with calibench"
+    )
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a folder is there, or in the store that comes with calibench."""
+    return path.is_dir() or (
+        path.parts[0] == SHIPPED and benchmarks_folder().joinpath(*path.parts).is_dir()
     )
 
 
@@ -125,8 +140,26 @@ def find_run(text: str) -> Entry:
         store, name = "/".join(parts[:-depth]), "/".join(parts[-depth:])
         if store and parts[-1].startswith(SEED_PREFIX) and (depth == 4 or _is_store(store)):
             return find(name, store)
+    raise FileNotFoundError(_describe_no_run(text))
+
+
+def _describe_no_run(text: str) -> str:
+    """One line about a text that names no run: the files or runs that it may stand for, or the form of a run."""
+    path = Path(text)
+    siblings = sorted(path.parent.glob(f"{escape(path.name)}.*")) if path.name else []
+    if siblings:
+        return f"no run or file {text}{did_you_mean(map(str, siblings))}"
     expected = "<results or store>/<benchmark>/<backbone>/<loss>/seed=<k>"
-    raise FileNotFoundError(f"no run {text}: {expected} is expected")
+    try:
+        folder = results_folder(text)
+    except FileNotFoundError:
+        return f"no run {text}: {expected} is expected"
+    runs = (run for run in run_folders(folder) if (Path(run) / STATUS).is_file())
+    first = next(runs, "")
+    if not first:
+        return f"{text} is a folder without a run: {expected} is expected, or a file of predictions"
+    run = Path(first).relative_to(folder).as_posix()
+    return f"{text} is a folder of runs: name one of them, as {text.rstrip('/')}/{run}"
 
 
 def _is_store(text: str) -> bool:

@@ -31,6 +31,7 @@ from calibench.configuration.merging import (
     to_class_block,
 )
 from calibench.data.source import has_dataset
+from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.ranking.comparison import Primary
 from calibench.run_configuration.keys import expand_short_name
@@ -82,6 +83,12 @@ def is_import_path(name: str) -> bool:
     )
 
 
+def _file_of_loss(class_name: str) -> str:
+    """The short name of the file of a loss: `label_smoothing` of LabelSmoothingLoss."""
+    words = re.findall(r"[A-Z][a-z]*", class_name.removesuffix("Loss"))
+    return "_".join(words).lower()
+
+
 def parse_losses(names: Sequence[str]) -> list[str]:
     """Names of loss files, of which `core` and `all` stand for several, and import paths of a user's losses.
 
@@ -114,6 +121,9 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
         return f"no loss `{name}`: write your own as `{name.replace(':', '.')}`."
     if name in list_configuration_files():
         return f"`{name}` is no loss: name the benchmark before the option, `calibench sweep {name} --losses ...`"
+    alias = LOSSES.aliases.get(name.lower().replace("_", ""))
+    if alias:
+        return f"no loss `{name}`; did you mean {_file_of_loss(alias)}?"
     return f"no loss `{name}`{near_matches(name, names) or ' (see `calibench list losses`; your own: mymodule.MyLoss)'}"
 
 

@@ -78,6 +78,8 @@ def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
         raise
     except _REFUSALS as error:
         text = shorten_parser_message(str(error))
+        if "can not run on your system" in text:
+            text = "there is no such device here"
         raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
 
 

@@ -251,6 +251,11 @@ def _as_models(logits: Sequence[str], options: EvaluationOptions, output: Path |
             f"several runs: `calibench evaluate {folders} --ensemble` pools them, `calibench leaderboard` ranks those "
             "of a folder."
         )
+    plain = [text for text in logits if text.endswith(".npy") and ":" not in text]
+    if len(plain) == len(logits) == 2:
+        raise UsageError(
+            f"arrays have no labels: `calibench evaluate {plain[0]}:{plain[1]}` is logits and labels."
+        )
     sets = Sets(val=options.sets.val, test=options.sets.test)
     if options != EvaluationOptions(sets, options.reader):
         raise UsageError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import option_named, output_format, positive_integer
-from calibench.messages.errors import UsageError
+from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import loading, say, without_collector
 from calibench.parallel.processes import cores
 from calibench.predictions.files import is_a_file
@@ -247,6 +247,8 @@ def leaderboard_command(
                 processes=cores(),
             )
         )
+        if comparisons.baseline:
+            _check_baseline(board.tables, comparisons.baseline)
         if form == PAGE:
             written.write(board._repr_html_())
         else:
@@ -267,6 +269,15 @@ def leaderboard_command(
     if output:
         write_output(output, written.getvalue().encode())
     return 0
+
+
+def _check_baseline(tables: Sequence[Table], baseline: str) -> None:
+    """Raise a UsageError for a baseline that no table has, before anything is printed."""
+    rows = [row for table in tables for row in table.rows]
+    if not any(row.is_named(baseline) for row in rows):
+        labels = list(dict.fromkeys(row.label for row in rows))
+        near = near_matches(baseline, labels) or f" (there are: {', '.join(labels)})"
+        raise UsageError(f"no table has the loss `{baseline}`{near}")
 
 
 def rank_files(files: Sequence[str], val: Sequence[str], ranking: Ranking) -> Leaderboard:

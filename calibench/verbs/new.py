@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any
@@ -291,9 +292,13 @@ def new(
     start, target = STARTERS[kind], folder.expanduser()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         obstacle = "not empty" if target.is_dir() else "a file"
-        raise UsageError(f"`{target}` is {obstacle}: name a new folder.")
+        raise UsageError(f"`{target}` is {obstacle}: {_remedy_of_folder(kind, folder)}")
     if data and not start.look:
         raise UsageError(f"`--data` is not for `calibench new {kind}`.")
+    if data and kind != "images" and holds_images(data):
+        raise UsageError(
+            f"`--data {data}` holds images: `calibench new images {folder} --data {data}`."
+        )
     if label is not None and not data:
         raise UsageError("`--label` names a column of your `--data`.")
     place = str(data.expanduser().absolute()) if data else start.data
@@ -313,6 +318,25 @@ def new(
     say(*summary)
     say(f"next: cd {shlex.quote(str(folder))} && {next_command}")
     return 0
+
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff")
+
+
+def holds_images(folder: Path) -> bool:
+    """Whether a folder has images in it, or in a folder within it."""
+    files = (path for pattern in ("*", "*/*") for path in islice(folder.glob(pattern), 1000))
+    return folder.is_dir() and any(path.suffix.lower() in _IMAGES for path in files)
+
+
+def _remedy_of_folder(kind: str, path: Path) -> str:
+    """What to type where the new folder is there already: it may be the data."""
+    name = shlex.quote(str(path))
+    if holds_images(path.expanduser()):
+        return f"if it holds your images, `calibench new images NEW_FOLDER --data {name}`."
+    if path.is_file() and STARTERS[kind].look:
+        return f"if it is your data, `calibench new {kind} NEW_FOLDER --data {name}`."
+    return f"name a new folder, as in `calibench new {kind} my_{kind}`."
 
 
 def _write(kind: str, folder: Path, facts: Words, *, makes_data: bool) -> dict[str, str]:

@@ -104,6 +104,11 @@ def draw_file(kind: str, file: str, selection: Selection) -> Picture:
     predictions = Reader().read(file)
     if not isinstance(predictions, Predictions):
         raise UsageError(f"{file} holds pairs of confidence and hit: `plot` needs every class.")
+    if (predictions.target < 0).any():
+        raise UsageError(
+            f"{file} has examples without a label, which `plot {kind}` needs: an array or column `label`, or "
+            "`logits.npy:labels.npy`."
+        )
     return draw_predictions(kind, predictions, file, selection)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from calibench.messages.errors import UsageError
-from calibench.messages.printable_text import say
+from calibench.messages.printable_text import count_of, say
 from calibench.runs.states import FINISHED, RunState, list_run_states, remove_run
 from calibench.store.lookup import results_folder
 from calibench.tables.grid import Grid, Heading
@@ -100,7 +100,7 @@ def _remove(folders: Sequence[str], *, failed: bool, yes: bool) -> int:
         say(f"no run{' that is not done' if failed else ''} below {', '.join(folders)}")
         return 1
     megabytes = sum(state.size for state in states) / 1e6
-    counted = f"{len(states)} run{'s' if len(states) > 1 else ''} ({megabytes:.1f} MB)"
+    counted = f"{count_of(len(states), 'run')} ({megabytes:.1f} MB)"
     for state in states[:_SHOWN]:
         say(f"{state.state}: {state.folder}{f' ({state.reason})' if state.reason else ''}")
     if len(states) > _SHOWN:

@@ -117,8 +117,8 @@ def test_an_underscore_in_a_name_is_a_hyphen() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("-o x", "the following arguments are required: NAME"),
-        ("a", "the following arguments are required: --output"),
+        ("-o x", "NAME is missing: `calibench tried"),
+        ("a", "--output/-o is missing"),
         ("a -o x --scores prob", "`--scores` has no `prob`; did you mean probs? (choose from logits, probs)"),
         ("a -o x --clip much", "`--clip` takes a number, got `much`."),
         ("a -o x --clip 1", "`--clip` must lie in [0, 1), got 1.0."),

@@ -68,7 +68,7 @@ def test_holes_that_are_allowed_are_named(results: Path) -> None:
 def test_one_table_is_no_comparison(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1)
     write(tmp_path, "B", 0.1)
-    with pytest.raises(ValueError, match="two tables with the same losses, got 1 tables"):
+    with pytest.raises(ValueError, match="two tables with the same losses, got 1 table "):
         compare(rank_results(tmp_path).tables, NLL)
 
 

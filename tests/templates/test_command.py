@@ -133,7 +133,7 @@ def test_columns_of_texts_are_guessed(tmp_path: Path) -> None:
         ("texts own --data one.csv", "a header and at least two columns are expected"),
         ("table own --data words.csv", "has no column of numbers beside `label`"),
         ("loss own --data full", "`--data` is not for `calibench new loss`."),
-        ("images", "the following arguments are required: DIR"),
+        ("images", "DIR is missing: `calibench new images pets"),
     ],
 )
 def test_what_is_refused_is_one_line_and_writes_nothing(

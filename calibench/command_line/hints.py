@@ -1,0 +1,38 @@
+"""Hints for words that the command line lacks: other programs' names of verbs and options, and what to type instead."""
+
+from collections.abc import Mapping
+
+VERB_SYNONYMS: Mapping[str, str] = {
+    "analyse": "doctor", "analyze": "doctor", "check": "doctor", "diagnose": "doctor", "inspect": "doctor",
+    "benchmark": "sweep", "compare": "leaderboard", "rank": "leaderboard", "ranking": "leaderboard",
+    "table": "leaderboard", "init": "new", "create": "new", "run": "fit", "train": "fit", "score": "evaluate",
+    "metrics": "evaluate", "eval": "evaluate", "draw": "plot", "show": "plot", "download": "data fetch",
+    "datasets": "list datasets", "losses": "list losses", "delete": "runs rm", "remove": "runs rm", "rm": "runs rm",
+    "ls": "runs list", "load": "store list",
+}  # fmt: skip
+"""Names of verbs in other programs, with ours."""
+
+_LABELS = (
+    "labels belong to the file: `FILE:LABELS.npy`, or `--keys target=NAME` for an array or column"
+)
+_APPLY = "`calibrate --val` writes a calibrator, and `calibrate --apply CALIBRATOR --input FILE` applies it"
+OPTION_HINTS: Mapping[str, str] = {
+    "--labels": _LABELS,
+    "--label": _LABELS,
+    "--target": _LABELS,
+    "--targets": _LABELS,
+    "calibrate --test": _APPLY,
+    "calibrate --logits": _APPLY,
+}
+"""What to type in place of an option that others have, by the option, or by verb and option."""
+
+
+def did_you_mean_verb(word: str) -> str:
+    """`; did you mean fit?` for the name of a verb in other programs, or an empty string."""
+    verb = VERB_SYNONYMS.get(word.lower(), "")
+    return f"; did you mean {verb}?" if verb else ""
+
+
+def option_hint(verb: str, option: str) -> str:
+    """What to type in place of an option, or an empty string."""
+    return OPTION_HINTS.get(f"{verb} {option}", OPTION_HINTS.get(option, ""))
