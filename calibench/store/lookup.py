@@ -1,4 +1,4 @@
-"""Finding a store and what is in it, by the names that people give: a folder, a URL, `store`."""
+"""Finding a store and what is in it, by the names that people give: a folder, a URL, `shipped`."""
 
 import hashlib
 import re
@@ -18,11 +18,12 @@ from calibench.store.index import Listed, entry_names, iterate_index, list_rows
 from calibench.store.locations import Folder, StoreError, is_url, place_of
 from calibench.store.transfer import pull
 
-SHIPPED = "store"
+SHIPPED = "shipped"
 """The name of the store that comes with calibench, where no folder of that name is."""
+_FOLDER = "store"  # of the shipped store in `benchmarks`, by which it may be named too
 
 _HELP = (
-    "Folder of runs; or a store: a folder, a URL, or `store`, the one that comes with calibench."
+    "Folder of runs; or a store: a folder, a URL, or `shipped`, the one that comes with calibench."
 )
 ResultsFolder = Annotated[str, Option(help=_HELP)]
 """The argument of a verb that names a folder of runs or a store, as `results_folder` takes it."""
@@ -32,8 +33,8 @@ def results_folder(results: Path | str) -> Path:
     """The folder of runs that a text names: a folder, a store, a part of one, or a copy of a store at a URL.
 
     Args:
-        results: A path; `store` or `store/...` for the store that comes with calibench, unless there is such a folder;
-            or the URL of a store, whose copy below the data root (`$CALIBENCH_DATA`) gets what it lacks first.
+        results: A path; `shipped` or `shipped/...` for the store that comes with calibench, unless there is such a
+            folder; or the URL of a store, whose copy below the data root (`$CALIBENCH_DATA`) gets what it lacks first.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -44,10 +45,10 @@ def results_folder(results: Path | str) -> Path:
     path = Path(results)
     if path.is_dir():
         return path
-    if path.parts[:1] == (SHIPPED,):
-        inside = benchmarks_folder().joinpath(*path.parts)
-        if inside.is_dir():
-            return inside
+    if path.parts[:1] in ((SHIPPED,), (_FOLDER,)):
+        part = benchmarks_folder().joinpath(_FOLDER, *path.parts[1:])
+        if part.is_dir():
+            return part
     if path.is_file():
         raise FileNotFoundError(
             f"{results} is a file, and a folder of runs is expected; for predictions: `calibench evaluate {results}`"
@@ -57,15 +58,14 @@ def results_folder(results: Path | str) -> Path:
         raise FileNotFoundError(f"no folder {results}{did_you_mean(map(str, inside))}")
     raise FileNotFoundError(
         f"no folder {results}: `calibench fit` and `calibench sweep` write one, `results` by default; "
-        "`store` is the store that comes with calibench"
+        "`shipped` is the store that comes with calibench"
     )
 
 
 def _is_there(path: Path) -> bool:
     """Whether a folder is there, or in the store that comes with calibench."""
-    return path.is_dir() or (
-        path.parts[0] == SHIPPED and benchmarks_folder().joinpath(*path.parts).is_dir()
-    )
+    shipped = benchmarks_folder().joinpath(_FOLDER, *path.parts[1:])
+    return path.is_dir() or (path.parts[0] == SHIPPED and shipped.is_dir())
 
 
 def entries(store: Path | str = SHIPPED) -> Iterator[Entry]:
@@ -101,7 +101,7 @@ def load_entry(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]
 
     Args:
         name: `<benchmark>/<backbone>/<loss>/seed=<k>`, with `<key>` before `seed` where two entries would match.
-        store: A folder, a URL or `store`, the store that comes with calibench.
+        store: A folder, a URL or `shipped`, the store that comes with calibench.
 
     Returns:
         The predictions of each split and set, val and test first.

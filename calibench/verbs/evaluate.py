@@ -213,7 +213,7 @@ def evaluate_command(
         calibench evaluate --val val.npz --test test.npz --ood svhn=svhn.npz --shift fog5=fog5.npz --output report.json
         calibench evaluate --val val.npz --test test.npz --posterior cifar-10h/cifar10h-probs.npy
         calibench evaluate results/digits_lt/SmallCNN/FocalLoss/8287512d63/seed=1       a run
-        calibench evaluate store/digits_lt/SmallCNN/FocalLoss/seed=1                    an entry of a store
+        calibench evaluate shipped/digits_lt/SmallCNN/FocalLoss/seed=1                    an entry of a store
         calibench evaluate a.npz b.npz --val av.npz bv.npz     two models, each with its best calibrator
         calibench evaluate a.npz b.npz --val av.npz bv.npz --ensemble                   a deep ensemble of two
         calibench evaluate test.npz --val val.npz -o page.html                          a page with the diagram

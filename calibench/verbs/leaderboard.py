@@ -28,8 +28,11 @@ from calibench.ranking.formats import (
 )
 from calibench.ranking.pairs import EQUIVALENT, compare_pairs, p_value_grids, parse_margins
 from calibench.ranking.ranked_results import Leaderboard, rank_results
+from calibench.ranking.reading import IMPORTED
+from calibench.ranking.records import Problem
 from calibench.ranking.table import Table
 from calibench.runs import write_output
+from calibench.store.entry import Entry
 from calibench.tables.grid import Grid
 from calibench.tables.metric_titles import METRICS
 from calibench.tables.published import PAPERS
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from calibench.verbs.python_types import PathLike
 
 _RESULTS = (
-    "Folders of runs; or stores: a folder, a URL, or `store`, the one that comes with calibench."
+    "Folders of runs; or stores: a folder, a URL, or `shipped`, the one that comes with calibench."
 )
 BASELINE = "CrossEntropy"
 RESAMPLES = 1000  # of the test examples of models
@@ -116,8 +119,8 @@ def leaderboard(
     """Rank losses on every benchmark and network below folders of runs.
 
     Args:
-        results: A folder of runs, or several; or stores: folders, URLs, or "store", the one that comes with calibench;
-            or files of test predictions of several models for the same examples.
+        results: A folder of runs, or several; or stores: folders, URLs, or "shipped", which comes with calibench; or
+            files of test predictions of several models for the same examples.
         val: Files of the models' validation predictions, one each, on which calibrators are fitted.
         metrics: Columns, `metric[_bins][:score][/split][@calibrator]`: `["error", "nll@TS", "ece@best"]` (default: one
             line a row).
@@ -140,7 +143,7 @@ def leaderboard(
 
     Example:
         >>> import calibench
-        >>> board = calibench.leaderboard("store", losses=["CrossEntropyLoss"], metrics=["nll"])
+        >>> board = calibench.leaderboard("shipped", losses=["CrossEntropyLoss"], metrics=["nll"])
         >>> 0 < board.value("CrossEntropyLoss", "nll", benchmark="digits_lt") < 1
         True
     """
@@ -231,10 +234,10 @@ def leaderboard_command(
     out = written if output else sys.stdout
     with without_collector():
         files = any(map(is_a_file, results))
-        board = (
-            rank_files(results, val, ranking)
-            if files or val
-            else rank_results(
+        if files or val:
+            board = rank_files(results, val, ranking)
+        else:
+            board = rank_results(
                 results,
                 metrics=ranking.metrics,
                 sort=ranking.rank_by,
@@ -246,7 +249,7 @@ def leaderboard_command(
                 every_number=form == TIDY,
                 processes=cores(),
             )
-        )
+            add_imported_models(board, ranking)
         if comparisons.baseline:
             _check_baseline(board.tables, comparisons.baseline)
         if form == PAGE:
@@ -269,6 +272,60 @@ def leaderboard_command(
     if output:
         write_output(output, written.getvalue().encode())
     return 0
+
+
+MOST_IMPORTED = 20  # entries of a data set, which are scored when a table is asked for
+
+
+def add_imported_models(board: Leaderboard, ranking: Ranking) -> None:
+    """Add a table of the imported entries of each data set, with numbers from their logits, to a leaderboard.
+
+    Of a data set with too many entries a warning says how to name fewer.
+    """
+    problems = [part for part in board.results.problems if part.reason == IMPORTED]
+    kept = [part for part in board.results.problems if part.reason != IMPORTED]
+    if not problems:
+        return
+    by_data_set: dict[str, list[Problem]] = {}
+    for problem in problems:
+        by_data_set.setdefault(problem.cell.benchmark, []).append(problem)
+    for name, entries in by_data_set.items():
+        if len(entries) > MOST_IMPORTED:
+            text = f"{name}: {len(entries)} imported entries are not scored; name {MOST_IMPORTED} of them or fewer"
+            board.results.warnings.append(text)
+            continue
+        models = _rank_entries(entries, ranking)
+        for table in models.tables:
+            table.benchmark = name
+        board.tables += models.tables
+        board.lines += models.lines
+        if not board.results.records:
+            board.sort = models.sort
+    board.results.problems = kept
+
+
+def _rank_entries(entries: Sequence[Problem], ranking: Ranking) -> Leaderboard:
+    """Rank the models of imported entries, each by its best calibrator where it has validation predictions."""
+    with loading():
+        from calibench.ranking.models import rank_models
+        from calibench.verbs.evaluate import evaluate
+    names = [entry.cell.backbone for entry in entries]
+    if len(set(names)) < len(names):
+        names = [f"{entry.cell.backbone} {entry.cell.key}" for entry in entries]
+    reports = {}
+    for name, entry in zip(names, entries, strict=True):
+        sets = {
+            key: (part.logits, part.target)
+            for key, part in Entry.read(Path(entry.folder)).predictions().items()
+        }
+        val = {"val": sets["val"]} if "val" in sets else {}
+        reports[name] = evaluate(
+            sets["test"], **val, scores="logits", bootstrap=RESAMPLES, every_number=bool(val)
+        )
+    return rank_models(
+        reports, metrics=ranking.metrics, sort=ranking.rank_by, wide=ranking.wide, losses=ranking.losses,
+        top=ranking.top,
+    )  # fmt: skip
 
 
 def _check_baseline(tables: Sequence[Table], baseline: str) -> None:

@@ -20,7 +20,7 @@ def load(
     Args:
         name: A file, as `calibench evaluate` reads it (`x.npz`, `x.csv`, `logits.npy:labels.npy`, ...); the folder of a
             run; or an entry `<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`.
-        store: Where an entry is: a folder, a URL or `store`, the store that comes with calibench.
+        store: Where an entry is: a folder, a URL or `shipped`, the store that comes with calibench.
         **reading: Of a file, the arguments of `Reader`: `scores`, `clip`, `task`.
 
     Returns:

@@ -232,7 +232,7 @@ def plot_all(
     Examples:
         calibench plot all results/ -o pictures
         calibench plot all results/digits_lt -o pictures --format pdf --width column
-        calibench plot all store/digits_lt -o pictures --losses CrossEntropyLoss FocalLoss --metric nll
+        calibench plot all shipped/digits_lt -o pictures --losses CrossEntropyLoss FocalLoss --metric nll
     """
     if output.exists() and not output.is_dir():
         raise UsageError(f"`--output` must be a folder, {output} is a file.")

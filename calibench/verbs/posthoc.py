@@ -52,7 +52,7 @@ def posthoc(
         calibench posthoc cv-multiclass.h5 --also probmetrics:sms --arena      a file of CalArena
         calibench posthoc store --sizes 100 300 1000 3000        learning curves
 
-    A source is a store (`store`, a folder, a URL), a folder of runs, a folder of files `val` and `test` or of such
+    A source is a store (`shipped`, a folder, a URL), a folder of runs, a folder of files `val` and `test` or of such
     folders, a file, a folder of files, or an HDF5 file of CalArena, x.h5 or x.h5:DATASET/MODEL; a file
     `<data set>__<model>.npz` names both. A file alone is split into random halves.
 

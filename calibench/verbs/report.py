@@ -62,7 +62,7 @@ def report(
 
     Example:
         >>> import calibench
-        >>> calibench.report("store/digits_lt/SmallCNN/FocalLoss", "focal.html")
+        >>> calibench.report("shipped/digits_lt/SmallCNN/FocalLoss", "focal.html")
         WrittenReport(path=PosixPath('focal.html'), pages=1)
     """
     positive_integer("bins", bins)
@@ -145,7 +145,7 @@ def report_command(
         calibench report results/ -o report.html
         calibench report test.npz -o test.html           verdict, reliability diagram, table, what to do next
         calibench report results/digits_lt -o digits.html --title "Long-tailed digits"
-        calibench report store -o site/                  an index, a page for each benchmark and for each run
+        calibench report shipped -o site/                  an index, a page for each benchmark and for each run
     """
     page = Path(output)
     if is_a_file(results):

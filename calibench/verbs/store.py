@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, NamedTuple
 
 from calibench.messages.errors import ExpectedFailure, UsageError
-from calibench.messages.printable_text import loading, say
+from calibench.messages.printable_text import count_of, loading, say
 from calibench.messages.progress import with_progress
 from calibench.messages.version import __version__
 from calibench.parallel.processes import cores, map_in_processes
@@ -30,12 +30,15 @@ from calibench.store.index import (
     wrong_card,
 )
 from calibench.store.locations import Folder, Limits, is_url, place_of
-from calibench.store.lookup import list_entries, results_folder
+from calibench.store.lookup import SHIPPED, list_entries, results_folder
 from calibench.store.transfer import Added, pull, push, select_entries
 from calibench.tables.cells import Scores, label, measures
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.metric_titles import HEADLINE
 from calibench.tables.terminal import show
+
+DEFAULT_STORE = Path("mine")
+"""The store that `store add` writes where none is named."""
 
 _PIECE = 10_000  # entries of a table
 _ENTRIES_A_PROCESS = 10  # of which a verification takes longer than another process's start
@@ -96,17 +99,18 @@ def store(
 
     Actions:
         list [STORE]                  the entries, from the index alone
-        add SOURCE ... TARGET         add runs, another store, or predictions of other programs (see imports)
+        add SOURCE ... [TARGET]       add runs, another store, or predictions of other programs (see imports) to a store
+                                      (default: mine)
         pull URL TARGET [ENTRY ...]   fetch what the target lacks
         push SOURCE URL [ENTRY ...]   send what the URL, or a folder, lacks; --by and --licence write its card
         verify [STORE] [ENTRY ...]    compute every claimed number again from the logits, and say which do not follow
 
-    A STORE is a folder, a URL (https://..., hf://datasets/...), or `store`, the one that comes with calibench. An ENTRY
-    is <benchmark>/<backbone>/<loss>/<key>/seed=<k>, or a folder above; for verify also any file of an entry.
+    A STORE is a folder, a URL (https://..., hf://datasets/...), or `shipped`, the one that comes with calibench. An
+    ENTRY is <benchmark>/<backbone>/<loss>/<key>/seed=<k>, or a folder above; for verify also any file of an entry.
     `calibench verify` is the same for a URL as well. A card is README.md: what, whose, licence, a digest.
 
     Examples:
-        calibench store list store
+        calibench store list shipped
         calibench store add results/digits_lt mine
         calibench store add catboost.npz mine --name adult/catboost
         calibench store verify mine
@@ -130,7 +134,7 @@ def store(
 
 
 def _list(words: Sequence[str], adding: Adding) -> int:
-    text, *further = words or ["store"]
+    text, *further = words or [SHIPPED]
     if further:
         raise UsageError(f"`{further[0]}` is one argument too many")
     for piece in entry_grids(list_entries(text)):
@@ -141,12 +145,18 @@ def _list(words: Sequence[str], adding: Adding) -> int:
 def _add(words: Sequence[str], adding: Adding) -> int:
     if not words:
         raise UsageError("`calibench store add` needs runs, a store or files to add.")
-    sources, target = (words, adding.to) if adding.to else (words[:-1], Path(words[-1]))
-    if not sources:
-        raise UsageError(
-            f"`calibench store add {words[0]}` needs a store to add to: calibench store add {words[0]} mine"
+    names_target = len(words) > 1 and not Path(words[-1]).is_file()
+    if adding.to:
+        sources, target = words, adding.to
+    elif names_target:
+        sources, target = words[:-1], Path(words[-1])
+    else:
+        sources, target = words, DEFAULT_STORE
+        say(
+            f"calibench: no store is named: {target} is used (`--to STORE` names another)",
+            to=sys.stderr,
         )
-    if is_url(words[-1]) and not adding.to:
+    if is_url(words[-1]) and names_target and not adding.to:
         raise UsageError(
             f"`{words[-1]}`: `store add` writes a folder; `store push` sends it to a URL."
         )
@@ -232,14 +242,14 @@ def verify(
     """Compute every number of a store again from its logits, and say how many hold.
 
     Args:
-        store: A store or a folder of results: a folder, a URL (what is not here yet is fetched), or `store`.
+        store: A store or a folder of results: a folder, a URL (what is not here yet is fetched), or `shipped`.
         entries: Some of its entries, or folders of them (default: all).
 
     Returns:
         1 if a number does not follow from the logits, a file is damaged, or the card is of other entries; else 0.
 
     Examples:
-        calibench verify store
+        calibench verify shipped
         calibench verify hf://datasets/me/rows
         calibench verify mine digits_lt/SmallCNN/FocalLoss
 
@@ -263,7 +273,7 @@ def verify(
 
 
 def _verify(words: Sequence[str], adding: Adding) -> int:
-    text, *names = words or ["store"]
+    text, *names = words or [SHIPPED]
     return verify(text, tuple(names))
 
 
@@ -271,6 +281,12 @@ def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str
     if not entries:
         raise UsageError(problems[0] if problems else f"{store} holds no entry.")
     verdicts = [*with_progress(_verified(store.path, entries), len(entries), "verifying")]
+    if not any(verdict.checked or verdict.problems for verdict in verdicts):
+        say(
+            f"nothing to verify: {count_of(len(verdicts), 'entry', 'entries')} of {store} without claimed numbers; "
+            f"`calibench leaderboard {store}` computes them from the logits"
+        )
+        return int(bool(problems))
     show(_verdict_table(verdicts))
     problems = [*problems, *(problem for verdict in verdicts for problem in verdict.problems)]
     for problem in problems:

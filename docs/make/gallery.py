@@ -21,7 +21,7 @@ PREPARED = [
     "calibench sweep breast_cancer --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep digits_lt --losses cross_entropy focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep gaussians --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
-    "calibench posthoc store/digits_lt --sizes 50 100 350 "
+    "calibench posthoc shipped/digits_lt --sizes 50 100 350 "
     "--calibrators TemperatureScaling VectorScaling IRM -o posthoc",
 ]
 OPTIONS = {
@@ -33,7 +33,7 @@ OPTIONS = {
 INTRODUCTION = """\
 # Gallery
 
-Every picture here was made by the command above it. `store/digits_lt` is 21 runs that come with calibench;
+Every picture here was made by the command above it. `shipped/digits_lt` is 21 runs that come with calibench;
 `results` and `posthoc` are what these made:
 
 ```bash
@@ -62,7 +62,7 @@ def pages(root: Path) -> dict[str, str | bytes]:
 
 def command_of(kind: str) -> str:
     """The command that draws a kind of picture."""
-    return f"calibench plot {kind} {OPTIONS.get(kind, 'store/digits_lt')} -o {kind}.png"
+    return f"calibench plot {kind} {OPTIONS.get(kind, 'shipped/digits_lt')} -o {kind}.png"
 
 
 def run(command: str) -> None:
