@@ -40,7 +40,7 @@ FACES = [ROOT / "README.md", ROOT / "docs" / "index.md"]
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, as the current one: `store` is the one that comes with calibench."""
+    """An empty folder, as the current one: `shipped` is the one that comes with calibench."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -48,7 +48,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.committed
 @pytest.mark.usefixtures("elsewhere", "all_draws")
 def test_what_the_doctor_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    (command,) = re.findall(r"^calibench (doctor store/.*)$", README, re.MULTILINE)
+    (command,) = re.findall(r"^calibench (doctor shipped/.*)$", README, re.MULTILINE)
     assert main(command.split()) == 0
     first, *rest = capsys.readouterr().out.splitlines()
     answer = {line.partition(":")[0]: line for line in reversed(rest)}

@@ -29,7 +29,7 @@ from calibench.store.index import (
     write_card,
     wrong_card,
 )
-from calibench.store.locations import Folder, Limits, is_url, place_of
+from calibench.store.locations import INDEX, Folder, Limits, is_url, place_of
 from calibench.store.lookup import SHIPPED, list_entries, results_folder
 from calibench.store.transfer import Added, pull, push, select_entries
 from calibench.tables.cells import Scores, label, measures
@@ -150,6 +150,10 @@ def _add(words: Sequence[str], adding: Adding) -> int:
         sources, target = words, adding.to
     elif names_target:
         sources, target = words[:-1], Path(words[-1])
+    elif (Path(words[0]) / INDEX).is_file():
+        raise UsageError(
+            f"`calibench store add {words[0]}` needs a store to add to: calibench store add {words[0]} {DEFAULT_STORE}"
+        )
     else:
         sources, target = words, DEFAULT_STORE
         say(

@@ -149,7 +149,7 @@ def test_add_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = str(tmp_path / "mine")
     assert main(["store", "add", str(file), "--name", "iris/forest", "--to", mine]) == 0
     assert main(["store", "verify", mine]) == 0
-    assert "no numbers" in capsys.readouterr().out
+    assert "nothing to verify: 1 entry" in capsys.readouterr().out
 
 
 def test_pull_and_push_there_and_back(
@@ -195,3 +195,26 @@ def test_evaluate_takes_a_run_and_an_entry(
     errors = [[line.split()[:2] for line in out.splitlines()[1:5]] for out in said]
     assert errors[0] == errors[1]
     assert "OOD AUROC % noise" in said[1]
+
+
+def test_predictions_go_to_mine_where_no_store_is_named_and_rank_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    target = random.integers(0, 3, 60)
+    for name, scale in (("good", 3.0), ("bad", 0.1)):
+        logits = scale * np.eye(3)[target] + random.normal(size=(60, 3))
+        np.savez(f"{name}.npz", logits=logits.astype(np.float32), target=target)
+        assert main(["store", "add", f"{name}.npz", "--name", f"iris/{name}"]) == 0
+    streams = capsys.readouterr()
+    assert "no store is named: mine is used" in streams.err
+    assert main(["store", "verify", "mine"]) == 0
+    assert "nothing to verify: 2 entries" in capsys.readouterr().out
+    assert main(["leaderboard", "mine"]) == 0
+    out = capsys.readouterr().out
+    assert "iris / 60 test examples" in out
+    assert out.index("good") < out.index("bad")
+    assert (
+        main(["leaderboard", "shipped/digits_lt", "--top", "1"]) == 0
+    )  # a store called mine hides nothing
