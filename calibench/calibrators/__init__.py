@@ -126,7 +126,7 @@ CALIBRATORS = Family(
 def as_estimator(calibrator: "Calibrator") -> "LogitsClassifier":
     """A calibrator as a classifier of scikit-learn whose features are logits (N, K), for its tools and pipelines.
 
-    Example:
+    Examples:
         >>> import numpy as np, calibench
         >>> from calibench.calibrators import HistogramBinning
         >>> from sklearn.model_selection import GridSearchCV

@@ -92,7 +92,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         edges: Upper confidence edges of all bins but the last, (n_bins - 1,).
         temperatures: T of each bin, (n_bins,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import AdaptiveTemperatureScaling
         >>> _ = torch.manual_seed(0)
@@ -209,7 +209,7 @@ class EntropyTemperatureScaling(Calibrator):
         slope: w, a scalar.
         intercept: b, a scalar.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import EntropyTemperatureScaling
         >>> _ = torch.manual_seed(0)
@@ -304,7 +304,7 @@ class ParameterizedTemperatureScaling(Calibrator):
         second: Of the second layer, (width + 1, width).
         last: Of the last layer, (width + 1, 1).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import ParameterizedTemperatureScaling
         >>> _ = torch.manual_seed(0)

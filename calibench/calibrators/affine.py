@@ -109,7 +109,7 @@ class VectorScaling(DiagonalAffine):
         weight: w, (K,).
         bias: b, (K,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import VectorScaling
         >>> _ = torch.manual_seed(0)
@@ -212,7 +212,7 @@ class MatrixScaling(FullAffine):
         weight: W, (K, K), rows are outputs.
         bias: b, (K,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import MatrixScaling
         >>> _ = torch.manual_seed(0)
@@ -270,7 +270,7 @@ class DirichletCalibration(FullAffine):
         weight: W, (K, K), rows are outputs.
         bias: b, (K,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import DirichletCalibration
         >>> _ = torch.manual_seed(0)
@@ -377,7 +377,7 @@ class StructuredVectorScaling(Structured, DiagonalAffine):
         weight: 1 + v, (K,).
         bias: b, (K,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import StructuredVectorScaling
         >>> _ = torch.manual_seed(0)
@@ -419,7 +419,7 @@ class StructuredMatrixScaling(Structured, FullAffine):
         weight: I + diag v + M, (K, K), rows are outputs.
         bias: b, (K,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import StructuredMatrixScaling
         >>> _ = torch.manual_seed(0)

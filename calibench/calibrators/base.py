@@ -84,7 +84,7 @@ class Calibrator(TakesSavedShapes, ABC):
         renamed_arguments: The attributes that keep arguments of the constructor under another name than the argument's.
         structured_form: The class for sets so small that this one's parameters outnumber the examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import Calibrator
         >>> class PowerScaling(Calibrator):

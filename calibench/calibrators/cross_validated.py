@@ -136,7 +136,7 @@ class CrossValidatedCalibration(Calibrator):
     Attributes:
         chosen: Position of the choice, from 1; 0 if nothing is done.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import CrossValidatedCalibration
         >>> _ = torch.manual_seed(0)
@@ -297,7 +297,7 @@ class SklearnCalibrator(Calibrator, ABC):
     Raises:
         TypeError: If the estimator lacks one of them.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sklearn.linear_model import LogisticRegression
         >>> from calibench.calibrators import SklearnCalibrator

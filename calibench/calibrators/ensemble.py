@@ -42,7 +42,7 @@ class EnsembleTemperatureScaling(Calibrator):
         temperature: T, a float64 scalar.
         weights: Weights of the scaled, the raw and the uniform probabilities, (3,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import EnsembleTemperatureScaling
         >>> _ = torch.manual_seed(0)

@@ -105,7 +105,7 @@ class CalibratedClassifier(MetaEstimatorMixin, LogitsClassifier):  # type: ignor
         calibrator_: The fitted calibrator.
         classes_: The classes, in the order of the columns.
 
-    Example:
+    Examples:
         >>> from sklearn.datasets import load_breast_cancer
         >>> from sklearn.naive_bayes import GaussianNB
         >>> import calibench

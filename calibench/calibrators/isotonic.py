@@ -80,7 +80,7 @@ class IsotonicCalibration(SmoothedCalibrator, LogOddsMap):
 
     Public code that differs: Mix-n-Match's IROvA adds 1e-9 p and leaves the rows unnormalised.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import IsotonicCalibration
         >>> _ = torch.manual_seed(0)
@@ -109,7 +109,7 @@ class IsotonicTopLabel(SmoothedCalibrator, ConfidenceMap):
     Without `shrinkage` an exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have
     probability 0.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import IsotonicTopLabel
         >>> _ = torch.manual_seed(0)
@@ -142,7 +142,7 @@ class CentredIsotonicCalibration(SmoothedCalibrator, OneVsRest):
     between these points: it increases strictly, and two scores of a stretch get two probabilities. Stretches of 0 and
     of 1 stay; rows are normalised. With `smoothing` no 0 is left and the NLL is finite.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import CentredIsotonicCalibration
         >>> _ = torch.manual_seed(0)
@@ -181,7 +181,7 @@ class IRM(Calibrator):
         knots: Probabilities, (M,).
         values: Calibrated values at the knots, (M,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import IRM
         >>> _ = torch.manual_seed(0)
@@ -235,7 +235,7 @@ class VennAbers(LogOddsMap):
 
     Public code that differs: the package `venn-abers` pairs the classes by default (`one_vs_one`).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import VennAbers
         >>> _ = torch.manual_seed(0)

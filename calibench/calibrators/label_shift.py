@@ -34,7 +34,7 @@ class BiasCorrectedTemperatureScaling(Calibrator):
         temperature: T, a scalar; the published one is negative where the logits say the opposite.
         bias: b, (K,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import BiasCorrectedTemperatureScaling
         >>> _ = torch.manual_seed(0)
@@ -109,7 +109,7 @@ class LabelShiftCorrection(Calibrator, ABC):
     Raises:
         ValueError: If `cure` is unknown, needs `priors` that are not given, or `priors` are no distribution.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import LabelShiftCorrection
         >>> _ = torch.manual_seed(0)

@@ -210,7 +210,7 @@ class HistogramBinning(OneVsRest):
         smoothing: Added to a bin's hits and to its misses (Laplace); 0 is the method as published.
         shrinkage: As for `Calibrator`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import HistogramBinning
         >>> _ = torch.manual_seed(0)
@@ -273,7 +273,7 @@ class BBQ(OneVsRest):
     Follows the authors' `build.m`, which also smooths a bin's estimate towards the mean score of
     its hits. netcal's BBQ differs: equal-width bins, BIC instead of BDeu, another elbow.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import BBQ
         >>> _ = torch.manual_seed(0)

@@ -169,7 +169,7 @@ class PlattScaling(ClasswiseSigmoid):
             finite on a separable set. False: 0 and 1, as the public code of today has it.
         shrinkage: As for `Calibrator`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import PlattScaling
         >>> _ = torch.manual_seed(0)
@@ -208,7 +208,7 @@ class BetaCalibration(ClasswiseSigmoid):
 
     Public code that differs: betacal does not check the sign of the one that is left.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import BetaCalibration
         >>> _ = torch.manual_seed(0)
@@ -249,7 +249,7 @@ class QuadraticScaling(ClasswiseSigmoid):
         b: Coefficients of l, (K,).
         c: Intercepts, (K,).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import QuadraticScaling
         >>> _ = torch.manual_seed(0)

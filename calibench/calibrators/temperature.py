@@ -59,7 +59,7 @@ class TemperatureScaling(Calibrator):
     Attributes:
         temperature: T, a float64 scalar.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import TemperatureScaling
         >>> _ = torch.manual_seed(0)

@@ -85,7 +85,7 @@ class SplineCalibration(ConfidenceMap):
             the NLL is finite; 0 is the method as published.
         shrinkage: As for `Calibrator`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import SplineCalibration
         >>> _ = torch.manual_seed(0)
@@ -163,7 +163,7 @@ class MeanReplacement(Calibrator):
     Attributes:
         accuracy: Accuracy on the validation set, a scalar.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.calibrators import MeanReplacement
         >>> _ = torch.manual_seed(0)

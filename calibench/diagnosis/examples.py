@@ -155,4 +155,5 @@ def check_test_and_validation(examples: LabelledExamples, val: LabelledExamples)
         )
 
 
-Examples = LabelledExamples  # the name under which it is public, too
+Examples = LabelledExamples
+"""The labels of an example are all known: another name of `LabelledExamples`."""

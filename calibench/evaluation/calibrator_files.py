@@ -84,7 +84,7 @@ def save_calibrator(calibrator: Calibrator, path: Path | str) -> None:
     Raises:
         ValueError: If it has not been fitted, no file can hold its class, or the suffix is another.
 
-    Example:
+    Examples:
         >>> import torch, calibench
         >>> from calibench.calibrators import TemperatureScaling
         >>> logits, target = torch.tensor([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]]), torch.tensor([0, 1, 1, 1])
@@ -168,7 +168,7 @@ def load_calibrator(path: Path | str) -> Calibrator:
         FileNotFoundError: If there is no such file.
         CorruptRun: If it is not a calibrator's.
 
-    Example:
+    Examples:
         >>> import torch, calibench
         >>> logits, target = torch.tensor([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]]), torch.tensor([0, 1, 1, 1])
         >>> scaling = calibench.calibrate(logits, target, calibrator="TemperatureScaling")

@@ -72,7 +72,7 @@ class CalibrationLoss(TakesSavedShapes, ABC):
     In a loop of one's own, `calibench.losses.attach` and `epoch` call the moments. A loss that needs moments of which
     none was called warns at its first training step: it would stay another loss.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import CalibrationLoss
         >>> class MeanGap(CalibrationLoss):
@@ -317,7 +317,7 @@ class PerExampleLoss(CalibrationLoss):
 
     Of an example whose target is a distribution over the classes it is the expectation, sum_k q_k l(z, k).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import PerExampleLoss
         >>> class SquaredCrossEntropy(PerExampleLoss):
@@ -402,7 +402,7 @@ def attach(
     Raises:
         ValueError: If the loss needs one of them that is missing.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import FocalLoss, attach
         >>> loss = attach(FocalLoss(gamma=5.0, schedule=[(1, 3.0)]), epochs=2)
@@ -493,7 +493,7 @@ class WeightedSum(CompositeLoss):
         losses: At least one loss.
         weights: One finite factor for each; may be negative.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import BrierLoss, CrossEntropyLoss, WeightedSum
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -548,7 +548,7 @@ class ImportedLoss(CalibrationLoss):
     Raises:
         UsageError: It cannot be imported or refuses its arguments, or adds up the batch.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import ImportedLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])

@@ -53,7 +53,7 @@ def mmce_penalty(logits: Tensor, target: Tensor, *, kernel_width: float = 0.4) -
     Returns:
         A scalar, at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import mmce_penalty
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -105,7 +105,7 @@ def weighted_mmce_penalty(
     Returns:
         A scalar, at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import weighted_mmce_penalty
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -137,7 +137,7 @@ class MMCELoss(CalibrationLoss):
         weight: Weight of the term >= 0, lambda in the papers.
         kernel_width: Width of exp(-|r - r'| / width), at least 0.01.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import MMCELoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -173,7 +173,7 @@ class WeightedMMCELoss(CalibrationLoss):
         variant: The normalisation.
         kernel_width: Width of exp(-|r - r'| / width), at least 0.01.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import WeightedMMCELoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -214,7 +214,7 @@ def mdca_penalty(logits: Tensor, target: Tensor) -> Tensor:
     Returns:
         A scalar, at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import mdca_penalty
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -235,7 +235,7 @@ def dca_penalty(logits: Tensor, target: Tensor) -> Tensor:
     Returns:
         A scalar, at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import dca_penalty
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -257,7 +257,7 @@ class MDCALoss(CompositeLoss):
         weight: Weight of the MDCA term >= 0, beta in the paper.
         base: The classification loss; cross-entropy if None.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import MDCALoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -283,7 +283,7 @@ class DCALoss(CalibrationLoss):
     Args:
         weight: Weight of the term >= 0, beta in the paper.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import DCALoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])

@@ -63,7 +63,7 @@ class ClassBalancedLoss(ClassCountLoss):
     Not proper: its minimiser is the distribution with the classes' shares taken to be equal, so of a rare class it
     says far more than its frequency.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import ClassBalancedLoss, attach
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -97,7 +97,7 @@ def logit_adjusted_loss(logits: Tensor, target: Tensor, *, adjustment: Tensor) -
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import logit_adjusted_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -117,7 +117,7 @@ class LogitAdjustedLoss(ClassCountLoss):
     Args:
         tau: Strength; 1 is Fisher consistent for the balanced error and equals balanced softmax.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import LogitAdjustedLoss, attach
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -145,7 +145,7 @@ class LogitAdjustedLoss(ClassCountLoss):
 class BalancedSoftmaxLoss(LogitAdjustedLoss):
     """Balanced softmax cross-entropy, logit adjustment with tau = 1 (Ren et al. 2020, eq. 3).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import BalancedSoftmaxLoss, attach
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -173,7 +173,7 @@ def ldam_loss(logits: Tensor, target: Tensor, *, margins: Tensor, scale: float =
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import ldam_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -198,7 +198,7 @@ class LDAMLoss(ClassCountLoss):
         max_margin: Margin of the rarest class, > 0.
         scale: Inverse temperature s, > 0.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import LDAMLoss, attach
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -274,7 +274,7 @@ class MaxEntLoss(ClassCountLoss):
         constraint: "mean" (M in the paper), "variance" (V) or "both" (M + V), which two classes cannot have.
         gamma: Focusing parameter >= 0; 1 in the authors' scripts.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import MaxEntLoss, attach
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])

@@ -70,7 +70,7 @@ def cross_entropy_loss(logits: Tensor, target: Tensor, *, smoothing: float = 0.0
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import cross_entropy_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -90,7 +90,7 @@ def cross_entropy_loss(logits: Tensor, target: Tensor, *, smoothing: float = 0.0
 class CrossEntropyLoss(PerExampleLoss):
     """Cross-entropy, -log p_y (torch.nn.functional.cross_entropy).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import CrossEntropyLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -118,7 +118,7 @@ def label_smoothing_loss(logits: Tensor, target: Tensor, *, smoothing: float) ->
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import label_smoothing_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -141,7 +141,7 @@ class LabelSmoothingLoss(PerExampleLoss):
         smoothing: Probability mass taken from the true class, in [0, 1).
         mode: Which classes receive it.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import LabelSmoothingLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -178,7 +178,7 @@ def brier_loss(logits: Tensor, target: Tensor) -> Tensor:
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import brier_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -195,7 +195,7 @@ class BrierLoss(PerExampleLoss):
     Summed over classes and averaged over the batch, as Mukhoti et al. (2020) train it. BSCE-GRA's
     code also sums over the batch: that is the protocol's `loss_scale`, not another loss.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import BrierLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -226,7 +226,7 @@ def margin_loss(
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import margin_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -250,7 +250,7 @@ class MarginLoss(PerExampleLoss):
         margin: Distance to the largest logit that costs nothing, >= 0.
         weight: Weight of the penalty >= 0, alpha in the authors' code.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import MarginLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -294,7 +294,7 @@ def acls_loss(
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import acls_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -323,7 +323,7 @@ class ACLSLoss(PerExampleLoss):
         largest: Weight of the largest logit's >= 0, `pos_lambda` there.
         others: Weight of the others' >= 0, `neg_lambda` there.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import ACLSLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -364,7 +364,7 @@ class ConfidencePenaltyLoss(PerExampleLoss):
         weight: Weight of the entropy in nats, >= 0, beta in the paper.
         smoothing: Probability mass taken from the true class and spread over all K, in [0, 1).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import ConfidencePenaltyLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -402,7 +402,7 @@ def logit_norm_loss(logits: Tensor, target: Tensor, *, temperature: float = 0.04
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import logit_norm_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -430,7 +430,7 @@ class LogitNormLoss(PerExampleLoss):
         temperature: tau in the paper, > 0; 0.04 is its choice for CIFAR-10. The loss is at least
             log(1 + (K - 1) exp(-sqrt(K / (K - 1)) / tau)).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import LogitNormLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -463,7 +463,7 @@ def poly_loss(logits: Tensor, target: Tensor, *, epsilon: float = 1.0) -> Tensor
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import poly_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -484,7 +484,7 @@ class PolyLoss(PerExampleLoss):
     Args:
         epsilon: What is added to the coefficient of 1 - p_y, >= -1. The paper's choices go from -1 to 8, by the task.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import PolyLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])

@@ -42,7 +42,7 @@ def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tens
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import focal_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -67,7 +67,7 @@ class FocalLoss(PerExampleLoss):
             Mukhoti et al.'s FLSc-531 is gamma 5 with [[100, 3], [250, 1]]. Their sample-dependent
             variant is `FLSDLoss`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import FocalLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -125,7 +125,7 @@ def flsd_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import flsd_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -148,7 +148,7 @@ class FLSDLoss(PerExampleLoss):
     Args:
         gamma: Gamma of the examples with p_y >= 0.5.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import FLSDLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -180,7 +180,7 @@ def inverse_focal_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tenso
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import inverse_focal_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -201,7 +201,7 @@ class InverseFocalLoss(PerExampleLoss):
     Args:
         gamma: Exponent >= 0; 0 is cross-entropy.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import InverseFocalLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -269,7 +269,7 @@ def dual_focal_loss(
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import dual_focal_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -295,7 +295,7 @@ class DualFocalLoss(PerExampleLoss):
         gamma: Focusing parameter >= 0.
         runner_up: Which class p_j is.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import DualFocalLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -337,7 +337,7 @@ def focal_calibration_loss(
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import focal_calibration_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -367,7 +367,7 @@ class FocalCalibrationLoss(PerExampleLoss):
         class_reduction: "sum" over the classes (the paper's equations, the authors' FCL code) or
             "mean" (their SDC code): the weight differs by a factor K.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import FocalCalibrationLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])

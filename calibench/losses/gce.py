@@ -39,7 +39,7 @@ def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float
     Returns:
         A scalar, at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import generative_cross_entropy
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -84,7 +84,7 @@ class GenerativeCrossEntropy(CalibrationLoss):
         smoothing: Label smoothing in [0, 1), spread uniformly over all K classes (eq. 5-6; the
             paper leaves the convention open).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import GenerativeCrossEntropy
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -168,7 +168,7 @@ def generative_focal_loss(
     Returns:
         A scalar, at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import generative_focal_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -195,7 +195,7 @@ class GenerativeFocalLoss(CalibrationLoss):
         gamma: A fixed exponent, or None to adapt it as `AdaFocalLoss` does, with its defaults.
         focal_on: What the factor multiplies.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import GenerativeFocalLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])

@@ -62,7 +62,7 @@ def brier_weighted_loss(
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import brier_weighted_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -90,7 +90,7 @@ class BrierWeightedLoss(PerExampleLoss):
         detach: Whether the weight is a constant for the gradient (BSCE-GRA).
         form: How the norm is read.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import BrierWeightedLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -136,7 +136,7 @@ class BSCEGRALoss(BrierWeightedLoss):
         beta: Order of the norm, >= 1.
         form: How the norm is read, see `BrierWeightedLoss`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import BSCEGRALoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -165,7 +165,7 @@ def focal_gra_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tensor:
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import focal_gra_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -188,7 +188,7 @@ def flsd_gra_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tens
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import flsd_gra_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -214,7 +214,7 @@ def dual_focal_gra_loss(
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import dual_focal_gra_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -236,7 +236,7 @@ class FocalGRALoss(PerExampleLoss):
     Args:
         gamma: Focusing parameter >= 0.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import FocalGRALoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -262,7 +262,7 @@ class FLSDGRALoss(FLSDLoss):
 
     -(1 - p_y)^gamma_i log p_y with `FLSDLoss`'s gamma_i, the factor held constant for the gradient.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import FLSDGRALoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -289,7 +289,7 @@ class DualFocalGRALoss(PerExampleLoss):
         variant: "published" holds the whole factor constant (section 4.2 of the paper); "reference"
             only p_j, as the authors' code does, which lets the gradient through 1 - p_y.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import DualFocalGRALoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])

@@ -41,7 +41,7 @@ class SoftBinnedECELoss(CalibrationLoss):
         temperature: How soft the bins are, > 0.
         binning: What an accuracy is compared with: the confidence of its bin, or each example's.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import SoftBinnedECELoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -123,7 +123,7 @@ class AvUCLoss(UncertaintyAgreementLoss):
     `threshold` log K; a right one counts by its confidence, a wrong one by 1 - confidence. (The paper's threshold is
     the middle of right and wrong examples' mean entropies after some epochs; Karandikar et al. 2021 fix it, as here.)
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import AvUCLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -150,7 +150,7 @@ class SoftAvUCLoss(UncertaintyAgreementLoss):
         threshold: Where an example is half uncertain, in (0, 1); kappa in the paper.
         temperature: How soft the threshold is, > 0.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import SoftAvUCLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -181,7 +181,7 @@ class AURCLoss(CalibrationLoss):
     The ranks are constants of the gradient, as they are almost everywhere (the authors' first version smooths them by
     SoftRank, which is not done here).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import AURCLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -239,7 +239,7 @@ class CorrectnessRankingLoss(CalibrationLoss):
         confidence: The largest "probability", the negative "entropy" over log K, or the "margin" between the two
             largest probabilities.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import CorrectnessRankingLoss, attach
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])

@@ -59,7 +59,7 @@ def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor | float) 
     Returns:
         The loss of each example, (N,), at least float32.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import signed_focal_loss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -139,7 +139,7 @@ class AdaFocalLoss(PerExampleLoss):
         gamma_min: Lower bound.
         switch: Magnitude at which focal and inverse focal change places.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import AdaFocalLoss
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
@@ -201,7 +201,7 @@ class ECEWeightedLoss(CalibrationLoss):
     Args:
         n_bins: Number of bins of all three errors.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.losses import ECEWeightedLoss, attach
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])

@@ -109,7 +109,7 @@ def output_format(
     Raises:
         UsageError: If no format has the suffix, or the named one has another.
 
-    Example:
+    Examples:
         >>> output_format(Path("x.md"), None, {"csv": ".csv", "markdown": ".md"}, "csv")
         'markdown'
     """

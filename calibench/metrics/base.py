@@ -51,7 +51,7 @@ class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
     Attributes:
         formula: The calibration error of a whole set that it is, if it is one and no formula itself.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import CalibrationMetric
         >>> class MeanConfidence(CalibrationMetric):

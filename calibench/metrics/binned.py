@@ -79,7 +79,7 @@ class CalibrationError(EqualWidthMetric):
 
     Range [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import CalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -137,7 +137,7 @@ def calibration_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -161,7 +161,7 @@ class OverconfidenceError(EqualWidthMetric):
 
     Range [0, 1]; NaN without examples. State: 3 x n_bins numbers.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import OverconfidenceError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -199,7 +199,7 @@ def overconfidence_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import overconfidence_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -221,7 +221,7 @@ class UnderconfidenceError(OverconfidenceError):
 
     Range [0, 1]; NaN without examples. State: 3 x n_bins numbers.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import UnderconfidenceError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -254,7 +254,7 @@ def underconfidence_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import underconfidence_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -283,7 +283,7 @@ class AdaptiveCalibrationError(TopLabelMetric):
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import AdaptiveCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -341,7 +341,7 @@ def adaptive_calibration_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import adaptive_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -399,7 +399,7 @@ class DebiasedCalibrationError(PackedColumnsMetric):
     NaN without examples, and for p = 1 when a bin holds one example (the authors' code raises).
     State: 4 bytes an example, for "marginal" **all probabilities**, 4 K bytes an example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import DebiasedCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -482,7 +482,7 @@ def debiased_calibration_error(
     Returns:
         A float64 scalar; NaN without examples, and for p = 1 when a bin holds one example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import debiased_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -512,7 +512,7 @@ class ClasswiseCalibrationError(SummedCellsMetric):
     Range [0, 1], and about 2 / K at most, since most p_k are tiny; NaN without examples.
     State: 3 x K x (n_bins + 1) numbers.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import ClasswiseCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -578,7 +578,7 @@ def classwise_calibration_error(
     Returns:
         A float64 scalar in [0, 1], and about 2 / K at most, since most p_k are tiny; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import classwise_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -614,7 +614,7 @@ class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
 
     Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import AdaptiveClasswiseCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -689,7 +689,7 @@ def adaptive_classwise_calibration_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import adaptive_classwise_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -722,7 +722,7 @@ class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
 
     Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import ThresholdedAdaptiveCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -799,7 +799,7 @@ def thresholded_adaptive_calibration_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import thresholded_adaptive_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])

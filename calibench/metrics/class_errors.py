@@ -67,7 +67,7 @@ class ConfusionMatrix(ConfusionMetric):
 
     `compute` returns counts, (K, K) int64.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import ConfusionMatrix
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -113,7 +113,7 @@ def confusion_matrix(
     Returns:
         Counts, (K, K) int64.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import confusion_matrix
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -139,7 +139,7 @@ class PerClassError(ConfusionMetric):
 
     `compute` returns (K,) float64 in [0, 1]; NaN for a class without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import PerClassError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -180,7 +180,7 @@ def per_class_error(
     Returns:
         Error of each class, (K,) float64 in [0, 1]; NaN for a class without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import per_class_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -210,7 +210,7 @@ class GroupError(ConfusionMetric):
 
     `compute` returns a dict of the six errors, float64 scalars in [0, 1]; NaN for an empty group.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import GroupError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -269,7 +269,7 @@ def group_error(
         Six float64 scalars in [0, 1]: `many`, `medium`, `few`, `head`, `middle`, `tail`; NaN for an empty
         group.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import group_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])

@@ -46,7 +46,7 @@ class CalibrationMetrics(MetricCollection):
         prefix: Put before each name, "val/" say.
         validate_args: Check each batch; see `CalibrationMetric`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import CalibrationMetrics
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -162,6 +162,7 @@ class CalibrationMetrics(MetricCollection):
 
 
 calibration_metrics = CalibrationMetrics
+"""The benchmark's metrics in one pass over the batches (this package): another name of `CalibrationMetrics`."""
 
 
 def _metrics(

@@ -168,7 +168,7 @@ def column_sums(probs: Tensor) -> Tensor:
 def softmax(logits: Tensor) -> Tensor:
     """Probabilities of logits, (N, K) -> (N, K); see `probabilities`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import softmax
         >>> softmax(torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1]]))
@@ -181,7 +181,7 @@ def softmax(logits: Tensor) -> Tensor:
 def log_softmax(logits: Tensor) -> Tensor:
     """Log-probabilities of logits, (N, K) -> (N, K); see `probabilities`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import log_softmax
         >>> log_softmax(torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1]]))
@@ -203,7 +203,7 @@ def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Probabilities and log-probabilities, (N, K) each.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import probabilities
         >>> probs, log_probs = probabilities(torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1]]))

@@ -37,7 +37,7 @@ class ErrorRate(PairMetric, MeanMetric):
 
     Range [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import ErrorRate
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -69,7 +69,7 @@ def error_rate(preds: Tensor, target: Tensor, *, ignore_index: int | None = None
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import error_rate
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -88,7 +88,7 @@ class BrierScore(MeanMetric):
 
     Range [0, 2]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import BrierScore
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -124,7 +124,7 @@ def brier_score(preds: Tensor, target: Tensor, *, ignore_index: int | None = Non
     Returns:
         A float64 scalar in [0, 2]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import brier_score
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -149,7 +149,7 @@ class NegativeLogLikelihood(MeanMetric):
 
     Range [0, inf]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import NegativeLogLikelihood
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -212,7 +212,7 @@ def negative_log_likelihood(
     Returns:
         A float64 scalar in nats, in [0, inf]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import negative_log_likelihood
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -236,7 +236,7 @@ class SpiegelhalterZ(PairMetric):
     `compute` returns a dict of float64 scalars: `z`, infinite where only certain predictions (c = 1) are wrong, and
     `p`, its two-sided p-value under the normal distribution. NaN without examples. State: 3 numbers.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import SpiegelhalterZ
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -290,7 +290,7 @@ def spiegelhalter_z(
     Returns:
         Float64 scalars `z` and `p`, its two-sided p-value; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import spiegelhalter_z
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -317,7 +317,7 @@ class BrierDecomposition(CalibrationMetric):
     `compute` returns a dict of `calibration` [0, 2], `refinement` [0, 1] and `within_bin`, float64
     scalars; NaN without examples. State: 2 n_bins x K numbers.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import BrierDecomposition
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -391,7 +391,7 @@ def brier_decomposition(
     Returns:
         Float64 scalars `calibration` in [0, 2], `refinement` in [0, 1] and `within_bin`; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import brier_decomposition
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -421,7 +421,7 @@ class CorpDecomposition(PackedColumnsMetric):
     `compute` returns a dict of float64 scalars >= 0: `mcb`, `dsc` (higher is better), `unc`. NaN without examples.
     State: 4 bytes an example, for "marginal" **all probabilities**, 4 K bytes an example. `compute` runs on the CPU.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import CorpDecomposition
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -480,7 +480,7 @@ def corp_decomposition(
     Returns:
         Float64 scalars >= 0: `mcb`, `dsc` (higher is better), `unc`; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import corp_decomposition
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])

@@ -31,7 +31,7 @@ def out_of_distribution(
     Returns:
         Float64 scalars in [0, 1]: `auroc`, `aupr_in`, `aupr_out` (higher is better), `fpr95`; NaN if one side is empty.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import out_of_distribution
         >>> logits = torch.tensor([[9.0, 0.0], [7.0, 0.0], [1.0, 0.0], [8.0, 0.0]])
@@ -70,7 +70,7 @@ class OutOfDistribution(PerExampleMetric):
     `compute` returns a dict of `auroc`, `aupr_in`, `aupr_out` (higher is better), `fpr95` (lower is
     better), float64 scalars in [0, 1]. State: 8 bytes an example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import OutOfDistribution
         >>> logits = torch.tensor([[4.0, 0.0, 0.0], [0.0, 3.0, 0.5], [0.9, 1.0, 1.1], [2.0, 0.0, 1.0]])
@@ -163,7 +163,7 @@ class RiskCoverage(PairMetric, PerExampleMetric):
     better); `augrc`, the area under the generalised risk, the share of examples that are accepted
     and wrong, over the coverage (Traub et al. 2024). NaN without examples. State: 9 bytes an example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import RiskCoverage
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -244,7 +244,7 @@ def risk_coverage(
     Returns:
         Float64 scalars in [0, 1]: `aurc`, `excess_aurc`, `coverage_at_risk`, `augrc`; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import risk_coverage
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])

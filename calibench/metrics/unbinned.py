@@ -46,7 +46,7 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import KolmogorovSmirnovCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -80,7 +80,7 @@ def kolmogorov_smirnov_calibration_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import kolmogorov_smirnov_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -100,7 +100,7 @@ class KuiperCalibrationError(KuiperError, UnbinnedError):
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import KuiperCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -130,7 +130,7 @@ def kuiper_calibration_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import kuiper_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -155,7 +155,7 @@ class SmoothCalibrationError(TopLabelMetric):
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import SmoothCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -215,7 +215,7 @@ def smooth_calibration_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import smooth_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -270,7 +270,7 @@ class LipschitzCalibrationError(UnbinnedError):
     Range [0, 1], and at most the binned error plus the bins' width; NaN without examples.
     State: 4 bytes an example. `compute` runs on the CPU.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import LipschitzCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -308,7 +308,7 @@ def lipschitz_calibration_error(
     Returns:
         A float64 scalar in [0, 1], and at most the binned error plus the bins' width; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import lipschitz_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -370,7 +370,7 @@ class SweepCalibrationError(UnbinnedError):
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example. `compute` sums on the CPU.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import SweepCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -406,7 +406,7 @@ def sweep_calibration_error(
     Returns:
         A float64 scalar in [0, 1]; NaN without examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import sweep_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -486,7 +486,7 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
     blocks. NaN below two examples, and for blocks where there is none. State: **all probabilities**, 4 K bytes an
     example.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import SquaredKernelCalibrationError
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -546,7 +546,7 @@ def squared_kernel_calibration_error(
     Returns:
         Float64 scalars `skce` and `p`, the p-value of perfect calibration; NaN below two examples.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from calibench.metrics import squared_kernel_calibration_error
         >>> preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])

@@ -228,7 +228,7 @@ def rank_results(
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, no run has one of the metrics, or no table has one of the losses.
 
-    Example:
+    Examples:
         >>> import calibench
         >>> board = calibench.rank_results("store", losses=["CrossEntropyLoss", "FocalLoss"], metrics=["nll"])
         >>> [table.benchmark for table in board.tables]

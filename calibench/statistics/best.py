@@ -41,7 +41,7 @@ class BestComparison:
         worse: For each row and each other one, whether it is told to be worse than that: a row that is worse than none
             is bold. That no such verdict on one row is wrong has the probability 1 - level.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import comparison_with_best
         >>> comparison = comparison_with_best([[0.30, 0.31, 0.29], [0.45, 0.44, 0.46]])
         >>> comparison.bold, comparison.seeds
@@ -82,7 +82,7 @@ def comparison_with_best(
     Raises:
         ValueError: If `values` is not a table.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import comparison_with_best
         >>> nll_of_seeds = [[0.30, 0.31, 0.29], [0.30, 0.32, 0.31], [0.45, 0.44, 0.46]]  # of three methods
         >>> comparison = comparison_with_best(nll_of_seeds)
@@ -122,7 +122,7 @@ def comparison_of_means(
     Raises:
         ValueError: If the arguments differ in length.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import comparison_of_means
         >>> comparison_of_means([0.300, 0.310, 0.450], [0.010, 0.010, 0.010], [3, 3, 3]).bold
         (True, True, False)

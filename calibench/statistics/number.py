@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
         limit: What 95 % of calibrated models do not exceed: values above it are marked by no circle. None where it is
             not known, as of what files keep.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import Verdict
         >>> Verdict(floor=0.03, p=0.002).marked  # significantly miscalibrated: no circle
         False
@@ -85,7 +85,7 @@ class Key(NamedTuple):
         label: The class or finding that it is of, where it is not of all of them.
         model: Name of the model, where there are several.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import Key
         >>> Key("ece", calibrator="TemperatureScaling", n_bins=15)
         Key(metric='ece', split='test', calibrator='TemperatureScaling', score=None, n_bins=15, label=None, model='')
@@ -118,7 +118,7 @@ class Number:
         verdict: Of a calibration error, its floor and the p-value of "perfectly calibrated"; None where there are none.
         best: Whether its calibrator may be the best; None where calibrators were not compared by it.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import Key, Number
         >>> number = Number(Key("ece", n_bins=15), 0.042, interval=(0.031, 0.055))
         >>> number.value, number.interval
@@ -184,7 +184,7 @@ def verdict_of_mean(mean: float, std: float, n: int) -> Verdict | None:
     Returns:
         The floor 0, and the p-value of a mean above it, by the normal distribution; None where they are not finite.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import verdict_of_mean
         >>> verdict_of_mean(0.02, 0.004, 3).marked  # five standard errors above 0 or more: significant
         False
@@ -203,7 +203,7 @@ def verdict_over_seeds(verdicts: Sequence[Verdict]) -> Verdict:
     Raises:
         ValueError: If there are none.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import Verdict, verdict_over_seeds
         >>> verdict_over_seeds([Verdict(0.031, 0.2), Verdict(0.029, 0.6), Verdict(0.030, 0.4)])
         Verdict(floor=0.03, p=0.8, overconfidence=None, limit=None)

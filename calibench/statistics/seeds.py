@@ -19,7 +19,7 @@ def mean_std(values: Sequence[float]) -> tuple[float, float]:
         NaN for the mean of none, and for the deviation of fewer than two; a mean that is infinite
         has the deviation NaN.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import mean_std
         >>> mean_std([1.0, 2.0, 3.0])
         (2.0, 1.0)
@@ -47,7 +47,7 @@ def wilcoxon_signed_rank(differences: Sequence[float]) -> float:
     Raises:
         ValueError: If a difference is not finite.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import wilcoxon_signed_rank
         >>> wilcoxon_signed_rank([0.1, 0.2, 0.3, 0.4, -0.05])
         0.0625
@@ -64,7 +64,7 @@ def wilcoxon_signed_rank(differences: Sequence[float]) -> float:
 def rankable(difference: float) -> float:
     """A difference that the signed-rank test takes: 0 of two infinite values, an infinite one as the largest.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import rankable
         >>> rankable(float('inf') - float('inf')), rankable(-0.25)
         (0.0, -0.25)
@@ -85,7 +85,7 @@ def _rank_sums(ranks: tuple[int, ...]) -> list[int]:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjust the p-values of a family of tests (Holm 1979); the order is kept.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import holm
         >>> holm([0.01, 0.04, 0.03])
         [0.03, 0.06, 0.06]
@@ -102,7 +102,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def average_ranks(values: Sequence[float]) -> list[float]:
     """Ranks 1, 2, ... from the smallest value; equal values share the mean of their ranks.
 
-    Example:
+    Examples:
         >>> from calibench.statistics import average_ranks
         >>> average_ranks([0.3, 0.1, 0.3])
         [2.5, 1.0, 2.5]

@@ -71,7 +71,7 @@ def gather_batch(
     Returns:
         The global batch (n, ...) and (n,), the same on every process.
 
-    Example:
+    Examples:
         >>> import torch, calibench
         >>> from calibench.losses import GenerativeCrossEntropy
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1]], requires_grad=True)

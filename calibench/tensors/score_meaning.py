@@ -48,7 +48,7 @@ class Declaration(NamedTuple):
 def are_probabilities(values: Array) -> bool:
     """Whether scores (N, K), N >= 1, are probabilities of classes: in [0, 1], with rows that sum to 1.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> are_probabilities(np.array([[0.33, 0.33, 0.33]]))  # two decimals
         True

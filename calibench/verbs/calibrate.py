@@ -64,7 +64,7 @@ def calibrate(
     Raises:
         ValueError: If a file, an array or a name is not what it should be, or a logit is not finite.
 
-    Example:
+    Examples:
         >>> import numpy as np, calibench
         >>> random = np.random.default_rng(0)
         >>> logits = random.normal(size=(400, 3))

@@ -50,7 +50,7 @@ def collect(model: nn.Module, loader: Loader, *, progress: bool = True) -> Colle
         UserWarning: If the loader shuffles (members of an ensemble would not match), or its data set gives an example
             differently each time, as an augmentation does.
 
-    Example:
+    Examples:
         >>> import torch, calibench
         >>> inputs, labels = torch.eye(3), torch.tensor([0, 1, 1])
         >>> data = torch.utils.data.TensorDataset(inputs, labels)

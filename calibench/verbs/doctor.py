@@ -113,7 +113,7 @@ def doctor(
         ValueError: If a file, an array or a name is not what it should be; the message says what was found.
         TypeError: For more than two positional arguments: the validation set goes by name.
 
-    Example:
+    Examples:
         >>> import numpy as np, calibench
         >>> random = np.random.default_rng(0)
         >>> logits = random.normal(size=(400, 3))

@@ -128,7 +128,7 @@ def evaluate(
         ValueError: If a file, an array or a name is not what it should be; the message says what was found.
         TypeError: For more than two positional arguments: the validation set goes by name.
 
-    Example:
+    Examples:
         >>> import calibench
         >>> logits = [[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]]
         >>> report = calibench.evaluate(logits, [0, 1, 1, 1])

@@ -177,7 +177,7 @@ def fit(
     Raises:
         ValueError: For a mistake in a name or value, before anything is trained.
 
-    Example:
+    Examples:
         >>> import calibench
         >>> from calibench.losses import FocalLoss
         >>> run = calibench.fit("digits_lt", loss=FocalLoss(gamma=3), seed=1, epochs=1, progress=False)

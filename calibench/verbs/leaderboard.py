@@ -141,7 +141,7 @@ def leaderboard(
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, no run has one of the columns, or no table has one of the losses.
 
-    Example:
+    Examples:
         >>> import calibench
         >>> board = calibench.leaderboard("shipped", losses=["CrossEntropyLoss"], metrics=["nll"])
         >>> 0 < board.value("CrossEntropyLoss", "nll", benchmark="digits_lt") < 1

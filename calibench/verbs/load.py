@@ -31,7 +31,7 @@ def load(
         StoreError: If there is no such entry, or more than one; the message lists them.
         CorruptRun: If it is damaged, or holds something else.
 
-    Example:
+    Examples:
         >>> import calibench
         >>> sets = calibench.load("digits_lt/SmallCNN/FocalLoss/seed=1")  # a run of the store that comes with calibench
         >>> sets["test"].logits.shape, sets["test"].target.shape

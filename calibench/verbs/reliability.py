@@ -50,7 +50,7 @@ def reliability(
     Raises:
         ValueError: If an array is not what it should be, or labels are unknown.
 
-    Example:
+    Examples:
         >>> import calibench
         >>> axes = calibench.reliability([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]], [0, 1, 1, 1])
         >>> axes.get_ylabel()

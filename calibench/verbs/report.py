@@ -60,7 +60,7 @@ def report(
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, `bins` is not positive, or `output` is neither a page nor a folder.
 
-    Example:
+    Examples:
         >>> import calibench
         >>> calibench.report("shipped/digits_lt/SmallCNN/FocalLoss", "focal.html")
         WrittenReport(path=PosixPath('focal.html'), pages=1)

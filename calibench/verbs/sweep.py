@@ -171,7 +171,7 @@ def sweep(
         ValueError: For a mistake in a name or value, before anything is trained.
         ExpectedFailure: If a run failed; the message names it and its log. The others are done.
 
-    Example:
+    Examples:
         >>> import calibench
         >>> quick = {"trainer.max_epochs": 1}
         >>> board = calibench.sweep("digits_lt", losses=["focal"], seeds=[1], options=quick, progress=False)

@@ -25,12 +25,14 @@ class Family(ABC):
         singular: One of them.
         alt: What the picture of {name} shows, for those who do not see it.
         legend: How the picture is read.
+        cells: What the columns of its table of support mean.
     """
 
     kind: str
     singular: str
     alt: str
     legend: str
+    cells: str
 
     @abstractmethod
     def code(self, name: str, note: Note) -> str:
@@ -50,6 +52,13 @@ class Losses(Family):
         "*The pull at the true class's logit (minus the gradient, times the batch size). Where the curve is below the"
         " dashed one, the loss is content earlier than cross-entropy. One batch of three classes, 99, 50 and 33"
         " examples.*"
+    )
+
+    cells = (
+        "*Needs*: what `calibench.losses.attach` is told in a loop of your own, and `fit` or the callback `Calibration`"
+        " by themselves. *As one batch*: gradients of micro-batches and of processes add up to that of the whole batch;"
+        " *batch-coupled* losses need `calibench.gather_batch`, and cannot be accumulated. *(N, K, d)*: logits of maps"
+        " or tokens. *Several labels*: labels (N, L). *compile*: one graph of `torch.compile`."
     )
 
     def code(self, name: str, note: Note) -> str:
@@ -74,6 +83,12 @@ class Calibrators(Family):
     alt = "The probability of a class after {name}, against that before"
     legend = "*Fitted on 1,000 overconfident predictions of three classes whose true temperature is 2.5.*"
 
+    cells = (
+        "*Fitted numbers*: of ten classes; *by the data*: more of them with more examples. *Weights*: `sample_weight`."
+        " *Masked classes*: logits of -inf. *Gradient*: with respect to the logits. *JSON file*: `save_calibrator`."
+        " *export*: `torch.export`."
+    )
+
     def code(self, name: str, note: Note) -> str:
         """The calibrator with its defaults."""
         return Template(CALIBRATOR).substitute(name=name)
@@ -91,6 +106,11 @@ class Metrics(Family):
     legend = (
         "*Logits of 2,000 predictions that are calibrated at 1, divided by the temperature on the axis: overconfident"
         " to its left, underconfident to its right.*"
+    )
+
+    cells = (
+        "*Keeps*: sums, of one size whatever the number of examples, or a confidence and a hit of each example, which"
+        " are gathered from all processes. *(N, K, d)*: maps or tokens. *P(y = 1)*: one column of two classes."
     )
 
     def code(self, name: str, note: Note) -> str:

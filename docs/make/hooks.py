@@ -11,6 +11,7 @@ from typing import Any
 
 import gallery
 import methods
+import reference
 import results
 import tutorials
 from latex2mathml.converter import convert
@@ -52,8 +53,11 @@ def mathml(latex: str, display: bool) -> str:
 @cache
 def _made() -> dict[str, str | bytes]:
     pages: dict[str, str | bytes] = {}
-    for maker in (methods, gallery, tutorials):
+    for maker in (methods, reference, gallery, tutorials):
         pages |= maker.pages(ROOT)
+    for name in ("CHANGELOG", "CONTRIBUTING"):
+        text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
+        pages[f"{name.lower()}.md"] = text.replace("](docs/", "](")
     return pages
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+import support
 import yaml
 from families import FAMILIES, Family, Note
 from pictures import drawn, shown
@@ -33,12 +34,15 @@ def defined(kind: str, name: str) -> str:
 
 
 def overview(family: Family) -> str:
-    """All methods of a family, a line each."""
+    """Which one to take, all methods of a family with a line each, and what each of them takes."""
     listed = sorted(LISTED[family.kind].lines.items())
     rows = "\n".join(f"| [{name}]({name}.md) | {as_text(line)} |" for name, line in listed)
+    which = yaml.safe_load(Path(__file__).with_name("which_one.yaml").read_text())[family.kind]
     return (
-        f"# {family.kind.capitalize()}\n\nAlso: `calibench list {family.kind}`.\n\n"
-        f"| {family.singular} | what it is |\n|---|---|\n{rows}\n"
+        f"# {family.kind.capitalize()}\n\n## Which one?\n\n{which}\n"
+        f"## All of them\n\nAlso: `calibench list {family.kind}`. [Reference](../api/{family.kind}.md): signatures, "
+        f"shapes, errors, examples.\n\n| {family.singular} | what it is |\n|---|---|\n{rows}\n\n"
+        f"## What each of them takes\n\nEach cell was tried. {family.cells}\n\n{support.markdown(family.kind)}\n"
     )
 
 
