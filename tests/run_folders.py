@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calibench.runs import Predictions, write_json
+from calibench.runs import FORMAT, Predictions, write_json
 
 METRICS = ("error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece")
 BINNED = ("ece", "adaptive_ece", "classwise_ece")
@@ -21,9 +21,9 @@ CALIBRATORS = ("raw", "TemperatureScaling", "AdaptiveTemperatureScaling")
 def settings_of(loss: str, **init_args: Any) -> dict[str, Any]:
     arguments = {f"model.loss.init_args.{name}": value for name, value in init_args.items()}
     return {
-        "data.class_path": "calibench.data.DigitsDataModule",
+        "data.class_path": "DigitsDataModule",
         "data.init_args.imbalance_factor": 10.0,
-        "model.loss.class_path": f"calibench.losses.{loss}",
+        "model.loss.class_path": loss,
         "trainer.max_epochs": 30,
         **arguments,
     }
@@ -84,7 +84,7 @@ def write_run(
         return folder
     sets = {"noise": 0.9, "photos": 0.8} if sets is None else sets
     content = {
-        "format": 1, "benchmark": benchmark, "backbone": backbone, "loss": loss, "key": key,
+        "format": FORMAT, "benchmark": benchmark, "backbone": backbone, "loss": loss, "key": key,
         "seed": seed,
         "settings": dict(settings), "fingerprint": "f00d", "caveats": [], "fast_dev_run": False,
         "unavailable": {}, "calibrators": {"TemperatureScaling": {"temperature": 1.3, "uniform_share": 0.01}},

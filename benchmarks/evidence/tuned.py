@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from calibench.runs import Run, read_json, with_present_calibrators
+from calibench.runs import Run, read_json
 from calibench.runs.finished import find_finished_runs
 from calibench.statistics.pairs import Runs, estimate_beats
 
@@ -42,7 +42,7 @@ def row(
 ) -> dict[str, Any]:
     """The settings of a part of the model, such as `optimizer`, and these scores of a run."""
     config = yaml.safe_load((run.folder / "config.yaml").read_text())
-    content = with_present_calibrators(read_json(run.folder / "metrics.json"))
+    content = read_json(run.folder / "metrics.json")
     given = config["model"][part]["init_args"]
     values = {
         (row["split"], row["calibrator"], row["metric"]): row["value"] for row in content["rows"]

@@ -20,9 +20,9 @@ from calibench.predictions.probability_tables import (
     PROBABILITY_KINDS,
     write_probability_table,
 )
-from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
+from calibench.runs import Predictions, check_archive, corrupt_if_it_fails, write_output
 from calibench.runs.class_names import class_order, names_of_classes
-from calibench.runs.files import parse_json, sealed_json
+from calibench.runs.files import FILE_FORMAT, parse_json, sealed_json
 from calibench.tensors.arrays import Floats
 
 _RECORD = ("num_classes", "class_names", "fitted_on")  # what a file says of the set of the fit
@@ -98,7 +98,12 @@ def save_calibrator(calibrator: Calibrator, path: Path | str) -> None:
     if not calibrator.fitted:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")
     record = {name: getattr(calibrator, name) for name in _RECORD}
-    content = {"format": FORMAT, **described, "record": record, "state": calibrator.state_dict()}
+    content = {
+        "format": FILE_FORMAT,
+        **described,
+        "record": record,
+        "state": calibrator.state_dict(),
+    }
     if path.suffix.lower() == ".json":
         state = {name: _tensor_to_json(values) for name, values in content["state"].items()}
         write_output(path, sealed_json({**content, "state": state}))

@@ -21,7 +21,7 @@ from calibench.evaluation.extra_metrics import drop_duplicates, metric_blocks
 from calibench.messages.errors import UsageError, errors_as
 from calibench.plugins.import_paths import find_loaded_class, import_path
 from calibench.plugins.lazy_imports import import_exports
-from calibench.runs import Predictions, evaluated_calibrators, read_json, with_present_calibrators
+from calibench.runs import Predictions, evaluated_calibrators, read_json
 from calibench.runs.files import Json
 from calibench.statistics.number import RAW
 
@@ -137,7 +137,7 @@ def load_fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
 
 def restore_calibrator(content: Mapping[str, Any], name: str) -> Calibrator | None:
     """A fitted calibrator from a run's metrics.json; None if the file lacks some of its parameters."""
-    parameters = with_present_calibrators(content)["calibrators"].get(name)
+    parameters = content["calibrators"].get(name)
     if not parameters:
         return None
     try:

@@ -14,7 +14,7 @@ from calibench.evaluation.serialization import build_evaluation
 from calibench.parallel.threads import one_thread
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import load_plugins
-from calibench.runs import CorruptRun, Predictions, with_present_calibrators
+from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.number import RAW, VAL, Key, Number
 from calibench.store import Entry
 from calibench.store.packing import ROUNDING
@@ -94,7 +94,7 @@ def verify_entry(entry: Entry) -> Verification:
         return Verification([], 0, 0, [])
     load_plugins("metrics", "calibrators")
     try:
-        content = with_present_calibrators(entry.metrics())
+        content = entry.metrics()
         if content["evaluation"].get("metrics"):
             import_exports(metrics)  # four seconds, for torchmetrics, that other entries do without
         return _compare_with_logits(content, sets, exact=entry.exact)
@@ -111,7 +111,7 @@ def find_wrong_numbers(
     None where they cannot be computed here: a calibrator or metric is not installed, or the file is of an old format.
     """
     try:
-        return _compare_with_logits(with_present_calibrators(content), sets, exact=False).wrong
+        return _compare_with_logits(content, sets, exact=False).wrong
     except (ValueError, AttributeError, KeyError, TypeError):
         return []
 

@@ -33,12 +33,10 @@ from calibench.ranking.records import (
 from calibench.runs import (
     CorruptRun,
     RunId,
-    check_format,
     read_json,
     run_folders,
-    with_present_calibrators,
-    with_present_names,
 )
+from calibench.runs.files import OldFormat
 from calibench.runs.folder import holds_run
 from calibench.statistics import Verdict
 from calibench.statistics.number import RAW, Key
@@ -64,6 +62,7 @@ def read_results(
     Raises:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run.
+        OldFormat: If it holds runs of before this format; the message names the command that migrates them.
     """
     root = results_folder(results).resolve()
     folders = list(run_folders(root))
@@ -166,6 +165,8 @@ class _RunReader:
             return  # its path is not that of a run folder
         try:
             outcome = self._read_run(cell, folder)
+        except OldFormat:  # so are the others, probably: one line, not one for each
+            raise
         except CorruptRun as why:
             outcome = Problem(cell, folder, str(why))
         if isinstance(outcome, Record):
@@ -176,11 +177,12 @@ class _RunReader:
     def _read_run(self, cell: RunId, folder: str) -> Record | Problem | None:
         try:
             status = _read_file(folder, "status.json")
+        except OldFormat:
+            raise
         except CorruptRun:
             if holds_run(folder):
                 raise
             return None  # a process holds or held the folder, and has not begun to train
-        check_format(status, "status.json")
         state, reason_text = status.get("status"), status.get("reason")
         if state == "trial" or status.get("imported"):
             reason = TRIAL if state == "trial" else IMPORTED
@@ -193,8 +195,7 @@ class _RunReader:
             return Problem(cell, folder, TRIAL, warn=False, expected=False)
         _check_cell(cell, content)
         try:
-            present = with_present_calibrators(content)
-            record = self._record(cell, folder, present, status.get("claimed") or ())
+            record = self._record(cell, folder, content, status.get("claimed") or ())
             return replace(record, digest=_digest_of_test(content, status))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
@@ -268,15 +269,15 @@ class _RunReader:
     def _shared_settings(self, cell: RunId, content: Mapping[str, Any]) -> Settings:
         """The settings, one object for all runs of a key; raises CorruptRun if they do not give that key."""
         settings = dict(content["settings"])
-        present, shared = with_present_names(settings), self._settings.get(cell.key)
-        if shared == present:
+        shared = self._settings.get(cell.key)
+        if shared == settings:
             return shared
         text = json.dumps(settings, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[: len(cell.key)]
         if digest != cell.key:
             message = f"its configuration gives the key {digest}, its folder says {cell.key}"
             raise CorruptRun(message)
-        return self._settings.setdefault(cell.key, present)
+        return self._settings.setdefault(cell.key, settings)
 
 
 def _digest_of_test(content: Mapping[str, Any], status: Mapping[str, Any]) -> str:

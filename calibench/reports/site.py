@@ -22,7 +22,6 @@ from calibench.runs import (
     Predictions,
     Run,
     json_or_nothing,
-    with_present_calibrators,
     write_output,
 )
 from calibench.store.additions import public_config
@@ -150,7 +149,7 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
     if page.config:
         write_output(folder / "config.yaml", page.config.encode())
     metrics = json_or_nothing(f"{page.record.folder}/metrics.json")
-    grid = metrics_table(with_present_calibrators(metrics))
+    grid = metrics_table(metrics)
     rows = [
         [entry if isinstance(entry, str) else f"{entry.text}{entry.mark}" for entry in row]
         for row in grid.rows

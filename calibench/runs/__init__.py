@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from calibench.runs.folder import RunId as RunId
     from calibench.runs.folder import effective_settings as effective_settings
     from calibench.runs.folder import evaluated_calibrators as evaluated_calibrators
-    from calibench.runs.folder import former_defaults as former_defaults
     from calibench.runs.folder import run_folders as run_folders
     from calibench.runs.folder import run_key as run_key
-    from calibench.runs.folder import with_present_calibrators as with_present_calibrators
-    from calibench.runs.folder import with_present_names as with_present_names
     from calibench.runs.lock import Busy as Busy
     from calibench.runs.lock import Claim as Claim
     from calibench.runs.lock import LostClaim as LostClaim
@@ -46,14 +43,11 @@ __all__ = [
     "corrupt_if_it_fails",
     "effective_settings",
     "evaluated_calibrators",
-    "former_defaults",
     "json_bytes",
     "json_or_nothing",
     "read_json",
     "run_folders",
     "run_key",
-    "with_present_calibrators",
-    "with_present_names",
     "write_atomically",
     "write_json",
     "write_output",
@@ -75,14 +69,11 @@ _MODULES = {
     "corrupt_if_it_fails": "calibench.runs.files",
     "effective_settings": "calibench.runs.folder",
     "evaluated_calibrators": "calibench.runs.folder",
-    "former_defaults": "calibench.runs.folder",
     "json_bytes": "calibench.runs.files",
     "json_or_nothing": "calibench.runs.files",
     "read_json": "calibench.runs.files",
     "run_folders": "calibench.runs.folder",
     "run_key": "calibench.runs.folder",
-    "with_present_calibrators": "calibench.runs.folder",
-    "with_present_names": "calibench.runs.folder",
     "write_atomically": "calibench.files.atomic_files",
     "write_json": "calibench.runs.files",
     "write_output": "calibench.runs.files",

@@ -18,19 +18,46 @@ from calibench.runs.schemas import SCHEMAS, FileDigest, check_schema
 Json = dict[str, Any]
 """A JSON object, as it is read or written."""
 
-FORMAT = 1  # of metrics.json, of prediction files and of entries of a store
+FORMAT = 2  # of metrics.json, of entries of a store and of its index
+FILE_FORMAT = 1  # of prediction files, of fitted calibrators and of reports
 
 
 class CorruptRun(ExpectedFailure, ValueError):
     """A file of a run folder that cannot be read; the message names it."""
 
 
-def check_format(content: Mapping[str, Any], called: str) -> None:
+class OldFormat(CorruptRun):
+    """A run or an entry of before the format that is read; the message names the command that migrates it."""
+
+
+def check_format(content: Mapping[str, Any], called: str, *, read: int = FORMAT) -> None:
     """Raise a CorruptRun if a newer version, which may mean other things by it, wrote the content of a file."""
-    if content.get("format", FORMAT) > FORMAT:
+    if content.get("format", read) > read:
         raise CorruptRun(
-            f"{called} is of format {content['format']}, this calibench reads {FORMAT}: a newer one is needed"
+            f"{called} is of format {content['format']}, this calibench reads {read}: a newer one is needed"
         )
+
+
+def check_run_format(content: Mapping[str, Any], path: Path | str, called: str) -> None:
+    """Raise an OldFormat if an earlier version wrote a file of a run or an entry, a CorruptRun if a newer one did."""
+    if content.get("format", FORMAT) < FORMAT:
+        raise old_format(results_of(Path(path).absolute()), content["format"])
+    check_format(content, called)
+
+
+def old_format(folder: Path | str, format: int) -> OldFormat:
+    """The error that a folder of runs is of an earlier format: one line that names the command."""
+    target = "FOLDER` brings a copy of it" if "://" in str(folder) else f"{folder}` brings it"
+    return OldFormat(
+        f"{folder} holds runs of format {format}, this calibench reads {FORMAT}: `calibench store migrate {target} "
+        "up to date, all numbers unchanged"
+    )
+
+
+def results_of(file: Path) -> Path:
+    """The folder of results, or the store, that a file `<benchmark>/<backbone>/<loss>/<key>/seed=<k>/<name>` is in."""
+    is_of_run = file.parent.name.startswith("seed=") and len(file.parents) > 5
+    return file.parents[5] if is_of_run else file.parent
 
 
 UNPACKED = 2**30  # bytes that any archive may have in memory
@@ -132,10 +159,13 @@ def parse_json(data: bytes) -> Any:
 
 
 def json_or_nothing(path: Path | str) -> Json:
-    """`read_json`; empty where the file is not there or cannot be read."""
-    with suppress(CorruptRun):
+    """`read_json`; empty where the file is not there or cannot be read. Raises an OldFormat."""
+    try:
         return read_json(path)
-    return {}
+    except OldFormat:
+        raise
+    except CorruptRun:
+        return {}
 
 
 def read_json(path: Path | str, *, called: str = "") -> Json:
@@ -151,6 +181,7 @@ def read_json(path: Path | str, *, called: str = "") -> Json:
             raise CorruptRun(f"{called} is not a JSON object")
         if schema is not None:
             check_schema(content, schema)
+            check_run_format(content, path, called)
     except FileNotFoundError:
         raise CorruptRun(f"no {called}") from None
     except CorruptRun:

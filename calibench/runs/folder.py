@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
-from calibench.configuration.merging import Config, class_title, flatten, long_tail_seed
+from calibench.configuration.merging import Config, class_title, flatten, long_tail_seed, short_name
 from calibench.files.atomic_files import read_text, write_atomically
 from calibench.messages.errors import UsageError
-from calibench.runs.files import json_or_nothing, write_json
+from calibench.runs.files import FORMAT, json_or_nothing, old_format, results_of, write_json
 from calibench.runs.lock import Claim, hold_lock
 from calibench.runs.schemas import Status
 
@@ -33,40 +34,31 @@ WITHOUT_EFFECT = (
     "trainer.log_every_n_steps", "trainer.num_sanity_val_steps", "trainer.benchmark",
 )  # fmt: skip
 
-# Options that are newer than the first results; with this value they are no part of a key either.
-ADDED_LATER = {
-    "model.channels_last": False, "model.compile": False,
-    "data.init_args.encoding": "utf-8", "data.init_args.corpus": "files", "data.init_args.missing": "refuse",
-    "data.init_args.skip_bad": False,
-}  # fmt: skip
-
-# Values that were called otherwise when the first results were made; the keys of runs go by the former name.
-_FORMER_NAMES = {("data.init_args.recipe", "tail_val"): "published"}
-
-# Arguments that were the defaults of a calibrator, or of all, in earlier results and are so no longer.
-_FORMER_DEFAULTS: dict[str, Config] = {
-    "AdaptiveTemperatureScaling": {"initial_temperature": 1.0, "rule": "clamped"},
-    "": {"shrinkage": False},
-}
-# The class that a temperature scaling of earlier results with `mixture: true` is.
-_WITH_MIXTURE = "calibench.calibrators.temperature.TemperatureWithMixture"
+_PACKAGE = "calibench."  # whose classes are known by their names, so that files can move
 
 
 def effective_settings(config: Mapping[str, Any]) -> Config:
     """The settings that decide the numbers of a run: its resolved configuration, flat, without those of no effect.
 
-    Unset options (None) are left out, so that a new option of a library does not rename old cells.
+    Unset options (None) are left out, so that a new option of a library does not rename old cells; classes of this
+    package are named without their modules, so that one that moves to another file does not either.
     """
-    flat = flatten(dict(config))
-    names = _FORMER_NAMES.items()
-    flat |= {key: former for (key, name), former in names if flat.get(key) == name}
-    flat = _without_idle_tail_seed(flat)
-    settings = {
-        key: value
+    flat = _without_idle_tail_seed(flatten(dict(config)))
+    return {
+        key: name_classes(value, key)
         for key, value in sorted(flat.items())
-        if value is not None and value != ADDED_LATER.get(key)
+        if value is not None and not _is_without_effect(key)
     }
-    return {key: value for key, value in settings.items() if not _is_without_effect(key)}
+
+
+def name_classes(value: Any, key: str = "") -> Any:
+    """Shorten the import paths of this package's classes in a setting to their names, in lists and blocks as well."""
+    if isinstance(value, dict):
+        return {name: name_classes(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [name_classes(item) for item in value]
+    is_class = key.rpartition(".")[2] == "class_path" and isinstance(value, str)
+    return short_name(value) if is_class and value.startswith(_PACKAGE) else value
 
 
 def _is_without_effect(key: str) -> bool:
@@ -74,92 +66,16 @@ def _is_without_effect(key: str) -> bool:
     return any(key == name or key.startswith(f"{name}.") for name in WITHOUT_EFFECT)
 
 
-def with_present_names(flat: Config) -> Config:
-    """A flat configuration, of a run made at any time, whose values have today's names."""
-    names = _FORMER_NAMES.items()
-    return flat | {key: name for (key, name), former in names if flat.get(key) == former}
-
-
 def evaluated_calibrators(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The calibrators of a metrics.json by present name, each as `{class_path, init_args}` with present arguments."""
-    present = with_present_calibrators(content)
-    blocks = (present.get("evaluation") or {}).get("calibrators") or []
-    return dict(zip(present.get("calibrators") or {}, blocks, strict=False))
-
-
-def with_present_calibrators(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The content of a metrics.json of any time in which calibrators have present arguments, and names that say them.
-
-    A name says how a calibrator differs from the defaults, so a changed default changes the names of earlier results.
-    """
-    written_blocks = (content.get("evaluation") or {}).get("calibrators") or []
-    blocks = [present_calibrator(block) for block in written_blocks]
-    names: Mapping[str, Any] = content.get("calibrators") or {}
-    plain = {
-        name: _named_by_former_defaults(name, block)
-        for name, block in zip(names, blocks, strict=False)
-    }
-    if blocks == written_blocks and all(name == present for name, present in plain.items()):
-        return content
-    # What is fitted on each label, or corrected to priors, ends in parentheses that say so.
-    renamed = {
-        name: plain[base_name] + name.removeprefix(base_name)
-        for base_name in plain
-        for name in names
-        if name == base_name or name.removeprefix(base_name).startswith(("(per label)", "(priors="))
-    }
-    return {
-        **content,
-        "evaluation": {**content["evaluation"], "calibrators": blocks},
-        "calibrators": {renamed.get(name, name): values for name, values in names.items()},
-        "rows": [
-            {**row, "calibrator": renamed.get(row["calibrator"], row["calibrator"])}
-            for row in content.get("rows") or ()
-        ],
-    }
-
-
-def present_calibrator(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A spelled-out block `{class_path, init_args}` of any time with the arguments that its class has today.
-
-    What was written before calibrators had `shrinkage` is of their published forms.
-    """
-    arguments = block.get("init_args") or {}
-    if not block["class_path"].startswith("calibench.") or "shrinkage" in arguments:
-        return block
-    other_arguments = {name: value for name, value in arguments.items() if name != "mixture"}
-    path = _WITH_MIXTURE if arguments.get("mixture") else block["class_path"]
-    return {"class_path": path, "init_args": {**other_arguments, "shrinkage": False}}
-
-
-def former_defaults(block: Mapping[str, Any]) -> Config:
-    """The arguments of a calibrator's block that were its defaults in earlier results and are so no longer."""
-    arguments = block.get("init_args") or {}
-    applicable = (block["class_path"].rpartition(".")[2], "")
-    return {
-        key: value
-        for name in applicable
-        for key, value in _FORMER_DEFAULTS.get(name, {}).items()
-        if _FORMER_DEFAULTS[name].items() <= arguments.items()
-    }
-
-
-def _named_by_former_defaults(name: str, block: Mapping[str, Any]) -> str:
-    """A calibrator's name with the arguments that are no defaults any more, such as `shrinkage=False`."""
-    name = name.replace("TemperatureScaling(mixture=True", "TemperatureWithMixture(", 1)
-    former_arguments = (f"{key}={value}" for key, value in former_defaults(block).items())
-    begun, _, arguments = name.removesuffix(")").partition("(")
-    all_arguments = [
-        *filter(None, [arguments]),
-        *(text for text in former_arguments if text not in name),
-    ]
-    return f"{begun}({', '.join(all_arguments)})" if all_arguments else name
+    """The calibrators of a metrics.json by name, each as `{class_path, init_args}`."""
+    blocks = (content.get("evaluation") or {}).get("calibrators") or []
+    return dict(zip(content.get("calibrators") or {}, blocks, strict=False))
 
 
 def _without_idle_tail_seed(flat: Config) -> Config:
     """Leave out the seed of the long tail unless it decides a number, where the split has another seed."""
     tail, split = "data.init_args.tail_seed", flat.get("data.init_args.split_seed", "run")
-    if tail not in flat:  # data that know no long tail, or a run made before it had a seed
+    if tail not in flat:  # data that know no long tail
         return flat
     settings = {key: value for key, value in flat.items() if key != tail}
     seed = long_tail_seed(flat[tail], split)
@@ -234,6 +150,21 @@ def check_benchmark(name: str) -> None:
 def holds_run(folder: Path | str) -> bool:
     """Whether something was written of a run in a folder of its name; a logger's folders have such names too."""
     return any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json"))
+
+
+_FORMAT_AT_BEGINNING = re.compile(rb'\{\s*"format": ?(\d+)')
+
+
+def check_loss_folder(run: Path) -> None:
+    """Raise an OldFormat if a folder of another key has a run of this loss and seed in an earlier format.
+
+    It may be the same run: it is migrated, not trained again.
+    """
+    for path in run.parent.parent.glob(f"*/{run.name}/metrics.json"):
+        with suppress(OSError), path.open("rb") as file:
+            format = _FORMAT_AT_BEGINNING.match(file.read(100))
+            if format and int(format[1]) < FORMAT:
+                raise old_format(results_of(path.absolute()), int(format[1]))
 
 
 def _timestamp() -> str:

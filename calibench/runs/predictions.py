@@ -12,7 +12,7 @@ import numpy.typing as npt
 from calibench.files.atomic_files import atomic_file
 from calibench.files.set_names import CLASSES, MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.runs.files import (
-    FORMAT,
+    FILE_FORMAT,
     Json,
     check_format,
     corrupt_if_it_fails,
@@ -249,7 +249,7 @@ class Predictions:
             unknown: It, of `unknown_logits`, (U, K).
             further: Further metadata.
         """
-        metadata = {"format": FORMAT, "task": MULTICLASS, **self.metadata, **further}
+        metadata = {"format": FILE_FORMAT, "task": MULTICLASS, **self.metadata, **further}
         arrays: dict[str, Any] = {name: values, "target": self.target}
         if self.labels is not None:
             tables = (values, unknown)
@@ -318,7 +318,7 @@ def read_metadata(arrays: Mapping[str, Array]) -> Json:
     metadata: Json = parse_json(str(arrays["metadata"]).encode())
     try:
         check_schema(metadata, Metadata)
-        check_format(metadata, "it")
+        check_format(metadata, "it", read=FILE_FORMAT)
     except ValueError as error:
         raise ValueError(f"`metadata`: {error}") from error
     return metadata

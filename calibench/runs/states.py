@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calibench.messages.errors import UsageError
+from calibench.runs.files import OldFormat
 from calibench.runs.folder import Run, RunId, holds_run, run_folders
 from calibench.runs.lock import Busy, hold_lock
 
@@ -54,8 +55,12 @@ def list_run_states(folder: Path) -> list[RunState]:
 def _read_states(folder: Path) -> Iterator[RunState]:
     for path in run_folders(folder):
         if holds_run(path):
-            with suppress(ValueError):
+            try:
                 yield RunState.from_folder(Path(path))
+            except OldFormat:
+                raise
+            except ValueError:
+                continue
 
 
 def remove_run(state: RunState) -> None:

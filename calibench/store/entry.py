@@ -10,8 +10,8 @@ from typing import Any, Self, cast
 
 from calibench.files.atomic_files import open_regular
 from calibench.messages.errors import errors_as
-from calibench.runs import CorruptRun, Predictions, Run, RunId, check_format, read_json
-from calibench.runs.files import Json, check_content, describe_file, parse_json
+from calibench.runs import FORMAT, CorruptRun, Predictions, Run, RunId, check_format, read_json
+from calibench.runs.files import Json, check_content, describe_file, old_format, parse_json
 from calibench.runs.folder import SEED_PREFIX
 from calibench.runs.labels import labels_path
 from calibench.runs.schemas import EntryStatus, Status, check_schema
@@ -115,6 +115,8 @@ def check_status(status: Mapping[str, Any], called: str) -> EntryStatus:
     """Check the content of an entry's status.json, which may be a stranger's; raises CorruptRun."""
     with errors_as(f"{called}/{STATUS}", ValueError, kind=CorruptRun):
         check_schema(status, Status)
+        if status.get("format", FORMAT) < FORMAT:
+            raise old_format("/".join(called.split("/")[:-5]) or called, status["format"])
         check_format(status, f"{called}/{STATUS}")
         check_schema(status, EntryStatus)
     if entry_digest(status) != status["digest"]:

@@ -18,6 +18,7 @@ import msgspec
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.version import __version__
 from calibench.runs import FORMAT, CorruptRun
+from calibench.runs.files import OldFormat, old_format
 from calibench.runs.schemas import EntryStatus
 from calibench.store.locations import INDEX, Folder, Place, StoreError
 
@@ -81,7 +82,7 @@ def read_index(place: Place) -> list[Listed]:
 def iterate_index(place: Place) -> Iterator[Listed]:
     """The entries of a store, from its index alone, which is read in pieces.
 
-    A FileNotFoundError if it has none, a StoreError if that cannot be read, or is of a newer format.
+    A FileNotFoundError if it has none, a StoreError if that cannot be read, or is of another format.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -90,14 +91,16 @@ def iterate_index(place: Place) -> Iterator[Listed]:
         content = place.read(INDEX, _LARGEST)
         source = pa.BufferReader(content)  # of which Arrow copies nothing
         file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
-        format = int((file.schema_arrow.metadata or {}).get(_FORMAT, b"1"))
+        format = int((file.schema_arrow.metadata or {}).get(_FORMAT, FORMAT))
+        if format < FORMAT:
+            raise old_format(place, format)
         if format > FORMAT:
             supported = f"this calibench reads {FORMAT}: a newer one is needed"
             raise StoreError(f"{place} is of format {format}, {supported}.")
         # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
         for piece in file.iter_batches(_PIECE, use_threads=False):
             yield from msgspec.convert(piece.to_pylist(), list[Listed])
-    except (FileNotFoundError, StoreError):
+    except (FileNotFoundError, StoreError, OldFormat):
         raise
     except (pa.ArrowException, msgspec.ValidationError, ValueError, OSError) as error:
         raise StoreError(f"{place}/{INDEX} cannot be read: {one_line(error)}") from error
@@ -113,6 +116,12 @@ def entry_names(place: Place) -> list[str]:
         return [row.name for row in iterate_index(place)]
     except FileNotFoundError:
         raise StoreError(f"{place} is no store: it has no {INDEX}.") from None
+
+
+def check_store_format(place: Place) -> None:
+    """Raise an OldFormat if the index of a place says that it is a store of an earlier format."""
+    with suppress(FileNotFoundError, StoreError):
+        next(iterate_index(place), None)
 
 
 def rebuild_index(place: Place) -> list[Listed]:
@@ -135,9 +144,14 @@ def list_rows(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
         verified = {row.digest: row.verified for row in iterate_index(place)}
     rows = []
     for name in place.names() if names is None else names:
-        with suppress(ValueError):  # `verify` names it
-            if status := place.status(name):
-                rows.append(Listed.from_status(name, status, verified.get(status["digest"], "")))
+        try:
+            status = place.status(name)
+        except OldFormat:
+            raise
+        except ValueError:  # `verify` names it
+            continue
+        if status:
+            rows.append(Listed.from_status(name, status, verified.get(status["digest"], "")))
     return rows
 
 
@@ -222,6 +236,13 @@ tags: [calibration, calibench]
 
 {"".join(f"* {row}{chr(10)}" for row in rows)}"""
     place.write(CARD, text.encode())
+
+
+def renew_card(place: Place) -> None:
+    """Write the digest of the entries that are there now into the card of a store, if it has one."""
+    card = _read_card(place)
+    digest = _digest_entries(place, entry_names(place))
+    place.write(CARD, _DIGEST.sub(f"| digest | `{digest}` |", card).encode())
 
 
 def wrong_card(place: Place) -> list[str]:

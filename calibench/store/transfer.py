@@ -14,11 +14,11 @@ from pathlib import Path
 from calibench.messages.errors import near_matches
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, Run, json_bytes, run_folders, write_atomically
-from calibench.runs.files import check_content, describe_content
+from calibench.runs.files import OldFormat, check_content, describe_content
 from calibench.runs.labels import LABELS_LIMIT, labels_path, parse_labels, read_npz
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS, check_name
-from calibench.store.index import entry_names, rebuild_index
+from calibench.store.index import check_store_format, entry_names, rebuild_index
 from calibench.store.locations import Folder, Limits, Place, StoreError, place_of
 
 STAGED = ".partial"
@@ -43,7 +43,8 @@ class Added:
 
 @contextmanager
 def hold_store(place: Place) -> Iterator[None]:
-    """Hold a store while inside; list its entries anew at the end, also after an error."""
+    """Hold a store while inside; list its entries anew at the end, also after an error. Raises an OldFormat before."""
+    check_store_format(place)
     with place.writing():
         try:
             yield
@@ -56,6 +57,8 @@ def note_problems(added: Added, subject: object) -> Iterator[None]:
     """Let a problem of one entry not keep the others from being added."""
     try:
         yield
+    except OldFormat:
+        raise
     except ValueError as error:
         text = str(error)
         added.problems.append(text if str(subject) in text else f"{subject}: {text}")

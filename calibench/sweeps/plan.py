@@ -8,6 +8,7 @@ from pathlib import Path
 from calibench.configuration.merging import short_name, to_class_block
 from calibench.runs import Run, RunId
 from calibench.runs.durations import describe_seconds
+from calibench.runs.folder import check_loss_folder
 from calibench.sweeps.durations import estimate_durations, schedule
 from calibench.sweeps.pool import Job
 
@@ -26,6 +27,7 @@ def find_runs(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
             cells[same] = _resolve_run_id(job) if _may_have_results(job, root) else None
         if cell := cells[same]:
             runs[position] = Run(cell._replace(seed=job.seed).folder(root))
+            check_loss_folder(runs[position].folder)
     return runs
 
 

@@ -26,10 +26,10 @@ from calibench.runs import (
     Run,
     effective_settings,
     read_json,
-    with_present_calibrators,
     write_json,
 )
 from calibench.runs.durations import mean_duration
+from calibench.runs.folder import check_loss_folder
 from calibench.tables.evaluation import metrics_table
 from calibench.tables.metric_titles import add_described
 from calibench.tables.terminal import PIPE_WIDTH, show
@@ -89,6 +89,7 @@ def fit(
 
     Raises:
         UsageError: For a mistake in the configuration.
+        OldFormat: If its results hold a run of this loss and seed in an earlier format.
         Busy: If another process holds the run.
         LostClaim: If another process took the run over.
     """
@@ -96,6 +97,7 @@ def fit(
     check_options(experiment.config)
     check_callbacks(experiment.config)
     run, lead = experiment.run, rank_zero_only.rank == 0  # type: ignore[attr-defined]
+    check_loss_folder(run.folder)
     outcome: Literal["done", "trial", "skipped"] = "skipped"
     if not _is_finished(experiment, run):
         with run.claimed() if lead else nullcontext() as claim:
@@ -312,7 +314,7 @@ def _missing_evaluation(
     """The settings of the new evaluation, the unavailable sets and `fast_dev_run`; None if metrics.json has all."""
     requested = experiment.evaluation_settings
     try:
-        before = with_present_calibrators(read_json(run.folder / "metrics.json"))
+        before = read_json(run.folder / "metrics.json")
         earlier = fill_defaults(before["evaluation"])
         combined = unite_evaluations(earlier, requested)
         new = combined, before["unavailable"], before["fast_dev_run"]
@@ -334,7 +336,7 @@ def _load_sets(run: Run) -> dict[str, Predictions]:
 
 
 def _print_table(run: Run, console: Terminal, outcome: str) -> None:
-    content = with_present_calibrators(read_json(run.folder / "metrics.json"))
+    content = read_json(run.folder / "metrics.json")
     add_described(content.get("metrics") or {})
     show(metrics_table(content), console, pipe_width=PIPE_WIDTH)
     for name, reason in content["unavailable"].items():

@@ -18,7 +18,6 @@ from calibench.runs import (
     effective_settings,
     read_json,
     run_key,
-    with_present_calibrators,
     write_json,
 )
 from calibench.runs.files import describe_files
@@ -91,7 +90,7 @@ def write_derived(
     folder.
     """
     first = runs[0].folder
-    content = with_present_calibrators(read_json(first / "metrics.json"))
+    content = read_json(first / "metrics.json")
     of_all = effective_settings({**content["settings"], **added})
     run_id = RunId.from_folder(str(first))._replace(key=run_key(of_all))
     run = Run(run_id.folder(first.parents[4]))

@@ -34,7 +34,8 @@ from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
 from calibench.predictions.files import Arrays, Reader, Source, is_no_folder
 from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.inputs import Sets, short_names, sources_of
-from calibench.runs import FORMAT, Predictions, Run, json_bytes, write_output
+from calibench.runs import Predictions, Run, json_bytes, write_output
+from calibench.runs.files import FILE_FORMAT
 from calibench.statistics.number import RAW
 from calibench.store import find_run
 from calibench.verbs.python_types import is_network, refuse_positional
@@ -212,7 +213,7 @@ def evaluate_command(
         calibench evaluate --val val_logits.npy:val_labels.npy --test logits.npy:labels.npy --output report.md
         calibench evaluate --val val.npz --test test.npz --ood svhn=svhn.npz --shift fog5=fog5.npz --output report.json
         calibench evaluate --val val.npz --test test.npz --posterior cifar-10h/cifar10h-probs.npy
-        calibench evaluate results/digits_lt/SmallCNN/FocalLoss/8287512d63/seed=1       a run
+        calibench evaluate results/digits_lt/SmallCNN/FocalLoss/a33e79db5c/seed=1       a run
         calibench evaluate shipped/digits_lt/SmallCNN/FocalLoss/seed=1                    an entry of a store
         calibench evaluate a.npz b.npz --val av.npz bv.npz     two models, each with its best calibrator
         calibench evaluate a.npz b.npz --val av.npz bv.npz --ensemble                   a deep ensemble of two
@@ -428,7 +429,7 @@ def _content(report: Report, options: EvaluationOptions, suffix: str) -> bytes:
     arguments = {part.name: getattr(options.sets, part.name) for part in fields(options.sets)}
     arguments |= {name: getattr(options, name) for name in names}
     arguments |= {name: getattr(options.reader, name) for name in ("scores", "clip")}
-    content = {"format": FORMAT, "arguments": arguments, **report.to_dict()}
+    content = {"format": FILE_FORMAT, "arguments": arguments, **report.to_dict()}
     texts: dict[str, Callable[[], bytes]] = {
         ".json": lambda: json_bytes(content),
         ".md": lambda: report.markdown().encode(),

@@ -1,5 +1,6 @@
-"""`calibench store`: list, add, pull, push and verify predictions that are kept by content."""
+"""`calibench store`: list, add, pull, push and verify predictions that are kept by content; migrate earlier results."""
 
+import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +18,8 @@ from calibench.messages.progress import with_progress
 from calibench.messages.version import __version__
 from calibench.parallel.processes import cores, map_in_processes
 from calibench.predictions.files import Reader
-from calibench.runs import Predictions, run_folders
+from calibench.runs import FORMAT, Predictions, run_folders
+from calibench.runs.files import OldFormat
 from calibench.store.additions import Kept, add, add_imported
 from calibench.store.entry import Entry
 from calibench.store.index import (
@@ -31,6 +33,7 @@ from calibench.store.index import (
 )
 from calibench.store.locations import INDEX, Folder, Limits, is_url, place_of
 from calibench.store.lookup import SHIPPED, list_entries, results_folder
+from calibench.store.migration import Migrated, migrate
 from calibench.store.transfer import Added, pull, push, select_entries
 from calibench.tables.cells import Scores, label, measures
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
@@ -59,6 +62,7 @@ class Adding:
         about: Push: what the entries are, a line for the card.
         by: Push: who made them, for the card.
         licence: Push: under which licence, an SPDX name such as CC-BY-4.0, for the card.
+        dry_run: Migrate: print what would change, write nothing.
         reader: How files are read.
     """
 
@@ -72,6 +76,7 @@ class Adding:
     about: Annotated[str | None, "TEXT", card_text] = None
     by: Annotated[str | None, "NAME", card_text] = None
     licence: Annotated[str | None, "SPDX", card_text] = None
+    dry_run: bool = False
 
     @property
     def limits(self) -> Limits:
@@ -80,7 +85,7 @@ class Adding:
 
 
 def store(
-    action: Literal["list", "add", "pull", "push", "verify"],
+    action: Literal["list", "add", "pull", "push", "verify", "migrate"],
     what: Annotated[tuple[str, ...], "WHAT"] = (),
     *,
     adding: Adding,
@@ -104,6 +109,7 @@ def store(
         pull URL TARGET [ENTRY ...]   fetch what the target lacks
         push SOURCE URL [ENTRY ...]   send what the URL, or a folder, lacks; --by and --licence write its card
         verify [STORE] [ENTRY ...]    compute every claimed number again from the logits, and say which do not follow
+        migrate FOLDER                bring results or a store of an earlier format up to date, numbers unchanged
 
     A STORE is a folder, a URL (https://..., hf://datasets/...), or `shipped`, the one that comes with calibench. An
     ENTRY is <benchmark>/<backbone>/<loss>/<key>/seed=<k>, or a folder above; for verify also any file of an entry.
@@ -116,6 +122,7 @@ def store(
         calibench store verify mine
         calibench store pull https://example.org/store mine
         calibench store push mine hf://datasets/me/rows --by "A. Author" --licence CC-BY-4.0
+        calibench store migrate results --dry-run
         calibench leaderboard mine
 
     Imports:
@@ -229,6 +236,28 @@ def _push(words: Sequence[str], adding: Adding) -> int:
     return code
 
 
+def _migrate(words: Sequence[str], adding: Adding) -> int:
+    if len(words) != 1 or is_url(words[0]):
+        raise UsageError(
+            "`calibench store migrate` needs one folder, of results or a store: calibench store migrate results"
+        )
+    folder = Path(words[0])
+    rows = migrate(folder, dry_run=adding.dry_run)
+    if not rows:
+        say(f"{folder}: nothing to migrate, all is of format {FORMAT}", to=sys.stderr)
+        return 0
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(Migrated._fields)
+    table.writerows(rows)
+    runs = f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}"
+    if adding.dry_run:
+        say(f"{folder}: {runs} to migrate, nothing was written", to=sys.stderr)
+    else:
+        kept = f"the old folder is {folder}.format-1: remove it when you need it no more"
+        say(f"{folder}: {runs} migrated to format {FORMAT}; {kept}", to=sys.stderr)
+    return 0
+
+
 def print_additions(added: Added, store: object) -> int:
     """Print what came of adding; 1 if something was not added."""
     for name in added.new:
@@ -334,6 +363,8 @@ def _verdict_of(folder: Path, name: str) -> _Verdict:
         entry = Entry.read(folder / name)
         digest = entry.digest
         result = verify_entry(entry)
+    except OldFormat:
+        raise
     except (ExpectedFailure, ValueError, OSError) as error:
         line: list[str | PrintedNumber] = [name, "NO", *[""] * (2 + len(HEADLINE))]
         return _Verdict(line, [f"{name}: {error}"], digest)
@@ -365,6 +396,7 @@ _ACTIONS: dict[str, Callable[[Sequence[str], Adding], int]] = {
     "pull": _pull,
     "push": _push,
     "verify": _verify,
+    "migrate": _migrate,
 }
 
 

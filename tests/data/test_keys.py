@@ -13,9 +13,7 @@ from jsonargparse import ArgumentParser
 from calibench import data
 from calibench.data import ClassificationDataModule
 from calibench.plugins.lazy_imports import import_exports
-from calibench.ranking import read_results
 from calibench.runs import effective_settings, run_key
-from tests.run_folders import write_run
 
 BEFORE = Path(__file__).parent.parent / "reference" / "data_keys.json"
 TAIL = "data.init_args.tail_seed"
@@ -37,7 +35,7 @@ def resolved(name: str, **options: Any) -> dict[str, Any]:
 
 
 def test_keys_are_those_of_earlier_results() -> None:
-    """An option that came later, a class that moved: neither renames a cell."""
+    """A class that moved renames no cell."""
     before = json.loads(BEFORE.read_text())["keys"]
     assert [
         [name, options, run_key(resolved(name, **options))] for name, options, _ in before
@@ -57,14 +55,3 @@ def test_the_seed_of_the_tail_enters_the_key_where_it_is_not_the_splits(name: st
     assert tail(split_seed="run", tail_seed="run", **rho) is None  # as it was drawn before
     assert (tail(tail_seed=3, **rho), tail(tail_seed="run", **rho)) == (3, "run")
     assert tail(split_seed="run") is tail(tail_seed=3) is None  # no tail
-
-
-def test_a_renamed_recipe_has_one_key_and_is_shown_by_its_name(tmp_path: Path) -> None:
-    new = resolved("CIFAR10DataModule", recipe="tail_val", imbalance_factor=10.0)
-    old = resolved("CIFAR10DataModule", recipe="published", imbalance_factor=10.0)
-    assert run_key(new) == run_key(old) != run_key(resolved("CIFAR10DataModule", recipe="full"))
-    write_run(tmp_path, settings=effective_settings(old))
-    write_run(tmp_path, settings=effective_settings(new), seed=2)
-    first, second = read_results(tmp_path).records
-    assert first.settings is second.settings
-    assert first.settings["data.init_args.recipe"] == "tail_val"

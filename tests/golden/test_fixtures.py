@@ -14,7 +14,7 @@ from calibench.calibrators import CALIBRATORS
 from calibench.cli import main
 from tests.golden.desk import FIXTURES
 
-RUN = Path("gaussians", "MLP", "CrossEntropyLoss", "8906d02b26", "seed=1")
+RUN = Path("gaussians", "MLP", "CrossEntropyLoss", "ed95a437b0", "seed=1")
 PROBABILITIES = FIXTURES / "probabilities.npz"
 
 
@@ -83,7 +83,7 @@ def test_a_store_is_read_and_its_numbers_hold(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["leaderboard", "mine", "--metrics", "nll", "--format", "csv"]) == 0
-    assert "gaussians,,MLP,1,CrossEntropyLoss,8906d02b26" in capsys.readouterr().out
+    assert "gaussians,,MLP,1,CrossEntropyLoss,ed95a437b0" in capsys.readouterr().out
     assert main(["store", "verify", "mine"]) == 0
 
 

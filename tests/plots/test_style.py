@@ -34,7 +34,7 @@ def test_a_long_title_stays_inside_the_picture() -> None:
     figure, (axes,) = panels(1)
     figure.set_size_inches(5, 4.2)
     axes.set_title(
-        "cifar10_lt imbalance_factor=10 recipe=published / CIFARResNet8: cifar100, entropy"
+        "cifar10_lt imbalance_factor=10 recipe=tail_val / CIFARResNet8: cifar100, entropy"
     )
     tidied(axes)
     figure.canvas.draw()

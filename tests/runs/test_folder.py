@@ -74,6 +74,19 @@ def test_what_cannot_change_a_number_does_not_change_the_key(change: dict[str, A
     assert run_key(merge(CONFIG, change)) == run_key(CONFIG)
 
 
+def test_a_class_that_moves_inside_the_package_keeps_the_key() -> None:
+    def key_of(loss: str, callback: str) -> str:
+        arguments = {"gamma": 3.0}
+        model = {"loss": {"class_path": loss, "init_args": arguments}}
+        callbacks = [{"class_path": callback, "init_args": {"decay": 0.9}}]
+        return run_key({**CONFIG, "model": model, "trainer": {"callbacks": callbacks}})
+
+    today = key_of("calibench.losses.FocalLoss", "calibench.training.averaging.EMA")
+    assert key_of("calibench.losses.focal.FocalLoss", "calibench.weights.EMA") == today
+    assert key_of("mine.losses.FocalLoss", "calibench.training.averaging.EMA") != today
+    assert key_of("calibench.losses.FocalLoss", "mine.EMA") != today
+
+
 # Frozen on purpose: a name that enters here makes runs that differ share a folder, one that leaves orphans old runs.
 NO_PART_OF_THE_KEY = {
     "benchmark", "seed_everything", "ckpt_path", "overwrite",
@@ -81,13 +94,14 @@ NO_PART_OF_THE_KEY = {
     "trainer.num_sanity_val_steps", "trainer.log_every_n_steps", "trainer.enable_checkpointing",
     "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.benchmark", "trainer.profiler",
     "trainer.default_root_dir", "trace.test_metrics", "trace.checkpoints",
-    "evaluation.calibrators", "evaluation.n_bins", "evaluation.reference",
+    "evaluation.calibrators", "evaluation.metrics", "evaluation.n_bins", "evaluation.priors", "evaluation.reference",
+    "logger",
 }  # fmt: skip
 
 
 def test_every_setting_of_a_run_is_part_of_its_key_but_for_a_frozen_list() -> None:
     """Of a real configuration: the batch size, the threads, the width of the network, ..."""
-    (file,) = (Path(__file__).parents[1] / "reference" / "run_of_0.1.0").rglob("config.yaml")
+    (file,) = (Path(__file__).parents[1] / "golden" / "fixtures" / "finished").rglob("config.yaml")
     flat = flatten(yaml.safe_load(file.read_text()))
     key = run_key(flat)
     assert key == file.parent.parent.name

@@ -76,11 +76,11 @@ def test_an_entry_of_another_name_is_refused(name: str) -> None:
 
 
 def test_a_newer_format_is_named(kept: Path) -> None:
-    edit(kept, format=2)
-    with pytest.raises(CorruptRun, match="is of format 2, this calibench reads 1"):
+    edit(kept, format=3)
+    with pytest.raises(CorruptRun, match="is of format 3, this calibench reads 2"):
         calibench.load(NAME, kept)
     (problem,) = read_results(kept).problems
-    assert "is of format 2, this calibench reads 1" in problem.reason
+    assert "is of format 3, this calibench reads 2" in problem.reason
 
 
 def test_damaged_or_missing_labels_are_named(kept: Path) -> None:

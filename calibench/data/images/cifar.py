@@ -86,7 +86,7 @@ def _read(folder: Path, dataset: str) -> tuple[Path, dict[str, np.ndarray]]:
         raise DataError(f"{path} is not a readable file of labels ({error}).") from None
 
 
-Recipe = Literal["tail_val", "full", "balanced_val", "published"]
+Recipe = Literal["tail_val", "full", "balanced_val"]
 
 # How each recipe departs from the paper (Zhan, Zhou and Shen 2026, appendix C); results repeat it.
 _CAVEATS = {
@@ -108,7 +108,7 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
             "full" samples the tail from all 50,000 images and trains on all of it (5,000 to 50 images
             a class for rho = 100, 12,408 in all, as in the paper); `val_size` of the images it leaves,
             none of them of the largest class, are for validation. "tail_val" holds out a stratified
-            tenth of that tail instead (and trains on 4,500 to 45); "published" is its former name.
+            tenth of that tail instead (and trains on 4,500 to 45).
             "balanced_val" holds out `val_size` images first and samples the tail from the others.
         rounding: Class sizes to the nearest integer, or rounded down as in the code of LDAM.
         labels: Labels of the training split; validation and test labels stay clean.
@@ -141,7 +141,7 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
     ) -> None:
         super().__init__(ood=ood, **common)
         self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed, rounding)
-        self.recipe = "tail_val" if recipe == "published" else recipe
+        self.recipe = recipe
         self.labels = labels
 
     def read(self) -> tuple[Examples, Examples]:

@@ -15,9 +15,7 @@ from calibench.ranking.records import version_counts
 from calibench.runs import (
     Run,
     evaluated_calibrators,
-    former_defaults,
     read_json,
-    with_present_calibrators,
 )
 from calibench.statistics import mean_std
 from calibench.statistics.number import Key, Number
@@ -227,7 +225,7 @@ def _finished(run: Run) -> Mapping[str, Any]:
     """The metrics of a finished run, with its costs under `environment`; empty for an unfinished one."""
     if not run.done:
         return {}
-    content = with_present_calibrators(read_json(run.folder / "metrics.json"))
+    content = read_json(run.folder / "metrics.json")
     costs = run.folder / "environment.json"
     return {**content, "environment": read_json(costs) if costs.is_file() else {}}
 
@@ -245,17 +243,24 @@ def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
 
 
 def _same_calibrator(block: Mapping[str, Any], evaluated: Mapping[str, Any]) -> bool:
-    """Whether a resolved block is the one a suite asks for; what it leaves open is today's default."""
-    same_class = short_name(block["class_path"]) == short_name(evaluated["class_path"])
-    of_today = former_defaults(evaluated).items() <= former_defaults(block).items()
+    """Whether a resolved block is the one a suite asks for; what the suite leaves open has its default."""
+    if short_name(block["class_path"]) != short_name(evaluated["class_path"]):
+        return False
     arguments, block_arguments = (
         init_block.get("init_args") or {} for init_block in (evaluated, block)
     )
-    return (
-        same_class
-        and of_today
-        and all(arguments.get(key) == block_arguments[key] for key in block_arguments)
-    )
+    if any(arguments.get(key) != value for key, value in block_arguments.items()):
+        return False
+    left_open = {key: value for key, value in arguments.items() if key not in block_arguments}
+    return not left_open or left_open.items() <= _default_arguments(block["class_path"]).items()
+
+
+def _default_arguments(class_path: str) -> Mapping[str, Any]:
+    from calibench.evaluation.serialization import fill_defaults  # imported here, as it needs torch
+
+    (block,) = fill_defaults({"calibrators": [class_path]})["calibrators"]
+    arguments: Mapping[str, Any] = block.get("init_args") or {}
+    return arguments
 
 
 def _measured(

@@ -74,7 +74,6 @@ def test_a_part_of_the_tail_may_validate(root: Path) -> None:
         "cifar10: long tail of 73 training images, 18 to 2 a class "
         "(a tenth of the tail validates, the GCE paper trains on all of it)"
     ]
-    assert cifar10(root, imbalance_factor=10, recipe="published").fingerprint == data.fingerprint
 
 
 def test_the_whole_tail_may_train(root: Path) -> None:
