@@ -82,13 +82,13 @@ class Answer:
         share = f" (of {compared} of {compared + self.without} losses)" if self.without else ""
         first = f"best on validation{share}: {self.best.name}, test NLL {self.best.test:.3f}"
         rivals = [f"{rival.name} {rival.test:.3f}" for rival in self.rivals]
-        return "; ".join([first, *rivals, *self._said()])
+        return "; ".join([first, *rivals, *self._verdict_sentences()])
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, with its sentence."""
         return {"sentence": str(self), **asdict(self)}
 
-    def _said(self) -> Iterator[str]:
+    def _verdict_sentences(self) -> Iterator[str]:
         """Say with how many seeds it differs significantly from which rivals."""
         names = {
             words: [rival.name for rival in self.rivals if rival.told == verdict]
@@ -125,7 +125,8 @@ def choose_best_pair(table_rows: Sequence[RowOfRuns]) -> Answer:
     rows = [row for row in table_rows if row.records]
     able = [row for row in rows if _pairs(row, list(row.records))]
     compared = [row for row in able if len(row.records) >= FEWEST_SEEDS] or able
-    seeds = sorted(set.intersection(*(set(row.records) for row in compared))) if compared else []
+    seed_sets = [set(row.records) for row in compared]
+    seeds = sorted(set.intersection(*seed_sets)) if seed_sets else []
     if not seeds:
         return Answer(without=len(rows))
     pairs = [_pairs(row, seeds) for row in compared]

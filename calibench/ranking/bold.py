@@ -145,12 +145,11 @@ def _amount(column: Column, value: float) -> str:
 
 def _seed_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
     """Rows that were not compared for want of seeds, and seeds that not all compared rows share."""
-    left_out = {
-        row.label: None
-        for column, (rows, _) in comparisons.compared.items()
-        for row in table.rows
-        if row.values[column].seeds and not any(row is compared_row for compared_row in rows)
-    }
+    left_out: dict[str, None] = {}
+    for column, (compared_rows, _) in comparisons.compared.items():
+        compared_ids = set(map(id, compared_rows))
+        with_seeds = [row for row in table.rows if row.values[column].seeds]
+        left_out |= dict.fromkeys(row.label for row in with_seeds if id(row) not in compared_ids)
     if left_out:
         yield f"fewer than {FEWEST_SEEDS} seeds, so not compared: {', '.join(left_out)}"
     shared: dict[tuple[int, int], list[str]] = {}

@@ -79,20 +79,20 @@ def file_stamp(folder: str) -> str:
 
 
 def read_run_index(
-    root: Path, stamps: Mapping[str, str], wanted: NumberFilter = ALL_NUMBERS
+    root: Path, stamps: Mapping[str, str], number_filter: NumberFilter = ALL_NUMBERS
 ) -> dict[str, Record]:
     """The records of unchanged runs that the index of a folder of results has, by folder; none if it is damaged.
 
     `stamps` are of every run below it, by its folder.
     """
     with suppress(CorruptRun), corrupt_if_it_fails(RUN_INDEX):
-        table, shapes = _read(root / RUN_INDEX, wanted, max_runs=2 * len(stamps))
+        table, shapes = _read(root / RUN_INDEX, number_filter, max_runs=2 * len(stamps))
         return {record.folder: record for record in _records(root, stamps, table, shapes)}
     return {}
 
 
 def _read(path: Path, number_filter: NumberFilter, max_runs: int) -> tuple[pa.Table, list[_Shape]]:
-    """The columns of what is wanted, and the shapes of runs; raises a CorruptRun if they are of other runs."""
+    """The columns of the requested numbers, and the shapes of runs; raises a CorruptRun if they are of other runs."""
     import pyarrow.parquet as pq
 
     with open_regular(path, limit=_LARGEST) as source:
@@ -217,11 +217,11 @@ def write_run_index(root: Path, stamps: Mapping[str, str], records: Sequence[Rec
         "facts": pa.array(_facts_as_json(records)).dictionary_encode(),
         "layout": shape_of,
     }
-    of_layouts = [
-        [[places[key] for key in layout.places] for layout in layouts_of_record]
+    places_of_layouts = [
+        [list(map(places.__getitem__, layout.places)) for layout in layouts_of_record]
         for layouts_of_record in layouts
     ]
-    meta = {"format": _FORMAT, "keys": list(all_keys), "layouts": of_layouts}
+    meta = {"format": _FORMAT, "keys": list(all_keys), "layouts": places_of_layouts}
     table = pa.table(run_columns | numbers).replace_schema_metadata({_META: json.dumps(meta)})
     with suppress(OSError), atomic_file(root / RUN_INDEX) as file:
         pq.write_table(

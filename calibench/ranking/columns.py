@@ -106,11 +106,13 @@ class Column(NamedTuple):
 
     def holds(self, key: Key) -> bool:
         """Whether the number with this key belongs into this column."""
+        groups = SET_GROUPS if key.score else ()
+        scores = (key.label,) if key.label else (None, key.score)
         return (
-            key.metric == (DERIVED_FROM.get(self.metric, self.metric))
+            key.metric == DERIVED_FROM.get(self.metric, self.metric)
             and self.calibrator in (ANY, BEST, key.calibrator)
-            and self.split in (None, key.split, *(SET_GROUPS if key.score else ()))
-            and (self.score == key.label if key.label else self.score in (None, key.score))
+            and self.split in (None, key.split, *groups)
+            and self.score in scores
             and self.n_bins in (None, key.n_bins)
         )
 
@@ -152,8 +154,8 @@ def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
     for column in columns:
         if not keys or any(column.holds(key) for key in keys):
             continue
-        of_it = [key for key in keys if key.metric == column.metric]
-        if not of_it and column.metric not in COSTS:
+        has_metric = any(key.metric == column.metric for key in keys)
+        if not has_metric and column.metric not in COSTS:
             metrics = () if column.metric in METRICS else [*METRICS, *{key.metric for key in keys}]
             near = near_matches(column.metric, metrics)
             if column.metric in _SPLITS and column.split:
@@ -161,8 +163,13 @@ def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
             raise UsageError(
                 f"no run has the metric `{column.metric}`{near or ' (see `calibench list metrics`)'}"
             )
-        places = {part or "" for k in of_it for part in (k.split, k.calibrator, k.score, k.label)}
-        places_text = ", ".join(sorted(places - {""}))
+        parts = [_parts_of_key(key) for key in keys if key.metric == column.metric]
+        places_text = ", ".join(sorted(set().union(*parts)))
         raise UsageError(
             f"no run has the column {column} (sets, calibrators, scores and labels: {places_text})."
         )
+
+
+def _parts_of_key(key: Key) -> set[str]:
+    """The set, the calibrator, the score and the label of a key, in which numbers of one metric differ."""
+    return {part for part in (key.split, key.calibrator, key.score, key.label) if part}

@@ -113,14 +113,7 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
             f"a comparison needs every run; missing: {'; '.join(holes)} "
             "(`--allow-missing` compares what there is)."
         )
-    dense = [
-        title
-        for title, rows_by_label in rows.items()
-        if all(
-            label in rows_by_label and not math.isnan(rows_by_label[label].values[column].mean)
-            for label in methods
-        )
-    ]
+    dense = [title for title in rows if _has_all_means(rows[title], methods, column)]
     if len(dense) < 2 or len(methods) < 2:
         counts = f"{count_of(len(dense), 'table')} and {count_of(len(methods), 'loss', 'losses')}"
         raise ValueError(
@@ -132,10 +125,7 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
     ranks = compare_ranks(means)
     order = sorted(range(len(methods)), key=ranks.mean_ranks.__getitem__)
     seeds = [[rows[title][methods[i]].values[column].seeds for title in dense] for i in order]
-    runs = [
-        [Runs(sign * np.array([*values_by_seed.values()])) for values_by_seed in of_method]
-        for of_method in seeds
-    ]
+    runs = [[_signed_runs(sign, values) for values in of_method] for of_method in seeds]
     worse = [
         [rankable(table_means[other] - table_means[order[0]]) for table_means in means]
         for other in order[1:]
@@ -156,6 +146,17 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
             *([f"not in every table: {', '.join(not_everywhere)}"] if not_everywhere else []),
         ],
     )
+
+
+def _has_all_means(rows: Mapping[str, Row], methods: Sequence[str], column: Column) -> bool:
+    """Whether the rows of a table, by label, have a mean of a column for each of several methods."""
+    values = [rows[method].values[column].mean for method in methods if method in rows]
+    return len(values) == len(methods) and not any(map(math.isnan, values))
+
+
+def _signed_runs(sign: int, values: Mapping[int, float]) -> Runs:
+    """The values of the seeds of a row, with the sign by which less is better."""
+    return Runs(sign * np.array(list(values.values())))
 
 
 def _holes(table: Table, rows: dict[str, Row], methods: Sequence[str], column: Column) -> list[str]:
@@ -285,8 +286,8 @@ def compare_over_sets(
             raise ValueError(
                 f"no data set has {column} of {name} and of another loss{near_matches(name, all_labels)}."
             )
-    of_sets = {label: [fmean(of) for of in sets.values()] for label, sets in logs.items()}
-    ranked = {label: (sum(of) / len(of), label) for label, of in of_sets.items()}
+    of_sets = {label: list(map(fmean, sets.values())) for label, sets in logs.items()}
+    ranked = {label: (fmean(values), label) for label, values in of_sets.items()}
     others = sorted(of_sets.keys() - set(primary), key=ranked.__getitem__)
     first, other_metrics = (
         dict(zip(names, compare_log_ratios([of_sets[name] for name in names]), strict=True))

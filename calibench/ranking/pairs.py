@@ -188,8 +188,8 @@ def compare_with_others(table: Table, loss: str, column: Column) -> PValues | No
             ]
     if not differences:
         return None
-    p_values = holm([wilcoxon_signed_rank(of) for of in differences.values()])
-    fewest = min(len(of) for of in differences.values())
+    p_values = holm(list(map(wilcoxon_signed_rank, differences.values())))
+    fewest = min(map(len, differences.values()))
     return PValues(dict(zip(differences, p_values, strict=True)), fewest)
 
 

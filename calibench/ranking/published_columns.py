@@ -36,10 +36,7 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
     Without columns that the user asked for (`shown`), ours that the paper has not measured are dropped; if it has
     measured none, those without a number are.
     """
-    measured = {
-        column: {id(r): n for r in table.rows if (n := _published_value(table, r, column, paper))}
-        for column in table.columns
-    }
+    measured = {column: _published_values(table, column, paper) for column in table.columns}
     nothing = not any(measured.values())
     columns: list[Column] = []
     for column, numbers in measured.items():
@@ -56,6 +53,12 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
         table.notes.insert(0, f"{paper} has no numbers for {table.title}")
     else:
         table.notes.insert(0, f"{paper}: {PAPERS[paper].title}, {PAPERS[paper].source}, as printed")
+
+
+def _published_values(table: Table, column: Column, paper: str) -> dict[int, Value]:
+    """The values that a paper has measured in place of a column's, by the `id` of the row."""
+    values = {id(row): _published_value(table, row, column, paper) for row in table.rows}
+    return {row: value for row, value in values.items() if value is not None}
 
 
 def _published_value(table: Table, row: Row, column: Column, paper: str) -> Value | None:

@@ -302,7 +302,7 @@ def _read(
     splits = {column.split for column in columns}
     number_filter = NumberFilter(metrics, frozenset({VAL} - splits))
     return joined_results(
-        [read_results(f, wanted=number_filter, processes=processes) for f in folders]
+        [read_results(f, number_filter=number_filter, processes=processes) for f in folders]
     )
 
 

@@ -55,7 +55,7 @@ CLAIMED = "claimed, as its logits are not in the store: {}"
 
 
 def read_results(
-    results: Path | str, *, wanted: NumberFilter = ALL_NUMBERS, processes: int = 1
+    results: Path | str, *, number_filter: NumberFilter = ALL_NUMBERS, processes: int = 1
 ) -> Results:
     """Read every run folder below `results`.
 
@@ -67,9 +67,9 @@ def read_results(
     root = results_folder(results).resolve()
     folders = list(run_folders(root))
     if len(folders) < INDEXED:
-        read = _read_folders(folders, wanted, processes)
+        read = _read_folders(folders, number_filter, processes)
     else:
-        read = _read_indexed(root, folders, wanted, processes)
+        read = _read_indexed(root, folders, number_filter, processes)
     read.folder = root
     if not read.records and not read.problems:
         raise ValueError(f"{results} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
@@ -148,9 +148,9 @@ def _read_part(folders: Sequence[str], number_filter: NumberFilter) -> Results:
 class _RunReader:
     """Reads runs one after the other; equal keys, settings and versions become one object."""
 
-    def __init__(self, wanted: NumberFilter) -> None:
+    def __init__(self, number_filter: NumberFilter) -> None:
         self.results = Results()
-        self._wanted = wanted
+        self._number_filter = number_filter
         # by what a row of metrics.json says of it; None where the number is not wanted
         self._keys: dict[tuple[Any, ...], Key | None] = {}
         self._settings: dict[str, Settings] = {}
@@ -212,7 +212,7 @@ class _RunReader:
         for calibrator, parameters in (further | (content.get("calibrators") or {})).items():
             for name, value in parameters.items():
                 key = Key(name, calibrator=calibrator)
-                if isinstance(value, int | float) and self._wanted(key):
+                if isinstance(value, int | float) and self._number_filter(key):
                     values[key] = float(value)
         return Record(
             cell,
@@ -256,7 +256,7 @@ class _RunReader:
             )  # fmt: skip
             if place not in keys:
                 key = Key.from_row(row)
-                keys[place] = key if self._wanted(key) else None
+                keys[place] = key if self._number_filter(key) else None
             value_key = keys[place]
             if value_key is not None:
                 value = row["value"]

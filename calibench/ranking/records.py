@@ -65,7 +65,7 @@ class Layout:
 
 @lru_cache(maxsize=1000)
 def narrow_layout(layout: Layout, number_filter: NumberFilter) -> Layout:
-    """A layout without the keys that are not wanted."""
+    """Keep only the keys that a filter lets through."""
     return Layout.from_keys(filter(number_filter, layout.places))
 
 
@@ -260,12 +260,14 @@ def find_other_versions(records: Sequence[Record]) -> tuple[dict[int, Versions],
 def without_other_versions(runs: Sequence[Record | Problem]) -> list[Record | Problem]:
     """The runs of a table, in which those made by other versions than most have become problems."""
     others, _ = find_other_versions([run for run in runs if isinstance(run, Record)])
-    return [
-        Problem(run.cell, run.folder, f"made with {_printed_versions(others[id(run)])}", warn=False)
-        if isinstance(run, Record) and id(run) in others
-        else run
-        for run in runs
-    ]
+    runs_of_table: list[Record | Problem] = []
+    for run in runs:
+        if id(run) in others:
+            reason = f"made with {_printed_versions(others[id(run)])}"
+            runs_of_table.append(Problem(run.cell, run.folder, reason, warn=False))
+        else:
+            runs_of_table.append(run)
+    return runs_of_table
 
 
 def version_notes(rows: Mapping[str, Mapping[int, Record]]) -> Iterator[str]:

@@ -90,7 +90,7 @@ def _label(
 
 def short_setting_names(keys: Sequence[str]) -> dict[str, str]:
     """The shortest dotted ending that is unique: `model.loss.init_args.gamma` -> `gamma`."""
-    parts = {key: [p for p in key.split(".") if p != "init_args"] or [key] for key in keys}
+    parts = {key: _parts_of_setting(key) for key in keys}
     longest = max((len(part) for part in parts.values()), default=0)
     names: dict[str, str] = {}
     for length in range(1, longest + 1):
@@ -100,6 +100,11 @@ def short_setting_names(keys: Sequence[str]) -> dict[str, str]:
             if key not in names and counts[ending] == 1 and ending != "class_path":
                 names[key] = ending
     return {key: names.get(key, key) for key in keys}
+
+
+def _parts_of_setting(key: str) -> list[str]:
+    """The parts of a dotted key without `init_args`, which no label needs."""
+    return [part for part in key.split(".") if part != "init_args"] or [key]
 
 
 def _hashable(value: Any) -> Hashable:

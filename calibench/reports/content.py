@@ -25,6 +25,7 @@ from calibench.reports.page import embedded, short_number
 from calibench.runs import json_or_nothing
 from calibench.runs.files import Json
 from calibench.statistics.number import RAW, TEST, VAL
+from calibench.tables.grid import TableEntry
 from calibench.tables.metric_titles import METRICS, initials
 
 Coordinates = list[Sequence[float | str | None]]
@@ -59,6 +60,11 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
         pairs = list(_pairs(tables, examples))
     root = read.folder
     settings: dict[str, int] = {}  # by their text: runs that differ in their seeds have the same
+    runs = [
+        _run(number, record, root, settings)
+        for number, (_, row) in enumerate(numbered)
+        for record in row.records.values()
+    ]
     return {
         "title": title,
         "version": __version__,
@@ -66,11 +72,7 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
         "calibrators": _calibrators(tables),
         "rows": [_row(table, row) for table, row in numbered],
         "pictures": pictures,
-        "runs": [
-            _run(number, record, root, settings)
-            for number, (_, row) in enumerate(numbered)
-            for record in row.records.values()
-        ],
+        "runs": runs,
         "settings": [json.loads(text) for text in settings],
         "answers": {_heading(table): str(table.answer or table.remark) for table in tables},
         "notes": _notes({_heading(table): all_notes(table) for table in tables}),
@@ -116,10 +118,12 @@ def _pairs(tables: Sequence[Table], examples: TestExamples | None) -> Iterator[J
             continue
         grid = compare_pairs(tables_with_column, column, examples=examples).grid()
         head = [heading.title for heading in grid.columns]
-        rows = [
-            [entry if isinstance(entry, str) else entry.text for entry in row] for row in grid.rows
-        ]
+        rows = [list(map(_text_of_entry, row)) for row in grid.rows]
         yield {"metric": name, "head": head, "rows": rows, "lines": list(grid.footer)}
+
+
+def _text_of_entry(entry: TableEntry) -> str:
+    return entry if isinstance(entry, str) else entry.text
 
 
 def _notes(notes_by_title: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -252,13 +256,19 @@ def _shift(table: Table, row: Row) -> Json:
             has_table_bins = key.n_bins in (None, table.n_bins(Column(key.metric)))
             if has_table_bins and key.calibrator == RAW and key.score is None and key.split != VAL:
                 sums.setdefault(key.metric, {}).setdefault(key.split, []).append(value)
+    splits_by_metric = {metric: splits for metric, splits in sums.items() if len(splits) > 1}
     return {
-        metric: {
-            split: short_number(math.fsum(splits[split]) / len(splits[split]))
-            for split in sorted(splits, key=lambda split: split != TEST)
-        }
-        for metric, splits in sums.items()
-        if len(splits) > 1 and metric in METRICS
+        metric: _mean_by_split(splits)
+        for metric, splits in splits_by_metric.items()
+        if metric in METRICS
+    }
+
+
+def _mean_by_split(splits: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
+    """The mean of the values of each split, that of the test split first."""
+    first_test = sorted(splits, key=lambda split: split != TEST)
+    return {
+        split: short_number(math.fsum(splits[split]) / len(splits[split])) for split in first_test
     }
 
 

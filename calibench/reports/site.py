@@ -26,6 +26,7 @@ from calibench.runs import (
 )
 from calibench.store.additions import public_config
 from calibench.tables.evaluation import metrics_table
+from calibench.tables.grid import TableEntry
 
 _PICTURES = {
     "reliability": "Reliability diagram: accuracy against confidence on the test set, raw",
@@ -150,13 +151,14 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
         write_output(folder / "config.yaml", page.config.encode())
     metrics = json_or_nothing(f"{page.record.folder}/metrics.json")
     grid = metrics_table(metrics)
-    rows = [
-        [entry if isinstance(entry, str) else f"{entry.text}{entry.mark}" for entry in row]
-        for row in grid.rows
-    ]
+    rows = [list(map(_marked_text, row)) for row in grid.rows]
     up = "../" * (page.path.count("/") + 1)
     html = filled("run.html", page=page, up=up, grid=grid, rows=rows, pictures=captions)
     write_output(folder / "index.html", html.encode())
+
+
+def _marked_text(entry: TableEntry) -> str:
+    return entry if isinstance(entry, str) else f"{entry.text}{entry.mark}"
 
 
 def _picture(record: Record, kind: str, bins: int) -> bytes:

@@ -1,11 +1,11 @@
-"""Mistakes in the names of a configuration, found before torch or Lightning is imported.
+"""Mistakes in the names of a configuration, found before any data is read, most before torch is imported.
 
 Checked are the names of keys, classes and arguments, and that files are there. Values are for the classes that take
 them, which refuse them when they are built: before any training, in one line.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, did_you_mean, near_matches, one_line
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.import_paths import parameters_of
+from calibench.run_configuration.class_arguments import Absent, Arguments, find_arguments
 from calibench.run_configuration.keys import (
     KEY_GROUPS,
     KEY_TYPES,
@@ -25,7 +26,6 @@ from calibench.run_configuration.keys import (
     expand_short_name,
     find_class_place,
 )
-from calibench.run_configuration.signatures import Absent, Arguments, arguments
 
 _NULL = "null"  # YAML's nothing, as a command line gives it
 
@@ -43,8 +43,9 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
 def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
     """Check names of keys, classes and arguments, and what must be given; raises a UsageError for the first mistake.
 
-    Nothing is imported, and what the source does not tell is left to the parser of configurations. A wrong key may have
-    stood for one of the `others`, options of the verb beside the configuration.
+    A user's own class is imported for it, and what its constructor takes beyond the names it lists is left to the
+    parser of configurations. A wrong key may have stood for one of the `others`, options of the verb beside the
+    configuration.
     """
     for key in config:
         if key not in (*KEY_TYPES, SEED_KEY, "data", *KEY_GROUPS):
@@ -145,7 +146,7 @@ def _check_checkpoint(path: str) -> None:
 
 
 def _arguments_of(group: str) -> Arguments:
-    parameters = arguments(KEY_GROUPS[group]) or {}
+    parameters = find_arguments(KEY_GROUPS[group]) or {}
     return {name: parameters[name] for name in parameters if name not in LINKED}
 
 
@@ -191,9 +192,11 @@ def check_class(key: str, value: Any) -> None:
     block = to_class_block(expand_short_name(key, value))
     _refuse_other_spelling(key, block)
     path = _class_path(block)
-    parameters = _arguments(key, path, place) if path else None
     init_args = (block.get("init_args") or {}) if path else {}
-    if parameters is None or not isinstance(init_args, Mapping):
+    if not path or not isinstance(init_args, Mapping):
+        return
+    parameters = _arguments(key, path, place, init_args)
+    if parameters is None:
         return
     _check_arguments(key, short_name(path), init_args, parameters)
     for name, argument in init_args.items():
@@ -219,9 +222,11 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
         )
 
 
-def _arguments(key: str, path: str, place: ClassPlace) -> Arguments | None:
+def _arguments(
+    key: str, path: str, place: ClassPlace, named: Collection[str] = ()
+) -> Arguments | None:
     try:
-        return place.arguments(path)
+        return place.arguments(path, named)
     except Absent as absent:
         raise UsageError(place.no_class(key, path, str(absent), absent.names)) from None
 

@@ -1,6 +1,6 @@
 """Keys of a configuration: calibench's own, and the families of the classes that stand at others."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, get_type_hints
@@ -14,7 +14,13 @@ from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, near_matches
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import Family, installed_plugins
-from calibench.run_configuration.signatures import Absent, Arguments, arguments, exported
+from calibench.run_configuration.class_arguments import (
+    Absent,
+    Arguments,
+    find_arguments,
+    has_newer_class,
+    list_exported,
+)
 
 
 @dataclass(frozen=True)
@@ -107,12 +113,12 @@ class ClassPlace:
         """The short names."""
         if self.family is not None:
             return list(self.family.entries())
-        return [name for name in exported(self.package) if name not in _BASES]
+        return [name for name in list_exported(self.package) if name not in _BASES]
 
-    def arguments(self, path: str) -> Arguments | None:
-        """The arguments that a configuration may give to a class, by its name or import path; None if that is not seen.
+    def arguments(self, path: str, named: Collection[str] = ()) -> Arguments | None:
+        """The arguments that a configuration may give to a class, by its name or import path; None if it takes any.
 
-        Raises Absent if there is no such class for certain.
+        `named` are those that it gives. Raises Absent if there is no such class.
         """
         module, _, name = path.rpartition(".")
         family = self.family
@@ -120,19 +126,21 @@ class ClassPlace:
             if name == self.stand_in:
                 return None
             if name in family.lines:
-                return arguments(self._path(name))
+                return find_arguments(self._path(name))
             if not module and installed_plugins(family.kind):  # which may bring more than they name
                 return None
             if not module or name[0].isupper():
                 raise Absent("")
         elif not module:
-            if name not in self.names:
+            if name not in self.names and (
+                name in _BASES or not has_newer_class(self.package, name)
+            ):
                 raise Absent("")
             path = f"{self.package}.{name}"
-        class_arguments = arguments(path)
+        class_arguments = find_arguments(path, named)
         if class_arguments is None or not self.stand_in:
             return class_arguments and dict(list(class_arguments.items())[self.filled_in :])
-        others = arguments(self._path(self.stand_in)) or {}
+        others = find_arguments(self._path(self.stand_in)) or {}
         return dict.fromkeys(others, False) | class_arguments
 
     def _path(self, name: str) -> str:

@@ -76,7 +76,8 @@ def _displayed_metrics(
     omitted = {*TEST_METRICS, *OF_LABELS} - names
     if not has_labels:
         omitted -= _in_every_row(split, numbers)
-    return [*first, *(name for name in metrics if name not in (*omitted, *first))]
+    others = [name for name in metrics if name not in {*omitted, *first}]
+    return [*first, *others]
 
 
 def _in_every_row(split: str, numbers: Sequence[Number]) -> set[str]:
@@ -84,9 +85,9 @@ def _in_every_row(split: str, numbers: Sequence[Number]) -> set[str]:
     keys = [number.key for number in numbers]
     rows = {(key.model, key.calibrator) for key in keys}
     places = {(key.metric, key.model, key.calibrator) for key in keys if key.split == split}
-    return {
-        name for name in {key.metric for key in keys} if {(name, *row) for row in rows} <= places
-    }
+    metrics = {key.metric for key in keys}
+    missing = {name for name in metrics for row in rows if (name, *row) not in places}
+    return metrics - missing
 
 
 def _labels(split: str, numbers: Sequence[Number]) -> list[str]:
@@ -184,14 +185,20 @@ def run_table(numbers: Sequence[Number], calibrators: Mapping[str, Mapping[str, 
 def _fitted(calibrators: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     """The rows of their temperatures, of which a calibrator with bins has several."""
     temperatures = (fit.get("temperature", fit.get("temperatures", [])) for fit in calibrators)
-    each = [
-        values if isinstance(values, Sequence) else [] if values is None else [values]
-        for values in temperatures
-    ]
+    each = list(map(_as_list, temperatures))
     if any(each):
-        yield ["temperature", *(f"{median(values):.3f}" if values else "" for values in each)]
+        medians = [f"{median(values):.3f}" if values else "" for values in each]
+        yield ["temperature", *medians]
     if any(len(values) > 1 for values in each):
-        ends = (
-            f"{min(values):.2f}-{max(values):.2f}" if len(values) > 1 else "" for values in each
-        )
-        yield ["  from-to, over bins", *ends]
+        yield ["  from-to, over bins", *map(_range_text, each)]
+
+
+def _as_list(values: Any) -> Sequence[float]:
+    """The temperatures of a calibrator: none, one, or one a bin."""
+    if values is None:
+        return []
+    return values if isinstance(values, Sequence) else [values]
+
+
+def _range_text(values: Sequence[float]) -> str:
+    return f"{min(values):.2f}-{max(values):.2f}" if len(values) > 1 else ""

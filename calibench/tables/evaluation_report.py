@@ -78,7 +78,7 @@ class Report:
         return next(iter(self.fitted.values()), {})
 
     def of_model(self, model: str) -> Self:
-        """The same with the name of its model in every key."""
+        """Put the name of its model into every key."""
         self.numbers = [number.with_key(model=model) for number in self.numbers]
         self.replicates = {
             key._replace(model=model): values for key, values in self.replicates.items()
@@ -293,10 +293,9 @@ class Report:
 
 def _line(number: Number) -> str:
     info = metric_info(number.key.metric)
-    value, *ends = (
-        printed(bound, number.key.metric) + " %" * info.percent
-        for bound in (number.value, *(number.interval or ()))
-    )
+    bounds = [number.value, *(number.interval or ())]
+    unit = " %" * info.percent
+    value, *ends = (f"{printed(bound, number.key.metric)}{unit}" for bound in bounds)
     parts = [f"  {info.title:5}  {value:>8}", *([" to ".join(ends)] if ends else [])]
     if number.verdict is not None and number.verdict.limit is not None:
         limit = printed(number.verdict.limit, number.key.metric)

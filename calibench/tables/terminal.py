@@ -186,11 +186,10 @@ def _part(columns: Sequence[_Drawing], spaced: bool) -> _Part:
 def _lines_of(columns: Sequence[_Drawing], row: Sequence[list[_Line]]) -> Iterator[_Line]:
     """The lines of a row: one of each entry, blank after its last, with gaps between them."""
     for parts in zip_longest(*row):
-        joined = (
-            [*(part or [Piece(" " * column.width)]), _GAP]
-            for column, part in zip(columns, parts, strict=True)
-        )
-        yield [*chain.from_iterable(joined)][:-1]
+        line: list[Piece] = []
+        for column, part in zip(columns, parts, strict=True):
+            line += [*(part or [Piece(" " * column.width)]), _GAP]
+        yield line[:-1]
 
 
 def _number(number: PrintedNumber, end: str, narrow: bool) -> list[_Line]:

@@ -46,11 +46,10 @@ def csv_field(value: object) -> object:
 
 def markdown(grid: Grid) -> str:
     """A pipe table of GitHub's Markdown with the best in bold, and the footer as a list."""
-    rows = [
-        [printable(c.title.replace("\n", " ")).replace("|", r"\|") for c in grid.columns],
-        [":--" if column.left else "--:" for column in grid.columns],
-        *([_marked(entry, _markdown_escaped, "**{}**") for entry in row] for row in grid.rows),
-    ]
+    titles = [printable(c.title.replace("\n", " ")).replace("|", r"\|") for c in grid.columns]
+    sides = [":--" if column.left else "--:" for column in grid.columns]
+    marked = [[_marked(entry, _markdown_escaped, "**{}**") for entry in row] for row in grid.rows]
+    rows = [titles, sides, *marked]
     body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     notes = "".join(f"- {_markdown_escaped(line)}\n" for line in grid.footer)
     lead = f"{_markdown_escaped(grid.lead)}\n\n" if grid.lead else ""
@@ -187,9 +186,15 @@ _NARROW, _WIDE = frozenset(".,:;' il|()[]"), frozenset("%±mwMW@—")
 
 def _points(text: str) -> float:
     """About how wide a text is in Computer Modern of 9 points."""
-    return sum(
-        3.1 if c in _NARROW else 8.3 if c in _WIDE else 6.6 if c.isupper() else 4.8 for c in text
-    )
+    return sum(map(_points_of_letter, text))
+
+
+def _points_of_letter(letter: str) -> float:
+    if letter in _NARROW:
+        return 3.1
+    if letter in _WIDE:
+        return 8.3
+    return 6.6 if letter.isupper() else 4.8
 
 
 def _title(column: Heading) -> str:

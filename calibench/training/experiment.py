@@ -158,7 +158,7 @@ class Experiment(LightningCLI):
             raise TypeError(
                 f"`config` must be a dict, as `merging.configuration` gives it, got {type(config).__name__}."
             )
-        if not questions:
+        if trusted and not questions:  # it imports the classes that are named
             check_configuration(config)
         self._asked = bool(questions)
         for family in (losses, backbones, calibrators, data):

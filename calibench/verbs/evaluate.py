@@ -281,7 +281,7 @@ def _priors(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What is asked for of predictions.
+    """Options of an evaluation: the sets, the calibrators and the numbers.
 
     Attributes:
         sets: Files of predictions.

@@ -49,7 +49,7 @@ _ENTRIES_A_PROCESS = 10  # of which a verification takes longer than another pro
 
 @dataclass(frozen=True)
 class Adding:
-    """What is added, and where.
+    """Predictions to add to a store, and the store.
 
     Attributes:
         to: Add and pull: the target, in place of the word that names it.

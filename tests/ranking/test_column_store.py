@@ -56,7 +56,7 @@ def opened(
 
     with monkeypatch.context() as patch:
         patch.setattr(reading, "_read_file", read)
-        found = read_results(results, wanted=wanted)
+        found = read_results(results, number_filter=wanted)
     return found, names.count("metrics.json")
 
 
@@ -70,7 +70,7 @@ def test_it_gives_what_the_files_give(
     assert read == len(first.records) > 3
     assert opened(monkeypatch, results, wanted) == (first, 0)
     monkeypatch.setattr(reading, "INDEXED", 100)
-    plain = read_results(results, wanted=wanted)
+    plain = read_results(results, number_filter=wanted)
     assert plain == first
     for one, other in zip(plain.records, first.records, strict=True):
         assert list(one.values) == list(other.values)  # in this order

@@ -26,7 +26,9 @@ def test_numbers_of_a_run(tmp_path: Path) -> None:
 
 def test_only_what_is_wanted_is_kept(tmp_path: Path) -> None:
     write_run(tmp_path)
-    wanted = read_results(tmp_path, wanted=NumberFilter(frozenset({"ece"}), frozenset({"val"})))
+    wanted = read_results(
+        tmp_path, number_filter=NumberFilter(frozenset({"ece"}), frozenset({"val"}))
+    )
     assert {key.metric for key in wanted.records[0].values} == {"ece"}
     assert {key.n_bins for key in wanted.records[0].values if key.metric == "ece"} == {15, 20}
 

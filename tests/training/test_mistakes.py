@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+import runpy
 from importlib import import_module
 from pathlib import Path
 
@@ -12,9 +14,10 @@ from calibench.cli import main
 from calibench.configuration.merging import list_configuration_files
 from calibench.losses import ImportedLoss
 from calibench.messages.errors import UsageError
+from calibench.run_configuration.argument_table import RELEASES, TABLE
 from calibench.run_configuration.checks import check_configuration, list_options
+from calibench.run_configuration.class_arguments import Absent, find_arguments, is_of_table
 from calibench.run_configuration.keys import FAMILIES, find_class_place
-from calibench.run_configuration.signatures import Absent, arguments
 from calibench.sweeps.suites import is_suite, load_suite
 from calibench.training.experiment import Experiment
 from calibench.verbs.fit import configuration_of
@@ -34,7 +37,7 @@ def test_the_arguments_are_the_signatures(kind_and_name: tuple[str, str]) -> Non
     kind, name = kind_and_name
     own = inspect.signature(getattr(import_module(f"calibench.{kind}"), name)).parameters
     family = FAMILIES[kind]
-    read = arguments(f"{family.modules.get(name, family.package)}.{name}")
+    read = find_arguments(f"{family.modules.get(name, family.package)}.{name}")
     assert read is not None
     named = [one for one in own.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     for parameter in named:
@@ -131,10 +134,45 @@ def test_text_in_place_of_a_block_is_a_file_that_is_not_there(
     assert "Traceback" not in error
 
 
-def test_what_the_source_does_not_tell_is_not_refused() -> None:
-    assert arguments("torch.nn.CrossEntropyLoss") is None
+def test_a_class_that_no_table_has_says_its_arguments_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one that takes any the parser knows more; one whose module fails is the parser's to report."""
+    monkeypatch.chdir(tmp_path)
+    Path("takes_any.py").write_text("class Own:\n    def __init__(self, power, **options): ...\n")
+    Path("fails.py").write_text("raise ValueError('of no use')\n")
+    criterion = find_arguments("torch.nn.CrossEntropyLoss") or {}
+    assert criterion["label_smoothing"] is False
+    assert find_arguments("takes_any.Own") is None
+    assert find_arguments("fails.Own") is None
     with pytest.raises(Absent, match="No module named 'nosuch'"):
-        arguments("nosuch.Loss")
+        find_arguments("nosuch.Loss")
+    with pytest.raises(Absent, match="module 'takes_any' has no attribute 'Onw'"):
+        find_arguments("takes_any.Onw")
+
+
+def test_an_optimizer_of_a_newer_torch_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = find_class_place("model.optimizer")
+    assert place is not None
+    own = place.arguments("SGD") or {}
+    monkeypatch.delitem(TABLE["torch.optim.SGD"], "nesterov")  # as an older torch had it
+    monkeypatch.setitem(RELEASES, "torch", "2.7.0")
+    is_of_table.cache_clear()
+    assert place.arguments("SGD", {"nesterov"}) == own
+    monkeypatch.delitem(TABLE, "torch.optim.SGD")
+    assert place.arguments("SGD", {"lr"}) == own
+    with pytest.raises(Absent):
+        place.arguments("SDG", {"lr"})
+    is_of_table.cache_clear()
+
+
+def test_the_table_of_arguments_is_the_classes() -> None:
+    """python docs/make/argument_table.py writes it; other releases of torch and Lightning have other arguments."""
+    made = runpy.run_path(str(Path(__file__).parents[2] / "docs/make/argument_table.py"))
+    text, written = made["table_text"](), made["FILE"].read_text()
+    if not all(map(is_of_table, RELEASES)):
+        text, written = ("\n".join(re.findall(".*calibench.*", part)) for part in (text, written))
+    assert text == written
 
 
 OWN = """

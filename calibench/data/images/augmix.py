@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torchvision.transforms.v2 import InterpolationMode, functional
 
 from calibench.data.batch import Batch
 from calibench.data.mixing import Augmentation, Crop, Mixing
@@ -126,95 +126,83 @@ def mix_chains(images: Tensor, numbers: Tensor, severity: float) -> Tensor:
     )
     waiting = -torch.log1p(-chains[:, :, 0])
     weights = waiting / waiting.sum(1, keepdim=True)  # from Dirichlet(1, 1, 1)
-    total = torch.zeros_like(images)
-    for weight, chain in zip(weights.T, chains.unbind(1), strict=True):
-        image, steps = images, 1 + (chain[:, 1] * MIXTURE_DEPTH).long()
-        for step, (operation, level, sign) in enumerate(
-            part.T for part in chain[:, 2:].reshape(len(chain), MIXTURE_DEPTH, 3).unbind(1)
-        ):
-            level = 0.1 + level * (severity - 0.1)
-            next_image = apply_operations(
-                image, operation, level, torch.where(sign < 0.5, -1.0, 1.0)
-            )
-            image = torch.where((step < steps)[:, None, None, None], next_image, image)
-        total += weight[:, None, None, None] * image
-    return images + share[:, None, None, None] * (total - images)
+    stored = images.to(torch.uint8)
+    totals = torch.zeros_like(images)
+    for image, total, image_weights, image_chains in zip(
+        stored, totals, weights, chains.tolist(), strict=True
+    ):
+        for weight, chain in zip(image_weights, image_chains, strict=True):
+            total += weight * apply_chain(image, chain, severity)
+    return images + share[:, None, None, None] * (totals - images)
 
 
-Change = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Images (n, C, H, W) float32 of whole numbers to 255, a level (n,) to 10 and a sign (n,) to such images, as Pillow's.
+def apply_chain(image: Tensor, numbers: Sequence[float], severity: float) -> Tensor:
+    """An image (C, H, W) uint8 after a chain of one to three changes, by its numbers (11,) in [0, 1)."""
+    steps = 1 + int(numbers[1] * MIXTURE_DEPTH)
+    for step in range(steps):
+        choice, level, sign = numbers[2 + 3 * step : 5 + 3 * step]
+        change = OPERATIONS[int(choice * len(OPERATIONS))]
+        image = change(image, 0.1 + level * (severity - 0.1), -1 if sign < 0.5 else 1)
+    return image
 
-The largest strengths are those of the authors' code (Hendrycks et al. 2020).
+
+Change = Callable[[Tensor, float, int], Tensor]
+"""An image (C, H, W) uint8, a level to 10 and a sign to such an image, by torchvision's `transforms.v2`.
+
+The largest strengths, and that they are rounded down, are those of the authors' code (Hendrycks et al. 2020).
 """
 
 
-def apply_operations(images: Tensor, choice: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """Each image (n, C, H, W) after one change, which a number in [0, 1) of it (n,) picks."""
-    place, result = (choice * len(OPERATIONS)).long(), images.clone()
-    for number, change in enumerate(OPERATIONS):
-        rows = (place == number).nonzero()[:, 0]
-        if len(rows):
-            result[rows] = change(images[rows], level[rows], sign[rows])
-    return result
-
-
-def autocontrast(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def autocontrast(image: Tensor, level: float, sign: int) -> Tensor:
     """Each channel stretched from its smallest and largest value to 0 and 255."""
-    low, high = images.amin((2, 3), keepdim=True), images.amax((2, 3), keepdim=True)
-    stretched = ((images - low) * 255 / (high - low).clamp(min=1)).floor()
-    return torch.where(high > low, stretched, images)
+    stretched: Tensor = functional.autocontrast(image)
+    return stretched
 
 
-def equalize(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def equalize(image: Tensor, level: float, sign: int) -> Tensor:
     """Each channel's histogram made even."""
-    from torchvision.transforms.v2 import functional
-
-    even: Tensor = functional.equalize(images.to(torch.uint8))
-    return even.float()
+    even: Tensor = functional.equalize(image)
+    return even
 
 
-def posterize(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def posterize(image: Tensor, level: float, sign: int) -> Tensor:
     """The highest 4 bits, at level 10 none."""
-    width = 2.0 ** (4 + _rounded_level(level, 4))
-    return (images / width).floor() * width
+    coarse: Tensor = functional.posterize(image, bits=4 - int(level * 4 / 10))
+    return coarse
 
 
-def solarize(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def solarize(image: Tensor, level: float, sign: int) -> Tensor:
     """Values from 256 down to 0 on are inverted."""
-    return torch.where(images < 256 - _rounded_level(level, 256), images, 255 - images)
+    strength = int(level * 256 / 10)
+    if strength == 0:
+        return image
+    inverted: Tensor = functional.solarize(image, threshold=256 - strength)
+    return inverted
 
 
-def rotate(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def rotate(image: Tensor, level: float, sign: int) -> Tensor:
     """Turned by up to 30 degrees around the middle."""
-    turn = torch.deg2rad(-sign * _rounded_level(level, 30).flatten())
-    height, width = images.shape[2:]
-    down, right = height / 2, width / 2
-    cos, sin = turn.cos(), turn.sin()
-    across = (cos, sin, right - cos * right - sin * down)
-    along = (-sin, cos, down + sin * right - cos * down)
-    return _apply_affine(images, across, along)
+    return _move(image, angle=-sign * int(level * 30 / 10))
 
 
-def shear_x(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def shear_x(image: Tensor, level: float, sign: int) -> Tensor:
     """Rows shifted by up to .3 of their distance from the top."""
-    return _apply_affine(images, (1, sign * level * 0.03, 0), (0, 1, 0))
+    return _move(image, shear=(_degrees(sign * level * 0.03), 0.0), center=(0.0, 0.0))
 
 
-def shear_y(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def shear_y(image: Tensor, level: float, sign: int) -> Tensor:
     """Columns shifted by up to .3 of their distance from the left."""
-    return _apply_affine(images, (1, 0, 0), (sign * level * 0.03, 1, 0))
+    return _move(image, shear=(0.0, _degrees(sign * level * 0.03)), center=(0.0, 0.0))
 
 
-def translate_x(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def translate_x(image: Tensor, level: float, sign: int) -> Tensor:
     """Shifted by up to a third of the width."""
-    shift = sign * _rounded_level(level, images.shape[3] / 3).flatten()
-    return _apply_affine(images, (1, 0, shift), (0, 1, 0))
+    return _move(image, translate=(-sign * int(level * image.shape[2] / 3 / 10), 0))
 
 
-def translate_y(images: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def translate_y(image: Tensor, level: float, sign: int) -> Tensor:
     """Shifted by up to a third of the height."""
-    shift = sign * _rounded_level(level, images.shape[2] / 3).flatten()
-    return _apply_affine(images, (1, 0, 0), (0, 1, shift))
+    return _move(image, translate=(0, -sign * int(level * image.shape[1] / 3 / 10)))
 
 
 OPERATIONS: tuple[Change, ...] = (
@@ -222,32 +210,21 @@ OPERATIONS: tuple[Change, ...] = (
 )  # fmt: skip
 
 
-def _rounded_level(level: Tensor, maximum: float) -> Tensor:
-    """The part `level` / 10 of the most there is, rounded down, (n, 1, 1, 1)."""
-    return (level * maximum / 10).floor()[:, None, None, None]
+def _degrees(slope: float) -> float:
+    return math.degrees(math.atan(slope))
 
 
-Row = tuple[Tensor | float, Tensor | float, Tensor | float]
-
-
-def _broadcast_over_pixels(row: Row) -> list[Tensor | float]:
-    """The numbers of a row of an affine map; those of each image, (n,), as (n, 1, 1)."""
-    return [part[:, None, None] if isinstance(part, Tensor) else part for part in row]
-
-
-def _apply_affine(images: Tensor, across: Row, along: Row) -> Tensor:
-    """Images whose pixel (x, y) was at (a x + b y + c, d x + e y + f), bilinear; black where that is outside.
-
-    The numbers are of all images or (n,) of each; the middle of the first pixel is at (1/2, 1/2).
-    """
-    height, width = images.shape[2:]
-    shape = len(images), height, width
-    x = (torch.arange(width, device=images.device) + 0.5).expand(shape)
-    y = (torch.arange(height, device=images.device)[:, None] + 0.5).expand(shape)
-    a, b, c = _broadcast_over_pixels(across)
-    d, e, f = _broadcast_over_pixels(along)
-    old_x, old_y = a * x + b * y + c, d * x + e * y + f
-    inside = (old_x >= 0) & (old_x < width) & (old_y >= 0) & (old_y < height)
-    places = torch.stack([2 * old_x / width - 1, 2 * old_y / height - 1], dim=3)
-    moved = F.grid_sample(images, places, padding_mode="border", align_corners=False)
-    return (moved + 1e-3).floor() * inside[:, None]  # whole numbers stay, whatever their last bits
+def _move(
+    image: Tensor,
+    *,
+    angle: float = 0.0,
+    translate: Sequence[int] = (0, 0),
+    shear: Sequence[float] = (0.0, 0.0),
+    center: Sequence[float] | None = None,
+) -> Tensor:
+    """The image moved, bilinear; black where it was not."""
+    moved: Tensor = functional.affine(
+        image, angle=angle, translate=list(translate), scale=1.0, shear=list(shear),
+        interpolation=InterpolationMode.BILINEAR, center=None if center is None else list(center),
+    )  # fmt: skip
+    return moved

@@ -12,6 +12,7 @@ from calibench.plots.selection import Request, after, with_bins
 from calibench.plots.style import GREY, PALETTE, Axes, inches, panel, tidied
 from calibench.ranking.columns import Column
 from calibench.ranking.comparison import compare
+from calibench.ranking.table import Table, Value
 from calibench.statistics import LEVEL
 from calibench.statistics.data_sets import find_cliques
 from calibench.statistics.number import RAW
@@ -56,10 +57,11 @@ def improvement(request: Request) -> Picture:
     baseline = _baseline(request, runs)
     sign = -column.info.direction or 1
     signed = {loss: [Runs(sign * item) for item in values] for loss, values in runs.items()}
+    reference = signed.pop(baseline)
+    estimates = {loss: estimate_beats(values, reference) for loss, values in signed.items()}
     intervals = {
-        loss: Interval(item.probability, item.low, item.high)
-        for loss, values in signed.items()
-        if loss != baseline and (item := estimate_beats(values, signed[baseline]))
+        loss: Interval(estimate.probability, estimate.low, estimate.high)
+        for loss, estimate in estimates.items()
     }
     if not intervals:
         raise ValueError(f"there is no loss beside {baseline} to compare with it.")
@@ -96,10 +98,7 @@ def _title(request: Request, column: Column) -> str:
 
 def _runs(request: Request, column: Column) -> ScoresOfRuns:
     """The runs of the losses, each of which every table must have, or else be left out with `--allow-missing`."""
-    of_tables = [
-        {row.label: item for row in table.rows if (item := row.values.get(column)) and item.seeds}
-        for table in request.tables
-    ]
+    of_tables = [_values_by_label(table, column) for table in request.tables]
     labels = dict.fromkeys(label for rows in of_tables for label in rows)
     if not labels:
         raise ValueError(f"no run has {column}.")
@@ -111,9 +110,14 @@ def _runs(request: Request, column: Column) -> ScoresOfRuns:
             f"a mean over tables needs every loss in every one; missing: {'; '.join(missing)} "
             "(`--losses` and `--table` choose; `--allow-missing` leaves these losses out)."
         )
-    return {
-        loss: [np.array([*rows[loss].seeds.values()]) for rows in of_tables] for loss in complete
-    }
+    seeds = {loss: [list(rows[loss].seeds.values()) for rows in of_tables] for loss in complete}
+    return {loss: list(map(np.array, values)) for loss, values in seeds.items()}
+
+
+def _values_by_label(table: Table, column: Column) -> dict[str, Value]:
+    """The values of a column by the label of their row, where a run has one."""
+    values = {row.label: row.values.get(column) for row in table.rows}
+    return {label: value for label, value in values.items() if value and value.seeds}
 
 
 def _relative(runs: ScoresOfRuns) -> ScoresOfRuns:

