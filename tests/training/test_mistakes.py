@@ -68,6 +68,7 @@ def test_every_overlay_passes() -> None:
             below = {
                 "protocols/fcl_text": "ag_news",
                 "protocols/speedrun": "cifar10",
+                "protocols/speedrun_small": "cifar10",
                 "protocols/cifar10h": "cifar10",
                 "protocols/cifar10n": "cifar10",
                 "protocols/cifar100n": "cifar100",
