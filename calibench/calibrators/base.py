@@ -28,7 +28,7 @@ class ConvergenceWarning(RuntimeWarning):
 
 
 class FewExamplesWarning(UserWarning):
-    """Parameters outnumber the examples, or a class that has its own is absent: another form is for so few."""
+    """Parameters outnumber the examples, or a class that has its own has fewer than five: another form is for so few."""
 
 
 def warn_unless_converged(measure: str, value: float, tolerance: float = 1e-5) -> None:
@@ -42,6 +42,17 @@ def warn_unless_converged(measure: str, value: float, tolerance: float = 1e-5) -
             ConvergenceWarning,
             stacklevel=3,
         )
+
+
+FEWEST_EXAMPLES_OF_CLASS = 5
+"""Examples of each class for a map with parameters of each class."""
+
+
+def find_rare_classes(target: Tensor, num_classes: int) -> list[int]:
+    """The classes with fewer than five examples, for which no map with parameters of each class is chosen."""
+    counts = target.bincount(minlength=num_classes)
+    rare: list[int] = (counts < FEWEST_EXAMPLES_OF_CLASS).nonzero().flatten().tolist()
+    return rare
 
 
 NEGLIGIBLE = 30.0
@@ -176,7 +187,8 @@ class Calibrator(TakesSavedShapes, ABC):
             ValueError: If a shape or a value is out of its range, or the logits are probabilities.
 
         Warns:
-            FewExamplesWarning: If the parameters outnumber the examples, or a class that has its own is absent.
+            FewExamplesWarning: If the parameters outnumber the examples, or a class that has its own has fewer than
+                five.
         """
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
@@ -286,13 +298,21 @@ class Calibrator(TakesSavedShapes, ABC):
 
     def _warn_of_few(self, target: Tensor, k: int) -> None:
         parameters, n = self._number_of_parameters(k), len(target)
-        absent = (target.bincount(minlength=k) == 0).nonzero().flatten().tolist()
-        if parameters > n or (parameters and absent):
-            lack = f"of class {absent[0]} there is none" if absent else "that is fewer"
+        rare = find_rare_classes(target, k) if self.has_class_parameters else []
+        text = ""
+        if rare:
+            number = int((target == rare[0]).sum())
+            others = f" (so {len(rare)} classes)" if len(rare) > 1 else ""
             text = (
-                f"{type(self).__name__} fits {parameters} parameters to {n} examples, and {lack}: "
+                f"{type(self).__name__} has parameters of each class, and class {rare[0]} has {number} of the {n} "
+                f"examples, fewer than {FEWEST_EXAMPLES_OF_CLASS}{others}: it is not for so few, TemperatureScaling is."
+            )
+        elif parameters > n:
+            text = (
+                f"{type(self).__name__} fits {parameters} parameters to {n} examples, and that is fewer: "
                 f"it is not for so few, {self.structured_form} is."
             )
+        if text:
             warnings.warn(text, FewExamplesWarning, stacklevel=5)
 
     def _map_rows(

@@ -18,6 +18,7 @@ from calibench.calibrators.base import (
     ConvergenceWarning,
     FewExamplesWarning,
     check_calibration_set,
+    find_rare_classes,
     mix_with_uniform,
 )
 from calibench.calibrators.ensemble import EnsembleTemperatureScaling
@@ -46,7 +47,6 @@ def stratified_folds(target: Tensor, folds: int, scores: Tensor | None = None) -
 
 
 FEWEST_EXAMPLES_FOR_FOLDS = 20  # examples that can be cut into folds
-FEWEST_EXAMPLES_OF_CLASS = 5  # of each class that a map with parameters of each class is chosen for
 _MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
 
 # Standard errors by which a calibrator must be ahead of temperature scaling, some others', and those of the
@@ -67,13 +67,6 @@ def default_candidates(num_classes: int = 2, *, shrinkage: bool = True) -> list[
         StructuredMatrixScaling(shrinkage=shrinkage),
     ]
     return calibrators[:-1] if num_classes > _MATRICES else calibrators
-
-
-def find_rare_classes(target: Tensor, num_classes: int) -> list[int]:
-    """The classes with fewer than five examples, for which no map with parameters of each class is chosen."""
-    counts = target.bincount(minlength=num_classes)
-    rare: list[int] = (counts < FEWEST_EXAMPLES_OF_CLASS).nonzero().flatten().tolist()
-    return rare
 
 
 def find_fallback(calibrators: Sequence[Calibrator]) -> int:

@@ -1,6 +1,7 @@
 """Label shift: test classes as frequent as on no validation set; known priors, weights, or EM (Saerens et al. 2002)."""
 
 import math
+import warnings
 from abc import ABC
 from collections.abc import Sequence
 from typing import Literal, Self
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.affine import VECTOR_ITERATIONS
-from calibench.calibrators.base import Calibrator, warn_unless_converged
+from calibench.calibrators.base import Calibrator, FewExamplesWarning, warn_unless_converged
 from calibench.calibrators.likelihood import diagonal_nll, lbfgs_minimum
 from calibench.calibrators.temperature import iterate_blocks, nll_temperature, prior_weight
 from calibench.messages.checks import option_named
@@ -152,6 +153,11 @@ class LabelShiftCorrection(Calibrator, ABC):
         return super().fitted and self.calibrator.fitted
 
     @property
+    def has_class_parameters(self) -> bool:
+        """Whether classes have parameters of their own: their frequencies."""
+        return True
+
+    @property
     def at_bound(self) -> bool:
         """Whether the calibrator's fit ended at a bound."""
         return self.calibrator.at_bound
@@ -180,12 +186,14 @@ class LabelShiftCorrection(Calibrator, ABC):
         are_known = self.priors is not None
         self.test_priors = logits.new_tensor(self.priors) if are_known else self.source_priors
         self._check(k)
-        if not self._weighted:
-            self.calibrator.fit(logits, target)
-            return
-        ratio = self._log_ratio().exp()
-        moved = logits + self._log_ratio() if self.cure == "before" else logits
-        self.calibrator.fit(moved, target, ratio[target])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewExamplesWarning)  # it has warned of its own parameters
+            if not self._weighted:
+                self.calibrator.fit(logits, target)
+                return
+            ratio = self._log_ratio().exp()
+            moved = logits + self._log_ratio() if self.cure == "before" else logits
+            self.calibrator.fit(moved, target, ratio[target])
 
     def _share(self, n: int) -> float:
         return 0.0 if self.calibrator.shrinkage else super()._share(n)

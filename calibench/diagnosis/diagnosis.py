@@ -14,18 +14,18 @@ import numpy as np
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, CrossValidatedCalibration
+from calibench.calibrators.base import find_rare_classes
 from calibench.calibrators.cross_validated import (
     FEWEST_EXAMPLES_FOR_FOLDS,
     default_candidates,
     example_nll,
     find_fallback,
-    find_rare_classes,
 )
 from calibench.diagnosis.examples import LabelledExamples, Shape
+from calibench.diagnosis.gain import Gain
 from calibench.diagnosis.nested_cv import Choice, choose_calibrator
 from calibench.diagnosis.verdict import (
     CalibratedResult,
-    Gain,
     Group,
     LabelShift,
     Power,
@@ -179,23 +179,8 @@ def diagnose(
         calibrators: What there is to choose from; `candidates` if None.
         jobs: Calibrators that are fitted at a time.
     """
-    source, fitted, choice = val or examples, None, None
-    remarks: list[str] = []
-    if len(source) >= FEWEST_EXAMPLES_FOR_FOLDS:
-        candidates = list(calibrators or default_candidates(source.scores.shape[1]))
-        candidates, remarks = _leave_out_class_maps(source, candidates)
-        choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
-        if choice.is_unstable:
-            remarks.append(
-                f"unstable choice: {choice.name} was chosen in {choice.agreeing} of {choice.folds} folds, so that a "
-                "temperature, or nothing, is compared alone"
-            )
-            candidates = [candidates[place - 1] for place in [find_fallback(candidates)] if place]
-            choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
-        if choice.helps:
-            is_default = calibrators is None and not remarks
-            model = CrossValidatedCalibration(calibrators=None if is_default else candidates)
-            fitted = model.fit_choice(choice.chosen, source.scores, source.target)
+    source = val or examples
+    choice, fitted, remarks = choose_and_fit(source, calibrators, jobs=jobs)
     shift, rounding, moved = None, None, None
     if not examples.are_pairs:
         rounding = find_rounding(examples.scores)
@@ -225,6 +210,38 @@ def diagnose(
         calibrator=None if harm else fitted,
         remarks=[*remarks, *harm],
     )
+
+
+def choose_and_fit(
+    source: LabelledExamples, calibrators: Sequence[Calibrator] | None = None, *, jobs: int = 1
+) -> tuple[Choice | None, Calibrator | None, list[str]]:
+    """Choose a calibrator and fit it, with lines on what restricts the choice.
+
+    Args:
+        source: The examples on which it is chosen and fitted.
+        calibrators: What there is to choose from; `default_candidates` if None.
+        jobs: Calibrators that are fitted at a time.
+
+    Returns:
+        The choice, None of fewer than 20 examples; the fitted calibrator, None where raw is best left as it is; lines.
+    """
+    if len(source) < FEWEST_EXAMPLES_FOR_FOLDS:
+        return None, None, []
+    candidates = list(calibrators or default_candidates(source.scores.shape[1]))
+    candidates, remarks = _leave_out_class_maps(source, candidates)
+    choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
+    if choice.is_unstable:
+        remarks.append(
+            f"unstable choice: {choice.name} was chosen in {choice.agreeing} of {choice.folds} folds, so that a "
+            "temperature, or nothing, is compared alone"
+        )
+        candidates = [candidates[place - 1] for place in [find_fallback(candidates)] if place]
+        choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
+    if not choice.helps:
+        return choice, None, remarks
+    is_default = calibrators is None and not remarks
+    model = CrossValidatedCalibration(calibrators=None if is_default else candidates)
+    return choice, model.fit_choice(choice.chosen, source.scores, source.target), remarks
 
 
 def _leave_out_class_maps(

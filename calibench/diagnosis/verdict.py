@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -11,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from calibench.diagnosis.examples import LabelledExamples
+from calibench.diagnosis.gain import Gain
 from calibench.evaluation.calibrator_fits import log_probabilities
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.verdict import Rounding, detectable_gap, judge_calibration, judge_pairs
@@ -20,36 +20,9 @@ from calibench.statistics import LEVEL
 from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
-from calibench.statistics.resamples import Resamples, bootstrap_interval, limit_draws, p_value
+from calibench.statistics.resamples import limit_draws, p_value
 from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.binning import equal_mass_bin
-
-
-class Gain(NamedTuple):
-    """Mean NLL that something takes away, per example, with the ends of its 95 % bootstrap interval.
-
-    The ends are NaN where the gain is not finite: a calibrator without a floor gave an exact 0 to a true class.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def from_nll(cls, before: Tensor, after: Tensor) -> Gain:
-        """The gain from NLL (N,) to NLL (N,) of the same examples."""
-        gains = (before - after).numpy()
-        mean = float(gains.mean())
-        if not math.isfinite(mean):
-            return cls(mean, math.nan, math.nan)
-        replicates = Resamples(len(gains)).counts @ gains / len(gains)
-        return cls(
-            mean,
-            *(bootstrap_interval(mean, replicates, -math.inf, math.inf) or (math.nan, math.nan)),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
 
 _N_BINS = 15  # of the ECE that is named beside the verdict

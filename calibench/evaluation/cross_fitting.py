@@ -219,12 +219,17 @@ def resample_refitted_metrics(
 
 
 def resample_refinement(
-    log_probs: Tensor, target: Tensor, resamples: Resamples, *, folds: int = 5
+    log_probs: Tensor, target: Tensor, resamples: Resamples, *, folds: int = 5, prior: float = 0.0
 ) -> dict[str, Floats]:
-    """Refinement on each resampled set, (R,), by score: `nll` and `brier`; see `refinement_of_examples`."""
+    """Refinement on each resampled set, (R,), by score: `nll` and `brier`; see `compute_refinement`.
+
+    `prior` is the weight of (ln T)^2 / 2 beside the summed NLL of a fit: that of the default temperature scaling is
+    1 / 0.5^2.
+    """
     fold = stratified_folds(target, min(folds, len(target)), log_probs).numpy()
     nodes = _Nodes.around(log_probs, target)
     curves = _compute_curves(log_probs, target, nodes)
+    penalty = prior * np.square(nodes.at) / 2
     replicates: dict[str, list[Floats]] = {name: [] for name in REFINED_SCORES}
     for counts in resamples.chunks(_CHUNK):
         multiplicities, weight = counts.astype(np.float64), counts.sum(1, dtype=np.float64)
@@ -233,7 +238,7 @@ def resample_refinement(
         for index in range(int(fold.max()) + 1):
             is_in_fold = fold == index
             part = multiplicities[:, is_in_fold]
-            at = nodes.weights(nodes.minima(total - part @ curves["fit"][is_in_fold]))
+            at = nodes.weights(nodes.minima(total - part @ curves["fit"][is_in_fold] + penalty))
             for name, curve in _mix_with_uniform(
                 curves, is_in_fold, len(fold) - int(is_in_fold.sum())
             ).items():

@@ -41,6 +41,9 @@ GO_BY_ROWS = {
     calibrators.StructuredVectorScaling,
 }
 
+# Sets of some rules are so small that maps with parameters of each class warn of them.
+pytestmark = pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 BY_NAME = {calibrator.__name__: [calibrator] for calibrator in CALIBRATORS}
 CONTRACT = Contract(BY_NAME)

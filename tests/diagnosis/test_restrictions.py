@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from calibench.calibrators import CrossValidatedCalibration, TemperatureScaling, VectorScaling
-from calibench.calibrators.cross_validated import default_candidates, find_rare_classes
+from calibench.calibrators.base import find_rare_classes
+from calibench.calibrators.cross_validated import default_candidates
 from calibench.diagnosis import diagnosis as module
 from calibench.diagnosis.diagnosis import diagnose
 from calibench.diagnosis.nested_cv import choose_calibrator
