@@ -38,6 +38,9 @@ from calibench.plots.kinds.aggregates import draw_critical_difference
 from calibench.plots.style import panel
 from calibench.ranking.comparison import EFFECTS
 from calibench.statistics.data_sets import (
+    AHEAD,
+    BEHIND,
+    UNKNOWN,
     RankComparison,
     SetComparison,
     SetMean,
@@ -206,8 +209,8 @@ def beyond(loss: str) -> str:
     if not decidable(loss):
         return f"{of.effect.sets} sets cannot decide"
     if signs()[loss] > LEVEL:
-        return "not significant"
-    return "lower" if 2 * of.lower > of.effect.sets else "higher"
+        return UNKNOWN
+    return AHEAD if 2 * of.lower > of.effect.sets else BEHIND
 
 
 def _difference(of: SetComparison) -> str:

@@ -190,7 +190,7 @@ def diagnose(
         shift = LabelShift.from_labels(*targets, len(val.class_names))
     after = None
     if choice and fitted:
-        after = _score_choice(choice, examples, fitted if val else None, moved, rounding)
+        after = _score_choice(choice, examples, fitted, moved, rounding, has_val=val is not None)
     harm = _describe_harm(choice, after)
     return Diagnosis(
         shape=examples.shape,
@@ -291,22 +291,30 @@ def _to_plain_data(value: Any) -> Any:
 def _score_choice(
     choice: Choice,
     examples: LabelledExamples,
-    fitted: Calibrator | None,
+    fitted: Calibrator,
     moved: Tensor | None,
     rounding: Rounding | None,
+    *,
+    has_val: bool,
 ) -> CalibratedResult:
-    """Score the choice on examples that it was not fitted on: without such a calibrator, by its folds' fits."""
-    if fitted is None:
-        before, gain, moved, rounding = examples.select_rows(choice.rows), None, None, None
-        after = before.calibrated(choice.log_probs)
-    else:
+    """Score the choice on examples that it was not fitted on: without a validation set, by its folds' fits.
+
+    What the rounding of a file may have moved is moved through the fitted calibrator in either case.
+    """
+    moved_after = fitted.log_prob(moved) if moved is not None else None
+    if has_val:
         before, after = examples, examples.calibrated(fitted.log_prob(examples.scores))
         gain = Gain.from_nll(
             *(example_nll(log_probabilities(each.scores), each.target) for each in (before, after))
         )
-        moved = fitted.log_prob(moved) if moved is not None else None
+    else:
+        before, gain = examples.select_rows(choice.rows), None
+        after = before.calibrated(choice.log_probs)
+        if moved_after is not None:
+            change = moved_after[choice.rows] - fitted.log_prob(before.scores)
+            moved_after = (choice.log_probs + change).log_softmax(1)
     number = measure_kuiper_error(after).with_key(calibrator=choice.name)
-    calibration = judge_examples(after, moved, rounding)
+    calibration = judge_examples(after, moved_after, rounding)
     return CalibratedResult(len(after), number, before.accuracy, after.accuracy, gain, calibration)
 
 
@@ -364,22 +372,23 @@ def describe_classes(groups: Sequence[Group], kind: str) -> Iterator[str]:
 def describe_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
     """A sentence on how class frequencies of validation and test differ."""
     if not shift.sure:
-        return f"none: class frequencies of validation and test cannot be told apart (p = {shift.p:.2f})"
+        return f"not significant: class frequencies of validation and test are consistent (p = {shift.p:.2f})"
     classes = np.argsort(-np.abs(shift.after - shift.before), kind="stable")[:_MOST_SHIFTED_CLASSES]
     before, after = 100 * shift.before, 100 * shift.after
     each = ", ".join(f"{names[k]} {before[k]:.1f} to {after[k]:.1f} %" for k in classes)
     return (
-        f"yes, {100 * shift.moved:.1f} % of the labels have moved from validation to test (p = {shift.p:.3f}): {each}; "
+        f"class frequencies of validation and test differ (total variation {shift.moved:.2f}, p = {shift.p:.3f}): {each}; "
         "a calibrator is tuned to the frequencies that it was fitted on, see `calibench evaluate --priors`"
     )
 
 
 def describe_choice(choice: Choice) -> Iterator[str]:
     """Which calibrator to take, and what the others would do."""
+    gain = f", expected gain in NLL {choice.gain}" if choice.helps else ""
     leave = "" if choice.helps else "leave it, as nothing is surely better: "
     yield (
-        f"calibrator: {leave}{choice.name}, expected gain in NLL {choice.gain} (nested cross-validation of "
-        f"{len(choice.rows):,} examples; chosen in {choice.agreeing} of {choice.folds} folds)"
+        f"calibrator: {leave}{choice.name}{gain} (nested cross-validation of {len(choice.rows):,} examples; "
+        f"chosen in {choice.agreeing} of {choice.folds} folds)"
     )
     nll = ", ".join(f"{name} {value:.4f}" for name, value in choice.nll.items())
     lowest = next(iter(choice.nll))
@@ -399,14 +408,14 @@ def describe_calibrated_result(after: CalibratedResult, kind: str) -> Iterator[s
 
 
 def describe_power(power: Power, n: int) -> str:
-    """How large a gap these examples show, and how many are needed for others."""
+    """The gap that these examples detect, and how many are needed for others."""
     needed = ", ".join(
-        f"{100 * gap:.0f} point{'s' * (gap > 0.01)}: {_round_to_two_figures(examples)}"
+        f"{_round_to_two_figures(examples)} for {100 * gap:.0f} point{'s' * (gap > 0.01)}"
         for gap, examples in power.needed.items()
     )
     return (
-        f"enough: {n:,} examples tell a gap of {100 * power.gap:.1f} points "
-        f"({100 * POWER:.0f} % of the time); needed for {needed}"
+        f"power: {n:,} examples detect a gap of {100 * power.gap:.1f} points with {100 * POWER:.0f} % power; "
+        f"needed: {needed}"
     )
 
 

@@ -55,7 +55,7 @@ class Choice:
             lower.
         nll: Cross-validated NLL of each calibrator by name, the lowest one first; `raw` is among them.
         chosen: Its position among the calibrators, from 1; 0 if that is raw.
-        gain: What the choice takes from the NLL of raw, where it is made anew without each fold.
+        gain: What the choice takes from the NLL of raw, where it is made anew without each fold; 0 if it is raw.
         agreeing: Of the folds, those without which the choice was the same.
         rows: The examples that were used, (n,).
         log_probs: What the choice says of them, by fits without an example's fold, (n, K).
@@ -124,7 +124,9 @@ def choose_calibrator(
         fits = in_threads(partial(_predict_held_out, scores, target, fold), calibrators, jobs)
         predictions = [raw, *with_progress(fits, len(calibrators), "calibrators")]
     choice = _choose_from_held_out(calibrators, predictions, fold, rows)
-    if not choice.helps or not math.isfinite(choice.gain.value):
+    if not choice.helps:
+        return replace(choice, gain=Gain(0.0, 0.0, 0.0))  # what is left as it is takes nothing
+    if not math.isfinite(choice.gain.value):
         return choice
     replicates = resample_gain(
         scores, target, calibrators[choice.chosen - 1], folds=choice.folds, jobs=jobs

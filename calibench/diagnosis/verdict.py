@@ -1,4 +1,4 @@
-"""The verdict: overconfident, underconfident, or not to be told from calibrated; where; the gap that it sees; gains."""
+"""The verdict: overconfident, underconfident, or consistent with perfect calibration; where; the gap that it sees."""
 
 from __future__ import annotations
 
@@ -211,12 +211,12 @@ class LabelShift(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether the two sets can be told apart."""
+        """Whether the two sets differ significantly."""
         return self.p <= LEVEL
 
     @property
     def moved(self) -> float:
-        """The share of labels that have moved."""
+        """The total variation between the class frequencies."""
         return float(0.5 * np.abs(self.after - self.before).sum())
 
 

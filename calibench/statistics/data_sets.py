@@ -70,7 +70,7 @@ def mean_over_sets(values: Sequence[float] | Floats, set_names: Sequence[Hashabl
     return SetMean(mean, mean - reach, mean + reach, median, smallest, largest, n)
 
 
-AHEAD, BEHIND, ALIKE, UNKNOWN = "lower", "higher", "no difference beyond 5 %", "cannot be told"
+AHEAD, BEHIND, ALIKE, UNKNOWN = "lower", "higher", "no difference beyond 5 %", "not significant"
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,15 @@ class SetComparison:
 
     @property
     def verdict(self) -> str:
-        """`lower` or `higher` by the sign test, else `no difference beyond 5 %`, else `cannot be told`."""
+        """`lower` or `higher` by the sign test, else `no difference beyond 5 %`, else `not significant`.
+
+        Where no result on so few data sets could have been significant: `8 sets cannot decide`.
+        """
         if self.sign_p <= LEVEL:
             return AHEAD if self.median[0] < 0 else BEHIND
-        return ALIKE if self.is_equivalent else UNKNOWN
+        if self.is_equivalent:
+            return ALIKE
+        return UNKNOWN if self.effect.sets >= self.needed else f"{self.effect.sets} sets cannot decide"
 
 
 def compare_log_ratios(families: Sequence[Sequence[float]]) -> list[SetComparison]:

@@ -70,7 +70,7 @@ class Verdict(NamedTuple):
 
     @property
     def marked(self) -> bool:
-        """Whether the value is marked by a small circle: it cannot be told from perfect calibration."""
+        """Whether the value is marked by a small circle: it is consistent with perfect calibration."""
         return self.p > LEVEL
 
 
@@ -158,15 +158,14 @@ class Number:
         if verdict is None:
             return f"no verdict at n = {n}"
         if verdict.marked:
-            return f"cannot be told from calibrated at n = {n}"
+            return f"consistent with perfect calibration (n = {n:,})"
         bound = "floor" if verdict.limit is None else "limit"
         beyond = verdict.floor if verdict.limit is None else verdict.limit
         by = f"by {100 * self.value:.1f} points ({bound} {100 * beyond:.1f})"
         excess = (verdict.overconfidence or 0.0) / self.value
-        direction, other = ("over", "under") if excess > 0 else ("under", "over")
         if abs(excess) < _ONE_SIDED:  # the value is positive, as it is above its floor
-            return f"{direction}confident {by}, {other}confident at other confidences"
-        return f"{direction}confident {by}"
+            return f"off {by}, in no overall direction"
+        return f"{'over' if excess > 0 else 'under'}confident {by}"
 
     def to_dict(self) -> FileRow:
         """A row of a file: what its key says, and what there is of the rest."""

@@ -83,8 +83,9 @@ def doctor(
 ) -> Diagnosis:
     """Diagnose predictions: are they over- or underconfident, where, which calibrator helps, and by how much.
 
-    The verdict is that of the Kuiper calibration error of the top label: its limit is the value that 95 % of perfectly
-    calibrated models stay below. Calibrators are chosen by nested cross-validation.
+    The verdict joins three tests by Holm's correction: the top label (its Kuiper calibration error), the class
+    frequencies, and class by class; of two classes it is about P(y = 1) of the second one. A limit is the value that
+    95 % of perfectly calibrated models stay below. Calibrators are chosen by nested cross-validation.
 
     Args:
         predictions: Labelled test predictions: logits (N, K); or confidences (N,) in [0, 1]; or a file; or the folder
@@ -150,10 +151,10 @@ def doctor_command(
     val: Annotated[str | None, "FILE"] = None,
     options: DiagnosisOptions,
 ) -> Diagnosis:
-    """Say of anybody's predictions whether they are overconfident, underconfident or cannot be told from calibrated.
+    """Test whether anybody's predictions are consistent with perfect calibration, overconfident or underconfident.
 
     The verdict is the first line; then where, whether validation and test differ in class frequencies, which calibrator
-    nested cross-validation chooses with which gain, and how many examples would tell a gap.
+    nested cross-validation chooses with which gain, and how many examples detect a gap.
 
     Args:
         logits: Labelled predictions, or a run.
@@ -175,10 +176,13 @@ def doctor_command(
         calibench doctor results/digits_lt/SmallCNN/FocalLoss/seed=1      a run of calibench, or an entry of a store
         calibench calibrate --apply cal.pt --input new.npz --output probs.npz
 
-    The verdict is that of the Kuiper calibration error of the top label: its limit is what 95 % of calibrated models do
-    not exceed, and what is below it cannot be told from calibrated. A gain is NLL per example that the choice
-    takes away, with a 95 % bootstrap interval; the choice is made anew without each fold. Temperature scaling is chosen
-    unless another map's cross-validated NLL is lower by two standard errors (raw's by 600 / n after n examples, as few
+    The verdict joins three tests by Holm's correction, so that it rejects at most 5 % of calibrated models: the top label
+    (its Kuiper calibration error), the class frequencies (predicted less observed counts), and class by class (the
+    Kuiper error of each class); each is compared with labels drawn from the model's own probabilities, and its limit is
+    what 95 % of calibrated models stay below. Of two classes it is about P(y = 1) of the second one; of pairs of
+    confidence and correct, and of several labels, the top label alone is tested. A file's rounding is allowed for. A
+    gain is NLL per example that the choice takes away; the choice is made anew without each fold, and its 95 % interval
+    comes from refits on resampled examples. Temperature scaling is chosen unless another map's cross-validated NLL is lower by two standard errors (raw's by 600 / n after n examples, as few
     show few errors): then the lowest of those. Each is mixed with the uniform probabilities by 1 / (n + 1) after n
     examples: having seen no error rules none out. Of pairs, calibrators map the confidence; the exported one knows two
     classes, wrong and right.

@@ -228,7 +228,7 @@ def evaluate_command(
     in the population, which they hold in 0 to 2 % of calibrated models, as a finite sample alone makes it larger; the
     debiased estimate (`--metrics DebiasedCalibrationError`: it stands beside ECE) is of that one. A finite sample makes
     a calibration error too large: its floor is what a perfectly calibrated model with the same confidences gets, by
-    drawing labels from them. A value that more than 5 % of such models reach has a small circle: it cannot be told from
+    drawing labels from them. A value that more than 5 % of such models reach has a small circle: it is consistent with
     perfect calibration. The lines at the end say so of the ECE of each row. An infinite NLL is shown as inf: without
     their default shrinkage some calibrators give an exact 0.
     """

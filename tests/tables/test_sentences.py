@@ -24,10 +24,10 @@ def row(p: float, overconfidence: float = 0.03, **place: Any) -> Number:
 
 
 def test_each_verdict_in_words() -> None:
-    assert row(0.2).in_words(359) == "cannot be told from calibrated at n = 359"
+    assert row(0.2).in_words(359) == "consistent with perfect calibration (n = 359)"
     assert row(0.01).in_words(359) == "overconfident by 3.1 points (floor 1.1)"
     assert row(0.01, -0.03).in_words(359) == "underconfident by 3.1 points (floor 1.1)"
-    mixed = "overconfident by 3.1 points (floor 1.1), underconfident at other confidences"
+    mixed = "off by 3.1 points (floor 1.1), in no overall direction"
     assert row(0.01, 0.001).in_words(359) == mixed
     told = replace(row(0.01), verdict=Verdict(0.0112, 0.01, 0.03, limit=0.0263))
     assert told.in_words(359) == "overconfident by 3.1 points (limit 2.6)"
@@ -44,7 +44,7 @@ def test_one_for_each_row_of_a_table_set_by_set() -> None:
     assert [line.partition(":")[0] for line in found] == [
         "test, raw", "test, TemperatureScaling", "fog, raw", "fog, TemperatureScaling"
     ]  # fmt: skip
-    assert found[-1].endswith("n = 7")
+    assert found[-1].endswith("(n = 7)")
     assert sentences(rows[:2], {"test": 9})[0].startswith("raw: ")
 
 
