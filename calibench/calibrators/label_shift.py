@@ -187,7 +187,9 @@ class LabelShiftCorrection(Calibrator, ABC):
         self.test_priors = logits.new_tensor(self.priors) if are_known else self.source_priors
         self._check(k)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FewExamplesWarning)  # it has warned of its own parameters
+            warnings.simplefilter(
+                "ignore", FewExamplesWarning
+            )  # it has warned of its own parameters
             if not self._weighted:
                 self.calibrator.fit(logits, target)
                 return

@@ -101,7 +101,7 @@ def resample_gain(
 
 
 def is_default_temperature(calibrator: Calibrator) -> bool:
-    """Whether a calibrator is temperature scaling by NLL with its prior and mixture, whose refits are matrix products."""
+    """Whether a calibrator is temperature scaling by NLL in its default form, whose refits are matrix products."""
     return (
         type(calibrator) is TemperatureScaling
         and calibrator.objective == "nll"

@@ -24,7 +24,6 @@ from calibench.statistics.resamples import limit_draws, p_value
 from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.binning import equal_mass_bin
 
-
 _N_BINS = 15  # of the ECE that is named beside the verdict
 
 

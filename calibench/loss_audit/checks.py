@@ -28,6 +28,7 @@ K = 5
 CheckAnswer = tuple[bool | None, str]
 """Whether something holds, None if that is undecided, and one line on what was seen."""
 
+VALIDATIONS = 6
 CLASS_COUNTS = torch.tensor([500, 200, 90, 40, 15])
 
 
@@ -50,14 +51,18 @@ class AuditedLoss:
         return loss
 
     def live(self, order: Tensor | None = None, *, num_classes: int = K) -> CalibrationLoss:
-        """The loss in the second of three epochs, after one validation; all it is told in this order of the classes."""
+        """The loss in the seventh of eight epochs, after six validations; all its data in this order of the classes.
+
+        So many, as AdaFocal's gamma of underconfident examples then has changed its sign.
+        """
         loss = self.new()
         order = torch.arange(num_classes) if order is None else order
         logits, target = random_batch(200, seed=1, num_classes=num_classes)
         loss.on_fit_start(CLASS_COUNTS[order])
-        loss.on_train_epoch_start(0, 3)
-        loss.on_validation_epoch_end(logits[:, order], order.argsort()[target])
-        loss.on_train_epoch_start(1, 3)
+        for epoch in range(VALIDATIONS):
+            loss.on_train_epoch_start(epoch, VALIDATIONS + 2)
+            loss.on_validation_epoch_end(logits[:, order], order.argsort()[target])
+        loss.on_train_epoch_start(VALIDATIONS, VALIDATIONS + 2)
         return loss
 
 
@@ -68,11 +73,27 @@ def _reach_own_classes(folder: Path) -> None:
     reach_own_classes()
 
 
+SCALES = (0.3, 1.0, 3.0, 20.0)
+"""Standard deviations of logits: from nearly uniform rows to some that are beyond a margin of ten."""
+
+
 def random_batch(n: int, *, seed: int = 0, num_classes: int = K) -> tuple[Tensor, Tensor]:
-    """Random logits (n, num_classes) in float64 and targets (n,)."""
+    """Random logits (n, num_classes) in float64 and targets (n,), which enter every branch of a loss.
+
+    Rows take the scales in turn, and every second round of them is right: so there are small and large distances to a
+    margin, probabilities of the true class below and above a threshold, and confidences that are too high and too low.
+    """
     generator = torch.Generator().manual_seed(seed)
-    logits = 3 * torch.randn(n, num_classes, generator=generator, dtype=torch.float64)
-    return logits, torch.randint(num_classes, (n,), generator=generator)
+    row = torch.arange(n)
+    scale = torch.tensor(SCALES, dtype=torch.float64)[row % len(SCALES)]
+    logits = torch.randn(n, num_classes, generator=generator, dtype=torch.float64)
+    logits *= scale.unsqueeze(1)
+    target = torch.randint(num_classes, (n,), generator=generator)
+    is_right = row // len(SCALES) % 2 == 1
+    return logits, torch.where(is_right, logits.argmax(1), target)
+
+
+BATCH = 48  # examples: six of each scale right, and six with any class
 
 
 def value_and_gradient(
@@ -151,7 +172,7 @@ def _movement(posterior: Tensor, resting_place: Tensor) -> str:
 
 def finite_when_saturated(subject: AuditedLoss) -> CheckAnswer:
     """Whether value and gradient are finite at logits of 1e4 in float32."""
-    logits, target = random_batch(24)
+    logits, target = random_batch(BATCH)
     perfect = F.one_hot(target, K).double()
     for rows in (logits.sign(), perfect, -perfect, torch.zeros_like(logits)):
         if not _is_finite(subject, (1e4 * rows).float(), target):
@@ -161,7 +182,7 @@ def finite_when_saturated(subject: AuditedLoss) -> CheckAnswer:
 
 def finite_when_masked(subject: AuditedLoss) -> CheckAnswer:
     """Whether value and gradient are finite where a class that no target has is masked by -inf."""
-    logits, target = random_batch(24)
+    logits, target = random_batch(BATCH)
     logits[:, -1] = -torch.inf
     return _is_finite(subject, logits.float(), target % (K - 1)), ""
 
@@ -173,15 +194,15 @@ def _is_finite(subject: AuditedLoss, logits: Tensor, target: Tensor) -> bool:
 
 def shift_invariant(subject: AuditedLoss) -> CheckAnswer:
     """Whether a constant added to a row of logits changes nothing, as it does not change their softmax."""
-    logits, target = random_batch(24)
+    logits, target = random_batch(BATCH)
     loss = subject.live()
-    shifted = logits + 10 * torch.linspace(-1, 1, 24, dtype=torch.float64).unsqueeze(1)
+    shifted = logits + 10 * torch.linspace(-1, 1, BATCH, dtype=torch.float64).unsqueeze(1)
     return _compare_tensors(loss(shifted, target), loss(logits, target))
 
 
 def permutes_with_the_classes(subject: AuditedLoss) -> CheckAnswer:
     """Whether another order of the classes changes the gradient's order and nothing else."""
-    logits, target = random_batch(24)
+    logits, target = random_batch(BATCH)
     order = torch.tensor([2, 0, 4, 1, 3])
     value, gradient = value_and_gradient(subject.live(), logits, target)
     permuted = value_and_gradient(subject.live(order), logits[:, order], order.argsort()[target])
@@ -191,8 +212,8 @@ def permutes_with_the_classes(subject: AuditedLoss) -> CheckAnswer:
 
 def permutes_with_the_batch(subject: AuditedLoss) -> CheckAnswer:
     """Whether another order of the examples changes the gradient's order and nothing else."""
-    logits, target = random_batch(24)
-    order = torch.arange(23, -1, -1)
+    logits, target = random_batch(BATCH)
+    order = torch.arange(BATCH - 1, -1, -1)
     loss = subject.live()
     _, gradient = value_and_gradient(loss, logits, target)
     return _compare_tensors(
@@ -202,15 +223,15 @@ def permutes_with_the_batch(subject: AuditedLoss) -> CheckAnswer:
 
 def separable(subject: AuditedLoss) -> CheckAnswer:
     """Whether a batch's loss is the mean of its examples' losses; otherwise the loss is batch-coupled."""
-    logits, target = random_batch(24)
+    logits, target = random_batch(BATCH)
     loss = subject.live()
-    values = [loss(logits[row : row + 1], target[row : row + 1]) for row in range(24)]
+    values = [loss(logits[row : row + 1], target[row : row + 1]) for row in range(BATCH)]
     return _compare_tensors(torch.stack(values).mean(), loss(logits, target))
 
 
 def gradient_is_the_slope(subject: AuditedLoss) -> CheckAnswer:
     """Whether the gradient is the value's slope; a loss that holds a factor constant gives another one on purpose."""
-    logits, target = random_batch(7)
+    logits, target = random_batch(BATCH)
     loss = subject.live()
     _, gradient = value_and_gradient(loss, logits, target)
     along = torch.randn(logits.shape, generator=torch.Generator().manual_seed(3)).double()
@@ -221,7 +242,7 @@ def gradient_is_the_slope(subject: AuditedLoss) -> CheckAnswer:
 
 def transforms(subject: AuditedLoss) -> CheckAnswer:
     """Whether `torch.func`'s grad, vmap and jacrev and a double backward give what autograd gives."""
-    logits, target = random_batch(7)
+    logits, target = random_batch(16)
     loss = subject.live()
     _, gradient = value_and_gradient(loss, logits, target)
     pairs = torch.stack([logits, 2 * logits]), torch.stack([target, target])
@@ -243,7 +264,7 @@ def transforms(subject: AuditedLoss) -> CheckAnswer:
 
 def half_precision(subject: AuditedLoss) -> CheckAnswer:
     """Whether logits in bfloat16 give the value of the same logits in float32, within 1 %."""
-    logits, target = random_batch(24)
+    logits, target = random_batch(BATCH)
     half = logits.bfloat16()
     value, gradient = value_and_gradient(subject.live(), half, target)
     expected, _ = value_and_gradient(subject.live(), half.float(), target)
@@ -255,7 +276,7 @@ def half_precision(subject: AuditedLoss) -> CheckAnswer:
 def resumable(subject: AuditedLoss) -> CheckAnswer:
     """Whether a new instance with the state of another one gives the same value, bit for bit."""
     loss = subject.live()
-    logits, target = random_batch(24)
+    logits, target = random_batch(BATCH)
     loss(logits, target)  # what a step leaves behind counts
     file = io.BytesIO()
     torch.save(loss.state_dict(), file)
@@ -272,7 +293,7 @@ def _compare_tensors(actual: Tensor, expected: Tensor, *, tolerance: float = 1e-
     return gap <= tolerance, f"relative difference {gap:.1e}"
 
 
-EXAMPLES = 13
+EXAMPLES = 19
 PROCESS_TOLERANCE = 1e-8
 
 
@@ -280,7 +301,7 @@ _Expected = tuple[float, list[list[float]]]  # the value of one process, and its
 
 
 def in_processes(subject: AuditedLoss, *, processes: int) -> CheckAnswer:
-    """Whether gloo processes with unequal and empty shards of 13 examples give one process's loss and gradient."""
+    """Whether gloo processes with unequal and empty shards of 19 examples give one process's loss and gradient."""
     value, gradient = value_and_gradient(subject.live(), *random_batch(EXAMPLES))
     expected = value.item(), gradient.tolist()
     with TemporaryDirectory() as folder:

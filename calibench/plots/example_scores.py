@@ -34,6 +34,8 @@ class ExampleScores:
         run: Number of the run.
         class_names: Names of the K classes.
         class_counts: Training examples of each class, empty if unknown.
+        positive: Of two classes P(y = 1) of the second one, float32, of which reliability is drawn; None of more, and
+            of several labels.
     """
 
     confidence: Floats
@@ -45,6 +47,7 @@ class ExampleScores:
     run: Integers
     class_names: list[str]
     class_counts: list[int]
+    positive: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def from_outputs(cls, scores: Floats, target: Integers, metadata: Mapping[str, Any]) -> Self:
@@ -54,10 +57,11 @@ class ExampleScores:
         weight[rows, predicted] = 0  # the largest weighs 1: beside it small ones would be lost
         others = weight.sum(1, dtype=torch.float64)
         spread = torch.special.entr(weight).sum(1, dtype=torch.float64)
-        rounded = torch.from_numpy(np.asarray(scores, np.float32))
+        probs = log_probabilities(torch.from_numpy(np.asarray(scores, np.float32))).exp()
+        is_binary = scores.shape[1] == 2 and not metadata.get("label_names")
         return cls(
             confidence=(1 / (1 + others)).numpy(),
-            metric_confidence=log_probabilities(rounded).exp().amax(1).numpy(),
+            metric_confidence=probs.amax(1).numpy(),
             entropy=(others.log1p() + spread / (1 + others)).numpy(),
             predicted=predicted,
             target=target,
@@ -65,6 +69,7 @@ class ExampleScores:
             run=np.zeros_like(rows),
             class_names=class_names(metadata, scores.shape[1]),
             class_counts=list(metadata.get("class_counts") or []),
+            positive=probs[:, 1].numpy() if is_binary else None,
         )
 
     @classmethod
@@ -104,9 +109,10 @@ class ExampleScores:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """The examples of several seeds one after the other; equal targets mean the same examples."""
+        names = ["confidence", "metric_confidence", "entropy", "predicted", "target"]
+        names += ["positive"] * all(part.positive is not None for part in parts)
         arrays: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("confidence", "metric_confidence", "entropy", "predicted", "target")
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in names
         }
         example, run = examples_and_runs([part.target for part in parts])
         return replace(parts[0], **arrays, example=example, run=run)
@@ -117,18 +123,28 @@ class ExampleScores:
         result: Booleans = self.predicted == self.target
         return result
 
+    @property
+    def event(self) -> str:
+        """What the reliability diagram is of: the name of the second of two classes, else empty, the top label."""
+        return self.class_names[1] if self.positive is not None else ""
+
     def reliability(self, n_bins: int) -> Reliability:
-        """The reliability diagram of all runs."""
-        return reliability(
-            self.metric_confidence, self.correct, n_bins=n_bins, example=self.example, run=self.run
-        )
+        """The reliability diagram of all runs, of two classes that of P(y = 1)."""
+        probability, happened, _ = self._predictions()
+        return reliability(probability, happened, n_bins=n_bins, example=self.example, run=self.run)
 
     def smooth_reliability(self) -> SmoothReliability:
-        """The smooth reliability curve of all runs."""
+        """The smooth reliability curve of all runs, of the same."""
+        probability, happened, lowest = self._predictions()
         return smooth_reliability(
-            self.metric_confidence, self.correct, lowest=1 / len(self.class_names),
-            example=self.example, run=self.run,
-        )  # fmt: skip
+            probability, happened, lowest=lowest, example=self.example, run=self.run
+        )
+
+    def _predictions(self) -> tuple[npt.NDArray[np.float32], Booleans, float]:
+        """Predicted probabilities (N,), whether each event happened (N,), and the lowest probability there can be."""
+        if self.positive is None:
+            return self.metric_confidence, self.correct, 1 / len(self.class_names)
+        return self.positive, self.target == 1, 0.0
 
 
 def class_names(metadata: Mapping[str, Any], k: int) -> list[str]:

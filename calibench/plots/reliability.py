@@ -152,14 +152,17 @@ def _consistency_band(confidence: Floats, bins: Integers, n_bins: int, runs: flo
     return band
 
 
+RIGHT = "right"  # the second class of pairs of confidence and correct: its probability is the confidence
 FEW_PREDICTIONS = 5  # predictions of a bin whose marker is hollow
 _HEIGHT = 0.25  # of the density's peak
 
 
 def draw_reliability(
-    axes: Axes, diagram: Reliability, smooth: SmoothReliability, *, title: str = ""
+    axes: Axes, diagram: Reliability, smooth: SmoothReliability, *, title: str = "", event: str = ""
 ) -> Axes:
     """Draw accuracy against confidence: the smooth curve, and bins as points with their intervals.
+
+    Of an event, the second of two classes, it is the observed frequency against the predicted probability.
 
     The curve is wide where there are many examples and ends where there are none; the marker of a bin is hollow where
     there are fewer than five. Between the dotted lines the curve of a calibrated model would lie.
@@ -186,11 +189,19 @@ def draw_reliability(
         at, share, 5 + 25 * count / count.sum(), c=np.where(count < FEW_PREDICTIONS, "white", "black"),
         edgecolors="black", linewidths=0.6, zorder=3.5, clip_on=False, label="bins, 95 % intervals",
     )  # fmt: skip
-    below = [text.replace("\n", ", ") for text in ("confidence", diagram.text, smooth.text)]
+    predicted, observed = name_axes(event)
+    below = [text.replace("\n", ", ") for text in (predicted, diagram.text, smooth.text)]
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    tidied(axes, xlabel="\n".join(below), ylabel="accuracy", title=title)
+    tidied(axes, xlabel="\n".join(below), ylabel=observed, title=title)
     axes.xaxis.label.set(fontsize=7, linespacing=1.4)
     return axes
+
+
+def name_axes(event: str) -> tuple[str, str]:
+    """What a reliability diagram compares: confidence and accuracy, or probability and frequency of an event."""
+    if event in ("", RIGHT):
+        return "confidence", "accuracy"
+    return f"predicted P({event})", f"observed frequency of {event}"
 
 
 def examples_and_runs(targets: Sequence[Integers]) -> tuple[Integers, Integers]:

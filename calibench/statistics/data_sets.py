@@ -112,7 +112,9 @@ class SetComparison:
             return AHEAD if self.median[0] < 0 else BEHIND
         if self.is_equivalent:
             return ALIKE
-        return UNKNOWN if self.effect.sets >= self.needed else f"{self.effect.sets} sets cannot decide"
+        return (
+            UNKNOWN if self.effect.sets >= self.needed else f"{self.effect.sets} sets cannot decide"
+        )
 
 
 def compare_log_ratios(families: Sequence[Sequence[float]]) -> list[SetComparison]:

@@ -176,16 +176,18 @@ def doctor_command(
         calibench doctor results/digits_lt/SmallCNN/FocalLoss/seed=1      a run of calibench, or an entry of a store
         calibench calibrate --apply cal.pt --input new.npz --output probs.npz
 
-    The verdict joins three tests by Holm's correction, so that it rejects at most 5 % of calibrated models: the top label
-    (its Kuiper calibration error), the class frequencies (predicted less observed counts), and class by class (the
-    Kuiper error of each class); each is compared with labels drawn from the model's own probabilities, and its limit is
-    what 95 % of calibrated models stay below. Of two classes it is about P(y = 1) of the second one; of pairs of
-    confidence and correct, and of several labels, the top label alone is tested. A file's rounding is allowed for. A
-    gain is NLL per example that the choice takes away; the choice is made anew without each fold, and its 95 % interval
-    comes from refits on resampled examples. Temperature scaling is chosen unless another map's cross-validated NLL is lower by two standard errors (raw's by 600 / n after n examples, as few
-    show few errors): then the lowest of those. Each is mixed with the uniform probabilities by 1 / (n + 1) after n
-    examples: having seen no error rules none out. Of pairs, calibrators map the confidence; the exported one knows two
-    classes, wrong and right.
+    The verdict joins three tests by Holm's correction, so that it rejects at most 5 % of calibrated models: the top
+    label (its Kuiper calibration error), the class frequencies (predicted less observed counts), and class by class
+    (the Kuiper error of each class). Each is compared with labels drawn from the model's own probabilities; its limit
+    is what 95 % of calibrated models stay below. Of two classes it is about P(y = 1) of the second one; of pairs of
+    confidence and correct, and of several labels, the top label alone is tested. A file's rounding is allowed for.
+
+    A gain is NLL per example that the choice takes away; the choice is made anew without each fold, and its 95 %
+    interval comes from refits on resampled examples. Temperature scaling is chosen unless another map's
+    cross-validated NLL is lower by two standard errors (raw's by 600 / n after n examples, as few show few errors):
+    then the lowest of those. Where a class has fewer than five examples, maps with parameters of each class are left
+    out. Each is mixed with the uniform probabilities by 1 / (n + 1) after n examples: having seen no error rules none
+    out. Of pairs, calibrators map the confidence; the exported one knows two classes, wrong and right.
     """
     return _diagnose(logits, val, options)
 

@@ -44,15 +44,18 @@ def load(
     return lookup.load_entry(str(name), store)
 
 
-def confidence_pairs(
+def reliability_pairs(
     logits: Any,
     labels: Any = None,
     *,
     scores: str | None = None,
     classes: Sequence[str] | None = None,
     pairs: bool | None = None,
-) -> ConfidencePairs:
-    """The confidence of each example's top label, and whether it is right: of scores (N, K), or of such pairs.
+) -> tuple[ConfidencePairs, str]:
+    """Predicted probabilities, whether each event happened, and the name of the event, for a reliability diagram.
+
+    Of two classes the event is the second one, with its name. Else it is that the top label is right, and the name is
+    empty; so it is of pairs of a confidence and whether it was right.
 
     Arrays are those that `Reader` takes, `scores` and `classes` its own; `labels` (N,) are class indices or names, of
     confidences whether each was right; a file has its labels. Raises a ValueError if an array is not what it should be,
@@ -61,7 +64,7 @@ def confidence_pairs(
     (source,) = sources_of("labels", logits if labels is None else (logits, labels))
     read = Reader(scores=scores, classes=classes, pairs=pairs).read(source)
     if isinstance(read, ConfidencePairs):
-        return read
+        return read, ""
     import torch
 
     from calibench.evaluation.calibrator_fits import (
@@ -74,5 +77,8 @@ def confidence_pairs(
         raise ValueError("`labels` must be known, and some are negative.")
     probs = given_probabilities(read)
     probs = predicted_log_probabilities(read).exp() if probs is None else probs
+    if probs.shape[1] == 2 and not read.label_names:
+        name = str((read.metadata.get("class_names") or ["0", "1"])[1])
+        return ConfidencePairs(probs[:, 1].numpy(), read.target == 1), name
     confidence, correct = top_label(probs, torch.from_numpy(read.target))
-    return ConfidencePairs(confidence.numpy(), correct.numpy())
+    return ConfidencePairs(confidence.numpy(), correct.numpy()), ""

@@ -9,7 +9,7 @@ from calibench.plots.reliability import draw_reliability
 from calibench.plots.reliability import reliability as computed
 from calibench.plots.smooth_reliability import smooth_reliability
 from calibench.plots.style import Axes
-from calibench.verbs.load import confidence_pairs
+from calibench.verbs.load import reliability_pairs
 from calibench.verbs.python_types import is_network, refuse_positional
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def reliability(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a reliability diagram: the smooth curve, bins with their intervals, and where a calibrated model would lie.
+
+    Of two classes it is the frequency of the second one against its probability; else accuracy against confidence.
 
     Args:
         predictions: Logits (N, K), an array, tensor, data frame or nested lists; or confidences (N,) in [0, 1]; or a
@@ -54,17 +56,19 @@ def reliability(
         >>> import calibench
         >>> axes = calibench.reliability([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [0.0, 4.0]], [0, 1, 1, 1])
         >>> axes.get_ylabel()
-        'accuracy'
+        'observed frequency of 1'
     """
     if is_network(predictions):
         from calibench.verbs.collect import collect
 
         predictions, labels = collect(predictions, labels)  # type: ignore[arg-type]
-    pairs_drawn = confidence_pairs(predictions, labels, scores=scores, classes=classes, pairs=pairs)
+    drawn, event = reliability_pairs(
+        predictions, labels, scores=scores, classes=classes, pairs=pairs
+    )
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=(4, 4.5), layout="constrained")[1]
-    diagram = computed(pairs_drawn.confidence, pairs_drawn.correct, n_bins=n_bins)
-    smooth = smooth_reliability(pairs_drawn.confidence, pairs_drawn.correct)
-    return draw_reliability(ax, diagram, smooth, title=title)
+    diagram = computed(drawn.confidence, drawn.correct, n_bins=n_bins)
+    smooth = smooth_reliability(drawn.confidence, drawn.correct)
+    return draw_reliability(ax, diagram, smooth, title=title, event=event)

@@ -205,9 +205,7 @@ def test_too_few_examples_are_named_with_the_structured_form(cls: type[Calibrato
         cls().fit(few, target)  # without a warning
 
 
-WITH_CLASSES = [
-    cls for cls in (*CALIBRATORS, LabelShiftCorrection) if cls().has_class_parameters
-]
+WITH_CLASSES = [cls for cls in (*CALIBRATORS, LabelShiftCorrection) if cls().has_class_parameters]
 
 
 @for_each(WITH_CLASSES)

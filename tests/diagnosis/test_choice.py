@@ -23,8 +23,8 @@ from calibench.calibrators.cross_validated import (
 )
 from calibench.diagnosis import nested_cv as of_doctor
 from calibench.diagnosis.diagnosis import diagnose
-from calibench.diagnosis.nested_cv import choose_calibrator
 from calibench.diagnosis.gain import Gain
+from calibench.diagnosis.nested_cv import choose_calibrator
 from calibench.statistics.number import RAW
 
 from .examples import examples

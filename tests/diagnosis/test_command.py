@@ -92,7 +92,10 @@ def test_the_calibrator_is_chosen_on_validation_and_measured_on_test(
         part.save(tmp_path / f"{name}.npz")
     both = [f"{tmp_path}/test.npz", "--val", f"{tmp_path}/val.npz"]
     lines = said([*both, *QUICK, "--export", f"{tmp_path}/cal.pt"], capsys)
-    assert any(line.startswith("label shift: class frequencies of validation and test differ") for line in lines)
+    assert any(
+        line.startswith("label shift: class frequencies of validation and test differ")
+        for line in lines
+    )
     assert any(line.startswith("measured: gain in NLL 0.") for line in lines)
     off = 'after it: class frequencies are off: "class 0" predicted'
     assert any(line.startswith(off) for line in lines)

@@ -23,7 +23,9 @@ def test_the_p_value_is_that_of_chi_squared_where_that_holds() -> None:
 def test_a_shift_is_described() -> None:
     val, test = np.repeat([0, 1], [90, 10]), np.repeat([0, 1], [50, 50])
     said = describe_label_shift(LabelShift.from_labels(val, test, 2), ["cat", "dog"])
-    assert said.startswith("class frequencies of validation and test differ (total variation 0.40, p = 0.00")
+    assert said.startswith(
+        "class frequencies of validation and test differ (total variation 0.40, p = 0.00"
+    )
     assert "cat 90.0 to 50.0 %, dog 10.0 to 50.0 %" in said
     assert describe_label_shift(LabelShift.from_labels(val, val, 2), ["cat", "dog"]).startswith(
         "not significant: "

@@ -32,7 +32,9 @@ def test_the_direction_is_found(sharpness: float, begins: str) -> None:
 
 def test_few_calibrated_models_are_rejected() -> None:
     lines = [said(examples(200, seed=seed)) for seed in range(100)]
-    told = sum(not line.startswith("consistent with perfect calibration (n = 200)") for line in lines)
+    told = sum(
+        not line.startswith("consistent with perfect calibration (n = 200)") for line in lines
+    )
     assert told <= 12  # 5 are expected; more than 12 in 2 of 1,000 such tests
 
 

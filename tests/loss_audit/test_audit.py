@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -229,3 +230,64 @@ def test_no_loss_of_ours_has_a_fault(tmp_path: Path) -> None:
 def test_mistakes(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def _probability(logits: Tensor, target: Tensor) -> Tensor:
+    return logits.softmax(1).gather(1, target[:, None]).squeeze(1)
+
+
+def _distance(logits: Tensor) -> Tensor:
+    return logits.amax(1) - logits.amin(1)
+
+
+# The branches that losses have: margins of ten logits, thresholds of FLSD, bins of confidence, right and wrong answers.
+BRANCHES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "within the margin": lambda z, y: _distance(z) < 10,
+    "beyond the margin": lambda z, y: _distance(z) > 10,
+    "top logit beyond ten": lambda z, y: z.amax(1) > 10,
+    "top logit below 0": lambda z, y: z.amax(1) < 0,
+    "true class below .2": lambda z, y: _probability(z, y) < 0.2,
+    "true class above .2": lambda z, y: _probability(z, y) >= 0.2,
+    "true class above .9": lambda z, y: _probability(z, y) > 0.9,
+    "nearly uniform": lambda z, y: z.softmax(1).amax(1) < 0.3,
+    "wrong and sure": lambda z, y: (z.softmax(1).amax(1) > 0.9) & (z.argmax(1) != y),
+    "wrong and unsure": lambda z, y: (z.softmax(1).amax(1) < 0.5) & (z.argmax(1) != y),
+    "right and unsure": lambda z, y: (z.softmax(1).amax(1) < 0.5) & (z.argmax(1) == y),
+}
+
+
+class HeldInBranch(nn.Module):
+    """Cross-entropy times itself, held constant, for the examples of one branch: there the gradient is no slope."""
+
+    def __init__(self, branch: str) -> None:
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        loss = F.cross_entropy(logits, target, reduction="none")
+        return torch.where(BRANCHES[self.branch](logits, target), loss.detach() * loss, loss).mean()
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_a_fault_in_one_branch_of_a_loss_is_found(branch: str) -> None:
+    path = "tests.loss_audit.test_audit.HeldInBranch"
+    broken = AuditedLoss(branch, {"class_path": path, "init_args": {"branch": branch}})
+    holds, seen = checks.gradient_is_the_slope(broken)
+    assert not holds, seen
+
+
+@pytest.mark.parametrize("gamma", [-1, 1])
+def test_gammas_of_either_sign_are_met(gamma: int) -> None:
+    """AdaFocal's gamma is negative in bins that are underconfident on validation: audits see both."""
+    loss = subject("AdaFocalLoss").live()
+    logits, target = checks.random_batch(checks.BATCH)
+    gammas = loss.focus(_probability(logits, target))  # type: ignore[operator]
+    assert bool((gamma * gammas > 0).any())
+
+
+def test_acls_holds_the_largest_logit_constant_and_the_margin_loss_does_not() -> None:
+    holds, seen = checks.gradient_is_the_slope(subject("ACLSLoss"))
+    assert not holds, seen
+    assert checks.gradient_is_the_slope(subject("MarginLoss"))[0]
+    assert not checks.shift_invariant(subject("ACLSLoss"))[0]
+    assert checks.shift_invariant(subject("MarginLoss"))[0]

@@ -9,6 +9,7 @@ import torch
 from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
+import calibench
 from calibench import metrics
 from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, VectorScaling
 from calibench.calibrators.names import build_calibrator
@@ -234,3 +235,26 @@ def test_a_thinned_training_curve_keeps_its_ends(tmp_path: Path) -> None:
     assert (thin[0], thin[-1]) == (whole[0], whole[-1])
     assert set(thin) <= set(whole)
     assert training_curves(tmp_path, points=350)["val/nll"] == whole
+
+
+def test_reliability_of_two_classes_is_that_of_the_second_one() -> None:
+    random = np.random.default_rng(0)
+    odds = -2 + 2 * random.normal(size=600)
+    target = (random.random(600) < 1 / (1 + np.exp(-odds))).astype(int)
+    logits = np.stack([np.zeros(600), odds + np.log(9)], axis=1)
+    scores = ExampleScores.from_outputs(logits, target, {"class_names": ["ok", "default"]})
+    diagram = scores.reliability(15)
+    positive = 1 / (1 + np.exp(-logits[:, 1]))
+    assert scores.event == "default"
+    assert (diagram.count * diagram.confidence)[diagram.count > 0].sum() / 600 == pytest.approx(
+        positive.mean(), abs=1e-6
+    )
+    assert (diagram.count * diagram.accuracy)[diagram.count > 0].sum() / 600 == pytest.approx(
+        target.mean()
+    )
+    assert ExampleScores.joined([scores, scores]).reliability(15).count.sum() == 1200
+    names = ["ok", "default"]
+    axes = calibench.reliability(logits, np.array(names)[target], classes=names)
+    assert axes.get_ylabel() == "observed frequency of default"
+    assert axes.get_xlabel().startswith("predicted P(default)")
+    assert OUTPUTS.event == ""

@@ -70,7 +70,7 @@ CURVE_POINTS = 500  # of a curve
 
 
 def reliability_picture(request: Request) -> Picture:
-    """Accuracy against confidence: smooth curve, bins, density, band of calibrated models."""
+    """Accuracy against confidence (two classes: P(y = 1)): smooth curve, bins, density, band of calibrated models."""
     rows_and_calibrators = list(
         product(request.rows, dict.fromkeys([RAW, request.shown.calibrator]))
     )
@@ -91,7 +91,7 @@ def draw_reliability_of(
 
     scores = request.scores(row, calibrator=calibrator)
     bins, curve = scores.reliability(request.shown.bins), scores.smooth_reliability()
-    draw_reliability(axes, bins, curve, title=title)
+    draw_reliability(axes, bins, curve, title=title, event=scores.event)
     named = {"loss": row.label, "calibrator": calibrator}
     rows_by_kind = {"bin": bins.rows(), "curve": curve.rows()}
     return [

@@ -30,7 +30,7 @@ function drawReliability(rows) {
 function reliabilityPanel(r, calibrator) {
   const n = r.count.length;
   const total = r.count.reduce((a, b) => a + b, 0);
-  const chart = new Chart({ width: 220, height: 215, x: [0, 1], y: [0, 1], xTitle: "confidence", yTitle: "accuracy" });
+  const chart = new Chart({ width: 220, height: 215, x: [0, 1], y: [0, 1], xTitle: r.axes[0], yTitle: r.axes[1] });
   r.count.forEach((c, i) => chart.bar(i / n, (i + 1) / n, c / total, { class: "bar" }));
   chart.line([0, 1], [0, 1], { class: "axis", "stroke-dasharray": "4 3" });
   const seen = r.confidence.map((v, i) => i).filter((i) => r.confidence[i] != null);
@@ -38,7 +38,7 @@ function reliabilityPanel(r, calibrator) {
   chart.area(pick(r.confidence), ...r.calibrated.map(pick), { class: "calibrated" });
   chart.area(pick(r.confidence), pick(r.low), pick(r.high), { fill: colorOf(0), opacity: 0.2 });
   chart.line(pick(r.confidence), pick(r.accuracy), { stroke: colorOf(0) });
-  seen.forEach((i) => chart.dot(r.confidence[i], r.accuracy[i], 1.5 + 4 * Math.sqrt(r.count[i] / total), r.count[i] < 5 ? { fill: "none", stroke: colorOf(0) } : { fill: colorOf(0) }, `${r.count[i]} examples, accuracy ${(100 * r.accuracy[i]).toFixed(1)} %`));
+  seen.forEach((i) => chart.dot(r.confidence[i], r.accuracy[i], 1.5 + 4 * Math.sqrt(r.count[i] / total), r.count[i] < 5 ? { fill: "none", stroke: colorOf(0) } : { fill: colorOf(0) }, `${r.count[i]} examples, ${r.axes[1]} ${(100 * r.accuracy[i]).toFixed(1)} %`));
   return el("div", {}, chart.svg, el("p", { class: "quiet" }, `${calibrator === "raw" ? "raw" : `after ${short(calibrator)}`}: ${r.ece}`));
 }
 const short = (calibrator) => {
