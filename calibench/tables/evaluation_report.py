@@ -248,7 +248,7 @@ class Report:
 
     @property
     def verdicts(self) -> list[str]:
-        """One sentence for each row of each table: whether it can be told from calibrated."""
+        """One sentence for each row of each table: whether it is consistent with perfect calibration."""
         return sentences(self.numbers, self.labels, self.calibration)
 
     @property

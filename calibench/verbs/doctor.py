@@ -183,9 +183,9 @@ def doctor_command(
     confidence and correct, and of several labels, the top label alone is tested. A file's rounding is allowed for.
 
     A gain is NLL per example that the choice takes away; the choice is made anew without each fold, and its 95 %
-    interval comes from refits on resampled examples. Temperature scaling is chosen unless another map's
-    cross-validated NLL is lower by two standard errors (raw's by 600 / n after n examples, as few show few errors):
-    then the lowest of those. Where a class has fewer than five examples, maps with parameters of each class are left
+    interval comes from refits on resampled examples. Temperature scaling is chosen unless others' cross-validated NLL
+    is lower by two standard errors (raw's by 600 / n after n examples, as few show few errors), then the lowest of
+    those. Where a class has fewer than five examples, maps with parameters of each class are left
     out. Each is mixed with the uniform probabilities by 1 / (n + 1) after n examples: having seen no error rules none
     out. Of pairs, calibrators map the confidence; the exported one knows two classes, wrong and right.
     """
