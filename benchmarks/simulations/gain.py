@@ -5,7 +5,7 @@
 
 A network of four classes has logits z with labels drawn from softmax(z), and shows 2 z (too large), z / 2 (too small),
 z (calibrated) or z + b (class biases of 1 and -1). The doctor chooses and fits on n examples: temperature scaling or
-nothing, or all seven of its candidates. What it realises is the mean gain of that fitted calibrator on 20,000 new
+nothing, or all seven of its candidates. What it realises is the mean gain of that fitted calibrator on 10,000 new
 examples, whose labels are averaged over. Nothing was chosen on these draws. The file --output gets a row a set, at
 once: the same command goes on after an interruption.
 """
@@ -30,7 +30,7 @@ from calibench.runs import Predictions
 
 torch.set_num_threads(1)
 
-SIZES, CLASSES, NEW_EXAMPLES = (100, 200, 500, 1000, 5000), 4, 20_000
+SIZES, CLASSES, NEW_EXAMPLES = (100, 200, 500, 1000, 5000), 4, 10_000
 WORLDS = ("too large", "too small", "calibrated", "class biases")
 CANDIDATES = {"temperature": [TemperatureScaling()], "all": None}
 

@@ -28,7 +28,7 @@ class ConvergenceWarning(RuntimeWarning):
 
 
 class FewExamplesWarning(UserWarning):
-    """Parameters outnumber the examples, or a class that has its own has fewer than five: another form is for so few."""
+    """Parameters outnumber the examples, or a class with parameters of its own has fewer than five."""
 
 
 def warn_unless_converged(measure: str, value: float, tolerance: float = 1e-5) -> None:

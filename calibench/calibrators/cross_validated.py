@@ -79,6 +79,11 @@ def find_fallback(calibrators: Sequence[Calibrator]) -> int:
     return next(scalings, 0)
 
 
+def errors_of_raw(n: int) -> float:
+    """Standard errors by which the probabilities as they are must be ahead of the fallback on n examples."""
+    return _SURE_OF_RAW / n
+
+
 def choose_surely_best(losses: Tensor, calibrators: Sequence[Calibrator]) -> int:
     """Position of the lowest mean loss among those that surely are below the fallback's; else that one.
 
@@ -90,7 +95,7 @@ def choose_surely_best(losses: Tensor, calibrators: Sequence[Calibrator]) -> int
     n, position = losses.shape[1], find_fallback(calibrators)
     gain = losses[position] - losses
     needed = [
-        _SURE_OF_RAW / n,
+        errors_of_raw(n),
         *(_SURE_OF.get(type(calibrator), _SURE) for calibrator in calibrators),
     ]
     sure = gain.mean(1) > gain.new_tensor(needed) * gain.std(1) / n**0.5

@@ -18,6 +18,7 @@ from calibench.calibrators.base import find_rare_classes
 from calibench.calibrators.cross_validated import (
     FEWEST_EXAMPLES_FOR_FOLDS,
     default_candidates,
+    errors_of_raw,
     example_nll,
     find_fallback,
 )
@@ -40,7 +41,7 @@ from calibench.evaluation.calibrator_fits import log_probabilities
 from calibench.evaluation.verdict import POWER, Rounding, find_rounding
 from calibench.messages.printable_text import say
 from calibench.statistics.calibration_verdict import CalibrationVerdict
-from calibench.statistics.number import Key, Number
+from calibench.statistics.number import RAW, Key, Number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -377,7 +378,8 @@ def describe_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
     before, after = 100 * shift.before, 100 * shift.after
     each = ", ".join(f"{names[k]} {before[k]:.1f} to {after[k]:.1f} %" for k in classes)
     return (
-        f"class frequencies of validation and test differ (total variation {shift.moved:.2f}, p = {shift.p:.3f}): {each}; "
+        "class frequencies of validation and test differ "
+        f"(total variation {shift.moved:.2f}, p = {shift.p:.3f}): {each}; "
         "a calibrator is tuned to the frequencies that it was fitted on, see `calibench evaluate --priors`"
     )
 
@@ -394,7 +396,8 @@ def describe_choice(choice: Choice) -> Iterator[str]:
     lowest = next(iter(choice.nll))
     reason = ""
     if lowest != choice.name:
-        reason = f" ({lowest} is lower, but within two standard errors: the simpler one is kept)"
+        errors = "two" if lowest != RAW else f"{max(2.0, errors_of_raw(len(choice.rows))):.0f}"
+        reason = f" ({lowest} is lower, but within {errors} standard errors of a temperature's: a simpler one is kept)"
     yield f"compared: NLL of {nll}{reason}"
 
 

@@ -94,8 +94,8 @@ def choose_calibrator(
 
     The rule is that of `CrossValidatedCalibration`. Each pair of folds is left out of a fit once. So for each fold the
     choice is made on the other folds, by fits that have not seen what they are scored on, nor that fold, and the gain
-    is that of these choices on their folds. Its interval is 1.96 standard deviations of the choice's cross-validated
-    gain on resampled examples, fitted again in each fold.
+    is that of these choices on their folds. Its interval is that of the choice's cross-validated gain on resampled
+    examples, fitted again in each fold, see `Gain.from_refits`.
 
     Args:
         scores: Finite logits or log-probabilities, (N, K) float64.

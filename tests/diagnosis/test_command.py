@@ -42,7 +42,7 @@ def test_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].startswith("overconfident by ")
     kinds = [line.partition(":")[0] for line in lines[1:-1]]
     assert list(dict.fromkeys(kinds)) == [
-        "numbers", "where", "calibrator", "compared", "after it", "enough"
+        "numbers", "where", "calibrator", "compared", "after it", "power"
     ]  # fmt: skip
     assert lines[-1] == f"{tmp_path / 'cal.pt'} is written."
     apply = ["--apply", f"{tmp_path}/cal.pt", "--input", str(file), "-o", f"{tmp_path}/p.npz"]
