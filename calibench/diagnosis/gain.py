@@ -102,7 +102,7 @@ def resample_gain(
         raw_sums = [counts @ raw.numpy() for counts in resamples.chunks(_CHUNK)]
         return np.asarray(np.concatenate(raw_sums) / len(target) - left)
     counts = list(Resamples(len(target), _REFITS).counts)
-    fold = stratified_folds(target, folds)
+    fold = stratified_folds(target, folds, scores)
     refit = partial(_refit_on_resample, scores, target, fold, raw, calibrator)
     with silence_fit_warnings():
         return np.array([*in_threads(refit, counts, jobs)])
