@@ -79,6 +79,15 @@ def test_the_picture_is_made_by_the_command_beside_it(elsewhere: Path) -> None:
         pd.testing.assert_frame_equal(pd.read_csv(made), pd.read_csv(committed), rtol=1e-6)
 
 
+@pytest.mark.slow
+def test_the_first_picture_is_made_of_the_committed_logits(tmp_path: Path) -> None:
+    script = ROOT / "benchmarks/figures/overview.py"
+    subprocess.run([sys.executable, script, tmp_path], check=True, timeout=patience(120))
+    made = pd.read_csv(tmp_path / "cifar10_overview.csv")
+    committed = pd.read_csv(ROOT / "benchmarks/figures/cifar10_overview.csv")
+    pd.testing.assert_frame_equal(made, committed, rtol=1e-5)
+
+
 OWN_LOSS = [
     "fit",
     "--config",

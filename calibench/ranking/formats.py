@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TextIO
 
 from calibench.ranking.columns import BEST, Column
+from calibench.ranking.notes import caption_notes
 from calibench.ranking.records import Record
 from calibench.ranking.table import Row, Table, Value
 from calibench.runs import json_bytes
@@ -219,7 +220,8 @@ _TEXTS: dict[str, Callable[[Sequence[Table], LinesBelow], str]] = {
     TIDY: lambda tables, lines: tables_tidy(tables),
     "json": tables_json,
 }
-_RENDERED: dict[str, Callable[[Grid], str]] = {"markdown": markdown, "latex": latex}
+LATEX = "latex"
+_RENDERED: dict[str, Callable[[Grid], str]] = {"markdown": markdown, LATEX: latex}
 PROSE = "table"  # the format that a comparison in plain text can follow
 SHORT = (PROSE, "markdown")  # formats with few notes under a table, if all are not asked for
 GRIDS = (PROSE, *_RENDERED)  # formats of one table after the other
@@ -232,11 +234,15 @@ def write_tables(tables: Sequence[Table], lines: LinesBelow, file: TextIO, forma
     if format in _TEXTS:
         file.write(_TEXTS[format](tables, lines))
     else:
-        write_grids(
-            [table_grid(*table_and_lines) for table_and_lines in zip(tables, lines, strict=True)],
-            file,
-            format,
-        )
+        grids = [
+            table_grid(*table_and_lines) for table_and_lines in zip(tables, lines, strict=True)
+        ]
+        if format == LATEX:
+            grids = [
+                replace(grid, footer=caption_notes(table), comments=grid.footer)
+                for table, grid in zip(tables, grids, strict=True)
+            ]
+        write_grids(grids, file, format)
 
 
 def write_grids(grids: Sequence[Grid], file: TextIO, format: str) -> None:

@@ -31,6 +31,31 @@ def short_notes(table: Table, notes: Sequence[str]) -> list[str]:
     return [*first_notes, f"{len(notes)} notes: --notes; {READ}"]
 
 
+def caption_notes(table: Table) -> list[str]:
+    """What a reader of a paper must know of a table: how it is ranked, and what its numbers and marks mean."""
+    title = table.sort.after(RAW).title if table.sort.calibrator == BEST else table.sort.title
+    after = " after the calibrator that validation chooses" if table.sort.calibrator == BEST else ""
+    spread = (
+        "± standard error over test examples"
+        if table.of_models
+        else "mean ± standard deviation over seeds"
+    )
+    circle = ["° consistent with perfect calibration"] if any(_marks(table)) else []
+    bins = (
+        [f"binned errors with {', '.join(map(str, numbers))} bins"]
+        if (numbers := _bin_counts(table))
+        else []
+    )
+    calibrators = [line.partition(": ")[2] for line in _calibrators(table)]
+    return [f"ranked by {title}{after}", spread, *table.bold[:1], *circle, *bins, *calibrators]
+
+
+def _bin_counts(table: Table) -> list[int]:
+    """The numbers of bins of the columns that do not name theirs."""
+    counts = (table.n_bins(column) for column in table.columns if not column.n_bins)
+    return sorted({count for count in counts if count})
+
+
 def all_notes(table: Table) -> list[str]:
     """All notes under a table, then its missing runs, one line each."""
     metric = table.sort.metric

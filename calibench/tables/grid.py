@@ -65,6 +65,7 @@ class Grid:
         footer: What a reader must know, one line each.
         spaced: Whether rows of several lines are set apart.
         lead: A sentence between title and table.
+        comments: Further lines, which LaTeX keeps as comments beside the table.
     """
 
     title: str
@@ -73,6 +74,7 @@ class Grid:
     footer: Sequence[str] = ()
     spaced: bool = False
     lead: str = ""
+    comments: Sequence[str] = ()
 
 
 def headings(label: str, *titles: str) -> list[Heading]:

@@ -94,16 +94,30 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 
 
 LATEX_WIDTH = 397.0  # points of a line of NeurIPS and ICLR; ICML's and CVPR's pages are wider
+SHRUNK = 1.5  # how much wider than a page a table may be that is scaled to it
 FLOAT_LINES = 40  # of a float, so that it has room on a page
 _GAP = 6.0  # points between two columns
 
 
 def latex(grid: Grid) -> str:
-    """Table floats with the footer in the caption, no wider than a page, that need the package booktabs only.
+    """Table floats with a caption of two sentences, no wider than a page, that need booktabs and graphicx.
 
-    A table that is too wide is in smaller letters, with headings on several lines, and in parts, each with the columns
-    that name the rows; parts that fill more than a page are floats of their own.
+    A table that is a little too wide is scaled to the page by `resizebox`. One that is much wider is in smaller
+    letters, with headings on several lines, and in parts, each with the columns that name the rows; parts that fill
+    more than a page are floats of their own. The grid's comments are comments below it.
     """
+    comments = "".join(f"% {printable(line)}\n" for line in grid.comments)
+    return _floats(grid) + comments
+
+
+def _floats(grid: Grid) -> str:
+    every_column = list(range(len(grid.columns)))
+    width = _width(grid, every_column, narrow=False)
+    if LATEX_WIDTH < width <= LATEX_WIDTH * SHRUNK:
+        scaled = (
+            f"\\resizebox{{\\linewidth}}{{!}}{{%\n{_tabular(grid, every_column, narrow=False)}}}\n"
+        )
+        return _float(_caption(grid), scaled, "small")
     parts = _parts(grid)
     narrow = len(parts) > 1
     tabulars = [_tabular(grid, places, narrow=narrow) for places in parts]
@@ -126,8 +140,11 @@ def _float(caption: str, body: str, size: str) -> str:
 
 
 def _caption(grid: Grid) -> str:
-    below = (line[:1].upper() + line[1:] for line in (grid.lead, *grid.footer) if line)
-    return " ".join(f"{escaped(sentence.rstrip('.'))}." for sentence in (grid.title, *below))
+    """Two sentences: what the table is and says, and how it is to be read."""
+    first = f"{grid.title}: {grid.lead}" if grid.lead else grid.title
+    second = "; ".join(line.rstrip(".") for line in grid.footer)
+    sentences = [text for text in (first.rstrip("."), second[:1].upper() + second[1:]) if text]
+    return " ".join(f"{escaped(sentence)}." for sentence in sentences)
 
 
 def _tabular(grid: Grid, places: Sequence[int], *, narrow: bool) -> str:

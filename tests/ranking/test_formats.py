@@ -92,7 +92,9 @@ def test_latex_escapes_and_marks(results: Path, capsys: pytest.CaptureFixture[st
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 1
     assert text.count(" & ") == 4 * 4  # heading and three rows of five cells
     caption = next(line for line in text.splitlines() if line.startswith(r"\caption"))
-    assert rf"SmallCNN. {REMARK[0].upper()}{REMARK[1:]}. Ranked by NLL" in caption
+    assert rf"SmallCNN: {REMARK}. Ranked by NLL; mean" in caption
+    assert caption.count(". ") == 1  # two sentences
+    assert "% ranked by NLL (a proper score" in text  # all notes are comments
     assert ".." not in caption
 
 
@@ -101,7 +103,7 @@ def test_latex_compiles(results: Path, tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
         pytest.skip("no pdflatex on this machine")
     called(str(results), "--format", "latex", "--output", str(tmp_path / "table.tex"))
-    head = r"\documentclass{article}\usepackage[textwidth=397pt]{geometry}\usepackage{booktabs}"
+    head = r"\documentclass{article}\usepackage[textwidth=397pt]{geometry}\usepackage{booktabs,graphicx}"
     (tmp_path / "a.tex").write_text(head + r"\begin{document}\input{table}\end{document}")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)

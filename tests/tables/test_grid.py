@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -64,7 +65,26 @@ def test_latex() -> None:
     row = r"Focal\_Loss \textless{}b\textgreater{} & \textbf{9.80 $\pm$ 0.35} & 0.101 & -- \\"
     assert row in text
     assert r"\textbf{0.2} [0.1, 0.3]" in text
-    assert r"\caption{digits\_lt / CNN. Bold: the best. 50 \% of [it].}" in text
+    assert r"\caption{digits\_lt / CNN. Bold: the best; 50 \% of [it].}" in text
+
+
+def test_a_caption_is_two_sentences_and_all_else_a_comment() -> None:
+    grid = replace(GRID, lead="best on validation: GCE", comments=["15 bins", "100 % more"])
+    text = latex(grid)
+    assert (
+        r"\caption{digits\_lt / CNN: best on validation: GCE. Bold: the best; 50 \% of [it].}"
+        in text
+    )
+    assert text.endswith("\\end{table}\n% 15 bins\n% 100 % more\n")
+
+
+def test_latex_of_a_table_that_is_a_little_too_wide_is_scaled() -> None:
+    number = PrintedNumber("12.03", std="0.38")
+    headings = [Heading("loss", label=True, left=True), *map(Heading, ["ClasswiseECE %"] * 5)]
+    text = latex(Grid("wide", headings, [["GenerativeCrossEntropy", *[number] * 5]]))
+    assert text.count(r"\begin{tabular}") == 1
+    assert "\\resizebox{\\linewidth}{!}{%\n\\begin{tabular}" in text
+    assert "\\end{tabular}\n}\n" in text
 
 
 def test_latex_of_a_wide_table_is_in_parts_that_fit_a_page() -> None:
