@@ -1,8 +1,6 @@
 """`python -m calibench`."""
 
-import sys
-
-from calibench.cli import main
+from calibench.cli import run_program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program()

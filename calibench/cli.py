@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from calibench.command_line.hints import did_you_mean_verb
-from calibench.command_line.standard_streams import open_closed_streams
+from calibench.command_line.program_end import can_end_at_once, end_program
+from calibench.command_line.standard_streams import open_closed_streams, spell_plainly
 from calibench.command_line.verb_parser import VerbParser
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
 from calibench.messages.printable_text import say, signs_of_life, wrap_text
@@ -110,6 +111,11 @@ start here
 version; with --debug an error shows its traceback.
 """
 
+TRAIN_OR_START = (
+    "fit", "sweep", "validate", "test", "predict", "features", "posthoc", "report", "export", "audit",
+)  # fmt: skip
+"""Verbs that train, or start threads or processes: after these Python ends as it does."""
+
 WORDS_ARE_KEYS = ("fit", "validate", "test", "predict")
 """Verbs whose command line is keys of a configuration: their functions take the words."""
 
@@ -129,8 +135,11 @@ def parser_of(verb: str) -> VerbParser:
 def _run(verb: str, arguments: list[str]) -> int:
     if verb in WORDS_ARE_KEYS:
         return int(function_of(verb)(arguments))
+    from calibench.parallel.processes import unwinding
+
     try:
-        result = parser_of(verb).run(arguments)
+        with unwinding():  # a signal that ends it leaves no temporary file
+            result = parser_of(verb).run(arguments)
     except (ValueError, FileNotFoundError) as error:  # raised for a wrong argument or folder
         raise UsageError(str(error)) from error
     return _dispatch(result) if isinstance(result, list) else result
@@ -172,6 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 fine, 1 failed, 2 a mistake in the command line, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
     """
     open_closed_streams()
+    spell_plainly()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     if not debug:
@@ -186,6 +196,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(OSError):  # a closed terminal takes no more lines
             say(line, to=sys.stderr)
         return code
+
+
+def run_program() -> NoReturn:
+    """Run the command line of the process, and end it."""
+    code = main()
+    verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if (code == 2 or verb not in TRAIN_OR_START) and can_end_at_once():
+        end_program(code)
+    sys.exit(code)
 
 
 def _warner() -> Callable[..., None]:
@@ -210,6 +229,8 @@ def _verdict(error: BaseException) -> tuple[int, str | None]:
         return 130, f"calibench: interrupted{notes}"
     if isinstance(error, Terminated):
         return 128 + error.number, f"calibench: terminated{notes}"
+    if isinstance(error, Warning):  # of -W error
+        return 1, f"calibench: {text} (a warning, which Python was told to treat as an error)"
     if isinstance(error, BrokenPipeError):
         return 1, "calibench: the output was closed"
     if isinstance(error, NotADirectoryError) and isinstance(error.filename, str):
@@ -218,4 +239,13 @@ def _verdict(error: BaseException) -> tuple[int, str | None]:
         return 1, f"calibench: {file} is a file, and a folder is needed there: name another"
     if isinstance(error, (OSError, ExpectedFailure)):
         return 1, f"calibench: {text}"
+    if isinstance(error, MemoryError) or any(phrase in text for phrase in _NO_MEMORY):
+        return 1, f"calibench: out of memory: {text[:300]}"
     return 1, None
+
+
+# What torch, the loader of libraries and the system say where memory is short, by errors of many classes.
+_NO_MEMORY = (
+    "can't allocate memory", "out of memory", "failed to map segment", "cannot allocate memory",
+    "Cannot allocate memory", "can't start new thread", "Resource temporarily unavailable",
+)  # fmt: skip

@@ -8,6 +8,7 @@ import importlib
 import os
 import signal
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 # One thread: on a small machine two threads wait for each other, and the thread count changes bits.
@@ -49,6 +50,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+_NUMBERS = count()
 REPOSITORY = Path(__file__).parent.parent
 SHARED = REPOSITORY.parent / "shared"
 
@@ -82,6 +84,15 @@ def heard_hangup() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_verified(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each test begins with no entry of a store verified, and records none in the user's folder."""
+    folder = tmp_path_factory.getbasetemp() / "verified" / str(next(_NUMBERS))
+    monkeypatch.setattr("calibench.store.verified.data_root", lambda: folder)
 
 
 @pytest.fixture(autouse=True)

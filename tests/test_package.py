@@ -84,7 +84,7 @@ def test_the_sdist_has_what_a_developer_needs(built: Path) -> None:
 
 def test_the_name_stands_in_one_line(built: Path) -> None:
     assert PROJECT["name"] == DISTRIBUTION
-    assert PROJECT["scripts"] == {"calibench": "calibench.cli:main"}
+    assert PROJECT["scripts"] == {"calibench": "calibench.cli:run_program"}
     for extra in ("text", "slurm", "h5py"):
         assert pip_install(extra) == f"pip install '{PROJECT['name']}[{extra}]'"
         assert extra in PROJECT["optional-dependencies"]

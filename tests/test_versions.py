@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from importlib.metadata import distributions
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -44,10 +47,37 @@ def test_the_versions_that_were_tried_are_allowed() -> None:
                 assert version in required()[package].specifier, f"{name}: {package}=={version}"
 
 
+def test_the_lock_says_what_the_constraints_say_and_has_no_address() -> None:
+    lines = (ROOT / "constraints-lock.txt").read_text().splitlines()
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines if line[0] != "#")
+    locked = pinned("constraints-lock.txt")
+    assert pinned("constraints.txt").items() <= locked.items()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    for requirement in map(Requirement, [*project["dependencies"], *chain.from_iterable(extras)]):
+        name = canonicalize_name(requirement.name)
+        if name != "calibench-suite":
+            assert locked[name] in requirement.specifier, name
+
+
+def test_the_lock_has_what_its_packages_bring() -> None:
+    """As far as they are installed here, and on this platform: all of what they need is in the lock as well."""
+    locked = pinned("constraints-lock.txt")
+    seen = 0
+    for installed in distributions():
+        if canonicalize_name(installed.name) not in locked:
+            continue
+        for requirement in map(Requirement, installed.requires or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                assert canonicalize_name(requirement.name) in {*locked, "pip"}, installed.name
+                seen += 1
+    assert seen > 100
+
+
 def test_workflows_are_yaml_whose_commands_name_files_that_exist() -> None:
     for path in sorted((ROOT / ".github" / "workflows").glob("*.yaml")):
         workflow = yaml.load(path.read_text(), yaml.BaseLoader)  # `on` stays a word
-        keys = set(workflow) - {"concurrency"}  # which a workflow may have
+        keys = set(workflow) - {"concurrency", "env"}  # which a workflow may have
         assert keys == {"name", "on", "jobs", "permissions"}, path.name
         for job in workflow["jobs"].values():
             assert job["runs-on"], path.name

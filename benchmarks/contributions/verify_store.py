@@ -1,6 +1,7 @@
 """Verify what a pull request adds to benchmarks/store, and print its rows.
 
     cd PROPOSED && python -I TRUSTED/benchmarks/contributions/verify_store.py BASE
+    python benchmarks/contributions/verify_store.py --index
 
 BASE is the commit that the pull request starts from; the script and the installed calibench are those of BASE, never of
 the pull request. Git's objects are read, not the working tree, so that no link, filter or attribute decides what is
@@ -8,7 +9,8 @@ verified. Every changed path that is, or that some file system takes for, one of
 labels that a new entry names, or the index alone; anything else is refused in one line, and so is a pull request that
 changes nothing there. A new entry must be where its configuration says, whole, no copy of another one, and all of its
 numbers must follow from its logits. The index is left to this project: where it is changed alone, every entry is
-verified and the index must come out the same, byte for byte.
+verified and the index must come out the same, byte for byte. `--index` makes it: it verifies every entry of the
+current folder's store and writes which did.
 """
 
 from __future__ import annotations
@@ -238,25 +240,42 @@ def verify_pull_request(base: str) -> None:
 
 def check_index(folder: Path) -> None:
     """Raise Refused unless the index is what follows from the entries, each of them verified by this version."""
+    proposed = (folder / INDEX).read_bytes()
+    write_index(folder)
+    if proposed != (folder / INDEX).read_bytes():
+        raise Refused(f"{STORE}/{INDEX} is not what follows from its entries")
+
+
+def write_index(folder: Path) -> None:
+    """Write the index of a store whose entries were all verified by this version."""
     from calibench.messages.version import __version__
     from calibench.store import Folder
     from calibench.store.index import list_rows, mark_verified
 
-    proposed = (folder / INDEX).read_bytes()
-    (folder / INDEX).unlink()
+    (folder / INDEX).unlink(missing_ok=True)
     rows = list_rows(Folder(folder))
     mark_verified(Folder(folder), {row.digest: __version__ for row in rows})
-    if proposed != (folder / INDEX).read_bytes():
-        raise Refused(f"{STORE}/{INDEX} is not what follows from its {len(rows)} entries")
+
+
+def verify_current_store() -> None:
+    """Verify every entry of the current folder's store, and write its index; raises Refused."""
+    folder = Path(STORE).resolve()
+    paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    for name, files in sorted(group_entries(paths).items()):
+        verify_entry_files(name, files, folder)
+    write_index(folder)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Verify and print; the exit status is 1 where the pull request is refused."""
     if len(arguments) != 1:
-        print("usage: verify_store.py BASE", file=sys.stderr)
+        print("usage: verify_store.py BASE, or --index", file=sys.stderr)
         return 2
     try:
-        verify_pull_request(arguments[0])
+        if arguments[0] == "--index":
+            verify_current_store()
+        else:
+            verify_pull_request(arguments[0])
     except Refused as refused:
         print(f"refused: {refused}")
         return 1

@@ -20,6 +20,9 @@ from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
 from calibench.runs.class_names import align_sets
+from calibench.runs.files import OldFormat
+from calibench.runs.folder import holds_run
+from calibench.runs.walk import warn_skipped
 from calibench.store import Entry, results_folder
 from calibench.store.locations import is_url
 from calibench.tables.metric_titles import TEST_METRICS
@@ -151,9 +154,15 @@ def _iterate_sources(name: str) -> Iterable[ModelPredictions]:
 
 
 def _source_of_run(folder: Path) -> ModelPredictions | None:
-    if not (folder / "status.json").is_file():
+    """The source that a finished run is; None for another, which is named if it cannot be read."""
+    try:
+        entry, parts = Entry.read(folder), _val_and_test(Run(folder).sets())
+    except OldFormat:
+        raise
+    except CorruptRun as error:
+        if holds_run(folder):
+            warn_skipped(folder, error)
         return None
-    entry, parts = Entry.read(folder), _val_and_test(Run(folder).sets())
     if entry.status.get("status") != "done" or not parts:
         return None
     benchmark, *names, seed = entry.cell

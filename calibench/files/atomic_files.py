@@ -68,6 +68,7 @@ def _check(status: os.stat_result, path: Path | str, limit: int | None) -> None:
 
 # --- writing ---
 
+_NAME_BYTES = 100  # of a file's name in that of its temporary file
 _ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file
 
 
@@ -79,11 +80,12 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     file left is removed, if nobody has written to it for a day.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+    begun = f".{_shortened(path.name)}"
+    for left in path.parent.glob(f"{glob.escape(begun)}.*.tmp"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_AFTER:
                 left.unlink()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f"{begun}.{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
             yield file
@@ -97,6 +99,18 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _shortened(name: str) -> str:
+    """The beginning of a file's name, so short that a temporary name fits where names have 143 bytes at most."""
+    return os.fsdecode(os.fsencode(name)[:_NAME_BYTES]) if len(name) > _NAME_BYTES // 4 else name
+
+
+def remove_temporary_files(folder: Path, *, below: bool = False) -> None:
+    """Remove what writers that were killed left in a folder, or below it; nobody else may write there now."""
+    for left in (folder.rglob if below else folder.glob)(".*.tmp"):
+        with suppress(OSError):
+            left.unlink()
 
 
 def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:

@@ -169,6 +169,7 @@ def read_request(
     metric = Column.parse(selection.metric or usual_metric)
     columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]
     results = select_keys(read_results(folder), selection.key)
+    results.warn_of_problems()
     all_tables = build_tables(results, columns, Column("nll"))
     if not all_tables:
         reason = "; ".join(results.unfinished.values())

@@ -43,10 +43,10 @@ RUN_INDEX = ".runs.parquet"
 FILES = ("status.json", "metrics.json", "environment.json")
 """What a record is read from."""
 
-_FORMAT = f"3 of calibench {__version__}"
+_FORMAT = f"4 of calibench {__version__}"
 _META = b"calibench"  # of the file: its format, the keys, the layouts
 _LARGEST = 2**32  # bytes
-_OF_RUN = ("folder", "stamp", "fingerprint", "digest", "facts", "layout")
+_OF_RUN = ("folder", "stamp", "fingerprint", "digest", "entry", "facts", "layout")
 _FACTS = ("settings", "sets", "unavailable", "caveats", "versions", "described")
 
 
@@ -123,7 +123,9 @@ def _read(path: Path, number_filter: NumberFilter, max_runs: int) -> tuple[pa.Ta
 def _records(
     root: Path, stamps: Mapping[str, str], table: pa.Table, shapes: Sequence[_Shape]
 ) -> Iterator[Record]:
-    paths, old_stamps, fingerprints, digests = (table[name].to_pylist() for name in _OF_RUN[:4])
+    paths, old_stamps, fingerprints, digests, entries = (
+        table[name].to_pylist() for name in _OF_RUN[:5]
+    )
     folders = [f"{root}{os.sep}{path}" for path in paths]
     unchanged = np.array(
         [stamps.get(f) == stamp for f, stamp in zip(folders, old_stamps, strict=True)]
@@ -138,6 +140,7 @@ def _records(
                 folders[run],
                 fingerprint=fingerprints[run],
                 digest=digests[run],
+                entry_digest=entries[run],
                 values=Numbers(shape.numbers, value),
                 verdicts=Verdicts(shape.verdicts, verdict),
                 **facts[run],
@@ -214,6 +217,7 @@ def write_run_index(root: Path, stamps: Mapping[str, str], records: Sequence[Rec
         "stamp": [stamps[record.folder] for record in records],
         "fingerprint": [record.fingerprint for record in records],
         "digest": [record.digest for record in records],
+        "entry": [record.entry_digest for record in records],
         "facts": pa.array(_facts_as_json(records)).dictionary_encode(),
         "layout": shape_of,
     }

@@ -18,6 +18,7 @@ from calibench.tables.grid import (
     HOLE,
     MISSING_NUMBER,
     SCATTER,
+    UNVERIFIED,
     Grid,
     Heading,
     PrintedNumber,
@@ -52,7 +53,7 @@ def table_grid(table: Table, lines: Sequence[str]) -> Grid:
     for row in table.rows:
         entries: list[TableEntry] = [
             _rank(table, row),
-            "\n".join(textwrap.wrap(row.label, LABEL_WIDTH, break_on_hyphens=False)),
+            "\n".join(textwrap.wrap(marked_label(row), LABEL_WIDTH, break_on_hyphens=False)),
         ]
         if not table.of_models:
             count = PrintedNumber(row.count, lacking=True) if row.missing else row.count
@@ -62,6 +63,11 @@ def table_grid(table: Table, lines: Sequence[str]) -> Grid:
         entries += [_number(table, column, row.values[column]) for column in table.columns]
         rows.append(entries)
     return Grid(table.title, headings, rows, lines, lead=table.remark or str(table.answer or ""))
+
+
+def marked_label(row: Row) -> str:
+    """The label of a row, with a mark where an entry of a store in it is not verified."""
+    return f"{row.label} {UNVERIFIED}" if row.unverified else row.label
 
 
 def _title(table: Table, column: Column, names_calibrators: bool) -> str:
@@ -105,7 +111,7 @@ def tables_csv(tables: Sequence[Table]) -> str:
     """One line per row of every table; numbers are fractions, a missing one is an empty field.
 
     A column `ece` is followed by `ece_std`, and by `ece_floor` and `ece_p` if some value of it has a verdict; `tied`
-    names the columns that a table would print bold.
+    names the columns that a table would print bold. `unverified_seeds` is there where a row has some.
     """
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     values = [item for table in tables for row in table.rows for item in row.values.items()]
@@ -114,6 +120,8 @@ def tables_csv(tables: Sequence[Table]) -> str:
     for column in columns:
         ends = ("std", *Verdict._fields) if column in judged else ("std",)
         names += [str(column), *(f"{column}_{end}" for end in ends)]
+    if any(row.unverified for table in tables for row in table.rows):
+        names.insert(0, "unverified_seeds")
     named = {str(column): column for column in columns}
     rows = [
         {**_table_facts(table), **_numbers(row, named)} for table in tables for row in table.rows
@@ -136,6 +144,7 @@ def _numbers(row: Row, named: Mapping[str, Column]) -> Json:
         **_row_facts(row),
         "seeds": " ".join(map(str, row.records)),
         "missing_seeds": " ".join(map(str, row.missing)),
+        **({"unverified_seeds": " ".join(map(str, row.unverified))} if row.unverified else {}),
         "tied": " ".join(name for name, value in values.items() if value.tied),
         **{name: value.mean for name, value in values.items() if not math.isnan(value.mean)},
         **{f"{name}_std": value.std for name, value in values.items() if not math.isnan(value.std)},
@@ -160,6 +169,7 @@ def _table_json(table: Table, notes: Sequence[str]) -> Json:
             **_row_facts(row),
             "seeds": list(row.records),
             "missing": {str(seed): reason for seed, reason in row.missing.items()},
+            **({"unverified": list(row.unverified)} if row.unverified else {}),
             "cells": {str(column): _value_json(row.values[column]) for column in table.columns},
         }
         for row in table.rows

@@ -6,6 +6,7 @@ from calibench.ranking.columns import BEST
 from calibench.ranking.table import Table
 from calibench.statistics.number import RAW
 from calibench.tables.cells import note
+from calibench.tables.grid import UNVERIFIED
 from calibench.tables.metric_titles import initials
 
 _PROPER = {
@@ -16,6 +17,7 @@ _PROPER = {
 _REFINEMENT = "NLL refinement: what a temperature leaves, cross-fitted on the set; a richer calibrator may leave less"
 
 
+_VERIFY = "`calibench verify STORE`"
 READ = "https://calibench.github.io/calibench/howto/read-a-table.html"
 
 
@@ -25,7 +27,8 @@ def short_notes(table: Table, notes: Sequence[str]) -> list[str]:
     They are what its marks mean, what its seeds cannot show, the caveat that matters most, and where the rest is read.
     """
     circle = ["° consistent with perfect calibration"] if any(_marks(table)) else []
-    marks = "; ".join([*table.bold[:1], *circle])
+    dagger = [f"{UNVERIFIED} not verified here: {_VERIFY}"] if any(_unverified(table)) else []
+    marks = "; ".join([*table.bold[:1], *circle, *dagger])
     unseen = table.bold[1:2] if table.detectable else []
     first_notes = [*([marks] if marks else []), *unseen, *[*_first_hole(table), *table.notes][:1]]
     return [*first_notes, f"{len(notes)} notes: --notes; {READ}"]
@@ -75,6 +78,7 @@ def all_notes(table: Table) -> list[str]:
         *_sets(table),
         *_calibrators(table),
         *_marks(table),
+        *_unverified(table),
         *table.bold,
         *table.notes,
         *_holes(table),
@@ -130,6 +134,20 @@ def _marks(table: Table) -> Iterator[str]:
         for column, verdict in verdicts
         if verdict and verdict.marked
     )
+
+
+def _unverified(table: Table) -> Iterator[str]:
+    """`† FocalLoss, seeds 1, 2: not verified here ...`, for the rows that an entry of a store makes unverified."""
+    rows = [
+        f"{row.label}, {'seed' if len(row.unverified) == 1 else 'seeds'} {', '.join(map(str, row.unverified))}"
+        for row in table.rows
+        if row.unverified
+    ]
+    if rows:
+        yield (
+            f"{UNVERIFIED} not verified here, as nobody computed the numbers again from the logits ({_VERIFY}): "
+            f"{'; '.join(rows)}"
+        )
 
 
 def _holes(table: Table) -> list[str]:

@@ -29,7 +29,13 @@ from calibench.ranking.columns import (
     with_full_names,
 )
 from calibench.ranking.example_comparison import TestExamples, examples_of
-from calibench.ranking.formats import PROSE, SHORT, table_grid, write_tables
+from calibench.ranking.formats import (
+    PROSE,
+    SHORT,
+    marked_label,
+    table_grid,
+    write_tables,
+)
 from calibench.ranking.notes import all_notes, short_notes
 from calibench.ranking.published_columns import add_published, paper_columns
 from calibench.ranking.reading import joined_results, read_results
@@ -95,7 +101,7 @@ class Leaderboard:
             {
                 "benchmark": table.benchmark, "network": table.backbone, "loss": row.label, "rank": row.rank,
                 "calibrator": row.calibrator, "column": str(column), "mean": value.mean, "std": value.std,
-                "seeds": row.count, "bold": value.tied,
+                "seeds": row.count, "bold": value.tied, "unverified": bool(row.unverified),
             }
             for table in self.tables
             for row in table.rows
@@ -153,7 +159,7 @@ class Leaderboard:
             means = [scale * value.mean for value in values]
             deviations = [0.0 if math.isnan(value.std) else scale * value.std for value in values]
             axes.errorbar(means, range(len(rows)), xerr=deviations, fmt="o", capsize=2)
-            axes.set(yticks=range(len(rows)), yticklabels=[row.label for row in rows])
+            axes.set(yticks=range(len(rows)), yticklabels=[marked_label(row) for row in rows])
             axes.set(xlabel=drawn_column.title, title=table.title)
             axes.invert_yaxis()
         return figure

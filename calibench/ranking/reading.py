@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calibench.files.atomic_files import read_content
 from calibench.messages.printable_text import without_folders
 from calibench.messages.progress import with_progress
 from calibench.parallel.processes import map_in_processes
@@ -36,11 +37,13 @@ from calibench.runs import (
     read_json,
     run_folders,
 )
-from calibench.runs.files import OldFormat
+from calibench.runs.files import OldFormat, check_content, describe_content
 from calibench.runs.folder import holds_run
 from calibench.statistics import Verdict
 from calibench.statistics.number import RAW, Key
 from calibench.store import results_folder
+from calibench.store.entry import check_status
+from calibench.store.verified import verified_digests
 from calibench.tables.metric_titles import add_described
 
 RUNS_A_READER = 1000  # with fewer, starting another process takes longer than it saves
@@ -73,9 +76,14 @@ def read_results(
     read.folder = root
     if not read.records and not read.problems:
         raise ValueError(f"{results} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
+    digests = set()
     for record in read.records:
         if record.described:
             add_described(record.described)
+        if record.entry_digest:
+            digests.add(record.entry_digest)
+    if digests:
+        read.unverified = frozenset(digests - verified_digests(root, digests))
     return without_repeated_predictions(without_other_data(read))
 
 
@@ -96,6 +104,7 @@ def joined_results(parts: Sequence[Results]) -> Results:
                 first = cells[record.cell]
                 joined.warnings.append(f"{record.folder}: left out, as {first} is the same run")
         joined.warnings += part.warnings
+        joined.unverified |= part.unverified
     for part in parts:
         joined.problems += [problem for problem in part.problems if problem.cell not in cells]
     return without_repeated_predictions(without_other_data(joined))
@@ -191,12 +200,15 @@ class _RunReader:
             reason = f"{state or 'unknown state'}: {reason_text}" if reason_text else str(state)
             return Problem(cell, folder, reason, warn=state not in ("running", "failed"))
         content = _read_file(folder, "metrics.json")
+        if digest := status.get("digest"):
+            _check_is_of_entry(folder, status)
         if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
             return Problem(cell, folder, TRIAL, warn=False, expected=False)
         _check_cell(cell, content)
         try:
             record = self._record(cell, folder, content, status.get("claimed") or ())
-            return replace(record, digest=_digest_of_test(content, status))
+            test_digest = _digest_of_test(content, status)
+            return replace(record, digest=test_digest, entry_digest=digest or "")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
             raise CorruptRun(text) from error
@@ -288,6 +300,16 @@ def _digest_of_test(content: Mapping[str, Any], status: Mapping[str, Any]) -> st
 
 def _read_file(folder: str, name: str) -> Mapping[str, Any]:
     return read_json(f"{folder}/{name}", called=name)
+
+
+def _check_is_of_entry(folder: str, status: Mapping[str, Any]) -> None:
+    """Raise a CorruptRun unless the numbers of an entry of a store are those that its status.json was written for."""
+    check_status(status, folder)
+    recorded = status["files"].get("metrics.json")
+    if recorded is None:
+        raise CorruptRun("metrics.json does not belong to the entry")
+    present = describe_content(read_content(f"{folder}/metrics.json"))
+    check_content(present, recorded, "metrics.json")
 
 
 def _check_cell(cell: RunId, content: Mapping[str, Any]) -> None:

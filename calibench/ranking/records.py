@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ import numpy as np
 
 from calibench.ranking.columns import FAR, NEAR, SHIFT
 from calibench.runs import RunId
+from calibench.runs.walk import warn_skipped
 from calibench.statistics import Verdict
 from calibench.statistics.number import CROSS_FITTED, Key
 
@@ -153,6 +155,7 @@ class Record:
         versions: Name and version of the packages that made it; see `PACKAGES`.
         described: Metrics of a user's own: title, percent, higher_is_better.
         digest: Of the file of its test predictions; empty where the run wrote none down.
+        entry_digest: Of an entry of a store, over all its files; empty for a run of a folder of results.
     """
 
     cell: RunId
@@ -167,6 +170,7 @@ class Record:
     versions: Versions
     described: Mapping[str, Mapping[str, Any]]
     digest: str = ""
+    entry_digest: str = ""
 
     def narrow(self, number_filter: NumberFilter) -> Record:
         """Keep only the numbers that a filter lets through."""
@@ -200,12 +204,16 @@ class Problem:
 
 @dataclass
 class Results:
-    """The runs below a folder: the finished ones in the order of their folders, the others, what else is wrong."""
+    """The runs below a folder: the finished ones in the order of their folders, the others, what else is wrong.
+
+    `unverified` are the digests of those entries of a store whose numbers nobody here computed again.
+    """
 
     records: list[Record] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     folder: Path = Path()
+    unverified: frozenset[str] = frozenset()
 
     @property
     def unfinished(self) -> dict[tuple[str, str], str]:
@@ -220,6 +228,14 @@ class Results:
             f"({'; '.join(f'{count} {reason}' for reason, count in counts.items())})"
             for place, counts in sorted(reasons.items())
         }
+
+    def warn_of_problems(self) -> None:
+        """Name the runs that cannot be used, and what else is wrong, in warnings."""
+        for problem in self.problems:
+            if problem.warn:
+                warn_skipped(problem.folder, problem.reason)
+        for line in self.warnings:
+            warnings.warn(line, stacklevel=2)
 
     @property
     def keys(self) -> set[Key]:

@@ -123,6 +123,7 @@ class Row:
         values: The value of each column of the table.
         rank: 1 for the best; equal values share it; None without a value.
         calibrator: The calibrator that validation chooses, or `raw`; None without validation predictions.
+        unverified: Seeds of entries of a store whose numbers were not computed again from their logits here.
     """
 
     label: str
@@ -134,6 +135,7 @@ class Row:
     values: dict[Column, Value] = field(default_factory=dict)
     rank: int | None = None
     calibrator: str | None = None
+    unverified: Sequence[int] = ()
 
     def is_named(self, name: str) -> bool:
         """Whether a text names this row: its label, its loss as tables write it, or the loss's class."""
@@ -245,6 +247,10 @@ def build_tables(
                 tables.append(
                     build_table(place, select(variant_runs), columns, sort, variant=variant)
                 )
+    for row in (row for table in tables for row in table.rows if results.unverified):
+        row.unverified = [
+            seed for seed, run in row.records.items() if run.entry_digest in results.unverified
+        ]
     return tables
 
 

@@ -17,6 +17,7 @@ from calibench.ranking.best_pair import choose_best_pair
 from calibench.ranking.bold import mark_best
 from calibench.ranking.columns import ANY, BEST, COSTS, FAR, NEAR, Column
 from calibench.ranking.example_comparison import TestExamples, examples_of
+from calibench.ranking.formats import marked_label
 from calibench.ranking.notes import all_notes
 from calibench.ranking.pairs import compare_pairs
 from calibench.ranking.records import Record, Results
@@ -225,7 +226,7 @@ def _row(table: Table, row: Row) -> Json:
     return {
         "benchmark": table.data,
         "backbone": table.backbone,
-        "label": row.label,
+        "label": marked_label(row),
         "loss": row.loss,
         "rank": row.rank,
         "block": int(bool(table.remark)),

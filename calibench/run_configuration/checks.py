@@ -7,15 +7,18 @@ them, which refuse them when they are built: before any training, in one line.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
+from calibench.calibrators import CALIBRATORS
 from calibench.configuration.merging import Config, read_yaml, short_name, to_class_block
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, did_you_mean, near_matches, one_line
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.import_paths import parameters_of
+from calibench.plugins.registries import Family
 from calibench.run_configuration.class_arguments import Absent, Arguments, find_arguments
 from calibench.run_configuration.keys import (
     KEY_GROUPS,
@@ -113,13 +116,35 @@ def check_loss_values(config: Config) -> None:
     if not isinstance(arguments_of_loss, Mapping) or not arguments_of_loss:
         return
     name = block["class_path"].removeprefix(f"{LOSSES.package}.")
-    values = {key: _read_value(value) for key, value in arguments_of_loss.items()}
-    are_plain = all(isinstance(value, int | float | str | bool | None) for value in values.values())
-    if name not in LOSSES.lines or name.startswith("Imported") or not are_plain:
-        return
-    from calibench import losses  # torch
+    if name in LOSSES.lines and not name.startswith("Imported"):
+        _build_plainly(LOSSES, name, arguments_of_loss)
 
-    cls = getattr(losses, name)
+
+def check_calibrator_values(config: Config) -> None:
+    """Build the calibrators that a configuration names, as `check_loss_values` does the loss.
+
+    It is done of calibrators of this package whose arguments are plain values.
+    """
+    evaluation = config.get("evaluation")
+    blocks = evaluation.get("calibrators") if isinstance(evaluation, Mapping) else None
+    for block in map(to_class_block, blocks if isinstance(blocks, list) else ()):
+        values = block.get("init_args") if isinstance(block, Mapping) else None
+        if not isinstance(values, Mapping) or not values:
+            continue
+        name = str(block.get("class_path")).rpartition(".")[2]
+        if name in CALIBRATORS.lines and str(block["class_path"]) in (
+            name,
+            f"{CALIBRATORS.package}.{name}",
+        ):
+            _build_plainly(CALIBRATORS, name, values)
+
+
+def _build_plainly(family: Family, name: str, arguments_of_class: Mapping[str, Any]) -> None:
+    """Build a class of a family from plain values; raises a UsageError in the words of the class."""
+    values = {key: _read_value(value) for key, value in arguments_of_class.items()}
+    if not all(isinstance(value, int | float | str | bool | None) for value in values.values()):
+        return
+    cls = getattr(import_module(family.package), name)  # torch
     for key, parameter in parameters_of(cls).items():
         if parameter.annotation is float and type(values.get(key)) is int:
             values[key] = float(values[key])

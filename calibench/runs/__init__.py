@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from calibench.runs.folder import RunId as RunId
     from calibench.runs.folder import effective_settings as effective_settings
     from calibench.runs.folder import evaluated_calibrators as evaluated_calibrators
-    from calibench.runs.folder import run_folders as run_folders
     from calibench.runs.folder import run_key as run_key
     from calibench.runs.lock import Busy as Busy
     from calibench.runs.lock import Claim as Claim
     from calibench.runs.lock import LostClaim as LostClaim
     from calibench.runs.predictions import Predictions as Predictions
+    from calibench.runs.walk import run_folders as run_folders
 
 __all__ = [
     "FORMAT",
@@ -72,7 +72,7 @@ _MODULES = {
     "json_bytes": "calibench.runs.files",
     "json_or_nothing": "calibench.runs.files",
     "read_json": "calibench.runs.files",
-    "run_folders": "calibench.runs.folder",
+    "run_folders": "calibench.runs.walk",
     "run_key": "calibench.runs.folder",
     "write_atomically": "calibench.files.atomic_files",
     "write_json": "calibench.runs.files",

@@ -9,7 +9,8 @@ from statistics import fmean
 
 from calibench.files.atomic_files import read_text
 from calibench.runs.files import CorruptRun, read_json
-from calibench.runs.folder import Run, run_folders
+from calibench.runs.folder import Run
+from calibench.runs.walk import run_folders
 
 _ENOUGH = 50  # runs of a mean
 

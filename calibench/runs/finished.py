@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calibench.messages.errors import UsageError
-from calibench.runs.folder import Run, run_folders
+from calibench.runs.folder import Run
+from calibench.runs.walk import finished_runs
 
 
 def find_finished_runs(folders: Sequence[Path]) -> list[Run]:
-    """Find the finished runs below folders.
+    """Find the finished runs below folders; what cannot be read is named in a warning.
 
     Raises:
         UsageError: If there is no such folder, or it holds no finished run.
@@ -18,7 +19,7 @@ def find_finished_runs(folders: Sequence[Path]) -> list[Run]:
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"there is no folder {folder}.")
-        finished = [run for path in run_folders(folder) if (run := Run(Path(path))).done]
+        finished = list(finished_runs(folder))
         if not finished:
             raise UsageError(f"{folder} holds no finished run.")
         runs += finished

@@ -14,9 +14,17 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
 from calibench.configuration.merging import Config, class_title, flatten, long_tail_seed, short_name
-from calibench.files.atomic_files import read_text, write_atomically
+from calibench.files.atomic_files import read_text, remove_temporary_files, write_atomically
 from calibench.messages.errors import UsageError
-from calibench.runs.files import FORMAT, json_or_nothing, old_format, results_of, write_json
+from calibench.runs.files import (
+    FORMAT,
+    CorruptRun,
+    json_or_nothing,
+    old_format,
+    read_json,
+    results_of,
+    write_json,
+)
 from calibench.runs.lock import Claim, hold_lock
 from calibench.runs.schemas import Status
 
@@ -120,22 +128,7 @@ class RunId(NamedTuple):
 
 
 SEED_PREFIX = "seed="
-
-
-def run_folders(results: Path) -> Iterator[str]:
-    """Paths of all folders named `seed=<k>` below a folder (or the folder itself), in order."""
-    if results.name.startswith(SEED_PREFIX):
-        yield str(results)
-        return
-    pending = [str(results)]
-    while pending:
-        with os.scandir(pending.pop()) as entries:
-            folders = sorted((e.path for e in entries if e.is_dir()), reverse=True)
-        runs = [path for path in folders if os.path.basename(path).startswith(SEED_PREFIX)]
-        yield from sorted(runs, key=lambda path: (len(path), path))
-        pending += [
-            path for path in folders if not os.path.basename(path).startswith((SEED_PREFIX, "."))
-        ]
+_OF_RUN = ("status.json", "metrics.json", "predictions")  # some of what a run writes
 
 
 def check_benchmark(name: str) -> None:
@@ -149,7 +142,7 @@ def check_benchmark(name: str) -> None:
 
 def holds_run(folder: Path | str) -> bool:
     """Whether something was written of a run in a folder of its name; a logger's folders have such names too."""
-    return any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json"))
+    return any(os.path.lexists(f"{folder}/{name}") for name in _OF_RUN)
 
 
 _FORMAT_AT_BEGINNING = re.compile(rb'\{\s*"format": ?(\d+)')
@@ -187,8 +180,19 @@ class Run:
         return self.folder / "predictions" / f"{name}.npz"
 
     def sets(self) -> dict[str, Path]:
-        """The files of the logits of every split and set, by name: val and test first."""
-        paths = {path.stem: path for path in sorted((self.folder / "predictions").glob("*.npz"))}
+        """The files of the logits of every split and set, by name: val and test first.
+
+        Raises:
+            CorruptRun: If their folder may not be read.
+        """
+        folder = self.folder / "predictions"
+        try:
+            names = sorted(name for name in os.listdir(folder) if name.endswith(".npz"))
+        except (FileNotFoundError, NotADirectoryError):
+            names = []
+        except OSError as error:
+            raise CorruptRun(f"{folder} cannot be read: {error.strerror}") from error
+        paths = {name.removesuffix(".npz"): folder / name for name in names}
         first = {name: paths[name] for name in ("val", "test") if name in paths}
         return first | paths
 
@@ -196,6 +200,10 @@ class Run:
     def status(self) -> Status:
         """The content of status.json; empty if there is none or it cannot be read."""
         return cast(Status, json_or_nothing(self.folder / "status.json"))
+
+    def read_status(self) -> Status:
+        """Read status.json; raises a CorruptRun if there is none or it cannot be read."""
+        return cast(Status, read_json(self.folder / "status.json"))
 
     @property
     def done(self) -> bool:
@@ -212,8 +220,7 @@ class Run:
         new = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
         try:
             with hold_lock(self.folder / "run.lock") as claim:
-                for temporary in self.folder.rglob(".*.tmp"):
-                    temporary.unlink(missing_ok=True)
+                remove_temporary_files(self.folder, below=True)
                 yield claim
         finally:
             with suppress(OSError):  # a folder that holds something stays
@@ -221,9 +228,16 @@ class Run:
                     folder.rmdir()
 
     def write_status(
-        self, status: Literal["running", "done", "trial", "failed"], reason: str | None = None
+        self,
+        status: Literal["running", "done", "trial", "failed"],
+        reason: str | None = None,
+        *,
+        request: str | None = None,
     ) -> None:
-        """Write status.json; on a full disk over the old one, which needs no new space."""
+        """Write status.json; on a full disk over the old one, which needs no new space.
+
+        `request` is the digest of the configuration as it was asked for (`runs.requests`).
+        """
         started = self.status.get("started") if status != "running" else _timestamp()
         content = {
             "status": status,
@@ -233,6 +247,7 @@ class Run:
             "started": started,
             "finished": None if status == "running" else _timestamp(),
         }
+        content |= {"request": request} if request else {}
         path = self.folder / "status.json"
         try:
             write_json(path, content)

@@ -31,6 +31,7 @@ class Status(TypedDict, total=False):
     pid: int | None
     started: str | None
     finished: str | None
+    request: str
 
 
 class EntryStatus(TypedDict):

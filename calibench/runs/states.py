@@ -10,8 +10,9 @@ from pathlib import Path
 
 from calibench.messages.errors import UsageError
 from calibench.runs.files import OldFormat
-from calibench.runs.folder import Run, RunId, holds_run, run_folders
+from calibench.runs.folder import Run, RunId, holds_run
 from calibench.runs.lock import Busy, hold_lock
+from calibench.runs.walk import run_folders
 
 FINISHED = "done"
 

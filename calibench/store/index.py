@@ -15,15 +15,18 @@ from dataclasses import asdict, dataclass, fields, replace
 
 import msgspec
 
+from calibench.files.atomic_files import TEXT_LIMIT
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.version import __version__
 from calibench.runs import FORMAT, CorruptRun
 from calibench.runs.files import OldFormat, old_format
 from calibench.runs.schemas import EntryStatus
+from calibench.runs.walk import warn_skipped
 from calibench.store.locations import INDEX, Folder, Place, StoreError
 
 _FORMAT = b"calibench.format"
 _LARGEST = 2**30  # bytes of an index: ten million entries
+_LARGEST_SENT = TEXT_LIMIT  # of one at a URL: half a million
 _PIECE = 10_000  # its rows that are read at a time
 
 
@@ -88,7 +91,8 @@ def iterate_index(place: Place) -> Iterator[Listed]:
     import pyarrow.parquet as pq
 
     try:
-        content = place.read(INDEX, _LARGEST)
+        is_here = isinstance(place, Folder)
+        content = place.read(INDEX, _LARGEST if is_here else _LARGEST_SENT)
         source = pa.BufferReader(content)  # of which Arrow copies nothing
         file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         format = int((file.schema_arrow.metadata or {}).get(_FORMAT, FORMAT))
@@ -138,20 +142,28 @@ def rebuild_index(place: Place) -> list[Listed]:
 
 
 def list_rows(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
-    """List the rows of all or some entries, from their status.json; damaged ones are left out."""
-    verified: dict[str, str] = {}
+    """List the rows of all or some entries, from their status.json; a damaged one is left out with a warning.
+
+    Where a server does not answer for an entry, its former row stays.
+    """
+    former_rows: dict[str, Listed] = {}
     with suppress(FileNotFoundError, StoreError):
-        verified = {row.digest: row.verified for row in iterate_index(place)}
+        former_rows = {row.name: row for row in iterate_index(place)}
+    verified = {row.digest: row.verified for row in former_rows.values()}
     rows = []
     for name in place.names() if names is None else names:
         try:
-            status = place.status(name)
+            if status := place.status(name):
+                rows.append(Listed.from_status(name, status, verified.get(status["digest"], "")))
         except OldFormat:
             raise
-        except ValueError:  # `verify` names it
-            continue
-        if status:
-            rows.append(Listed.from_status(name, status, verified.get(status["digest"], "")))
+        except StoreError as error:
+            if name not in former_rows:
+                raise
+            rows.append(former_rows[name])
+            warn_skipped(f"{place}/{name}", error)
+        except ValueError as error:
+            warn_skipped(f"{place}/{name}", error)
     return rows
 
 

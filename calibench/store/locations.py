@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -10,12 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from calibench.files.atomic_files import TEXT_LIMIT, read_content
+from calibench.files.atomic_files import (
+    TEXT_LIMIT,
+    NotRegular,
+    read_content,
+    remove_temporary_files,
+)
 from calibench.messages.errors import ExpectedFailure, errors_as, one_line
-from calibench.runs import Busy, run_folders, write_atomically
+from calibench.runs import Busy, CorruptRun, run_folders, write_atomically
 from calibench.runs.files import describe_content
+from calibench.runs.folder import holds_run
 from calibench.runs.lock import hold_lock
 from calibench.runs.schemas import EntryStatus
+from calibench.runs.walk import warn_skipped
 from calibench.store.entry import STATUS, parse_status
 
 INDEX = "index.parquet"
@@ -75,9 +83,12 @@ class Place(ABC):
     def status(self, name: str) -> EntryStatus | None:
         """Content of the status.json of an entry, checked; None if there is no such entry."""
         try:
-            return parse_status(self.read(f"{name}/{STATUS}"), f"{self}/{name}")
+            content = self.read(f"{name}/{STATUS}")
         except FileNotFoundError:
             return None
+        except (NotRegular, OSError) as error:
+            raise CorruptRun(f"{self}/{name}/{STATUS} cannot be read: {one_line(error)}") from error
+        return parse_status(content, f"{self}/{name}")
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -120,16 +131,25 @@ class Folder(Place):
         return path.stat().st_size if path.is_file() else None
 
     def names(self) -> list[str]:
-        """The folders `seed=<k>` with a status.json."""
-        folders = (Path(folder) for folder in run_folders(self.path))
-        entries = (folder for folder in folders if (folder / STATUS).exists())
-        return sorted(folder.relative_to(self.path).as_posix() for folder in entries)
+        """The folders `seed=<k>` with a status.json; other ones of a run or entry are named in a warning."""
+        names = []
+        for folder in run_folders(self.path):
+            if os.path.lexists(f"{folder}/{STATUS}"):
+                names.append(Path(folder).relative_to(self.path).as_posix())
+            elif holds_run(folder):
+                warn_skipped(folder, f"no {STATUS}")
+        return sorted(names)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the lock of the folder while inside; raises StoreError if another process does."""
+        """Hold the lock of the folder while inside; raises StoreError if another process does.
+
+        What writers that were killed left beside the entries is removed; what they staged of an entry stays.
+        """
         try:
             with hold_lock(self.path / "store.lock"):
+                for folder in (self.path, self.path / "labels"):
+                    remove_temporary_files(folder)
                 yield
         except Busy as busy:
             writer = f"{self} is being written by {busy.owner}"

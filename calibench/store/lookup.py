@@ -11,8 +11,10 @@ from typing import Annotated
 from calibench.command_line.verb_parser import Option
 from calibench.configuration.merging import benchmarks_folder, data_root
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
-from calibench.runs import Predictions, run_folders
+from calibench.runs import CorruptRun, Predictions
+from calibench.runs.files import OldFormat
 from calibench.runs.folder import SEED_PREFIX
+from calibench.runs.walk import finished_runs, run_folders, warn_skipped
 from calibench.store.entry import STATUS, Entry
 from calibench.store.index import Listed, entry_names, iterate_index, list_rows
 from calibench.store.locations import Folder, StoreError, is_url, place_of
@@ -71,15 +73,18 @@ def _is_there(path: Path) -> bool:
 def entries(store: Path | str = SHIPPED) -> Iterator[Entry]:
     """Every entry of a store, or finished run of a folder of results, in order; `results_folder` finds it.
 
+    One that cannot be read, or does not match its digest, is named in a warning and left out.
+
     Raises:
         FileNotFoundError: If there is no such folder.
-        CorruptRun: If an entry does not match its digest; the iteration can not go on then.
     """
-    for folder in run_folders(results_folder(store).resolve()):
-        if (Path(folder) / STATUS).is_file():
-            entry = Entry.read(Path(folder))
-            if entry.status.get("status") == "done":
-                yield entry
+    for run in finished_runs(results_folder(store).resolve()):
+        try:
+            yield Entry.read(run.folder)
+        except OldFormat:
+            raise
+        except CorruptRun as error:
+            warn_skipped(run.folder, error)
 
 
 def list_entries(text: str) -> Iterator[Listed]:

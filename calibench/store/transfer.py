@@ -3,6 +3,7 @@
 An entry is written to the side and gets its place when it is whole; another one there is never replaced.
 """
 
+import errno
 import json
 import secrets
 import shutil
@@ -11,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from calibench.files.atomic_files import remove_temporary_files
 from calibench.messages.errors import near_matches
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, Run, json_bytes, run_folders, write_atomically
@@ -59,7 +61,7 @@ def note_problems(added: Added, subject: object) -> Iterator[None]:
         yield
     except OldFormat:
         raise
-    except ValueError as error:
+    except (ValueError, PermissionError) as error:
         text = str(error)
         added.problems.append(text if str(subject) in text else f"{subject}: {text}")
 
@@ -71,6 +73,10 @@ def staging_folder(place: Folder, name: str = "") -> Iterator[Path]:
     The name is the same for each attempt to fetch the entry: what it has got stays for the next one.
     """
     folder = place.path / STAGED / (name or secrets.token_hex(8))
+    for left in folder.parent.glob(
+        "[0-9a-f]" * 16
+    ):  # of a writer that was killed, whom nobody follows
+        shutil.rmtree(left, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield folder
@@ -89,9 +95,16 @@ def place_entry(place: Folder, folder: Path, name: str, status: EntryStatus, add
         note_known(name, present, status, added)
         return
     _check_classes(place.path / name.split("/")[0], folder)
+    remove_temporary_files(folder, below=True)
     write_atomically(folder / STATUS, json_bytes(status))
     target.parent.mkdir(parents=True, exist_ok=True)
-    folder.rename(target)
+    try:
+        folder.rename(target)
+    except OSError as error:
+        (folder / STATUS).unlink(missing_ok=True)
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise CorruptRun(f"{target} is there and has no {STATUS}: move it away") from error
+        raise
     added.new.append(name)
 
 
@@ -108,10 +121,13 @@ def note_known(name: str, present: EntryStatus, status: EntryStatus, added: Adde
 
 def _check_classes(benchmark: Path, folder: Path) -> None:
     """Raise a CorruptRun if an entry has the classes of another one of its benchmark in another order."""
-    other = next(run_folders(benchmark), None) if benchmark.is_dir() else None
-    if other is None:
+    names = _class_names(folder)
+    for other in run_folders(benchmark) if benchmark.is_dir() else ():
+        with suppress(ValueError, OSError, KeyError):  # another entry tells if this one is damaged
+            benchmark_names = _class_names(Path(other))
+            break
+    else:
         return
-    benchmark_names, names = _class_names(Path(other)), _class_names(folder)
     if names != benchmark_names and sorted(names) == sorted(benchmark_names):
         raise CorruptRun(
             f"its classes are in another order ({', '.join(names[:3])}, ...) than those of {other} "
@@ -177,6 +193,8 @@ def copy_entry(source: Place, target: Place, name: str, added: Added) -> None:
     if status is None:
         raise StoreError(f"{source} lists {name}, and has no such entry.")
     if present := target.status(name):
+        if isinstance(target, Folder):  # an earlier version left temporary files in entries
+            remove_temporary_files(target.path / name, below=True)
         note_known(name, present, status, added)
         return
     _copy_labels(source, target, status)

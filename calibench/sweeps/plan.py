@@ -9,6 +9,7 @@ from calibench.configuration.merging import short_name, to_class_block
 from calibench.runs import Run, RunId
 from calibench.runs.durations import describe_seconds
 from calibench.runs.folder import check_loss_folder
+from calibench.runs.requests import digest_request, find_requested_runs
 from calibench.sweeps.durations import estimate_durations, schedule
 from calibench.sweeps.pool import Job
 
@@ -29,6 +30,15 @@ def find_runs(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
             runs[position] = Run(cell._replace(seed=job.seed).folder(root))
             check_loss_folder(runs[position].folder)
     return runs
+
+
+def _find_requested(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
+    """The finished runs of jobs, by position, that were asked for by the same configurations."""
+    digests = [digest_request(job.config) for job in jobs]
+    runs: dict[str, Run] = {}
+    for benchmark in {job.benchmark for job in jobs}:
+        runs |= find_requested_runs(root / benchmark, set(digests))
+    return {n: runs[digest] for n, digest in enumerate(digests) if digest in runs}
 
 
 def _resolve_run_id(job: Job) -> RunId:
@@ -58,11 +68,19 @@ def expected_seconds(
 
 
 def list_jobs(jobs: Sequence[Job], root: Path, at_a_time: int, scope: str) -> Iterator[str]:
-    """One line for each job, then their number and the time left when `at_a_time` jobs run together."""
-    runs = find_runs(jobs, root)
+    """One line for each job, then their number and the time left when `at_a_time` jobs run together.
+
+    A run that was asked for by the same configuration is found by it; others are resolved, which takes torch, and said.
+    """
+    runs = _find_requested(jobs, root)
+    others = [position for position in range(len(jobs)) if position not in runs]
+    resolved = find_runs([jobs[position] for position in others], root)
+    runs |= {others[place]: run for place, run in resolved.items()}
     positions_done = {position for position, run in runs.items() if run.done}
     for position, job in enumerate(jobs):
         yield f"{job.label}{' (done)' if position in positions_done else ''}"
+    if resolved:
+        yield f"{len(resolved)} cells were resolved: no finished run says that it is of their configuration"
     if len(positions_done) == len(jobs):
         yield f"{len(jobs)} cells, all done"
         return

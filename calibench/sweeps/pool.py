@@ -1,5 +1,6 @@
 """A pool of worker processes, each of which runs one job after another, and that of this machine."""
 
+import errno
 import gc
 import math
 import os
@@ -163,9 +164,20 @@ def _run_job(connection: Connection, config: Config, log: str) -> None:
         connection.send(end)
 
 
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
+
+
 def _redirect_output(log: str) -> None:
-    """Append the output of this process to a file, but never through a symbolic link."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+    """Append the output of this process to a file, but never through a symbolic link.
+
+    Where nothing may be written, a run that is done has nothing to say, and another one fails by its own folder.
+    """
+    try:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno not in _READ_ONLY:
+            raise
+        descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
@@ -219,7 +231,11 @@ class Pool:
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
         """Run all jobs; yields each job whose state changed, and None after a while without a change."""
-        self.logs.mkdir(parents=True, exist_ok=True)
+        try:
+            self.logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
         self.queue = [job for job in jobs if job.state == "queued"]
         yield from self._deal()
         while self._busy or (self.waiting and not self._drained):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 HOLE = "—"
 SCATTER = "~"
+UNVERIFIED = "†"
 """The mark of a value that is bold for its own scatter alone."""
 
 

@@ -1,6 +1,7 @@
 """Checkpoints: written atomically, checked when read, and exact, so that a resumed run gives the same bits."""
 
 import io
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,8 +39,19 @@ def refuse_other_network(otherwise: str) -> Iterator[None]:
         raise UsageError(otherwise) from error
 
 
+LITTLE = 10.0  # seconds of training that may be lost when the machine itself stops
+
+
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes checkpoints atomically, so that a crash leaves the old one whole, and reads them with their checksums."""
+    """Writes checkpoints atomically, so that a crash leaves the old one whole, and reads them with their checksums.
+
+    Those of the first seconds are not waited for until the disk has them: a run that is as short is over by then, and
+    of another one that little is lost if the machine stops.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = time.monotonic()
 
     def load_checkpoint(self, path: Any, *args: Any, **options: Any) -> dict[str, Any]:
         """Read the checkpoint at `path`; raises CorruptRun if it is damaged."""
@@ -53,7 +65,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         """Write `checkpoint` to `path`."""
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
-        write_atomically(Path(path), buffer.getvalue())
+        durable = time.monotonic() - self._began > LITTLE
+        write_atomically(Path(path), buffer.getvalue(), durable=durable)
 
 
 class LastCheckpoint(ModelCheckpoint):

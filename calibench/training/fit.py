@@ -30,6 +30,7 @@ from calibench.runs import (
 )
 from calibench.runs.durations import mean_duration
 from calibench.runs.folder import check_loss_folder
+from calibench.runs.requests import digest_request
 from calibench.tables.evaluation import metrics_table
 from calibench.tables.metric_titles import add_described
 from calibench.tables.terminal import PIPE_WIDTH, show
@@ -106,7 +107,7 @@ def fit(
                     outcome = _train(experiment, run, claim, report)
                     if claim is not None:
                         claim.check()
-                        run.write_status(outcome)
+                        run.write_status(outcome, request=digest_request(config))
     if lead and outcome == "done" and keep is not None:
         keep(experiment.trainer.loggers, run)
     if lead and outcome == "skipped":

@@ -1,18 +1,21 @@
 """`calibench ensemble`: runs that differ in their seed alone become a deep ensemble, a run among the others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from calibench.calibrators.names import build_calibrator
 from calibench.command_line.verb_parser import Option
 from calibench.evaluation.ensemble import pool_members
+from calibench.files.atomic_files import open_regular
 from calibench.messages.errors import UsageError, errors_as
 from calibench.messages.printable_text import next_commands, say
 from calibench.messages.progress import with_progress
 from calibench.parallel.threads import one_thread
-from calibench.runs import Predictions, Run, RunId, read_json, run_folders
+from calibench.runs import CorruptRun, Predictions, Run, RunId, read_json
+from calibench.runs.files import OldFormat
+from calibench.runs.walk import finished_runs, warn_skipped
 from calibench.training.run_metrics import write_derived
 
 ENSEMBLE = "ensemble"
@@ -65,20 +68,35 @@ def _groups(results: Path, size: int | None) -> Iterator[list[Run]]:
     """The members of each ensemble; ensembles are members of none."""
     if not results.is_dir():
         raise UsageError(f"there is no folder {results}.")
-    folders = (Path(path).resolve() for path in run_folders(results))
-    for _, paths in groupby(folders, key=lambda folder: folder.parent):
-        runs = sorted(
-            (Run(path) for path in paths), key=lambda run: RunId.from_folder(str(run.folder)).seed
-        )
-        finished_runs = [run for run in runs if run.done]
-        if (
-            len(finished_runs) < 2
-            or ENSEMBLE in read_json(finished_runs[0].folder / "metrics.json")["settings"]
-        ):
+    finished = (Run(run.folder.resolve()) for run in finished_runs(results))
+    for _, group in groupby(finished, key=lambda run: run.folder.parent):
+        runs = sorted(group, key=lambda run: RunId.from_folder(str(run.folder)).seed)
+        readable = [run for run in runs if _has_members_files(run)]
+        if len(readable) < 2 or ENSEMBLE in _settings_of(readable[0]):
             continue
-        count = size or len(finished_runs)
-        for first in range(0, len(finished_runs) - count + 1, count):
-            yield finished_runs[first : first + count]
+        count = size or len(readable)
+        for first in range(0, len(readable) - count + 1, count):
+            yield readable[first : first + count]
+
+
+def _settings_of(run: Run) -> Mapping[str, Any]:
+    settings: Mapping[str, Any] = read_json(run.folder / "metrics.json").get("settings") or {}
+    return settings
+
+
+def _has_members_files(run: Run) -> bool:
+    """Whether what an ensemble needs of a run can be read; a run of which it cannot is named in a warning."""
+    try:
+        read_json(run.folder / "metrics.json")
+        for path in run.sets().values():
+            with open_regular(path):
+                pass
+    except OldFormat:
+        raise
+    except (CorruptRun, OSError) as error:
+        warn_skipped(run.folder, error)
+        return False
+    return True
 
 
 def write_ensemble(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:

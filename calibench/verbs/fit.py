@@ -289,6 +289,7 @@ class TrainingWords:
         if not any(about_class):
             checks.check_configuration(self.config, self.names)
             checks.check_loss_values(self.config)
+            checks.check_calibrator_values(self.config)
         for option, name in pairwise(self.questions):
             if option.endswith(".help") and not name.startswith("--"):
                 checks.check_class_name(option.removeprefix("--").removesuffix(".help"), name)

@@ -78,6 +78,7 @@ def report(
         from calibench.reports.site import write_benchmarks, write_site
     name, page = title or f"calibench: {folder.resolve().name}", Path(output)
     read, page_options = read_results(folder), {"bins": bins, "processes": processes}
+    read.warn_of_problems()
     if is_site(output):
         return WrittenReport(
             page / "index.html", write_site(read, page, title=name, **page_options)

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.printable_text import count_of, loading, say
 from calibench.messages.progress import with_progress
-from calibench.messages.version import __version__
 from calibench.parallel.processes import cores, map_in_processes
 from calibench.predictions.files import Reader
 from calibench.runs import FORMAT, Predictions, run_folders
@@ -27,7 +26,6 @@ from calibench.store.index import (
     Listed,
     card_text,
     entry_names,
-    mark_verified,
     write_card,
     wrong_card,
 )
@@ -35,6 +33,7 @@ from calibench.store.locations import INDEX, Folder, Limits, is_url, place_of
 from calibench.store.lookup import SHIPPED, list_entries, results_folder
 from calibench.store.migration import Migrated, migrate
 from calibench.store.transfer import Added, pull, push, select_entries
+from calibench.store.verified import as_verified_here, note_verified
 from calibench.tables.cells import Scores, label, measures
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.metric_titles import HEADLINE
@@ -144,7 +143,10 @@ def _list(words: Sequence[str], adding: Adding) -> int:
     text, *further = words or [SHIPPED]
     if further:
         raise UsageError(f"`{further[0]}` is one argument too many")
-    for piece in entry_grids(list_entries(text)):
+    rows = list_entries(text)
+    for piece in entry_grids(
+        as_verified_here(rows, None if is_url(text) else results_folder(text))
+    ):
         show(piece)
     return 0
 
@@ -324,14 +326,9 @@ def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str
     problems = [*problems, *(problem for verdict in verdicts for problem in verdict.problems)]
     for problem in problems:
         say(problem, to=sys.stderr)
-    with suppress(PermissionError):  # an installed store, which somebody else may write
-        versions = {
-            verdict.digest: __version__ if verdict.follows else ""
-            for verdict in verdicts
-            if verdict.digest
-        }
-        if versions:
-            mark_verified(store, versions)
+    for verdict in verdicts:
+        if verdict.digest:
+            note_verified([verdict.digest], follows=verdict.follows)
     return int(bool(problems))
 
 

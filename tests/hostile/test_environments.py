@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,71 +17,163 @@ import pytest
 from calibench.cli import main
 from calibench.messages.printable_text import terminal_width
 from calibench.messages.terminal import Terminal
+from tests.run_folders import write_run
+
+ROOT = Path(__file__).parents[2]
 
 
 class Environment(NamedTuple):
-    """Variables (None: unset), flags of Python, a redirection of the shell; whether the output is the usual one."""
+    """Variables (None: unset), flags of Python, a command before it, a redirection; whether the output is the usual one.
+
+    `prelude` is what Python does first, `alike` whether stdout and the number of lines on stderr are those of a plain
+    environment; otherwise one line that says why is as good.
+    """
 
     variables: Mapping[str, str | None] = {}
     flags: str = ""
+    before: str = ""
     redirection: str = ""
-    is_usual: bool = True
+    prelude: str = ""
+    alike: bool = True
+    encoding: str = "utf-8"
 
 
+_BARE = dict.fromkeys([name for name in os.environ if name != "PATH"])
 ENVIRONMENTS = {
     "plain": Environment(),
+    # the terminal
     "COLUMNS=0": Environment({"COLUMNS": "0"}),
-    "COLUMNS=1": Environment({"COLUMNS": "1"}, is_usual=False),
-    "COLUMNS=2": Environment({"COLUMNS": "2"}, is_usual=False),
-    "COLUMNS=19": Environment({"COLUMNS": "19"}, is_usual=False),
+    "COLUMNS=1": Environment({"COLUMNS": "1"}, alike=False),
+    "COLUMNS=2": Environment({"COLUMNS": "2"}, alike=False),
+    "COLUMNS=19": Environment({"COLUMNS": "19"}, alike=False),
+    "COLUMNS=1000000": Environment({"COLUMNS": "1000000"}, alike=False),
     "COLUMNS=x": Environment({"COLUMNS": "x"}),
+    "COLUMNS=-5": Environment({"COLUMNS": "-5"}),
+    "COLUMNS is empty": Environment({"COLUMNS": ""}),
+    "LINES=0": Environment({"LINES": "0"}),
+    "TERM=dumb": Environment({"TERM": "dumb"}),
+    "TERM=nonsense": Environment({"TERM": "nonsense"}),
+    "no TERM": Environment({"TERM": None}),
+    "NO_COLOR": Environment({"NO_COLOR": "1"}),
+    "FORCE_COLOR": Environment({"FORCE_COLOR": "1"}, alike=False),
+    "no tty": Environment(before="setsid -w"),
+    # Python's own switches
+    "-O": Environment(flags="-O"),
     "-OO": Environment(flags="-OO"),
     "-I": Environment(flags="-I"),
+    "-E": Environment(flags="-E"),
+    "-s": Environment(flags="-s"),
+    "-u": Environment(flags="-u"),
+    "-B": Environment(flags="-B"),
+    "-bb": Environment(flags="-bb"),
     "-W error": Environment(flags="-W error"),
-    "no HOME": Environment({"HOME": None}),
-    "HOME that is not there": Environment({"HOME": "/nonexistent/home"}),
-    "TERM=dumb": Environment({"TERM": "dumb"}),
-    "no TERM": Environment({"TERM": None}),
+    "-W always": Environment(flags="-W always", alike=False),
+    "PYTHONWARNINGS=error": Environment({"PYTHONWARNINGS": "error"}),
+    "PYTHONOPTIMIZE=2": Environment({"PYTHONOPTIMIZE": "2"}),
+    "-X utf8=0": Environment(flags="-X utf8=0"),
+    # words and bytes
     "LANG=C": Environment(
         {"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     ),
-    "latin-1": Environment({"PYTHONIOENCODING": "latin-1"}),
-    "ascii": Environment({"PYTHONIOENCODING": "ascii"}),
-    "NO_COLOR": Environment({"NO_COLOR": "1"}),
-    "64 file handles": Environment(redirection="ulimit -n 64;"),
+    "LANG=nonsense": Environment(before="env LANG=xx_YY.nonsense LC_ALL=xx_YY.nonsense"),
+    "latin-1": Environment({"PYTHONIOENCODING": "latin-1"}, encoding="latin-1"),
+    "ascii": Environment({"PYTHONIOENCODING": "ascii"}, encoding="ascii"),
+    "cp1252": Environment({"PYTHONIOENCODING": "cp1252"}, encoding="cp1252"),
+    "shift_jis": Environment({"PYTHONIOENCODING": "shift_jis"}, encoding="shift_jis"),
+    "TZ=nonsense": Environment({"TZ": "nonsense/nowhere"}),
+    # folders
+    "no HOME": Environment({"HOME": None}),
+    "HOME is empty": Environment({"HOME": ""}),
+    "HOME that is not there": Environment({"HOME": "/nonexistent/home"}),
+    "HOME is a file": Environment({"HOME": "/dev/null"}),
+    "no TMPDIR": Environment({"TMPDIR": "/nonexistent"}),
+    "no folder for matplotlib": Environment({"MPLCONFIGDIR": "/nonexistent"}),
+    "no folder of data": Environment({"CALIBENCH_DATA": "/nonexistent/data"}),
+    "no PATH": Environment({"PATH": ""}, before="/usr/bin/env"),
+    "no variables": Environment(_BARE),
+    "the current folder is gone": Environment(before='mkdir gone; cd gone; rmdir ../gone; exec "$0" "$@";', alike=False),
+    # limits
+    "64 file handles": Environment(before="ulimit -n 64;"),
+    "32 file handles": Environment(before="ulimit -n 32;", alike=False),
+    "a stack of 1 MB": Environment(before="ulimit -s 1024;"),
+    "files of 0 bytes": Environment(before="ulimit -f 0;"),
+    "256 MB of memory": Environment(before="ulimit -v 262144;", alike=False),
+    "1 GB of memory": Environment(before="ulimit -v 1048576;", alike=False),
+    "umask 777": Environment(before="umask 777;"),
+    "one CPU": Environment(before="taskset -c 0"),
+    "fork": Environment(prelude="import multiprocessing as m; m.set_start_method('fork')"),
+    "spawn": Environment(prelude="import multiprocessing as m; m.set_start_method('spawn')"),
+    "ignored signals": Environment(before="trap '' HUP TERM PIPE CHLD;"),
+    # streams
     "stdin closed": Environment(redirection="<&-"),
-    "stdout closed": Environment(redirection=">&-", is_usual=False),
+    "stdin is a device": Environment(redirection="</dev/zero"),
+    "stdout closed": Environment(redirection=">&-", alike=False),
     "stderr closed": Environment(redirection="2>&-"),
-    "stdout and stderr closed": Environment(redirection=">&- 2>&-", is_usual=False),
-}
+    "stdout and stderr closed": Environment(redirection=">&- 2>&-", alike=False),
+    "a full stdout": Environment(redirection=">/dev/full", alike=False),
+    "a full stderr": Environment(redirection="2>/dev/full", alike=False),
+    "nobody reads stdout": Environment(redirection="| true", alike=False),
+}  # fmt: skip
 COMMANDS = {
     "version": ("--version", 0),
+    "leaderboard": ("leaderboard results", 0),
     "evaluate": ("evaluate t.npz", 0),
     "refused": ("evaluate nowhere.npz", 2),
 }
+CODES = (0, 1, 2)  # of one line that says why
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a file of logits."""
+    """A folder with a file of logits, and results."""
     place = tmp_path_factory.mktemp("environments")
     noise = np.random.default_rng(0)
     logits = noise.normal(size=(200, 3))
     np.savez(place / "t.npz", logits=logits, labels=noise.integers(3, size=200))
+    for loss in ("CrossEntropyLoss", "FocalLoss"):
+        write_run(place / "results", loss=loss)
     return place
 
 
 def run(environment: Environment, command: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
-    root = Path(__file__).parents[2]
-    text = f"import sys; sys.path.insert(0, {str(root)!r}); from calibench.cli import main; sys.exit(main({command.split()!r}))"
+    text = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); {environment.prelude}\n"
+        f"from calibench.cli import main\nif __name__ == '__main__': sys.exit(main({command.split()!r}))"
+    )
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment.variables}
-    before = environment.redirection if environment.redirection.endswith(";") else ""
-    after = "" if before else environment.redirection
-    script = f'{before} "$0" {environment.flags} -c "$1" {after}'
+    script = f'{environment.before} "$0" {environment.flags} -c "$1" {environment.redirection}'
+    if "exec" in environment.before:  # which runs it
+        script = environment.before.replace('"$@"', '-c "$1"')
     return subprocess.run(
-        ["bash", "-c", script, sys.executable, text], cwd=folder, capture_output=True, timeout=300,
+        [shutil.which("bash") or "bash", "-c", f"set -o pipefail; {script}", sys.executable, text],
+        cwd=folder, capture_output=True, timeout=300,
         env={name: value for name, value in variables.items() if value is not None},
     )  # fmt: skip
+
+
+def check(environment: Environment, code: int, usual: subprocess.CompletedProcess[bytes], ended: subprocess.CompletedProcess[bytes]) -> None:  # fmt: skip
+    """The output is the usual one, or one line says why not; never a traceback, never an empty success."""
+    assert b"Traceback" not in ended.stderr
+    assert b"Traceback" not in ended.stdout
+    closed = environment.redirection
+    if environment.alike:
+        assert ended.returncode == code, ended.stderr
+        shown = usual.stdout.decode().encode(environment.encoding, "replace")
+        assert len(ended.stdout.splitlines()) == len(usual.stdout.splitlines())
+        if environment.encoding == "utf-8":
+            assert ended.stdout == shown
+    elif ">&-" in closed or "|" in closed:
+        assert ended.returncode in (code, 1), ended.stderr
+    elif ">/dev/full" in closed:
+        lacks = b"No space left" in ended.stderr or "2>" in closed or not usual.stdout
+        assert (ended.returncode, lacks) in [(code or 1, True), (code, "2>" in closed)]
+    else:
+        assert ended.returncode in CODES, ended.stderr
+        assert ended.stdout or ended.stderr
+    if "2>" not in closed and ended.returncode == code and "always" not in environment.flags:
+        assert ended.stderr.count(b"\n") == usual.stderr.count(b"\n")
+    elif ended.returncode != code:
+        assert ended.stderr.count(b"\n") <= usual.stderr.count(b"\n") + 1
 
 
 @pytest.mark.slow
@@ -88,16 +182,12 @@ def run(environment: Environment, command: str, folder: Path) -> subprocess.Comp
 def test_the_output_is_the_usual_one_or_one_line(name: str, command: str, folder: Path) -> None:
     words, code = COMMANDS[command]
     usual = run(Environment(), words, folder)
-    ended = run(ENVIRONMENTS[name], words, folder)
-    assert ended.returncode == code, ended.stderr
-    assert b"Traceback" not in ended.stderr
-    closed = ENVIRONMENTS[name].redirection
-    if ENVIRONMENTS[name].is_usual:
-        assert ended.stdout == usual.stdout
-    elif ">&-" not in closed:
-        assert (len(ended.stdout) > 0) == (len(usual.stdout) > 0)
-    if "2>&-" not in closed:
-        assert ended.stderr.count(b"\n") == usual.stderr.count(b"\n")
+    assert usual.returncode == code
+    check(ENVIRONMENTS[name], code, usual, run(ENVIRONMENTS[name], words, folder))
+
+
+def test_there_are_sixty_environments() -> None:
+    assert len(ENVIRONMENTS) >= 60
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "2", "19"])
@@ -109,6 +199,20 @@ def test_a_narrow_terminal_is_printed_to(
     assert Terminal().width >= 20
     assert main(["list", "suites"]) == 0
     assert "gce_table3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "shift_jis", "koi8-r"])
+def test_a_stream_that_lacks_letters_gets_plain_ones(
+    encoding: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
+    monkeypatch.setattr(sys, "stdout", streams[0])
+    monkeypatch.setattr(sys, "stderr", streams[1])
+    assert main(["leaderboard", str(folder / "results")]) == 0
+    streams[0].flush()
+    text = streams[0].buffer.getvalue().decode(encoding)
+    assert "Focal" in text
+    assert "?" not in text
 
 
 def test_closed_streams_are_the_null_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,12 @@ from calibench.runs.files import describe_files
 from calibench.store import Folder as StoreFolder
 from calibench.store.entry import entry_digest
 from calibench.store.index import INDEX, rebuild_index
+from tests.hostile.entries import HOSTILE, verbs
 from tests.hostile.server import hostile_server
 from tests.run_folders import write_predictions, write_run
 
-BAD = ("silent", "executed", "escaped", "hang", "traceback")
+BAD = ("silent", "executed", "escaped", "hang", "traceback", "lost")
+QUICK_VERBS = ("leaderboard", "list", "pull")
 SECONDS = 300.0  # after which a verb hangs, on a busy machine too
 SHIPPED = benchmarks_folder() / "store"
 METADATA = {
@@ -64,7 +66,7 @@ class Tally:
 
     Attributes:
         tried: How many there were.
-        bad: How many of them were silent, ran code, wrote outside, hung or ended in a traceback.
+        bad: How many of them were silent, ran code, wrote outside, hung, ended in a traceback or lost another file.
         examples: The first lines of the bad ones.
     """
 
@@ -207,6 +209,13 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
         return chance.randbytes(place + 1)
     changed = bytearray(content)
     changed[place] ^= 1 << chance.randrange(8)
+    return bytes(changed)
+
+
+def flipped(content: bytes, chance: random.Random) -> bytes:
+    """The content of a file in which one bit has changed, as a disk or a wire does it."""
+    changed = bytearray(content)
+    changed[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
     return bytes(changed)
 
 
@@ -444,6 +453,14 @@ def kinds(ground: Ground, *, quick: bool = False) -> dict[str, Callable[[random.
         "logits: .pt": drawn(folder / "test.pt", damaged, logits(".pt"), always),
         "calibrator: cal.pt": drawn(folder / "cal.pt", damaged, [apply], always),
         "pickles and YAML tags": _pickles(ground),
+        "bits: metrics.json": drawn(run / "metrics.json", flipped, of_results[:4], always, [leaderboard]),
+        "bits: environment.json": drawn(run / "environment.json", flipped, of_results[:4], always, [leaderboard]),
+        "bits: test.npz of a run": drawn(test, flipped, of_run, always, [read(test)]),
+        "bits: status.json of a store": drawn(entry / "status.json", flipped, [*of_store, verify], always, of_store),
+        "bits: metrics.json of a store": drawn(entry / "metrics.json", flipped, [pull, verify, of_store[0]], always, [pull]),
+        "bits: test.npz of a store": drawn(entry / "predictions" / "test.npz", flipped, [pull, verify], always, [pull]),
+        "bits: .npz, .pt": drawn(folder / "test.npz", flipped, logits(".npz"), always),
+        "bits: cal.pt": drawn(folder / "cal.pt", flipped, [apply], always),
     }  # fmt: skip
 
 
@@ -498,6 +515,7 @@ def attempt(
         ends_well = plain[name][0] == 0 or "export" in name or "fit" in name
         assert ends_well, (verb, plain[name])  # else nothing would be tried
     outside = set(ground.folder.iterdir()) | set((ground.folder / "inside").glob("*"))
+    others = _stamps(ground, path)
     tally.tried += 1
     bad, said = "", ""
     after = damage(content, chance)
@@ -518,12 +536,81 @@ def attempt(
         ground.mark.unlink()
         bad = "executed"
     written = (set(ground.folder.iterdir()) | set((ground.folder / "inside").glob("*"))) - outside
-    known = {"inside", "mine", "trained", "p.npz", "a.svg", "model.pt2", ground.page.name}
+    known = {
+        "inside",
+        "entries",
+        "mine",
+        "trained",
+        "p.npz",
+        "a.svg",
+        "model.pt2",
+        ground.page.name,
+    }
     if {place.name for place in written} - known:
         bad = "escaped"
+    if _stamps(ground, path) != others:
+        bad = "lost"
     if bad:
         tally.bad[bad] += 1
         tally.examples.append(f"{bad}: {path.name}, {name[:60]}: {said[-600:]}")
+
+
+def _stamps(ground: Ground, but: Path) -> dict[Path, tuple[int, int]]:
+    """Size and time of each file of the results, the store and the predictions but one: what nothing may change."""
+    places = (ground.results, ground.store, *ground.folder.glob("[tv][ea]*.*"))
+    files = (file for place in places for file in (place, *place.rglob("*")) if file.is_file())
+    kept = (file for file in files if file != but and file.name not in _DERIVED)
+    return {file: (file.stat().st_size, file.stat().st_mtime_ns) for file in kept}
+
+
+_DERIVED = (INDEX, ".runs.parquet", "store.lock")
+
+
+def tried_entries(folder: Path, names: Collection[str] = ()) -> dict[str, Tally]:
+    """Let verbs meet each hostile entry beside two good ones. Returns the tallies by verb.
+
+    Args:
+        folder: An empty one, made if it is not there.
+        names: The verbs, all if empty.
+    """
+    folder.mkdir(exist_ok=True)
+    ground = Ground.made(folder)
+    (folder / "inside").mkdir()
+    spoiled = ground.entry().parent / "seed=9"
+    tallies: dict[str, Tally] = {}
+    for name, (words, reads) in verbs(ground.store, ground.mine).items():
+        if names and name not in names:
+            continue
+        tally = tallies[f"hostile entries: {name}"] = Tally()
+        usual = _said(ground, words)
+        assert usual[0] == 0, usual
+        others = _stamps(ground, spoiled)
+        for kind, (spoil, needed) in HOSTILE.items():
+            shutil.copytree(ground.entry(), spoiled)
+            spoil(spoiled)
+            tally.tried += 1
+            bad, said = "", ""
+            try:
+                with _alarm():
+                    _, said = _said(ground, words)
+                new = [line for line in said.splitlines() if line not in usual[1].splitlines()]
+                named = any(spoiled.name in line for line in new)
+                if not named and set(needed) & set(reads):
+                    bad = "silent"
+            except Hang:
+                bad = "hang"
+            except Exception:
+                bad, said = "traceback", traceback.format_exc()
+            shutil.rmtree(spoiled)
+            whole = sum(1 for _ in ground.mine.glob("*ed/*/*/*/*/seed=[12]/status.json"))
+            if whole not in (0, 2) or (name in ("add", "pull", "push") and not whole):
+                bad = "lost"
+            if _stamps(ground, spoiled) != others:
+                bad = "lost"
+            if bad:
+                tally.bad[bad] += 1
+                tally.examples.append(f"{bad}: {name}, {kind}: {said[-600:]}")
+    return tallies
 
 
 def is_silent(before: str, said: str, path: Path) -> bool:
@@ -574,6 +661,7 @@ def tried(folder: Path, tries: int, seed: int = 1, *, quick: bool = False) -> di
         chance = random.Random(f"{name} {seed}")
         for _ in range(tries):
             attempt(ground, draw(chance), chance, tallies[name], plain)
+    tallies |= tried_entries(folder / "entries", QUICK_VERBS if quick else ())
     tallies["servers"] = servers = Tally()
     for number in range(max(1, tries // 5)):
         servers.tried += 1

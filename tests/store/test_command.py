@@ -13,8 +13,10 @@ from calibench import store
 from calibench.cli import main
 from calibench.evaluation import Evaluation, verify
 from calibench.evaluation.serialization import fill_defaults
+from calibench.messages.version import __version__
 from calibench.runs import Predictions
 from calibench.store import Entry
+from calibench.store.verified import verified_digests
 from tests.run_folders import write_predictions, write_run
 from tests.store.conftest import spoil
 
@@ -109,9 +111,11 @@ def test_verify_marks_what_follows_and_names_what_does_not(
     assert "1 of 2 entries: every number follows from the logits" in told.out
     assert "FocalLoss" in told.err
     assert "metrics.json lacks what a run holds (KeyError: 'evaluation')" in told.err
-    rows = {row.name.split("/")[2]: row.verified for row in store.read_index(store.Folder(mine))}
-    assert bool(rows["CrossEntropyLoss"])
-    assert not rows["FocalLoss"]
+    digests = {entry.name.split("/")[2]: entry.digest for entry in store.entries(mine)}
+    assert verified_digests(mine, digests.values()) == {digests["CrossEntropyLoss"]}
+    assert {row.verified for row in store.read_index(store.Folder(mine))} == {""}
+    assert main(["store", "list", str(mine)]) == 0
+    assert capsys.readouterr().out.count(__version__) == 1
 
 
 def test_verify_takes_entries_and_files_of_them(
@@ -127,12 +131,13 @@ def test_a_damaged_entry_is_not_verified_any_more(
     mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["store", "verify", str(mine), ENTRY])
+    digest = store.find(f"{ENTRY}/seed=1", mine).digest
+    assert verified_digests(mine, [digest]) == {digest}
     entry = store.find(f"{ENTRY}/seed=1", mine)
     spoil(entry.folder / "predictions" / "test.npz")
     assert main(["store", "verify", str(mine), ENTRY]) == 1
     assert "is damaged or altered: its digest differs" in capsys.readouterr().err
-    verified = {row.digest: row.verified for row in store.read_index(store.Folder(mine))}
-    assert verified[entry.digest] == ""
+    assert verified_digests(mine, [digest]) == frozenset()
 
 
 def test_a_run_of_a_folder_of_results_is_verified_too(

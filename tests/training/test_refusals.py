@@ -12,7 +12,7 @@ from calibench.cli import main
 from calibench.configuration.merging import build_configuration
 from calibench.messages.errors import UsageError
 from calibench.ranking import read_results
-from calibench.run_configuration.checks import check_loss_values
+from calibench.run_configuration.checks import check_calibrator_values, check_loss_values
 from calibench.runs import write_json
 from calibench.training.experiment import Experiment
 from calibench.verbs.fit import configuration_of
@@ -63,6 +63,18 @@ def test_a_loss_refuses_its_values_before_lightning_is_imported(line: str, text:
         "import sys\nfrom calibench.cli import main\n"
         f"print(main({['fit', '--config', 'digits_lt', '--model.loss', *line.split()]}), 'lightning' in sys.modules)"
     )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "False"]
+
+
+def test_a_calibrator_refuses_its_values_before_lightning_is_imported(tmp_path: Path) -> None:
+    overlay = tmp_path / "overlay.yaml"
+    block = "{class_path: HistogramBinning, init_args: {n_bins: 0}}"
+    overlay.write_text(f"evaluation: {{calibrators: [TemperatureScaling, {block}]}}\n")
+    words = ["--config", "digits_lt", "--config", str(overlay)]
+    with pytest.raises(UsageError, match="`n_bins` must be"):
+        check_calibrator_values(configuration_of(words))
+    code = f"import sys\nfrom calibench.cli import main\nprint(main({['fit', *words]}), 'lightning' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2", "False"]
 
