@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from calibench.evaluation.calibrator_files import save_calibrator as save_calibrator
     from calibench.ranking import rank_results as rank_results
     from calibench.tensors.distributed import gather_batch as gather_batch
+    from calibench.training.calibration_callback import Calibration as Calibration
     from calibench.verbs.calibrate import calibrate as calibrate
     from calibench.verbs.collect import collect as collect
     from calibench.verbs.doctor import doctor as doctor
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CalibratedClassifier",
+    "Calibration",
     "as_estimator",
     "backbones",
     "calibrate",
@@ -63,6 +65,7 @@ __all__ = [
 
 _MODULES = {
     "CalibratedClassifier": "calibench.calibrators.estimator",
+    "Calibration": "calibench.training.calibration_callback",
     "as_estimator": "calibench.calibrators",
     "backbones": "calibench",
     "calibrate": "calibench.verbs.calibrate",

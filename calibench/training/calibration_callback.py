@@ -31,17 +31,6 @@ class Calibration(Callback):
 
     The module's `validation_step`, and its `test_step`, return `{"logits": (N, K), "target": (N,)}`.
 
-        class Classifier(L.LightningModule):
-            def training_step(self, batch, index):
-                inputs, target = batch
-                return self.loss(self.network(inputs), target)
-
-            def validation_step(self, batch, index):
-                inputs, target = batch
-                return {"logits": self.network(inputs), "target": target}
-
-        L.Trainer(callbacks=[Calibration(module.loss, val_calibrators=["TS"], output="predictions")])
-
     Under several processes Lightning's DistributedSampler repeats examples until every process has as many: then some
     count twice in the metrics.
 
@@ -55,6 +44,37 @@ class Calibration(Callback):
 
     Raises:
         UsageError: A step returns something else, or class counts are missing.
+
+    Examples:
+        >>> import lightning.pytorch as L, torch, calibench
+        >>> from calibench.losses import FocalLoss
+        >>> class Classifier(L.LightningModule):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.network, self.loss = torch.nn.Linear(4, 3), FocalLoss(gamma=5.0, schedule=[(1, 3.0)])
+        ...     def training_step(self, batch, index):
+        ...         inputs, target = batch
+        ...         return self.loss(self.network(inputs), target)
+        ...     def validation_step(self, batch, index):
+        ...         inputs, target = batch
+        ...         return {"logits": self.network(inputs), "target": target}
+        ...     def configure_optimizers(self):
+        ...         return torch.optim.SGD(self.parameters(), lr=0.1)
+        >>> module = Classifier()
+        >>> inputs = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+        >>> data = torch.utils.data.TensorDataset(inputs, inputs[:, :3].argmax(1))
+        >>> loader = torch.utils.data.DataLoader(data, batch_size=60)
+        >>> callback = calibench.Calibration(module.loss, ["TS"], output="predictions")
+        >>> options = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+        >>> quiet = dict.fromkeys(options, False)
+        >>> trainer = L.Trainer(max_epochs=2, accelerator="cpu", callbacks=[callback], **quiet)
+        >>> trainer.fit(module, loader, loader)
+        >>> sorted(trainer.callback_metrics)[:4]
+        ['val/adaptive_ece', 'val/brier', 'val/classwise_ece', 'val/ece']
+        >>> module.loss.gamma.item()  # of the second epoch
+        3.0
+        >>> calibench.load("predictions/val.npz").logits.shape
+        (60, 3)
     """
 
     def __init__(
@@ -155,6 +175,8 @@ class Calibration(Callback):
         self, module: L.LightningModule, split: str, logits: Tensor, target: Tensor
     ) -> None:
         metrics = calibration_metrics(logits.shape[1], n_bins=self.n_bins, prefix=f"{split}/")
+        for metric in metrics.values():
+            metric.distributed_available_fn = _is_alone  # each process has the rows of all
         metrics.to(logits.device).update_logits(logits, target)
         module.log_dict(metrics.compute())
 
@@ -163,6 +185,11 @@ class Calibration(Callback):
             metadata = {"split": split, "kind": split}
             predictions = Predictions(logits.cpu().numpy(), target.cpu().numpy(), metadata)
             predictions.save(self.output / f"{split}.npz")
+
+
+def _is_alone() -> bool:
+    """Whether other processes have rows that a metric lacks: none has."""
+    return False
 
 
 def _gather_training_batch(
