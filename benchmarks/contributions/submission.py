@@ -69,7 +69,7 @@ def judged(issue: str, folder: Path) -> str:
             raise Refused(f"the store has no {CARD}: `calibench store push` writes it.") from None
         except ValueError as error:
             raise Refused(str(error)) from error
-        code, line = said("verify", str(store))
+        code, line = said("verify", str(store), "--all")
         if code:
             raise Refused(line.replace(f"{store}/", ""))
         said("report", str(store), "-o", str(folder / "page.html"))

@@ -4,7 +4,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -33,6 +33,7 @@ from calibench.store.locations import INDEX, Folder, Limits, is_url, place_of
 from calibench.store.lookup import SHIPPED, list_entries, results_folder
 from calibench.store.migration import Migrated, migrate
 from calibench.store.transfer import Added, pull, push, select_entries
+from calibench.store.verdicts import recall_verdict, remember_verdict, verdict_file
 from calibench.store.verified import as_verified_here, note_verified
 from calibench.tables.cells import Scores, label, measures
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
@@ -43,6 +44,7 @@ DEFAULT_STORE = Path("mine")
 """The store that `store add` writes where none is named."""
 
 _PIECE = 10_000  # entries of a table
+_REMEMBERED = "{} verified before on this machine, the same bytes by the same version (--all computes them again)"
 _ENTRIES_A_PROCESS = 10  # of which a verification takes longer than another process's start
 
 
@@ -62,6 +64,7 @@ class Adding:
         by: Push: who made them, for the card.
         licence: Push: under which licence, an SPDX name such as CC-BY-4.0, for the card.
         dry_run: Migrate: print what would change, write nothing.
+        all: Verify: compute everything, whatever was verified before.
         reader: How files are read.
     """
 
@@ -76,6 +79,7 @@ class Adding:
     by: Annotated[str | None, "NAME", card_text] = None
     licence: Annotated[str | None, "SPDX", card_text] = None
     dry_run: bool = False
+    all: bool = False
 
     @property
     def limits(self) -> Limits:
@@ -272,13 +276,20 @@ def print_additions(added: Added, store: object) -> int:
 
 
 def verify(
-    store: Annotated[str, "DIR|URL"], entries: Annotated[tuple[str, ...], "ENTRY"] = ()
+    store: Annotated[str, "DIR|URL"],
+    entries: Annotated[tuple[str, ...], "ENTRY"] = (),
+    *,
+    all: bool = False,
 ) -> int:
     """Compute every number of a store again from its logits, and say how many hold.
+
+    What this version verified before on this machine, byte for byte, is remembered outside the store
+    (`$CALIBENCH_CACHE`, else calibench/verdicts in the user's cache folder) and not computed again.
 
     Args:
         store: A store or a folder of results: a folder, a URL (what is not here yet is fetched), or `shipped`.
         entries: Some of its entries, or folders of them (default: all).
+        all: Compute everything, whatever was verified before.
 
     Returns:
         1 if a number does not follow from the logits, a file is damaged, or the card is of other entries; else 0.
@@ -298,24 +309,27 @@ def verify(
         with TemporaryDirectory() as copy:
             fetched = pull(store, Path(copy), names)
             problems = [*fetched.problems, *([] if entries else wrong_card(place_of(store)))]
-            return _verify_folder(Folder(Path(copy)), fetched.new, problems)
+            return _verify_folder(Folder(Path(copy)), fetched.new, problems, compute_all=all)
     folder = results_folder(store).resolve()
     runs = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
     entries_found = select_entries(runs, names, store)
-    return _verify_folder(
-        Folder(folder), entries_found, [] if entries else wrong_card(Folder(folder))
-    )
+    card_problems = [] if entries else wrong_card(Folder(folder))
+    return _verify_folder(Folder(folder), entries_found, card_problems, compute_all=all)
 
 
 def _verify(words: Sequence[str], adding: Adding) -> int:
     text, *names = words or [SHIPPED]
-    return verify(text, tuple(names))
+    return verify(text, tuple(names), all=adding.all)
 
 
-def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str]) -> int:
+def _verify_folder(
+    store: Folder, entries: Sequence[str], problems: Sequence[str], *, compute_all: bool
+) -> int:
     if not entries:
         raise UsageError(problems[0] if problems else f"{store} holds no entry.")
-    verdicts = [*with_progress(_verified(store.path, entries), len(entries), "verifying")]
+    verdicts = [
+        *with_progress(_verified(store.path, entries, compute_all), len(entries), "verifying")
+    ]
     if not any(verdict.checked or verdict.problems for verdict in verdicts):
         say(
             f"nothing to verify: {count_of(len(verdicts), 'entry', 'entries')} of {store} without claimed numbers; "
@@ -341,9 +355,43 @@ class _Verdict(NamedTuple):
     follows: bool = False
     hold: int = 0
     checked: int = 0
+    remembered: bool = False
 
 
-def _verified(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
+def _verified(folder: Path, names: Sequence[str], compute_all: bool) -> Iterator[_Verdict]:
+    """The verdicts on entries, in order; only those that are not remembered are computed."""
+    remembered = {} if compute_all else {name: _recall(folder, name) for name in names}
+    computed = _computed(folder, [name for name in names if remembered.get(name) is None])
+    for name in names:
+        yield remembered.get(name) or next(computed)
+
+
+def _recall(folder: Path, name: str) -> _Verdict | None:
+    """The remembered verdict on an entry; None if there is none, or the entry cannot be read."""
+    with suppress(ExpectedFailure, ValueError, OSError, TypeError, KeyError):
+        path = verdict_file(Entry.read(folder / name))
+        content = None if path is None else recall_verdict(path)
+        if content is not None:
+            line = [
+                part
+                if isinstance(part, str)
+                else PrintedNumber(**{**part, "interval": tuple(part["interval"])})
+                for part in content["line"]
+            ]
+            counts = (int(content["hold"]), int(content["checked"]))
+            return _Verdict(line, [], str(content["digest"]), True, *counts, remembered=True)
+    return None
+
+
+def _remember(path: Path, verdict: _Verdict) -> None:
+    line = [part if isinstance(part, str) else asdict(part) for part in verdict.line]
+    content = {"digest": verdict.digest, "hold": verdict.hold, "checked": verdict.checked}
+    remember_verdict(path, {"line": line, **content})
+
+
+def _computed(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
+    if not names:
+        return iter(())
     processes = min(cores(), len(names) // _ENTRIES_A_PROCESS)
     room = ["calibench.evaluation.verify"]
     if processes < 2:  # of several each has it from the process that they are forked from
@@ -358,7 +406,7 @@ def _verdict_of(folder: Path, name: str) -> _Verdict:
     digest = ""
     try:
         entry = Entry.read(folder / name)
-        digest = entry.digest
+        digest, file = entry.digest, verdict_file(entry)
         result = verify_entry(entry)
     except OldFormat:
         raise
@@ -369,7 +417,10 @@ def _verdict_of(folder: Path, name: str) -> _Verdict:
     says = "yes" if result.follows else "NO" if result.wrong else "no numbers"
     line = [name, says, str(result.checked), str(result.claimed), *numbers]
     problems = [f"{name}: {difference}" for difference in result.wrong]
-    return _Verdict(line, problems, digest, result.follows, result.hold, result.checked)
+    verdict = _Verdict(line, problems, digest, result.follows, result.hold, result.checked)
+    if verdict.follows and file is not None and file == verdict_file(entry):  # unchanged meanwhile
+        _remember(file, verdict)
+    return verdict
 
 
 def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
@@ -380,7 +431,9 @@ def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
         sum(verdict.hold for verdict in verdicts),
         sum(verdict.checked for verdict in verdicts),
     )
+    remembered = sum(verdict.remembered for verdict in verdicts)
     footer = [
+        *([_REMEMBERED.format(count_of(remembered, "entry", "entries"))] if remembered else ()),
         f"{verified} of {len(verdicts)} entries: every number follows from the logits",
         f"{hold:,} of {checked:,} numbers hold",
     ]

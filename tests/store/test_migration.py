@@ -71,7 +71,7 @@ def numbers(content: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "command",
     [
-        "leaderboard runs", "leaderboard mine", "store list mine", "store verify mine", "store add runs new",
+        "leaderboard runs", "leaderboard mine", "store list mine", "store verify mine", "store add runs other",
         "store add new mine", "store push mine elsewhere", f"evaluate runs/{RUN.as_posix()}",
         f"evaluate mine/{ENTRY.as_posix()}/predictions/test.npz", f"doctor mine/{ENTRY.as_posix()}",
         "report runs", "methods runs", "posthoc mine", "ensemble mine", "runs list mine",
