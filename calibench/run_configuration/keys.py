@@ -51,12 +51,12 @@ class RunKeys:
 KEY_TYPES = get_type_hints(RunKeys)
 SEED_KEY = "seed_everything"
 
-# The groups, by the class whose arguments they hold.
+# The groups, by what the table of arguments calls the class whose arguments they hold: `training.experiment` has it.
 KEY_GROUPS = {
     "trainer": "lightning.pytorch.trainer.trainer.Trainer",
-    "model": "calibench.training.module.ClassificationModule",
-    "evaluation": "calibench.evaluation.evaluation.Evaluation",
-    "trace": "calibench.training.per_epoch_test.Trace",
+    "model": "model",
+    "evaluation": "evaluation",
+    "trace": "trace",
 }
 # Arguments that the program fills in.
 LINKED = ("num_classes", "task")

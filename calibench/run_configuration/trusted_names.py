@@ -19,7 +19,7 @@ from calibench.configuration.merging import Config, load_configuration_file
 from calibench.messages.errors import UsageError
 from calibench.plugins.import_paths import import_by_path
 from calibench.run_configuration.adapters import STAND_INS
-from calibench.run_configuration.keys import KEY_GROUPS, KEY_TYPES
+from calibench.run_configuration.keys import KEY_TYPES
 
 # What may be named without `--trust`: building or calling it runs no other code.
 _HARMLESS = re.compile(
@@ -37,20 +37,23 @@ _WORD = re.compile(r"[\w,+-]*|[\d.]*")
 _ROOMS = (losses, backbones, data, calibrators, metrics)
 
 
-def check_is_trusted(file: Path) -> None:
-    """Raise a UsageError for a configuration that would import, or read from a file, what is not known as harmless."""
-    name = next(find_foreign_names(load_configuration_file(str(file))), None)
+def check_is_trusted(file: Path, groups: Mapping[str, type]) -> None:
+    """Raise a UsageError for a configuration that would import, or read from a file, what is not known as harmless.
+
+    `groups` are the classes whose arguments a group of keys holds.
+    """
+    name = next(find_foreign_names(load_configuration_file(str(file)), groups), None)
     if name is not None:
         raise UsageError(
             f"{file} names {name}, whose code would be run; add `--trust` if you trust it."
         )
 
 
-def find_foreign_names(config: Config) -> Iterator[str]:
+def find_foreign_names(config: Config, groups: Mapping[str, type]) -> Iterator[str]:
     """The texts of a configuration by which other code than calibench's, torch's or Lightning's could be run."""
     for key, value in config.items():
-        if key in KEY_GROUPS and isinstance(value, Mapping):
-            yield from _foreign_arguments(value, import_by_path(KEY_GROUPS[key]))
+        if key in groups and isinstance(value, Mapping):
+            yield from _foreign_arguments(value, groups[key])
         elif key not in KEY_TYPES or not _is_text(KEY_TYPES[key]):
             yield from _foreign_in_value(value)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch import loggers
+from lightning.pytorch import Trainer, loggers
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
@@ -131,6 +131,14 @@ def build_logger(kind: str, run_id: RunId, root: Path) -> loggers.Logger:
 
 
 # --- the experiment ---
+
+GROUP_CLASSES: dict[str, type] = {
+    "trainer": Trainer,
+    "model": ClassificationModule,
+    "evaluation": Evaluation,
+    "trace": Trace,
+}
+"""The classes whose arguments the groups of keys hold: `KEY_GROUPS` are those of the table."""
 
 _PARSERS: dict[type, Any] = {}  # by class of experiment
 

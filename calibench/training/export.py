@@ -23,7 +23,7 @@ from calibench.messages.printable_text import say
 from calibench.run_configuration.trusted_names import check_is_trusted
 from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
 from calibench.training.checkpoints import read_checkpoint
-from calibench.training.experiment import Experiment
+from calibench.training.experiment import GROUP_CLASSES, Experiment
 
 
 @dataclass
@@ -53,7 +53,7 @@ def load_trained_network(source: Run, *, trusted: bool = False) -> Trained:
     """
     file = source.folder / "config.yaml"
     if not trusted:
-        check_is_trusted(file)
+        check_is_trusted(file, GROUP_CLASSES)
     experiment = Experiment(build_configuration([str(file)]), trusted=trusted)
     checkpoint = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
     path = source.checkpoints / f"{checkpoint}.ckpt"

@@ -17,6 +17,7 @@ from lightning.pytorch import callbacks, loggers
 
 from calibench import run_configuration
 from calibench.run_configuration.keys import FAMILIES, KEY_GROUPS
+from calibench.training.experiment import GROUP_CLASSES
 
 FILE = Path(run_configuration.__path__[0], "argument_table.py")
 PACKAGES = (torch.optim, torch.optim.lr_scheduler, callbacks, loggers)
@@ -30,7 +31,7 @@ TABLE: dict[str, dict[str, bool]] = {
 
 
 def class_paths() -> list[str]:
-    """The import paths of the classes: those of the families, of the groups of keys, and what frameworks export."""
+    """What the table calls the classes: import paths, those that frameworks export among them, and groups of keys."""
     families = [family for family in FAMILIES.values() if family.kind != "metrics"]
     paths = [
         f"{family.modules.get(name, family.package)}.{name}"
@@ -57,7 +58,8 @@ def arguments_of(path: str) -> dict[str, bool]:
     Of a function none must be given: whoever calls it gives some.
     """
     module, _, name = path.rpartition(".")
-    value, parser = getattr(import_module(module), name), ArgumentParser()
+    value = GROUP_CLASSES.get(path) or getattr(import_module(module), name)
+    parser = ArgumentParser()
     if not inspect.isclass(value):
         parser.add_function_arguments(value, "made", fail_untyped=False)
         return dict.fromkeys(names_of(parser), False)

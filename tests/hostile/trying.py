@@ -40,6 +40,7 @@ from calibench.runs.files import describe_files
 from calibench.store import Folder as StoreFolder
 from calibench.store.entry import entry_digest
 from calibench.store.index import INDEX, rebuild_index
+from calibench.training.experiment import GROUP_CLASSES
 from tests.hostile.entries import HOSTILE, verbs
 from tests.hostile.server import hostile_server
 from tests.run_folders import write_predictions, write_run
@@ -393,7 +394,7 @@ def kinds(ground: Ground, *, quick: bool = False) -> dict[str, Callable[[random.
     curve = Reading(lambda: str(training_curves(run, points=9)))
     curves = [["plot", "curves", results, "-o", str(folder / "a.svg")], of_results[3]]
     config = [["export", str(run)], of_run[1]]
-    known = Reading(lambda: str(check_is_trusted(run / "config.yaml")))
+    known = Reading(lambda: str(check_is_trusted(run / "config.yaml", GROUP_CLASSES)))
 
     def read(path: Path) -> Reading:
         return Reading(lambda: _printed(Reader()(str(path))))

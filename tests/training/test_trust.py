@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,21 +14,19 @@ from typing import Any
 import pytest
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser
-from lightning.pytorch import Trainer
 
 from calibench import backbones, calibrators, data, losses, metrics
 from calibench.cli import main
 from calibench.configuration.merging import list_configuration_files, load_configuration_file
-from calibench.evaluation import Evaluation
 from calibench.plugins.import_paths import parameters_of
+from calibench.run_configuration import trusted_names
 from calibench.run_configuration.keys import KEY_GROUPS
-from calibench.run_configuration.trusted_names import find_foreign_names
-from calibench.training.module import ClassificationModule
-from calibench.training.per_epoch_test import Trace
+from calibench.training.experiment import GROUP_CLASSES
 from tests.examples import sampled
 from tests.run_folders import write_predictions, write_run
 
 HOSTILE = "hostile_module.X"
+find_foreign_names = partial(trusted_names.find_foreign_names, groups=GROUP_CLASSES)
 ROOMS = (losses, backbones, data, calibrators, metrics)
 
 
@@ -74,9 +73,8 @@ def test_what_builds_a_run_asks_before_anything_is_imported(
 def owners(room: ModuleType | None) -> dict[str, Any]:
     """Every class whose arguments a configuration may give, by the key of a place where it may stand."""
     if room is None:
-        groups = {"trainer": Trainer, "model": ClassificationModule, "evaluation": Evaluation, "trace": Trace}  # fmt: skip
-        assert groups.keys() == KEY_GROUPS.keys()
-        return groups
+        assert GROUP_CLASSES.keys() == KEY_GROUPS.keys()
+        return dict(GROUP_CLASSES)
     found = {f"{room.__name__}.{name}": getattr(room, name) for name in room.__all__}
     return {path: cls for path, cls in found.items() if isinstance(cls, type)}
 

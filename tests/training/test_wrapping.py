@@ -16,7 +16,7 @@ from calibench.messages.errors import UsageError
 from calibench.run_configuration.adapters import wrap_foreign_classes
 from calibench.run_configuration.trusted_names import find_foreign_names
 from calibench.runs import Predictions, Run
-from calibench.training.experiment import Experiment
+from calibench.training.experiment import GROUP_CLASSES, Experiment
 from calibench.training.fit import fit
 from calibench.verbs.fit import configuration_of
 
@@ -93,7 +93,9 @@ def test_parts_of_a_loss_may_be_anybodys(tmp_path: Path) -> None:
     terms = [part(logits, target) for part in whole.parts]
     assert float(terms[0]) == pytest.approx(float(F.cross_entropy(logits, target)))
     assert float(whole(logits, target)) == pytest.approx(float(sum(terms)))
-    assert list(find_foreign_names(read_yaml(run.yaml()))) == ["tests.own_classes.poly_loss"]
+    assert list(find_foreign_names(read_yaml(run.yaml()), GROUP_CLASSES)) == [
+        "tests.own_classes.poly_loss"
+    ]
     assert Experiment(read_yaml(run.yaml())).run_id == run.run_id
 
 
@@ -172,7 +174,7 @@ def test_a_configuration_of_a_strangers_calls_nothing_that_it_may_not(
         "torch.nn.functional.nll_loss",
         "torchvision.models.resnet18",
     ):
-        assert list(find_foreign_names({"model": {"loss": path}})) == []
+        assert list(find_foreign_names({"model": {"loss": path}}, GROUP_CLASSES)) == []
 
 
 def test_own_data_train_and_give_the_same_numbers_again(tmp_path: Path) -> None:
