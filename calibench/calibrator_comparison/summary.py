@@ -120,7 +120,7 @@ class BenchmarkSummary:
         first = metric_info(self.first).title
         spread = "brackets: 95 % t interval over data sets"
         if datasets < FEWEST_SETS:
-            spread = f"no interval, for want of {FEWEST_SETS} data sets"
+            spread = f"no interval (needs {FEWEST_SETS} data sets)"
         lines = [
             f"{models} models on {datasets} data sets; means over data sets, each once; {spread}",
             "PHI (post-hoc improvement): how much lower the score is than the uncalibrated one (raw), or than "

@@ -36,26 +36,26 @@ class Check:
 
 
 CHECKS = (
-    Check("proper", "does training end at the true probabilities?", is_proper, wanted=False),
-    Check("keeps order", "does the most frequent class come first there?", checks.keeps_order,
+    Check("proper", "proper: training ends at the true probabilities?", is_proper, wanted=False),
+    Check("keeps order", "keeps the order: the most frequent class comes first there?", checks.keeps_order,
           wanted=False),
-    Check("separable", "is it a mean over examples? (no: batch-coupled)", checks.separable,
+    Check("separable", "separable: a mean over examples? (no: batch-coupled)", checks.separable,
           wanted=False),
-    Check("slope", "is the gradient the slope? (no: a factor is constant)", checks.gradient_is_the_slope,
+    Check("slope", "exact gradient? (no: a factor is detached)", checks.gradient_is_the_slope,
           wanted=False),
-    Check("finite 1e4", "is it finite at logits of 1e4?", checks.finite_when_saturated),
-    Check("finite -inf", "is it finite with a class masked by -inf?", checks.finite_when_masked,
+    Check("finite 1e4", "finite at logits of 1e4?", checks.finite_when_saturated),
+    Check("finite -inf", "finite with a class masked by -inf?", checks.finite_when_masked,
           wanted=False),
-    Check("shift", "does a constant added to a row change nothing? (no: size matters)", checks.shift_invariant,
+    Check("shift", "invariant to a constant added to the logits?", checks.shift_invariant,
           wanted=False),
-    Check("classes", "does the order of the classes not matter? (no: they are numbers)",
+    Check("classes", "invariant to class order? (no: ordinal)",
           checks.permutes_with_the_classes, wanted=False),
-    Check("batch", "does the order of the examples not matter?", checks.permutes_with_the_batch),
-    Check("torch.func", "do torch.func and a double backward work?", checks.transforms),
-    Check("bfloat16", "is its value in bfloat16 that in float32?", checks.half_precision),
-    Check("2 processes", "do 2 processes give the gradient of one?", partial(in_processes, processes=2)),
-    Check("3 processes", "do 3 processes give the gradient of one?", partial(in_processes, processes=3)),
-    Check("resumable", "does a resumed run go on with the same value?", checks.resumable),
+    Check("batch", "invariant to example order?", checks.permutes_with_the_batch),
+    Check("torch.func", "supports torch.func and double backward?", checks.transforms),
+    Check("bfloat16", "same value in bfloat16 as in float32?", checks.half_precision),
+    Check("2 processes", "same gradient on 2 processes as on one?", partial(in_processes, processes=2)),
+    Check("3 processes", "same gradient on 3 processes as on one?", partial(in_processes, processes=3)),
+    Check("resumable", "same value after a resume?", checks.resumable),
 )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def build_page(audits: Sequence[Audit]) -> Grid:
     """A row for each loss, or for each question about a single one, with what was seen where the answer is no."""
     first, *others = audits
     cost = "cost: CPU time of value and gradient in multiples of cross-entropy's, 128 examples, float32"
-    footer = "(!): a fault; the other noes are properties to know"
+    footer = "(!) marks a fault; every other 'no' is a property of the loss"
     if others:
         names = [Heading(check.name, left=True) for check in first.answers]
         columns = [*headings("loss"), *names, Heading("cost")]

@@ -112,7 +112,7 @@ def _bold_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
     yield from _few_seeds_line(comparisons)
     if comparisons.all_marked:
         titles = ", ".join(column.title for column in comparisons.all_marked)
-        yield f"no bold among values that are all at their floor: {titles}"
+        yield f"no bold among values that are all consistent with perfect calibration: {titles}"
 
 
 def _few_seeds_line(comparisons: _ColumnComparisons) -> Iterator[str]:

@@ -51,17 +51,15 @@ class Scores:
         return PrintedNumber(value, interval=tuple(interval), best=bool(number.best), mark=mark)
 
     def floor_note(self, keys: Iterable[Key]) -> list[str]:
-        """The line under a table that says what its marks mean, if it has any: one limit, or floor, a sentence."""
+        """The line under a table that says what its marks mean, if it has any: with their limits."""
         numbers = (self._numbers[key] for key in keys if key in self._numbers)
         verdicts = [(metric_info(n.key.metric), n.verdict) for n in numbers if n.is_marked]
         marked = [(info.title, v, info.percent) for info, v in verdicts if v]
         limits = [(title, v.limit, percent) for title, v, percent in marked if v.limit is not None]
-        floors = [(title, v.floor, percent) for title, v, percent in marked if v.limit is None]
-        if not limits:
-            return list(note(floors))
-        named = {"Limit": _ranges(limits), "Floor": _ranges(floors)}
-        each = [f"{n} of {t} {value}" for n, counts in named.items() for t, value in counts.items()]
-        return [". ".join([_MEANING, *each])]
+        if not marked:
+            return []
+        each = [f"{title} {value}" for title, value in _ranges(limits).items()]
+        return [f"{_MEANING}; limits: {', '.join(each)}" if each else _MEANING]
 
 
 def printed(number: float, metric: str) -> str:
@@ -73,13 +71,11 @@ def printed(number: float, metric: str) -> str:
 def note(marked: Iterable[tuple[str, float, bool]]) -> Iterator[str]:
     """The line under a table with marked values; none where no value is marked.
 
-    `marked` are the title of each marked value's metric, its floor, and whether it is printed in percent.
+    `marked` are the title of each marked value's metric, its floor, and whether it is printed in percent. The floor,
+    a mean, is not printed: it is no limit.
     """
-    floors = _ranges(marked)
-    if len(floors) == 1:
-        yield f"{_MEANING}; floor {floors.popitem()[1]}"
-    elif floors:
-        yield f"{_MEANING}; floors: {', '.join(f'{title} {floor}' for title, floor in floors.items())}"
+    if any(True for _ in marked):
+        yield _MEANING
 
 
 def _ranges(values: Iterable[tuple[str, float, bool]]) -> dict[str, str]:

@@ -260,8 +260,8 @@ class Report:
         fitted = "; calibrators fitted on val" if any(self.fitted.values()) else ""
         posterior = f"; posterior: {self.posterior}" if self.posterior else ""
         interval = (
-            f"; 95 % intervals of the expected plug-in value at this number of examples, from {self.bootstrap} "
-            "resamples of them (of a calibration error not the population's: see its floor; DebiasedCalibrationError)"
+            f"; 95 % bootstrap intervals ({self.bootstrap} resamples); binned calibration errors are biased upwards at "
+            "this number of examples: compare with the limit"
         )
         return (
             f"Examples: {sets}{fitted}; binned errors with {self.n_bins[0]} bins"

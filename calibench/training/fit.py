@@ -122,7 +122,7 @@ def fit(
 _OUTCOME_TEXTS: dict[str, str] = {
     "done": "is done",
     "skipped": "is already done (train it again with --overwrite true)",
-    "trial": "is a trial (fast_dev_run, or no training step): nothing counts it, and the next one takes its place",
+    "trial": "is a dry run (fast_dev_run, or no training step): not counted, and overwritten by the next run",
 }
 
 

@@ -223,14 +223,13 @@ def evaluate_command(
     Calibrators by default (of the others some need many examples of every class):
       {first},
       {others}
-    (`calibench list calibrators` names all). Intervals are of the expected plug-in value at this number of examples
-    (smECE keeps the whole set's kernel width; AUPR and FPR@95 have none): of a calibration error that is not the value
-    in the population, which they hold in 0 to 2 % of calibrated models, as a finite sample alone makes it larger; the
-    debiased estimate (`--metrics DebiasedCalibrationError`: it stands beside ECE) is of that one. A finite sample makes
-    a calibration error too large: its floor is what a perfectly calibrated model with the same confidences gets, by
-    drawing labels from them. A value that more than 5 % of such models reach has a small circle: it is consistent with
-    perfect calibration. The lines at the end say so of the ECE of each row. An infinite NLL is shown as inf: without
-    their default shrinkage some calibrators give an exact 0.
+    (`calibench list calibrators` names all). Intervals are 95 % bootstrap intervals over test examples (smECE keeps the
+    kernel width of the whole set; AUPR and FPR@95 have none). A finite sample makes a binned calibration error larger
+    than its value in the population, and the interval is about the larger one: compare the error with its limit, which
+    95 % of perfectly calibrated models with these confidences stay below, or ask for the debiased estimate
+    (`--metrics DebiasedCalibrationError`, which stands beside ECE). A small circle marks an error that is consistent
+    with perfect calibration: more than 5 % of calibrated models reach it. The last lines say so of each row. An
+    infinite NLL is shown as inf: without their default shrinkage some calibrators give a probability of exactly 0.
     """
     if logits:
         options = replace(options, sets=_add_runs(logits, options.sets))

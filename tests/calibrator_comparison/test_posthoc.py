@@ -335,7 +335,7 @@ def test_data_sets_are_the_sample() -> None:
     assert dataclasses.astuple(copies.improvement["nll", RAW, TS]) == pytest.approx(expected)
     few = summarise_results(build_frame(rows_of(many, list("ab" * 15)), ["nll"]), ["nll"])
     assert np.isnan(few.improvement["nll", RAW, TS].low)
-    assert any("no interval, for want of 3 data sets" in line for line in few.grid().footer)
+    assert any("no interval (needs 3 data sets)" in line for line in few.grid().footer)
 
 
 def test_a_model_that_a_calibrator_lacks_is_left_out() -> None:

@@ -160,7 +160,9 @@ def test_nothing_is_bold_among_values_that_are_all_at_their_floor() -> None:
     table = table_of(ECE, *at_floor)
     mark_best(table)
     assert not any(value.tied for value in at_floor)
-    assert table.bold == ["no bold among values that are all at their floor: ECE %"]
+    assert table.bold == [
+        "no bold among values that are all consistent with perfect calibration: ECE %"
+    ]
     above = [at_floor[0], Value(seeds[1], verdict=Verdict(0.01, 0.01))]
     table = table_of(ECE, *above)
     mark_best(table)

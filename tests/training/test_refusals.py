@@ -142,7 +142,10 @@ def test_a_trial_counts_nowhere(
     given = [*SMALL, *option.split(), "--trainer.default_root_dir", str(tmp_path)]
     for _ in range(2):  # the second one is not skipped
         assert main(["fit", *given]) == 0
-        assert "is a trial (fast_dev_run, or no training step): nothing" in capsys.readouterr().out
+        assert (
+            "is a dry run (fast_dev_run, or no training step): not counted"
+            in capsys.readouterr().out
+        )
     run = Experiment(configuration_of(given)).run
     assert not run.done
     assert (run.folder / "predictions" / "test.npz").exists()  # to look at

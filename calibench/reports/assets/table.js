@@ -78,7 +78,7 @@ function tableCell(row, metric) {
   if (!cell) return el("td", { class: "hole" }, "—");
   const spread = state.spread && cell[1] != null ? el("small", {}, ` ±${show(metric, cell[1])}`) : null;
   const [floor, p] = cell[4] ?? [];
-  const title = cell[4] ? `floor ${show(metric, floor)}, p = ${p} of perfect calibration` : null;
+  const title = cell[4] ? `p = ${p} of perfect calibration` : null;
   return el("td", { class: cell[2] ? "tied" : "", title }, show(metric, cell[0]), cell[5] || null, spread);
 }
 function drawFilters() {
