@@ -348,7 +348,7 @@ def test_a_test_set_alone_is_a_block_of_one_row(
     assert limit > raw["ece"]["floor"]
     assert "to compare calibrators: calibench evaluate" in shown
     assert main(["evaluate", files["val"], files["test"]]) == 2
-    assert "give one FILE of test predictions" in capsys.readouterr().err
+    assert "a validation set is given as `--val FILE`" in capsys.readouterr().err
 
 
 def test_a_table_begins_with_error_nll_and_ece_and_has_no_column_that_only_some_rows_have(

@@ -134,7 +134,7 @@ def test_every_format_leads_with_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (title, lead) == ("digits_lt / SmallCNN", line[: len(lead)])
     assert written["markdown"].splitlines()[2].startswith(line)
     assert (
-        r"\caption{digits\_lt / SmallCNN. Best on validation: LabelSmoothing + raw"
+        r"\caption{digits\_lt / SmallCNN: best on validation: LabelSmoothing + raw"
         in written["latex"]
     )
     content = json.loads(written["json"])[0]["answer"]
