@@ -114,6 +114,21 @@ def test_the_page_on_architecture_names_every_room_and_classes_that_there_are() 
             assert re.search(rf"^class {name}\b", source, re.MULTILINE), (room, name)
 
 
+def test_the_steps_of_the_page_on_architecture_are_there() -> None:
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text()
+    steps = re.findall(r"`([\w/]+\.py):([\w.]+)`", page)
+    assert len(steps) > 15
+    for file, place in steps:
+        nodes: list[ast.stmt] = ast.parse((PACKAGE / file).read_text()).body
+        for name in place.split("."):
+            named = [node for node in nodes if getattr(node, "name", None) == name]
+            assert named, (file, place)
+            nodes = getattr(named[0], "body", [])
+    begin = re.findall(r"^\d\. `([\w/]+\.py)`: ", page, re.MULTILINE)
+    assert len(begin) == 5
+    assert all((PACKAGE / file).is_file() for file in begin)
+
+
 def test_contributing_draws_every_room() -> None:
     text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
     drawn = text.partition("a room imports what stands below it:")[2].split("```")[1]

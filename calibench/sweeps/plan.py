@@ -1,7 +1,7 @@
 """Run folders of jobs, from which one sees what is done, and the time that the others will take."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from glob import escape
 from pathlib import Path
 
@@ -20,12 +20,19 @@ def find_runs(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
     A key needs the resolved configuration and so torch, which is imported only if there is something to find.
     Jobs that differ in nothing but the seed are resolved once.
     """
+    return locate_runs(jobs, root, among=lambda job: _may_have_results(job, root))
+
+
+def locate_runs(
+    jobs: Sequence[Job], root: Path, *, among: Callable[[Job], bool] = lambda job: True
+) -> dict[int, Run]:
+    """The run folders of jobs, by position, whether they are there or not; this resolves configurations."""
     cells: dict[str, RunId | None] = {}
     runs: dict[int, Run] = {}
     for position, job in enumerate(jobs):
         same = json.dumps({**job.config, "seed_everything": None}, sort_keys=True, default=str)
         if same not in cells:
-            cells[same] = _resolve_run_id(job) if _may_have_results(job, root) else None
+            cells[same] = _resolve_run_id(job) if among(job) else None
         if cell := cells[same]:
             runs[position] = Run(cell._replace(seed=job.seed).folder(root))
             check_loss_folder(runs[position].folder)

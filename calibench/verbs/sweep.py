@@ -327,7 +327,7 @@ def sweep_command(
     cpus_per_task, mem, account, qos, constraint, setup, array_parallelism, ... A job that is pre-empted or runs into
     its time limit is put back into the queue and its cells go on from their last checkpoints. The command waits and
     shows the same table; it can be stopped (Ctrl-C) or left (--detach): the jobs go on, and the same command again
-    watches them. `scancel` ends them; the same command again then runs what is left. --dry-run prints the script.
+    waits for them. `scancel` ends them; the same command again then runs what is left. --dry-run prints the script.
     """
     slurm, keys = split_slurm_options(read_arguments(overrides).options)
     planned = _plan(compared, where, keys, slurm)

@@ -82,6 +82,13 @@ def write_desk(folder: Path) -> None:
         shutil.copytree(FIXTURES / kept, folder / name)
 
 
+def pretend_srun(folder: Path) -> None:
+    """Write a command `srun` that does nothing: submitit looks for it before it writes a script."""
+    folder.mkdir()
+    (folder / "srun").write_text("#!/bin/sh\n")
+    (folder / "srun").chmod(0o755)
+
+
 def seen(lines: list[str], folder: Path) -> str:
     """What a user sees of command lines: exit codes, output, errors, and the files that are new."""
     before = {path for path in folder.rglob("*") if path.is_file()}
@@ -157,7 +164,12 @@ def normalised(text: str, folder: Path) -> str:
     """A text without what differs between machines."""
     from calibench import __version__
 
-    for path, name in ((folder, "<desk>"), (REPOSITORY, "<repository>"), (Path.home(), "<home>")):
+    for path, name in (
+        (folder, "<desk>"),
+        (sys.executable, "<python>"),
+        (REPOSITORY, "<repository>"),
+        (Path.home(), "<home>"),
+    ):
         text = text.replace(str(path), name)
     text = text.replace(f"calibench {__version__}", "calibench <version>")
     for pattern, name in _VARYING:

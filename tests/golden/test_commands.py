@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import VERBS
-from tests.golden.desk import EXPECTED, commands, differences, seen, write_desk
+from tests.golden.desk import EXPECTED, commands, differences, pretend_srun, seen, write_desk
 
 COMMANDS = commands()
 RECORD = "CALIBENCH_RECORD_GOLDENS"
@@ -30,8 +30,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_command(name: str, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "sweep_slurm":
+        pytest.importorskip("submitit", reason="submitit is not installed (extra `slurm`)")
     folder = tmp_path / "desk"
     shutil.copytree(desk, folder)
+    pretend_srun(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("CALIBENCH_DATA", str(folder / "data"))

@@ -1,4 +1,4 @@
-"""Launcher of SLURM: bundles of jobs in a job array, watched by the process that submitted it."""
+"""Launcher of SLURM: bundles of jobs in a job array, by submitit; their run folders show how far they are."""
 
 import json
 import os
@@ -6,25 +6,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from calibench.configuration.merging import Config
+from calibench.files.atomic_files import read_text
 from calibench.messages.errors import ExpectedFailure
 from calibench.messages.printable_text import say
-from calibench.runs import read_json, write_json
-from calibench.runs.files import to_plain_data
+from calibench.runs import Run, read_json, write_json
+from calibench.runs.files import json_or_nothing, to_plain_data
 from calibench.sweeps.launchers.sbatch import JobArray, count_requested_gpus
-from calibench.sweeps.plan import expected_seconds, find_runs
+from calibench.sweeps.plan import expected_seconds, find_runs, locate_runs
 from calibench.sweeps.pool import FINAL, Job, LauncherOptions, build_pool
 
 # --- the work of a SLURM job ---
-
-_REPORTED = ("state", "epoch", "epochs", "seconds", "reason")
 
 
 def cut_bundles(
@@ -50,26 +48,25 @@ def cut_bundles(
 
 @dataclass
 class Bundle:
-    """The work of one SLURM job: run several jobs, some of them together, and append events to a file.
+    """The work of one SLURM job: run several jobs, some of them together.
 
     submitit pickles the bundle and calls it; at a pre-emption or time-out it puts the result of `checkpoint` back into
-    the queue. The submitter reads the file of events, JSON lines.
+    the queue.
     """
 
     jobs: list[Job]
     logs: Path
-    events: Path
     where: LauncherOptions
 
     def __call__(self) -> None:
-        """Run the jobs that are neither done nor failed."""
+        """Run the jobs that are neither done nor failed; the output of the SLURM job names those that fail."""
         pool = build_pool(self.jobs, self.logs, self.where)
         # scancel and a time-out also end the running jobs; no other job must start in their place
         signal.signal(signal.SIGTERM, lambda *_: pool.drain())
         try:
             for job in pool.run(self.jobs):
-                if job is not None:
-                    self._report(job)
+                if job is not None and job.state == "failed":
+                    say(f"{job.label} failed: {job.reason}")
         finally:
             pool.close()
 
@@ -78,77 +75,107 @@ class Bundle:
         from submitit.helpers import DelayedSubmission
 
         for job in self.jobs:
-            if job.state in ("running", "waiting") or job.reason.startswith("terminated"):
+            if job.state in ("running", "waiting") or job.reason.startswith(_CUT_SHORT):
                 job.state, job.reason = "queued", ""
-                self._report(job)
         return DelayedSubmission(self)
-
-    def _report(self, job: Job) -> None:
-        event = {name: getattr(job, name) for name in _REPORTED}
-        line = json.dumps({"cell": self.jobs.index(job), **event}) + "\n"
-        with suppress(OSError), self.events.open("a") as file:  # training goes on without the file
-            file.write(line)
 
 
 # --- the jobs, seen from the process that submitted them ---
 
+LOOKS_EVERY = 2.0  # seconds between two looks at the run folders, which are on a file system of several machines
 ASKED_EVERY = 15.0  # seconds between two calls of `squeue`
 _RECORD = "submission.json"
+_CUT_SHORT = "terminated"  # begins the reason of a run that a signal ended
+
+
+@dataclass
+class JobFolder:
+    """The run folder of a job, which shows how far it is; a failure from before the sweep is not the job's."""
+
+    job: Job
+    run: Run
+
+    def __post_init__(self) -> None:
+        self._earlier = self.run.status
+
+    def update(self) -> bool:
+        """Update the job by its folder; whether it changed.
+
+        One that was cut short is in the queue again, unless its SLURM job is over.
+        """
+        job, status = self.job, self.run.status
+        before = (job.state, job.epoch, job.reason)
+        state, reason = status.get("status"), str(status.get("reason") or "")
+        if state in ("done", "trial"):
+            job.state, job.reason, job.seconds = "done", "", self._wall_seconds()
+        elif state == "running":
+            if job.state != "running":
+                job.started = time.monotonic()
+            job.reached(self._epochs(), job.planned_epochs or 0)
+        elif state == "failed" and reason.startswith(_CUT_SHORT):
+            job.state, job.reason = "queued", ""
+        elif state == "failed" and status != self._earlier:
+            job.state, job.reason = "failed", reason
+        return before != (job.state, job.epoch, job.reason)
+
+    def _epochs(self) -> int:
+        """The epochs that are done: the training curve has a line of each."""
+        try:
+            return max(0, len(read_text(self.run.folder / "metrics.csv").splitlines()) - 1)
+        except OSError:
+            return 0
+
+    def _wall_seconds(self) -> float:
+        environment = json_or_nothing(self.run.folder / "environment.json")
+        return float(environment.get("wall_seconds") or 0.0)
 
 
 @dataclass
 class ArrayTask:
-    """One task of a job array, by its number in it; its bundle reports to a file, of which so many bytes were read."""
+    """One task of a job array, by its number in it, the folder of its output, and those of our jobs that it runs."""
 
     array: str
     number: int
-    events: Path
+    folder: Path
     jobs: list[Job]
-    read: int = 0
 
     @property
     def is_finished(self) -> bool:
         """Whether all of its jobs are done or failed."""
         return all(job.state in FINAL for job in self.jobs)
 
-    def news(self) -> Iterator[Job]:
-        """Update the jobs from new events; yields those that changed."""
-        if not self.events.exists():
-            return
-        with self.events.open("rb") as file:
-            file.seek(self.read)
-            while (line := file.readline()).endswith(b"\n"):
-                self.read += len(line)
-                event = json.loads(line)
-                job = self.jobs[int(event["cell"])]
-                for name in _REPORTED:
-                    setattr(job, name, event[name])
-                job.started = time.monotonic() - job.seconds
-                yield job
-
     def give_up(self, state: str) -> Iterator[Job]:
         """Mark the unfinished jobs as failed, as their SLURM job is over; yields them."""
-        yield from self.news()
         for job in self.jobs:
             if job.state not in FINAL:
                 job.state = "failed"
-                job.reason = f"task {self.number} of SLURM job {self.array} is over ({state}); see {self.events.parent}"
+                job.reason = f"task {self.number} of SLURM job {self.array} is over ({state}); see {self.folder}"
                 yield job
 
 
-def watch(tasks: Sequence[ArrayTask]) -> Iterator[Job | None]:
-    """Watch until every job is done or failed; yields each that changed, and None after a while without a change."""
+def wait_for_tasks(
+    tasks: Sequence[ArrayTask], folders: Mapping[int, JobFolder]
+) -> Iterator[Job | None]:
+    """Look at run folders, by `id` of their job, until every job is done or failed.
+
+    Yields each job that changed, and None after a while without a change. A job whose task is over has failed, also
+    where its folder does not say so.
+    """
     last_query = time.monotonic()
     while left := [task for task in tasks if not task.is_finished]:
-        yield from (job for task in left for job in task.news())
-        if time.monotonic() - last_query > ASKED_EVERY:
-            states = {array: ended(array) for array in dict.fromkeys(task.array for task in left)}
-            for task in left:
-                if state := states[task.array](task.number):
-                    yield from task.give_up(state)
+        ended_states: dict[str, Callable[[int], str]] = {}
+        if (
+            time.monotonic() - last_query > ASKED_EVERY
+        ):  # before a look, which sees what ended meanwhile
+            ended_states = {name: ended(name) for name in {task.array for task in left}}
             last_query = time.monotonic()
+        waiting = [job for task in left for job in task.jobs if job.state not in FINAL]
+        yield from (job for job in waiting if folders[id(job)].update())
+        for task in left:
+            if task.array in ended_states and (state := ended_states[task.array](task.number)):
+                yield from task.give_up(state)
         yield None
-        time.sleep(0.5)
+        time.sleep(LOOKS_EVERY)
 
 
 def record(folder: Path, array: str, tasks: Sequence[ArrayTask]) -> None:
@@ -167,12 +194,10 @@ def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[ArrayTask]:
         if not alive:
             path.rename(path.with_name("ended.json"))
         for number in alive:
-            cells = content["cells"][number]
-            if any(_text(config) in jobs_by_text for config in cells):
-                task_jobs = [
-                    jobs_by_text.get(_text(config)) or Job("", "", 0, config) for config in cells
-                ]
-                yield ArrayTask(array, number, path.with_name(f"{number}.jsonl"), task_jobs)
+            texts = map(_text, content["cells"][number])
+            task_jobs = [jobs_by_text[text] for text in texts if text in jobs_by_text]
+            if task_jobs:
+                yield ArrayTask(array, number, path.parent, task_jobs)
 
 
 def _text(config: Config) -> str:
@@ -213,7 +238,7 @@ class Slurm:
     """Runs jobs in a SLURM job array, with the methods of a `Pool`; nodes share the folder of results.
 
     Jobs that are done are checked on this machine, as in a local sweep. Jobs that an earlier sweep submitted and that
-    are still queued or running are watched and not submitted again. The options are submitit's.
+    are still queued or running are waited for and not submitted again. The options are submitit's.
 
     By default so many cells run together in a SLURM job as its GPUs hold, or as it has `cpus_per_task`; where cells
     share a GPU, it has one GPU unless the options say more.
@@ -243,7 +268,9 @@ class Slurm:
         return sum(job.state == "running" for task in self._tasks for job in task.jobs)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
-        """Submit the jobs and watch them; yields each that changed, and None after a while without a change."""
+        """Submit the jobs and wait for them; yields each that changed, and None after a while without a change."""
+        located = locate_runs(jobs, self.root)
+        folders = {id(job): JobFolder(job, located[place]) for place, job in enumerate(jobs)}
         finished = self.submit(jobs)
         if finished:
             pool = build_pool(finished, self.logs, LauncherOptions(jobs=1))
@@ -251,7 +278,7 @@ class Slurm:
                 yield from pool.run(finished)
             finally:
                 pool.close()
-        yield from watch(self._tasks)
+        yield from wait_for_tasks(self._tasks, folders)
 
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
         """Submit the jobs that are neither done nor in a SLURM job already. Returns those that are done."""
@@ -270,7 +297,7 @@ class Slurm:
     def close(self) -> None:
         """Report which SLURM jobs go on after this process."""
         for array in dict.fromkeys(task.array for task in self._tasks if not task.is_finished):
-            ways = f"the same command watches it, `scancel {array}` ends it"
+            ways = f"the same command waits for it, `scancel {array}` ends it"
             say(f"calibench: SLURM job {array} goes on; {ways}.", to=sys.stderr)
 
     def _bundles(self, jobs: Sequence[Job]) -> tuple[list[list[Job]], list[Job]]:
@@ -289,11 +316,8 @@ class Slurm:
     def _submit(self, bundles: Sequence[list[Job]]) -> None:
         folder = self._folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         folder.mkdir(parents=True)
-        works = [
-            Bundle(jobs, self.logs, folder / f"{number}.jsonl", self.where)
-            for number, jobs in enumerate(bundles)
-        ]
+        works = [Bundle(jobs, self.logs, self.where) for jobs in bundles]
         array = self._array(folder).submit(works)
-        tasks = [ArrayTask(array, n, work.events, work.jobs) for n, work in enumerate(works)]
+        tasks = [ArrayTask(array, n, folder, work.jobs) for n, work in enumerate(works)]
         record(folder, array, tasks)
         self._tasks += tasks

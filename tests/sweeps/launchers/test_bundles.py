@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from calibench.sweeps.launchers.slurm import ArrayTask, Bundle, cut_bundles
+from calibench.runs import Run, write_json
+from calibench.sweeps.launchers import slurm
+from calibench.sweeps.launchers.slurm import (
+    ArrayTask,
+    Bundle,
+    JobFolder,
+    cut_bundles,
+    wait_for_tasks,
+)
 from calibench.sweeps.pool import Job, LauncherOptions
 
 
@@ -37,9 +45,7 @@ def test_bundles_take_about_the_minutes(
 
 
 def bundle(tmp_path: Path) -> Bundle:
-    return Bundle(
-        jobs(4), tmp_path, tmp_path / "0.jsonl", LauncherOptions(jobs=1, minutes_per_cell=30)
-    )
+    return Bundle(jobs(4), tmp_path, LauncherOptions(jobs=1, minutes_per_cell=30))
 
 
 def test_what_was_cut_off_goes_back_into_the_queue(tmp_path: Path) -> None:
@@ -56,28 +62,59 @@ def test_what_was_cut_off_goes_back_into_the_queue(tmp_path: Path) -> None:
     assert again.where.minutes_per_cell == 30
 
 
-def test_the_submitter_reads_what_the_bundle_tells(tmp_path: Path) -> None:
-    there, here = bundle(tmp_path), jobs(4)
-    task = ArrayTask("7", 0, there.events, here)
-    assert list(task.news()) == []
-    there.jobs[1].state, there.jobs[1].epoch, there.jobs[1].epochs = "running", 2, 30
-    there._report(there.jobs[1])
-    assert list(task.news()) == [here[1]]
-    assert here[1].text == "2/30"
-    with there.events.open("a") as file:
-        file.write('{"cell": 2, "st')  # a line that is being written
-    assert list(task.news()) == []
-    with there.events.open("a") as file:
-        file.write('ate": "done", "epoch": 30, "epochs": 30, "seconds": 5.0, "reason": ""}\n')
-    assert [job.text for job in task.news()] == ["✓ 5 s"]
-    assert not task.is_finished
-    lost = list(task.give_up("TIMEOUT"))
-    assert [job.seed for job in lost] == [0, 1, 3]
-    assert lost[0].reason == f"task 0 of SLURM job 7 is over (TIMEOUT); see {tmp_path}"
-    assert task.is_finished
+def job_folder(folder: Path, **status: str) -> JobFolder:
+    """The folder of a job, with a status from before the sweep if one is given."""
+    folder.mkdir(parents=True)
+    if status:
+        write_json(folder / "status.json", status)
+    return JobFolder(Job("b", "loss", 1, {"trainer": {"max_epochs": 30}}), Run(folder))
 
 
-def test_a_full_disk_stops_no_cell(tmp_path: Path) -> None:
-    one = bundle(tmp_path)
-    one.events = Path("/dev/full")
-    one._report(one.jobs[0])
+def test_the_submitter_reads_run_folders(tmp_path: Path) -> None:
+    shown = job_folder(tmp_path / "run")
+    assert not shown.update()
+    write_json(tmp_path / "run/status.json", {"status": "running"})
+    assert shown.update()
+    assert shown.job.text == "0/30"
+    (tmp_path / "run/metrics.csv").write_text("epoch,val/nll\n0,1.2\n1,1.1\n")
+    assert shown.update()
+    assert shown.job.text == "2/30"
+    assert not shown.update()
+    write_json(tmp_path / "run/status.json", {"status": "failed", "reason": "terminated (SIGTERM)"})
+    assert shown.update()
+    assert (shown.job.state, shown.job.reason) == ("queued", "")  # a pre-emption: it goes on
+    write_json(tmp_path / "run/environment.json", {"wall_seconds": 5.4})
+    write_json(tmp_path / "run/status.json", {"status": "done"})
+    assert shown.update()
+    assert shown.job.text == "✓ 5 s"
+
+
+def test_a_failure_from_before_is_not_the_sweeps(tmp_path: Path) -> None:
+    old = {"status": "failed", "reason": "the loss is not finite", "finished": "yesterday"}
+    shown = job_folder(tmp_path / "run", **old)
+    assert not shown.update()
+    write_json(tmp_path / "run/status.json", {**old, "finished": "today"})
+    assert shown.update()
+    assert (shown.job.state, shown.job.reason) == ("failed", "the loss is not finite")
+
+
+def test_a_sweep_waits_until_every_folder_is_done_or_its_task_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "LOOKS_EVERY", 0.0)
+    monkeypatch.setattr(slurm, "ASKED_EVERY", -1.0)
+    states = {"7": ["", ""], "8": ["TIMEOUT"]}
+    monkeypatch.setattr(slurm, "ended", lambda array: states[array].__getitem__)
+    shown = [job_folder(tmp_path / name) for name in "abc"]
+    done, slow, lost = (folder.job for folder in shown)
+    tasks = [ArrayTask("7", 0, tmp_path, [done]), ArrayTask("7", 1, tmp_path, [slow])]
+    tasks.append(ArrayTask("8", 0, tmp_path, [lost]))
+    write_json(tmp_path / "a/status.json", {"status": "done"})
+    write_json(tmp_path / "b/status.json", {"status": "running"})
+    news = wait_for_tasks(tasks, {id(folder.job): folder for folder in shown})
+    assert [next(news) for _ in range(4)] == [done, slow, lost, None]
+    assert lost.reason == f"task 0 of SLURM job 8 is over (TIMEOUT); see {tmp_path}"
+    write_json(tmp_path / "b/status.json", {"status": "done"})
+    states["7"][1] = "COMPLETED"  # it ended between two looks, the later of which sees the result
+    assert [job for job in news if job] == [slow]
+    assert [job.state for job in (done, slow, lost)] == ["done", "done", "failed"]

@@ -142,12 +142,12 @@ def test_squeue_must_be_there(pretend: Pretend) -> None:
 
 def test_cells_in_living_jobs_are_found_again(pretend: Pretend, tmp_path: Path) -> None:
     cells, folder = jobs(4), tmp_path / "slurm" / "20261121"
-    record(folder, "7", [ArrayTask("7", n, folder / f"{n}.jsonl", cells[2 * n : 2 * n + 2]) for n in (0, 1)])  # fmt: skip
+    record(folder, "7", [ArrayTask("7", n, folder, cells[2 * n : 2 * n + 2]) for n in (0, 1)])  # fmt: skip
     pretend("squeue", "echo '7_0|COMPLETED'; echo '7_1|RUNNING'")
     wanted = jobs(3)
     (task,) = recorded(tmp_path / "slurm", wanted)
-    assert (task.array, task.number, task.events) == ("7", 1, folder / "1.jsonl")
-    assert task.jobs[0] is wanted[2]
+    assert (task.array, task.number, task.folder) == ("7", 1, folder)
+    assert task.jobs == [wanted[2]]
     assert list(recorded(tmp_path / "slurm", jobs(2))) == []
     pretend("squeue", "echo 'Invalid job id specified' >&2; exit 1")
     assert list(recorded(tmp_path / "slurm", wanted)) == []
