@@ -45,7 +45,7 @@ VERBS = {
     "reproduce": "verbs.reproduce:reproduce",
     "methods": "verbs.methods:methods",
     "plot all": "verbs.plot:plot_all",
-    "plot learning-curves": "calibrator_comparison.learning_curves:plot_learning_curves",
+    "plot learning-curves": "verbs.learning_curves:plot_learning_curves",
     "audit": "verbs.audit:audit",
 }
 

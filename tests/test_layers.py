@@ -244,6 +244,16 @@ def test_a_room_does_not_import_its_wing(wing: str) -> None:
     assert not up, up
 
 
+def test_only_verbs_know_of_the_command_line() -> None:
+    """A room below says what it takes; `verbs` say how that looks on a command line."""
+    knowing = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        if any(name.startswith("calibench.command_line") for name in imported(path))
+    }
+    assert knowing == {"cli.py", "command_line", "verbs"}
+
+
 def test_files_import_in_no_circle() -> None:
     """Not within a room either, nor by an import inside a function; the lazy faces of packages are left out."""
     below = {

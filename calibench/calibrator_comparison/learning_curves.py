@@ -1,22 +1,18 @@
-"""`calibench plot learning-curves`: how many validation examples calibrators need, by results of `posthoc --sizes`."""
+"""Learning curves: how many validation examples calibrators need, by results of `posthoc --sizes`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibench.command_line.docstrings import fill_docstring
 from calibench.messages.errors import UsageError, near_matches
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.style import (
     GREY,
     Axes,
-    PictureFile,
-    Width,
-    check_kept,
     legend_below,
     logarithmic_at,
     look,
@@ -24,51 +20,18 @@ from calibench.plots.style import (
     tidied,
 )
 from calibench.statistics.number import RAW
-from calibench.tables.metric_titles import initials, metric_info, metric_named
+from calibench.tables.metric_titles import initials, metric_info
 from calibench.tensors.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_CURVES = 6  # calibrators, if none are named
-_COMMAND = "`calibench posthoc --sizes 100 300 1000`"
+SIZES_COMMAND = "`calibench posthoc --sizes 100 300 1000`"
 
 
-@fill_docstring(shown=str(DEFAULT_CURVES))
-def plot_learning_curves(
-    results: Annotated[Path, "DIR"],
-    *,
-    output: PictureFile,
-    metric: Annotated[str, "NAME"] = "nll",
-    calibrators: Annotated[tuple[str, ...], "NAME"] = (),
-    width: Width = None,
-) -> int:
-    """Draw a metric after each calibrator against the number of validation examples that it is fitted on.
-
-    A panel for each data set: means over models, bars are standard deviations over draws of the examples.
-
-    Args:
-        results: Folder or results.csv of `calibench posthoc --sizes`.
-        output: The picture.
-        metric: A metric.
-        calibrators: The calibrators (default: the {shown} with the best mean rank over sizes).
-        width: Its width in a paper.
-
-    Examples:
-        calibench posthoc store --sizes 100 300 1000 3000 -o posthoc
-        calibench plot learning-curves posthoc -o learning_curves.pdf
-        calibench plot learning-curves posthoc --metric ece --calibrators TemperatureScaling VectorScaling -o ece.png
-    """
-    file = results / "results.csv" if results.is_dir() else results
-    check_kept(output, file)
-    if not file.is_file():
-        raise UsageError(f"there is no {file}: {_COMMAND} writes one.")
-    name = metric_named(metric)
-    draw_learning_curves(_read_results(file, name), name, calibrators).write(output, width=width)
-    return 0
-
-
-def _read_results(file: Path, metric: str) -> pd.DataFrame:
+def read_curve_results(file: Path, metric: str) -> pd.DataFrame:
+    """Read the results of `calibench posthoc --sizes`; a UsageError where they are not of several sizes."""
     import pandas as pd
 
     frame = pd.read_csv(file)
@@ -77,7 +40,7 @@ def _read_results(file: Path, metric: str) -> pd.DataFrame:
             raise UsageError(f"{file} has no column `{name}`{near_matches(name, frame.columns)}.")
     frame = frame[(frame["size"] > 0) & np.isfinite(frame[metric])]
     if frame["size"].nunique() < 2:
-        raise UsageError(f"{file} has fewer than two sizes: {_COMMAND}.")
+        raise UsageError(f"{file} has fewer than two sizes: {SIZES_COMMAND}.")
     return frame
 
 

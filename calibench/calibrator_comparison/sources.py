@@ -6,14 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 
-from calibench.calibrator_comparison.peers import check_peers
 from calibench.calibrators.names import ONE_PER_CORE
-from calibench.command_line.docstrings import fill_docstring
-from calibench.command_line.verb_parser import Count
 from calibench.files.atomic_files import open_regular
 from calibench.messages.errors import ExpectedFailure
 from calibench.predictions.files import Reader
@@ -25,12 +21,10 @@ from calibench.runs.folder import holds_run
 from calibench.runs.walk import warn_skipped
 from calibench.store import Entry, results_folder
 from calibench.store.locations import is_url
-from calibench.tables.metric_titles import TEST_METRICS
 
 _SUFFIXES = (".npz", ".pt", ".csv", ".parquet")
 
 
-@fill_docstring(metrics=", ".join(TEST_METRICS))
 @dataclass(frozen=True)
 class PosthocSettings:
     """Settings of the comparison: calibrators, metrics, sizes.
@@ -39,7 +33,7 @@ class PosthocSettings:
         reader: How files are read.
         calibrators: Names of `calibench list calibrators`, default or all; raw and TemperatureScaling are always among
             them.
-        metrics: Of {metrics}, or all for these; names of `calibench list metrics`, import paths of torchmetrics
+        metrics: Names of `calibench list metrics`, import paths of torchmetrics
             classes; the first ranks.
         sizes: Fit on so many validation examples, drawn at random (default: on all).
         repeats: Random halves of a file that is alone, and draws of each size.
@@ -50,13 +44,13 @@ class PosthocSettings:
     """
 
     reader: Reader
-    calibrators: Annotated[tuple[str, ...], "NAME"] = ("all",)
-    metrics: Annotated[tuple[str, ...], "NAME"] = ("nll", "brier", "ece", "error")
-    sizes: tuple[Count, ...] = ()
-    repeats: Count = 5
-    also: Annotated[tuple[str, ...], "PACKAGE:NAME", check_peers] = ()
+    calibrators: tuple[str, ...] = ("all",)
+    metrics: tuple[str, ...] = ("nll", "brier", "ece", "error")
+    sizes: tuple[int, ...] = ()
+    repeats: int = 5
+    also: tuple[str, ...] = ()
     arena: bool = False
-    jobs: Count = ONE_PER_CORE
+    jobs: int = ONE_PER_CORE
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from calibench.calibrators import CALIBRATORS
-from calibench.command_line.verb_parser import Option
-from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError
 from calibench.parallel.processes import cores
 from calibench.plugins.import_paths import find_loaded_class
@@ -52,22 +50,8 @@ def parse_calibrator_names(names: Sequence[Any]) -> list[Any]:
     return expand_calibrator_names(names)
 
 
-Calibrators = Annotated[tuple[Any, ...], "NAME"]
-"""The argument of a verb that takes names of calibrators, in Python calibrators too."""
-
-Jobs = Annotated[
-    int,
-    Option("N", help="Calibrators that are fitted at a time (default: one on each core)."),
-    positive_integer,
-]
-"""The argument of a verb that fits several calibrators."""
 ONE_PER_CORE = cores()
-
-CalibratorName = Annotated[
-    str,
-    Option("NAME", help="A name of `calibench list calibrators` (default: TemperatureScaling)."),
-]
-"""The argument of a verb that fits one calibrator."""
+"""Jobs at a time, unless a user says another number."""
 
 
 def build_calibrator(name: str) -> Calibrator:

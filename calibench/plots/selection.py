@@ -6,10 +6,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from calibench.command_line.verb_parser import Option
-from calibench.messages.checks import positive_integer
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import FileRow
 from calibench.plots.curves import OverEpochs
@@ -22,12 +20,6 @@ from calibench.statistics.number import RAW, TEST
 
 if TYPE_CHECKING:
     from calibench.plots.example_scores import ExampleScores
-
-Keys = Annotated[
-    tuple[str, ...],
-    Option("KEY", help="Only runs of these keys, the folders above seed=..."),
-]
-"""The argument of a verb that draws some runs of a folder."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +40,16 @@ class Selection:
         key: Only runs of these keys.
     """
 
-    metric: Annotated[str | None, "COLUMN"] = None
-    calibrator: Annotated[str, "NAME"] = RAW
-    bins: Annotated[int, "N", positive_integer] = 15
-    table: Annotated[tuple[str, ...], "WORD"] = ()
-    losses: Annotated[tuple[str, ...], "LOSS"] = ()
-    label: Annotated[tuple[str, ...], "NAME=TEXT"] = ()
+    metric: str | None = None
+    calibrator: str = RAW
+    bins: int = 15
+    table: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
     allow_missing: bool = False
-    baseline: Annotated[str | None, "LOSS"] = None
-    set: Annotated[str | None, "NAME"] = None
-    key: Keys = ()
+    baseline: str | None = None
+    set: str | None = None
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

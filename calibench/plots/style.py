@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from calibench.command_line.verb_parser import Option
-from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import printable
 
@@ -36,21 +34,7 @@ FONTS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
 WIDTHS = {"column": 3.3, "page": 6.9}
 """Inches of one column and of the page of a paper in two columns."""
 
-Width = Annotated[
-    Literal["column", "page"] | None, Option(help="Scale to one column or the page of a paper.")
-]
-"""The argument of a verb that names a width of `WIDTHS`."""
-
 PICTURE_FORMATS = (".png", ".svg", ".pdf")
-
-PictureFile = Annotated[
-    Path,
-    Option(
-        "FILE", ("-o",), help="The picture: .png, .svg or .pdf; its numbers are beside it as .csv."
-    ),
-    ends_in(*PICTURE_FORMATS),
-]
-"""The argument of a verb that draws one picture."""
 
 HATCHES = ("", "////", "....", "xxxx", "----")
 LINE_STYLES = ("-", "--", "-.", ":")

@@ -6,9 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from glob import escape
 from pathlib import Path
-from typing import Annotated
 
-from calibench.command_line.verb_parser import Option
 from calibench.configuration.merging import benchmarks_folder, data_root
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.runs import CorruptRun, Predictions
@@ -23,12 +21,6 @@ from calibench.store.transfer import pull
 SHIPPED = "shipped"
 """The name of the store that comes with calibench, where no folder of that name is."""
 _FOLDER = "store"  # of the shipped store in `benchmarks`, by which it may be named too
-
-_HELP = (
-    "Folder of runs; or a store: a folder, a URL, or `shipped`, the one that comes with calibench."
-)
-ResultsFolder = Annotated[str, Option(help=_HELP)]
-"""The argument of a verb that names a folder of runs or a store, as `results_folder` takes it."""
 
 
 def results_folder(results: Path | str) -> Path:

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from calibench.command_line.verb_parser import Count
 from calibench.configuration.merging import Config, class_title, to_class_block
-from calibench.messages.checks import positive
 from calibench.messages.errors import UsageError, one_line
 from calibench.parallel.processes import (
     Terminated,
@@ -360,11 +358,11 @@ class LauncherOptions:
         detach: SLURM: submit the jobs and return; the same command again shows how far they are.
     """
 
-    jobs: Count | None = None
-    cells_per_gpu: Count | None = None
+    jobs: int | None = None
+    cells_per_gpu: int | None = None
     launcher: Literal["local", "slurm"] = "local"
-    minutes_per_job: Count = 60
-    minutes_per_cell: Annotated[float, "N", positive] = math.inf
+    minutes_per_job: int = 60
+    minutes_per_cell: float = math.inf
     detach: bool = False
 
 

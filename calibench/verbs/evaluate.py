@@ -15,8 +15,6 @@ from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import (
     DEFAULT,
     ONE_PER_CORE,
-    Calibrators,
-    Jobs,
     build_calibrators,
     parse_calibrator_names,
 )
@@ -31,13 +29,14 @@ from calibench.messages.spelling import spell_argument
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import load_plugins
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
-from calibench.predictions.files import Arrays, Reader, Source, is_no_folder
+from calibench.predictions.files import Arrays, Source, is_no_folder
 from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.inputs import Sets, short_names, sources_of
 from calibench.runs import Predictions, Run, json_bytes, write_output
 from calibench.runs.files import FILE_FORMAT
 from calibench.statistics.number import RAW
 from calibench.store import find_run
+from calibench.verbs.option_groups import Calibrators, Jobs, ReadOptions
 from calibench.verbs.python_types import is_network, refuse_positional
 
 if TYPE_CHECKING:
@@ -298,7 +297,7 @@ class EvaluationOptions:
     """
 
     sets: Sets
-    reader: Reader
+    reader: ReadOptions
     calibrators: Calibrators | None = None
     calibrate_members: Annotated[str | None, "NAME"] = None
     priors: Annotated[str | list[float] | None, "PRIORS", _priors] = None

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.calibrators import CALIBRATORS
-from calibench.calibrators.names import CalibratorName
 from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
 from calibench.runs import Run
+from calibench.verbs.option_groups import CalibratorName
 
 
 def export(

@@ -20,8 +20,8 @@ from calibench.ranking.records import Record
 from calibench.run_configuration.keys import FAMILIES
 from calibench.runs import CorruptRun, Predictions, Run, read_json, write_output
 from calibench.runs.files import Json
-from calibench.store.lookup import ResultsFolder
 from calibench.tables.text import escaped
+from calibench.verbs.option_groups import ResultsFolder
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal, NamedTuple
 
 from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
+from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import loading, say
 from calibench.messages.progress import with_progress
@@ -17,7 +18,7 @@ from calibench.plots.curves import OverEpochs
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OF_EXAMPLES, OVER_TABLES, PICTURE_KINDS
 from calibench.plots.selection import Request, Selection, read_request
-from calibench.plots.style import PictureFile, Width, room_of
+from calibench.plots.style import room_of
 from calibench.plugins.registries import load_plugins, plugin_lines
 from calibench.predictions.files import Reader, is_a_file
 from calibench.ranking.columns import Column
@@ -26,7 +27,37 @@ from calibench.ranking.table import Row, Table
 from calibench.runs import CorruptRun, Predictions, RunId, write_output
 from calibench.statistics.number import RAW, TEST, TS
 from calibench.store import results_folder
-from calibench.store.lookup import ResultsFolder
+from calibench.verbs.option_groups import Keys, PictureFile, ResultsFolder, Width
+
+
+@dataclass(frozen=True)
+class SelectionOptions(Selection):
+    """Which runs a picture shows, and what of them.
+
+    Attributes:
+        metric: A column of the leaderboard (default: ece; for critical-difference nll, for shift error, for curves
+            all).
+        calibrator: Show probabilities after this calibrator.
+        bins: Bins of a diagram.
+        table: Only the tables that have these words in their titles (or parts of words, if no title has them whole).
+        losses: Only the rows of these losses, or with these labels.
+        label: Other words for labels, as in CrossEntropyLoss=CE.
+        allow_missing: Compare losses over tables even if runs are missing.
+        baseline: The loss that a probability of improvement is over (default: CrossEntropyLoss).
+        set: The OOD set of a ROC (default: the first).
+        key: Only runs of these keys.
+    """
+
+    metric: Annotated[str | None, "COLUMN"] = None
+    calibrator: Annotated[str, "NAME"] = RAW
+    bins: Annotated[int, "N", positive_integer] = 15
+    table: Annotated[tuple[str, ...], "WORD"] = ()
+    losses: Annotated[tuple[str, ...], "LOSS"] = ()
+    label: Annotated[tuple[str, ...], "NAME=TEXT"] = ()
+    allow_missing: bool = False
+    baseline: Annotated[str | None, "LOSS"] = None
+    set: Annotated[str | None, "NAME"] = None
+    key: Keys = ()
 
 
 def plot_kinds() -> dict[str, Callable[[Request], Picture]]:
@@ -41,7 +72,7 @@ def plot(
     results: Annotated[str, Option("RESULTS|FILE")] = "results",
     *,
     output: PictureFile,
-    shown: Selection,
+    shown: SelectionOptions,
     width: Width = None,
     over_epochs: OverEpochs,
 ) -> int:
@@ -212,7 +243,7 @@ def plot_all(
     *,
     output: Annotated[Path, Option("DIR", ("-o",))],
     format: Literal["png", "svg", "pdf"] = "png",
-    shown: Selection,
+    shown: SelectionOptions,
     width: Width = None,
     over_epochs: OverEpochs,
 ) -> int:

@@ -18,12 +18,12 @@ from calibench.messages.printable_text import say
 from calibench.messages.terminal import Terminal
 from calibench.reports.reproduce.numbers import folder_of, reproduction
 from calibench.reports.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
-from calibench.store.lookup import ResultsFolder
 from calibench.sweeps.plan import find_runs
 from calibench.sweeps.suites import Suite, load_suite
 from calibench.tables.published import PAPERS
 from calibench.tables.terminal import show
 from calibench.tables.text import csv_text
+from calibench.verbs.option_groups import ResultsFolder
 
 
 def figure_suites(paper: str) -> dict[str, str]:
