@@ -73,7 +73,7 @@ ENVIRONMENTS = {
     "-X utf8=0": Environment(flags="-X utf8=0"),
     # words and bytes
     "LANG=C": Environment(
-        {"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+        {"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, encoding="ascii"
     ),
     "LANG=nonsense": Environment(before="env LANG=xx_YY.nonsense LC_ALL=xx_YY.nonsense"),
     "latin-1": Environment({"PYTHONIOENCODING": "latin-1"}, encoding="latin-1"),
