@@ -94,7 +94,7 @@ def _nothing_verified(
 ) -> None:
     """Each test begins with no entry of a store verified, and records none in the user's folder."""
     folder = tmp_path_factory.getbasetemp() / "verified" / str(next(_NUMBERS))
-    monkeypatch.setattr("calibench.store.verified.data_root", lambda: folder)
+    monkeypatch.setattr("calibench.store.verified.cache_folder", lambda: folder)
 
 
 @pytest.fixture(autouse=True)

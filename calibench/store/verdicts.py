@@ -27,6 +27,9 @@ from calibench.store.entry import Entry
 CACHE = "CALIBENCH_CACHE"
 """Environment variable that names the folder in which is remembered; empty for none."""
 
+RECORDS = "verified"
+"""The folder beside the verdicts that records which entries were verified, by their digests alone."""
+
 _PACKAGE = Path(__file__).parents[1]
 # What computes the numbers.
 _LIBRARIES = ("numpy", "scipy", "torch", "torchmetrics", "scikit-learn", "msgspec")
@@ -57,7 +60,7 @@ def verdict_file(entry: Entry) -> Path | None:
 
     Only entries of a store are, with numbers of this package's own metrics and calibrators alone.
     """
-    folder = _cache_folder()
+    folder = cache_folder()
     if folder is None or not entry.digest or entry.imported:
         return None
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -66,7 +69,8 @@ def verdict_file(entry: Entry) -> Path | None:
     return None
 
 
-def _cache_folder() -> Path | None:
+def cache_folder() -> Path | None:
+    """The folder in which is remembered; None if `$CALIBENCH_CACHE` is empty, or there is no home."""
     named = os.environ.get(CACHE)
     if named is not None:
         return Path(named).expanduser() if named else None
@@ -122,5 +126,8 @@ def _library_versions() -> list[str]:
 def _remove_unused(present: Path) -> None:
     """Remove what other versions remembered and nobody has added to for a month."""
     for folder in present.parent.iterdir():
-        if folder != present and time.time() - folder.stat().st_mtime > _UNUSED_AFTER:
+        if (
+            folder not in (present, present.parent / RECORDS)
+            and time.time() - folder.stat().st_mtime > _UNUSED_AFTER
+        ):
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Record of the entries that were verified on this machine, in the user's folder: no store vouches for itself.
+"""Record of the entries that were verified on this machine, in the user's cache folder: no store vouches for itself.
 
 A record is an empty file named by a hash of the entry's digest, which covers the digests of all its files, and of the
 version of calibench that computed its numbers again: with another byte, or another version, an entry counts as
@@ -13,10 +13,11 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from calibench.configuration.merging import benchmarks_folder, data_root
+from calibench.configuration.merging import benchmarks_folder
 from calibench.messages.version import __version__
 from calibench.store.index import Listed, iterate_index
 from calibench.store.locations import Folder, StoreError
+from calibench.store.verdicts import RECORDS, cache_folder
 
 
 def note_verified(digests: Iterable[str], *, follows: bool = True) -> None:
@@ -24,6 +25,8 @@ def note_verified(digests: Iterable[str], *, follows: bool = True) -> None:
     for digest in digests:
         record = _record_path(digest)
         with suppress(OSError):
+            if record is None:
+                return
             if follows:
                 record.parent.mkdir(parents=True, exist_ok=True)
                 record.touch()
@@ -52,14 +55,16 @@ def as_verified_here(rows: Iterable[Listed], root: Path | None) -> Iterator[List
 
 
 def _is_recorded(digest: str) -> bool:
+    record = _record_path(digest)
     with suppress(OSError):
-        return _record_path(digest).is_file()
+        return record is not None and record.is_file()
     return False
 
 
-def _record_path(digest: str) -> Path:
+def _record_path(digest: str) -> Path | None:
+    folder = cache_folder()
     name = hashlib.sha256(f"{digest} {__version__}".encode()).hexdigest()
-    return data_root() / "verified" / name[:2] / name[2:]
+    return None if folder is None else folder / RECORDS / name[:2] / name[2:]
 
 
 @lru_cache(maxsize=1)

@@ -159,3 +159,15 @@ def test_a_cut_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["evaluate", "--val", files["val"], "--test", files["test"]]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"calibench: error: {files['val']}")
+
+
+def test_checkpoints_of_the_first_seconds_do_not_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[int] = []
+    monkeypatch.setattr("os.fsync", waits.append)
+    checkpoint(tmp_path)
+    assert len(waits) == 0
+    monkeypatch.setattr("calibench.training.checkpoints.LITTLE", -1.0)
+    checkpoint(tmp_path)
+    assert len(waits) == 1

@@ -143,3 +143,19 @@ def test_an_index_with_another_type_is_one_line(
     assert f"got null - at [0].{column}" in capsys.readouterr().err.replace("$", "").replace(
         "`", ""
     )
+
+
+def test_an_index_at_a_url_has_a_limit_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 MB, whatever a server says that it sends; one that lies here may be larger."""
+    assert index._LARGEST_SENT == 64 * 2**20 < index._LARGEST
+    url = "memory://limited"
+    place = store.place_of(url)
+    content = (store.results_folder("shipped") / "index.parquet").read_bytes()
+    place.write("index.parquet", content)
+    assert len(store.read_index(place)) > 10
+    monkeypatch.setattr(index, "_LARGEST_SENT", len(content) - 1)
+    with pytest.raises(StoreError, match="more than the"):
+        store.read_index(place)
+    assert len(store.read_index(store.Folder(store.results_folder("shipped")))) > 10
