@@ -322,9 +322,10 @@ def migrate(folder: Path, *, dry_run: bool = False) -> list[Migrated]:
 
 def _whole_folder(folder: Path) -> Path:
     """The folder without links; one that was stopped between the two renames of its swap is put in place first."""
-    beside, kept = (folder.with_name(f"{folder.name}{end}") for end in (_BESIDE, _KEPT))
-    if not folder.exists() and beside.is_dir() and kept.is_dir():
-        beside.rename(folder)
+    if not folder.exists():
+        beside, kept = (folder.with_name(f"{folder.name}{end}") for end in (_BESIDE, _KEPT))
+        if beside.is_dir() and kept.is_dir():
+            beside.rename(folder)
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}.")
     return folder.resolve()

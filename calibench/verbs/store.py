@@ -248,6 +248,7 @@ def _migrate(words: Sequence[str], adding: Adding) -> int:
             "`calibench store migrate` needs one folder, of results or a store: calibench store migrate results"
         )
     folder = Path(words[0])
+    place = folder.resolve()  # before it moves: it may be the current folder
     rows = migrate(folder, dry_run=adding.dry_run)
     if not rows:
         say(f"{folder}: nothing to migrate, all is of format {FORMAT}", to=sys.stderr)
@@ -259,7 +260,7 @@ def _migrate(words: Sequence[str], adding: Adding) -> int:
     if adding.dry_run:
         say(f"{folder}: {runs} to migrate, nothing was written", to=sys.stderr)
     else:
-        kept = f"the old folder is {folder}.format-1: remove it when you need it no more"
+        kept = f"the old folder is {place}.format-1: remove it when you need it no more"
         say(f"{folder}: {runs} migrated to format {FORMAT}; {kept}", to=sys.stderr)
     return 0
 

@@ -249,6 +249,15 @@ def test_one_that_was_stopped_is_begun_anew_or_ended(
     assert (runs / NEW_RUN / "metrics.json").is_file()
 
 
+def test_the_current_folder_may_be_migrated(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(runs)
+    assert main(["store", "migrate", "."]) == 0
+    assert (runs / NEW_RUN / "metrics.json").is_file()
+    assert f"the old folder is {runs}.format-1: remove" in capsys.readouterr().err
+
+
 def test_an_earlier_old_folder_is_not_written_over(runs: Path) -> None:
     runs.with_name("runs.format-1").mkdir()
     with pytest.raises(UsageError, match="is there already, of an earlier migration"):
