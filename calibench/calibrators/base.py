@@ -3,14 +3,17 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from inspect import signature
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from calibench.tensors.arrays import Array, as_array, take_any_arrays
+from calibench.tensors.arrays import Array, as_array, names_of_columns, take_any_arrays
+from calibench.tensors.labels import class_order
 from calibench.tensors.scores import (
     TakesSavedShapes,
     are_probabilities,
@@ -29,6 +32,18 @@ class ConvergenceWarning(RuntimeWarning):
 
 class FewExamplesWarning(UserWarning):
     """Parameters outnumber the examples, or a class with parameters of its own has fewer than five."""
+
+
+class BoundWarning(UserWarning):
+    """A fit ended at a bound of what it may find, a temperature of 0.01 say: its optimum lies beyond."""
+
+
+@contextmanager
+def silence_bounds() -> Iterator[None]:
+    """Let fits end at a bound without a warning, where something else says it, or a fit is one of many."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundWarning)
+        yield
 
 
 def warn_unless_converged(measure: str, value: float, tolerance: float = 1e-5) -> None:
@@ -61,6 +76,36 @@ NEGLIGIBLE = 30.0
 _DEEP = 1e7  # the same at any temperature: exp(-1e7 / T) is 0 up to T = 1e4
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _keep_class_names(fit: Method) -> Method:
+    """A `fit` that keeps the names of a data frame's columns, or those of the argument `classes`."""
+
+    @wraps(fit)
+    def fit_and_keep(self: Any, logits: Any, *args: Any, **kwargs: Any) -> Any:
+        names = kwargs.get("classes") or names_of_columns(logits)
+        fit(self, logits, *args, **kwargs)
+        self.class_names = None if names is None else [str(name) for name in names]
+        return self
+
+    return cast("Method", fit_and_keep)
+
+
+def _align_columns(apply: Method) -> Method:
+    """A map of data frames whose columns may have another order than those of the fit; others are refused."""
+
+    @wraps(apply)
+    def align_and_apply(self: Any, logits: Any) -> Any:
+        names = None if isinstance(logits, Tensor) else names_of_columns(logits)
+        if names is None or not self.class_names or names == self.class_names:
+            return apply(self, logits)
+        order = class_order(names, self.class_names, "the data frame", type(self).__name__)
+        return apply(self, logits.iloc[:, order])[logits.columns]
+
+    return cast("Method", align_and_apply)
+
+
 class Calibrator(TakesSavedShapes, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
@@ -85,6 +130,8 @@ class Calibrator(TakesSavedShapes, ABC):
         num_classes: K of what it was fitted on; None before, and after `load_state_dict` alone.
         class_names: Names of these classes, if they are known: columns of other predictions go by them.
         fitted_on: Digest of the set that it was fitted on, if that was a file or a run's.
+        input_kind: What that set held: `logits`, `probabilities`, `labels` (a two-class problem each) or `pairs` of a
+            confidence and a hit; empty where it is not known.
         uniform_share: c, a float64 scalar, where there is a mixture.
         published_with_mixture: Whether the published form has the mixture too.
         widens_blocks: Whether a fit gets logits of at least single precision, and makes float64 of some rows at a time:
@@ -93,6 +140,7 @@ class Calibrator(TakesSavedShapes, ABC):
         masked_depth: How far below the largest logit a masked class lies in what a fit gets, so that it counts nothing:
             None where the fit leaves it out itself, and gets -inf.
         renamed_arguments: The attributes that keep arguments of the constructor under another name than the argument's.
+        warns_at_bound: Whether a fit warns where it ended at a bound: of a single temperature.
         structured_form: The class for sets so small that this one's parameters outnumber the examples.
 
     Examples:
@@ -133,6 +181,7 @@ class Calibrator(TakesSavedShapes, ABC):
     widens_blocks: bool = False
     takes_weights: bool = True
     masked_depth: ClassVar[float | None] = _DEEP
+    warns_at_bound: bool = False
     structured_form: str = ""
     renamed_arguments: ClassVar[Mapping[str, str]] = {}
     uniform_share: Tensor
@@ -148,7 +197,7 @@ class Calibrator(TakesSavedShapes, ABC):
         self.register_load_state_dict_pre_hook(_forget_classes)  # type: ignore[no-untyped-call]
         self.num_classes: int | None = None
         self.class_names: list[str] | None = None
-        self.fitted_on = ""
+        self.fitted_on, self.input_kind = "", ""
         if self._mixes:
             self.fitted_buffers = (*self.fitted_buffers, "uniform_share")
             self.reported = (*self.reported, "uniform_share") if self.reported else ()
@@ -164,6 +213,7 @@ class Calibrator(TakesSavedShapes, ABC):
         """Whether `fit` has been called, or a fitted state been loaded."""
         return all(getattr(self, name) is not None for name in self.fitted_buffers)
 
+    @_keep_class_names
     @torch.no_grad()
     @take_any_arrays
     def fit(self, logits: Any, target: Any, sample_weight: Any = None) -> Self:
@@ -189,6 +239,7 @@ class Calibrator(TakesSavedShapes, ABC):
         Warns:
             FewExamplesWarning: If the parameters outnumber the examples, or a class that has its own has fewer than
                 five.
+            BoundWarning: If it ended at a bound, as of examples without an error, or without a relation to the logits.
         """
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
@@ -208,7 +259,11 @@ class Calibrator(TakesSavedShapes, ABC):
         if self._mixes:
             share = self._share(len(target))
             self.uniform_share = torch.tensor(share, dtype=torch.float64, device=logits.device)
-        self.num_classes, self.class_names, self.fitted_on = logits.shape[1], None, ""
+        _forget_classes(self)
+        self.num_classes = logits.shape[1]
+        if self.warns_at_bound and self.at_bound:
+            text = f"{self!r}: the fit ended at a bound, its optimum lies beyond."
+            warnings.warn(text, BoundWarning, stacklevel=5)
         return self
 
     @torch.no_grad()
@@ -219,6 +274,7 @@ class Calibrator(TakesSavedShapes, ABC):
         """
         return as_array(self(logits))
 
+    @_align_columns
     @take_any_arrays
     def log_prob(self, logits: Tensor) -> Tensor:
         """Calibrated log-probabilities, (N, K) -> (N, K), of the dtype (at least float32) and device of `logits`.
@@ -231,9 +287,12 @@ class Calibrator(TakesSavedShapes, ABC):
         """
         return self._map_rows(logits, self._unmasked_log_prob, renormalise_unmasked)
 
+    @_align_columns
     @take_any_arrays
     def forward(self, logits: Tensor) -> Tensor:
         """Calibrated probabilities, (N, K) -> (N, K), of the kind of `logits`, at least float32; rows sum to 1.
+
+        Columns of a data frame go by name, if those of the fit have names.
 
         Raises as `log_prob` does.
         """
@@ -391,7 +450,8 @@ def _find_finite_rows(logits: Tensor) -> Tensor | None:
 
 def _forget_classes(module: Calibrator, *_: Any) -> None:
     """Forget the classes of a fit whose state another one replaces."""
-    module.num_classes, module.class_names, module.fitted_on = None, None, ""
+    module.num_classes, module.class_names = None, None
+    module.fitted_on, module.input_kind = "", ""
 
 
 def replace_masked_logits(logits: Tensor, depth: float = NEGLIGIBLE) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from calibench.calibrators.adaptive_temperature import EntropyTemperatureScaling
 from calibench.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibench.calibrators.base import (
+    BoundWarning,
     Calibrator,
     ConvergenceWarning,
     FewExamplesWarning,
@@ -260,7 +261,7 @@ def predict_after_refit(
 def silence_fit_warnings() -> Iterator[None]:
     """Let fits of folds go without a warning: such a fit is scored as it is."""
     with warnings.catch_warnings():
-        for category in (ConvergenceWarning, FewExamplesWarning):
+        for category in (BoundWarning, ConvergenceWarning, FewExamplesWarning):
             warnings.simplefilter("ignore", category)
         yield
 

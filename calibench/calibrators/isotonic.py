@@ -12,12 +12,15 @@ from calibench.calibrators.base import Calibrator
 from calibench.calibrators.one_vs_rest import (
     LogOddsMap,
     OneVsRest,
+    class_log_odds,
     interpolate,
     interpolate_by_log_odds,
     normalise_log,
     pad_values,
     smooth_values,
+    top_log_odds,
 )
+from calibench.calibrators.temperature import reduce_rows
 from calibench.calibrators.top_label import ConfidenceMap
 from calibench.messages.checks import non_negative, positive
 from calibench.tensors.arrays import Floats
@@ -106,7 +109,8 @@ class IsotonicCalibration(SmoothedCalibrator, LogOddsMap):
 class IsotonicTopLabel(SmoothedCalibrator, ConfidenceMap):
     """Isotonic regression of the top-label confidence (Zadrozny & Elkan 2002).
 
-    Without `shrinkage` an exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have
+    Confidences are ranked by their log-odds, the attribute `knots`, so that large logits keep their order. Without
+    `shrinkage` an exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have
     probability 0.
 
     Examples:
@@ -130,9 +134,15 @@ class IsotonicTopLabel(SmoothedCalibrator, ConfidenceMap):
         knots, values = fit_isotonic(confidence, correct, share)
         return knots, smooth_values(values, len(confidence), self.smoothing)
 
+    def _scores(self, logits: Tensor) -> Tensor:
+        return reduce_rows(lambda rows: top_log_odds(rows.log_softmax(dim=1)), logits)
+
+    def _calibrated_top(self, log_probs: Tensor) -> Tensor:
+        return interpolate_by_log_odds(top_log_odds(log_probs), self.knots, self.values)
+
     def calibrated(self, confidence: Tensor) -> Tensor:
         """The isotonic map at confidences of any shape."""
-        return interpolate(confidence, self.knots, self.values)
+        return interpolate_by_log_odds(confidence.logit(), self.knots, self.values)
 
 
 class CentredIsotonicCalibration(SmoothedCalibrator, OneVsRest):
@@ -178,7 +188,7 @@ class IRM(Calibrator):
         shrinkage: As for `Calibrator`.
 
     Attributes:
-        knots: Probabilities, (M,).
+        knots: Log-odds of probabilities, (M,).
         values: Calibrated values at the knots, (M,).
 
     Examples:
@@ -208,14 +218,14 @@ class IRM(Calibrator):
 
     def unnormalised(self, logits: Tensor) -> Tensor:
         """The map's values before they are normalised: logits (N, K) -> (N, K), float64."""
-        probs = logits.double().softmax(dim=1)
-        return interpolate(probs, self.knots, self.values) + self.slope * probs
+        values = interpolate_by_log_odds(class_log_odds(logits), self.knots, self.values)
+        return values + self.slope * logits.double().softmax(dim=1)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         hit = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, target.unsqueeze(1), True)
         share = weight.unsqueeze(1) * logits.isneginf().logical_not()  # a masked pair is none
         knots, values = fit_isotonic(
-            logits.softmax(dim=1).flatten(), hit.flatten(), share.flatten()
+            class_log_odds(logits).flatten(), hit.flatten(), share.flatten()
         )
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 

@@ -91,6 +91,13 @@ def class_log_odds(logits: Tensor) -> Tensor:
     return log_probs - log_complement(log_probs)
 
 
+def top_log_odds(log_probs: Tensor) -> Tensor:
+    """Log-odds of the largest of log-probabilities against the rest, (N, K) -> (N,)."""
+    top, place = log_probs.max(dim=1, keepdim=True)
+    others = log_probs.scatter(1, place, -torch.inf).logsumexp(dim=1)
+    return top.squeeze(1) - others
+
+
 def replace_top(log_probs: Tensor, confidence: Tensor) -> Tensor:
     """Give each row's largest probability a new value (N,) and scale the others to what is left: (N, K) -> (N, K).
 

@@ -41,12 +41,20 @@ class ConfidenceMap(Calibrator):
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         correct = is_correct(logits, target)
-        knots, values = self._fit_confidence(raw_confidence(logits), correct, weight)
+        knots, values = self._fit_confidence(self._scores(logits), correct, weight)
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         log_probs = logits.log_softmax(dim=1)
-        return replace_top(log_probs, self.calibrated(log_probs.amax(dim=1).exp()))
+        return replace_top(log_probs, self._calibrated_top(log_probs))
+
+    def _scores(self, logits: Tensor) -> Tensor:
+        """What the map is fitted on, (N,): by default the confidences."""
+        return raw_confidence(logits)
+
+    def _calibrated_top(self, log_probs: Tensor) -> Tensor:
+        """Calibrated confidences (N,) of log-probabilities (N, K)."""
+        return self.calibrated(log_probs.amax(dim=1).exp())
 
 
 def swapped_interpolation(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:

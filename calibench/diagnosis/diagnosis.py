@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, CrossValidatedCalibration
-from calibench.calibrators.base import find_rare_classes
+from calibench.calibrators.base import find_rare_classes, silence_bounds
 from calibench.calibrators.cross_validated import (
     FEWEST_EXAMPLES_FOR_FOLDS,
     default_candidates,
@@ -242,7 +242,11 @@ def choose_and_fit(
         return choice, None, remarks
     is_default = calibrators is None and not remarks
     model = CrossValidatedCalibration(calibrators=None if is_default else candidates)
-    return choice, model.fit_choice(choice.chosen, source.scores, source.target), remarks
+    with silence_bounds():  # a remark says it
+        fitted = model.fit_choice(choice.chosen, source.scores, source.target)
+    if fitted.at_bound:
+        remarks.append(f"{choice.name}: the fit ended at a bound, its optimum lies beyond")
+    return choice, fitted, remarks
 
 
 def _leave_out_class_maps(

@@ -6,15 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from calibench import calibrators
 from calibench.calibrators import CALIBRATORS, Calibrator
+from calibench.evaluation.calibrator_fits import (
+    LOGITS,
+    NAMES_OF_KINDS,
+    PROBABILITIES,
+    kind_of_input,
+)
 from calibench.files.atomic_files import read_content
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
+from calibench.metrics.probability_batches import log_softmax
 from calibench.predictions.probability_tables import (
     CALIBRATOR_KINDS,
     PROBABILITY_KINDS,
@@ -25,7 +33,11 @@ from calibench.runs.class_names import class_order, names_of_classes
 from calibench.runs.files import FILE_FORMAT, parse_json, sealed_json
 from calibench.tensors.arrays import Floats
 
-_RECORD = ("num_classes", "class_names", "fitted_on")  # what a file says of the set of the fit
+_LOOKED_AT = (
+    200  # rows that say whether a common part of the logits changes what a calibrator gives
+)
+# What a file says of the set of the fit, and what it is where the file is older.
+_RECORD = {"num_classes": None, "class_names": None, "fitted_on": "", "input_kind": ""}
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 
 
@@ -65,7 +77,7 @@ def _apply_by_name(calibrator: Calibrator, predictions: Predictions) -> Floats:
 
     A ValueError with both lists if their names are not the same.
     """
-    logits, names = predictions.logits, names_of_classes(predictions)
+    logits, names = _as_fitted(calibrator, predictions), names_of_classes(predictions)
     is_alike = not names or not calibrator.class_names or names == calibrator.class_names
     if is_alike or predictions.labels is not None:
         return calibrator(torch.from_numpy(logits)).numpy()
@@ -74,6 +86,32 @@ def _apply_by_name(calibrator: Calibrator, predictions: Predictions) -> Floats:
     probs: Floats = calibrator(torch.from_numpy(aligned)).numpy()
     say("classes are aligned by name with those of the calibrator", to=sys.stderr)
     return probs[:, np.argsort(order)]
+
+
+def _as_fitted(calibrator: Calibrator, predictions: Predictions) -> npt.NDArray[np.float32]:
+    """Logits (N, K) of the kind that the calibrator was fitted on: after probabilities, log-probabilities.
+
+    A ValueError where they are of another kind: pairs or labels, or probabilities for a calibrator of logits that sees
+    what the logits of a row have in common, which probabilities have lost.
+    """
+    logits, kind = predictions.logits, kind_of_input(predictions)
+    fitted, name = calibrator.input_kind, type(calibrator).__name__
+    if not fitted or kind == fitted:
+        return logits
+    if {kind, fitted} - {LOGITS, PROBABILITIES}:
+        raise ValueError(
+            f"{name} was fitted on {NAMES_OF_KINDS[fitted]}, and the input holds {NAMES_OF_KINDS[kind]}."
+        )
+    if fitted == PROBABILITIES:
+        return log_softmax(torch.from_numpy(logits)).numpy()
+    part = torch.from_numpy(logits[:_LOOKED_AT])
+    shift = torch.linspace(-1, 1, len(part)).unsqueeze(1)
+    if not torch.allclose(calibrator(part), calibrator(part + shift), atol=1e-4):
+        raise ValueError(
+            f"{name} was fitted on logits, and the input holds probabilities, whose logits are not known: give "
+            "logits, or fit it on probabilities."
+        )
+    return logits
 
 
 def save_calibrator(calibrator: Calibrator, path: Path | str) -> None:
@@ -189,6 +227,6 @@ def load_calibrator(path: Path | str) -> Calibrator:
         content = _read_content(Path(path))
         calibrator: Calibrator = build_described(content)
         calibrator.load_state_dict(content["state"])
-        for name in _RECORD:
-            setattr(calibrator, name, content["record"][name])
+        for name, unknown in _RECORD.items():
+            setattr(calibrator, name, content["record"].get(name, unknown))
     return calibrator

@@ -15,9 +15,17 @@ from calibench.calibrators.label_shift import check_distribution
 from calibench.messages.errors import UsageError
 from calibench.messages.spelling import spell_argument
 from calibench.metrics.probability_batches import log_softmax, normalise_rows
+from calibench.predictions.confidence_pairs import CLASSES_OF_PAIRS
 from calibench.runs import Predictions
 from calibench.tensors.scores import blocks_of_rows
 
+LOGITS, PROBABILITIES, LABELS, PAIRS = "logits", "probabilities", "labels", "pairs"
+NAMES_OF_KINDS = {
+    LOGITS: "logits",
+    PROBABILITIES: "probabilities",
+    LABELS: "several labels an example",
+    PAIRS: "pairs of a confidence and a hit",
+}
 MOST_NAMED_CLASSES = 5  # classes that a remark names
 PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
 
@@ -80,7 +88,17 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
     calibrator.fit(logits, target)
     calibrator.class_names = predictions.metadata.get("class_names") or None
     calibrator.fitted_on = digest_predictions(predictions)
+    calibrator.input_kind = kind_of_input(predictions)
     return calibrator
+
+
+def kind_of_input(predictions: Predictions) -> str:
+    """What predictions hold, a key of `NAMES_OF_KINDS`."""
+    if predictions.labels is not None:
+        return LABELS
+    if predictions.metadata.get("class_names") == [*CLASSES_OF_PAIRS]:
+        return PAIRS
+    return LOGITS if predictions.probs is None else PROBABILITIES
 
 
 def digest_predictions(predictions: Predictions) -> str:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
+from calibench.calibrators.base import silence_bounds
 from calibench.calibrators.cross_validated import silence_fit_warnings, stratified_folds
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.messages.checks import integer_from, option_named
@@ -69,7 +70,8 @@ def cross_fit(
     divisions = [(fold != index, fold == index) for index in range(min(folds, len(target)))]
     arrays: dict[str, Tensor] = {}
     for is_fitted, is_scored in [(all_rows, all_rows)] if in_sample else divisions:
-        model.fit(_prepare_for_fit(model, logits[is_fitted]), target[is_fitted])
+        with silence_bounds():
+            model.fit(_prepare_for_fit(model, logits[is_fitted]), target[is_fitted])
         for places in torch.split(is_scored.nonzero().flatten(), rows_at_once(logits)):
             log_probs = model.log_prob(finite_log_probs(logits[places]))
             for name, block in values(log_probs, places).items():
@@ -259,7 +261,8 @@ class _Nodes:
     def around(cls, log_probs: Tensor, target: Tensor) -> _Nodes:
         """Nodes as far around the whole set's temperature as those of resamples stray: further, the fewer examples."""
         model = TemperatureScaling()
-        model.fit(_prepare_for_fit(model, log_probs.clone()), target)
+        with silence_bounds():
+            model.fit(_prepare_for_fit(model, log_probs.clone()), target)
         centre = math.log(float(model.temperature))
         reach = min(2.0, max(0.05, 30 / math.sqrt(len(target))))
         places = np.arange(_NODES_FAR if reach > 0.5 else _NODES_NEAR)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from calibench.calibrators import Calibrator, TemperatureScaling
+from calibench.calibrators.base import silence_bounds
 from calibench.calibrators.cross_validated import FEWEST_EXAMPLES_FOR_FOLDS
 from calibench.calibrators.names import unique_names
 from calibench.evaluation import scoring
@@ -151,7 +152,8 @@ class Evaluation:
             watch(name, "fit")
             fitted[name].fit(sets["val"])
 
-        list(in_threads(fit, fitted, jobs))
+        with silence_bounds():  # a remark says it
+            list(in_threads(fit, fitted, jobs))
         remarks = list_fit_remarks(sets["val"], fitted) if fitted else []
         if not (extent.has_unprinted or self.metrics):
             sets = {name: part for name, part in sets.items() if name != VAL}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
+from calibench.calibrators.base import silence_bounds
 from calibench.evaluation.calibrator_fits import (
     fit_calibrator,
     given_probabilities,
@@ -82,7 +83,8 @@ def temperature_gap(
     Returns:
         The difference of each of the benchmark's metrics on the test set; positive where the temperature helps.
     """
-    fitted = fit_calibrator(TemperatureScaling(shrinkage=False), val)
+    with silence_bounds():
+        fitted = fit_calibrator(TemperatureScaling(shrinkage=False), val)
     before, after = (score_set(test, calibrator, n_bins=n_bins) for calibrator in (None, fitted))
     pairs = zip(before, after, strict=True)
     return {number.key.metric: number.value - other.value for number, other in pairs}

@@ -33,11 +33,13 @@ TARGET, CLASS_NAMES = "target", "class_names"
 UNDECLARED = "scores, undeclared"  # the role of scores whose name does not say what they are
 # What other people call them.
 NAMES = {
-    LOGITS: ("logits", "logit"),
+    LOGITS: ("logits", "logit", "log_probs", "logprobs", "log_probabilities"),
     PROBS: ("probs", "prob", "probabilities", "probability", "proba", "probas", "y_prob", "y_proba", "softmax"),
     TARGET: ("target", "targets", "label", "labels", "y", "y_true", "label_ids", "ground_truth", "gt", "y_test"),
 }  # fmt: skip
 ROLES = {name: role for role, names in NAMES.items() for name in names}
+# Names of classes beside `class_names`.
+_CLASSES = ("classes", "classes_", "class_labels", "target_names", "categories")
 # What may be logits or probabilities, by their values; and labels without a name.
 SCORES_OF_ANY_KIND = (
     "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "arr_0",
@@ -94,7 +96,7 @@ def predictions_of(
     values, labels, line = _flatten_positions(values, labels)
     lines.append(line)
     values, declaration = _as_table(values, labels, declaration, name, task_of_file, lines)
-    class_names = _given_class_names(roles.pop(CLASS_NAMES, None), metadata)
+    class_names = _given_class_names(_class_names_among(roles, values.shape[-1]), metadata)
     if are_labels(values, _or_unknown(labels, values), metadata, task):
         meaning, line = meaning_of_label_scores(values, declaration, name)
         say_readings([*lines, line], notes)
@@ -184,6 +186,14 @@ def _as_table(
             f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
         )
     return values, declaration
+
+
+def _class_names_among(roles: dict[str, Array], k: int) -> Array | None:
+    """An array of names of K classes, by the names that people give it; None where there is none."""
+    if CLASS_NAMES in roles:
+        return roles.pop(CLASS_NAMES)
+    names = {name: as_array(array) for name, array in roles.items() if name.lower() in _CLASSES}
+    return next((array for array in names.values() if array.shape == (k,)), None)
 
 
 def _given_class_names(names: Array | None, metadata: Mapping[str, Any]) -> list[str] | None:

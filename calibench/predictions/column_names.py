@@ -22,8 +22,9 @@ LABELS_OF_OTHERS = (
 )
 # How columns of all classes begin that say what they hold, as in `logit_0`.
 BEGINNINGS = {
-    "logit_": LOGITS, "logits_": LOGITS, "logit.": LOGITS, "prob_": PROBS, "probs_": PROBS, "proba_": PROBS,
-    "probability_": PROBS, "prob.": PROBS, ".pred_": PROBS, "pred_prob_": PROBS, "p_": PROBS,
+    "logit_": LOGITS, "logits_": LOGITS, "logit.": LOGITS, "logprob_": LOGITS, "log_prob_": LOGITS, "prob_": PROBS,
+    "probs_": PROBS, "proba_": PROBS, "probability_": PROBS, "prob.": PROBS, ".pred_": PROBS, "pred_prob_": PROBS,
+    "p_": PROBS,
 }  # fmt: skip
 # What the name of a column of scores has beside that of the class.
 _OF_SCORES = (

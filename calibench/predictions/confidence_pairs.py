@@ -10,6 +10,7 @@ from calibench.runs import Predictions
 from calibench.tensors.arrays import Array, Floats
 
 CONFIDENCE, CORRECT = "confidence", "correct"
+CLASSES_OF_PAIRS = ("wrong", "right")
 NEEDS_ALL = "(confidence, correct) is not enough, the probabilities of every class are needed"
 # What other people call them.
 PAIR_NAMES = {
@@ -62,7 +63,7 @@ class ConfidencePairs:
         probs = np.stack([1 - self.confidence, self.confidence], axis=1)
         with np.errstate(divide="ignore"):
             logits = np.log(np.maximum(probs, clip)).astype(np.float32)
-        metadata = {"class_names": ["wrong", "right"]}
+        metadata = {"class_names": [*CLASSES_OF_PAIRS]}
         return Predictions(logits, self.correct.astype(np.int64), metadata)
 
 

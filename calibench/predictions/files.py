@@ -144,7 +144,7 @@ class Reader:
         """The arrays of a file, or of a pair, by their roles, and what to say of what was left out and guessed."""
         target = {TARGET: _read_labels(labels[0])} if labels else {}
         if table_kind(path) in TABLE_KINDS:
-            if not self.keys and (records := _records(path)):
+            if records := _records(path, self.keys):
                 return {**records[0], **target}, records[1], ""
             table = open_table(path, separator=self.separator)
             arrays, left_out = arrays_of_table(table, roles_told(self.keys, table.written))
@@ -156,7 +156,7 @@ class Reader:
         return *with_roles(arrays, roles_told(self.keys, arrays)), ""
 
 
-def _records(path: Path) -> tuple[dict[str, Array], str] | None:
+def _records(path: Path, keys: Sequence[str]) -> tuple[dict[str, Array], str] | None:
     """The arrays in records of JSON by other programs, and a line on what they are; None of other tables."""
     if table_kind(path) not in (*LINES, ".json"):
         return None
@@ -166,7 +166,15 @@ def _records(path: Path) -> tuple[dict[str, Array], str] | None:
         parsed = [first, *records] if is_foreign_record(first) else []
     except ValueError:  # which the reader of tables explains
         return None
-    return arrays_of_records(parsed) if parsed else None
+    if not parsed:
+        return None
+    fields = dict.fromkeys(
+        name for record in parsed if isinstance(record, Mapping) for name in record
+    )
+    names_by_role = roles_told(keys, fields)
+    if names_by_role.keys() - {TARGET}:
+        return None
+    return arrays_of_records(parsed, *names_by_role.get(TARGET, ()))
 
 
 @contextmanager

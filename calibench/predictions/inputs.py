@@ -92,7 +92,7 @@ class Sets:
             if sources
         }
         check_together(sets)
-        sets = align_sets(sets)
+        sets = as_one_kind(align_sets(sets))
         say_lines(describe_rows(sets))
         if self.posterior:
             sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
@@ -149,6 +149,43 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
                 f"{spell_argument('val')} and {spell_argument('test')} hold the same predictions: "
                 "that would fit on the test set."
             )
+
+
+def as_one_kind(sets: Mapping[str, Sequence[Predictions]]) -> dict[str, list[Predictions]]:
+    """Sets of which some hold logits and others probabilities, all as log-probabilities, which a line says.
+
+    What the logits of a row have in common is lost in the others, and some calibrators and scores see it.
+    """
+    members = {name: [*parts] for name, parts in sets.items()}
+    holding = {
+        is_logits: [
+            name
+            for name, parts in members.items()
+            for part in parts
+            if (part.probs is None) == is_logits
+        ]
+        for is_logits in (True, False)
+    }
+    if not all(holding.values()) or any(
+        part.labels for parts in members.values() for part in parts
+    ):
+        return members
+    logits, probs = (
+        " and ".join(f"`{name}`" for name in dict.fromkeys(names)) for names in holding.values()
+    )
+    say_lines([f"{logits} hold logits, {probs} probabilities: all are taken as log-probabilities"])
+    return {
+        name: [_as_log_probabilities(part) for part in parts] for name, parts in members.items()
+    }
+
+
+def _as_log_probabilities(predictions: Predictions) -> Predictions:
+    if predictions.probs is not None:
+        return predictions
+    wide = predictions.logits.astype(np.float64)
+    top = wide.max(axis=1, keepdims=True)
+    total = np.log(np.exp(wide - top).sum(axis=1, keepdims=True)) + top
+    return replace(predictions, logits=wide - total)
 
 
 def say_lines(lines: Iterable[str]) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from calibench.files.tables import TABLE_KINDS, open_table, table_kind
+from calibench.files.tables import LINES, TABLE_KINDS, iterate_records, open_table, table_kind
 from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
+from calibench.predictions.records import is_foreign_record
 from calibench.runs import Predictions
 from calibench.runs.files import write_output
 from calibench.tensors.arrays import Array, Floats
@@ -41,11 +42,19 @@ def write_probability_table(
         ValueError: If the source has other rows than the predictions.
     """
     probs = np.asarray(arrays["probs"], np.float32)
-    if source is not None and table_kind(source) in TABLE_KINDS:
+    if source is not None and table_kind(source) in TABLE_KINDS and not _holds_lists(source):
         frame = _fill_source(source, separator, predictions, probs, as_text=_keeps_text(path))
     else:
         frame = _table_of_predictions(predictions, arrays, probs)
     write_output(path, WRITERS[path.suffix.lower()](frame))
+
+
+def _holds_lists(source: Path) -> bool:
+    """Whether a file of JSON has lists of labels with scores in place of rows."""
+    if table_kind(source) not in (*LINES, ".json"):
+        return False
+    first = next(iterate_records(source), None)
+    return first is not None and not isinstance(first, Mapping) and is_foreign_record(first)
 
 
 def _keeps_text(path: Path) -> bool:

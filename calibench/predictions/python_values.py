@@ -54,6 +54,8 @@ def from_python(
     Raises:
         ValueError: If they are not what they should be; the message says what was found.
     """
+    if isinstance(values, Mapping):
+        values = _as_frame(values)
     options = {"scores": scores, "clip": clip, "task": task, "notes": notes}
     if labels is None and holds_labels([str(name) for name in getattr(values, "columns", ())]):
         arrays, left_out = arrays_of_table(table_of_frame(values), {})
@@ -76,6 +78,16 @@ def from_python(
     optional = {TARGET: target, CLASS_NAMES: None if names is None else np.array(names)}
     arrays = {name: part for name, part in optional.items() if part is not None}
     return predictions_of({role: array, **arrays}, **options)  # type: ignore[arg-type]
+
+
+def _as_frame(columns: Mapping[Any, Any]) -> Any:
+    """A data frame of a dictionary of columns."""
+    import pandas
+
+    try:
+        return pandas.DataFrame(dict(columns))
+    except ValueError as error:
+        raise ValueError(f"a dictionary of columns of one length is expected: {error}.") from error
 
 
 def _scores_and_names(values: Any) -> tuple[Any, str, list[str] | None, str]:

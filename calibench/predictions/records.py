@@ -95,8 +95,12 @@ def is_foreign_record(record: Any) -> bool:
     return record.keys() >= _HARNESS or _is_zero_shot(record) or len(_score_fields(record)) == 1
 
 
-def arrays_of_records(records: Sequence[Any]) -> tuple[dict[str, Array], str]:
+def arrays_of_records(
+    records: Sequence[Any], label_field: str | None = None
+) -> tuple[dict[str, Array], str]:
     """Named arrays in records of JSON, of which the first `is_foreign_record`, and one line on what they are.
+
+    `label_field` has the labels, by default a field of a usual name.
 
     Raises:
         ValueError: If some records are not like the first; the message names the rows.
@@ -109,13 +113,17 @@ def arrays_of_records(records: Sequence[Any]) -> tuple[dict[str, Array], str]:
     if first.keys() >= _HARNESS:
         return _of_harness(records)
     if _is_zero_shot(first):
-        return _of_zero_shot(records)
+        return _of_zero_shot(records, label_field)
     (field,) = _score_fields(first)
     scores, names = scores_of_records(
         [record.get(field) if isinstance(record, Mapping) else None for record in records]
     )
     role = _ROLES.get(field.lower(), UNDECLARED)
-    arrays = {role: scores, CLASS_NAMES: np.array(names), **_labels_beside(records, field)}
+    arrays = {
+        role: scores,
+        CLASS_NAMES: np.array(names),
+        **_labels_beside(records, field, label_field),
+    }
     return arrays, f"`{field}` holds the scores of {len(names)} classes"
 
 
@@ -149,7 +157,7 @@ def _is_zero_shot(record: Mapping[str, Any]) -> bool:
     )  # fmt: skip
 
 
-def _of_zero_shot(records: Sequence[Any]) -> tuple[dict[str, Array], str]:
+def _of_zero_shot(records: Sequence[Any], label_field: str | None) -> tuple[dict[str, Array], str]:
     """Records `{"labels": [...], "scores": [...]}` of zero-shot pipelines, whose labels have an order each."""
     rows = [
         dict(zip(record["labels"], record["scores"], strict=True))
@@ -159,15 +167,16 @@ def _of_zero_shot(records: Sequence[Any]) -> tuple[dict[str, Array], str]:
     ]
     scores, names = scores_of_records(rows)
     order = sorted(range(len(names)), key=lambda place: _number_of_name(names[place]))
-    target = _labels_beside(records, "labels")
+    target = _labels_beside(records, "labels", label_field)
     arrays = {UNDECLARED: scores[:, order], CLASS_NAMES: np.array([names[i] for i in order])}
     return {**arrays, **target}, "`labels` and `scores` are those of a zero-shot pipeline"
 
 
-def _labels_beside(records: Sequence[Any], field: str) -> dict[str, Array]:
+def _labels_beside(records: Sequence[Any], field: str, label_field: str | None) -> dict[str, Array]:
     """The labels of the records, by the first name of labels that all have; none without one."""
     lower = {name.lower(): name for name in records[0]}
     names = [lower[name] for name in _LABEL_FIELDS if name in lower and lower[name] != field]
+    names = names if label_field is None else [label_field]
     if not names:
         return {}
     labels = [record.get(names[0]) for record in records]

@@ -133,6 +133,9 @@ class _Columns:
 
         column = self._column(at)
         plain = column if column.dtype.kind in "biuf" else column.astype(object)
+        texts = column.astype(str).str.strip() if column.dtype.kind == "O" else None
+        if texts is not None and len(texts) and texts.str.endswith("%").all():
+            return pandas.to_numeric(texts.str[:-1], errors="coerce") / 100
         return pandas.to_numeric(plain, errors="coerce")
 
     def _named(self, lower_names: Collection[str]) -> list[int]:
@@ -205,6 +208,8 @@ class _Columns:
             or (len(whole_columns) == 1 and not self._sum_to_1(class_columns))
         ):
             scores = (whole_columns or class_columns)[0]
+            if pairs := self._confidence_in_prediction(scores, labels[0], others):
+                return pairs
             name, left_out = self.names[scores], self._left_out_line(others, [scores])
             if scores not in self.lists and (pair := classes_of_one_column(name, target[TARGET])):
                 values = self.numbers([scores])[:, 0]
@@ -243,8 +248,15 @@ class _Columns:
         if places := columns_of_one_beginning([self.names[at] for at in columns]):
             return [columns[place] for place in places]
         others = [at for at in columns if self.names[at].lower() not in _BESIDE]
-        is_whole = len(others) < len(columns) and len(others) >= 2 and self._sum_to_1(others)
-        return others if is_whole else [*columns]
+        inside = [
+            at
+            for at in columns
+            if not ((values := self._numeric(at)) < 0).any() and (values <= 1.5).all()
+        ]
+        for candidates in (others, inside):
+            if 2 <= len(candidates) < len(columns) and self._sum_to_1(candidates):
+                return candidates
+        return [*columns]
 
     def _left_out_line(self, others: Sequence[int], kept_columns: Sequence[int]) -> str:
         """One line on the columns that are not chosen, if there are any."""
@@ -297,6 +309,24 @@ class _Columns:
         if more := int((lower[0] == lower[1]).sum() - hits.sum()):
             line += f" ({more} more but for capitals)"
         return {CONFIDENCE: self.array(confidence[0]), CORRECT: hits}, line
+
+    def _confidence_in_prediction(
+        self, scores: int, label: int, columns: Sequence[int]
+    ) -> tuple[dict[str, Array], str] | None:
+        """Pairs where a column of scores is the confidence in the predicted class beside it; None where it is not.
+
+        None of them is below .5, and both classes are predicted, so it is no probability of one class.
+        """
+        predicted = [at for at in columns if at != scores and self.names[at].lower() in HARD]
+        if len(predicted) != 1 or scores in self.lists:
+            return None
+        answers, truth = self.labels(predicted[0]).astype(str), self.labels(label).astype(str)
+        values = self.numbers([scores])[:, 0]
+        if len(np.unique(answers)) < 2 or values.min() < 0.5 or values.max() > 1:
+            return None
+        name, answer, right = (self.names[at] for at in (scores, predicted[0], label))
+        line = f"`{name}` is read as the confidence in `{answer}`, right where that is `{right}`"
+        return {CONFIDENCE: values, CORRECT: np.asarray(answers == truth)}, line
 
     def _refuse_classes_alone(self, columns: Sequence[int]) -> None:
         """Raise a ValueError of a table that holds the predicted class and no scores."""

@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from calibench.files.set_names import MULTILABEL
-from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
 from calibench.runs.predictions import Predictions
-
-_SHOWN = 12
+from calibench.tensors.labels import class_order, list_names
 
 
 def names_of_classes(predictions: Predictions) -> list[str]:
@@ -59,27 +57,10 @@ def align_classes(
         return predictions
     order = class_order(predicted_names, names, title, title_of_names)
     say(
-        f"{title}: classes are aligned by name with {title_of_names}, from {_list(predicted_names)}",
+        f"{title}: classes are aligned by name with {title_of_names}, from {list_names(predicted_names)}",
         to=sys.stderr,
     )
     return reorder_classes(predictions, order, names)
-
-
-def class_order(
-    predicted_names: Sequence[str], names: Sequence[str], title: str, title_of_names: str
-) -> list[int]:
-    """The place among `own` of each name; a ValueError with both lists if the two are not the same names."""
-    if sorted(predicted_names) != sorted(names):
-        missing = [name for name in names if name not in predicted_names]
-        further = [name for name in predicted_names if name not in names]
-        spelling = next(
-            (f" (`{name}`{near})" for name in further if (near := near_matches(name, missing))), ""
-        )
-        raise ValueError(
-            f"{title} has the classes {_list(predicted_names)}, {title_of_names} has {_list(names)}{spelling}: "
-            "the same names are needed."
-        )
-    return [[*predicted_names].index(name) for name in names]
 
 
 def reorder_classes(
@@ -113,7 +94,3 @@ def _reorder_labels(
     metadata = {**predictions.metadata, "label_names": [*names]}
     logits, target = (arrays[role][:, order] for role in ("logits", "target"))
     return Predictions.from_labels(logits, target, metadata, predictions.ids)
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")

@@ -18,7 +18,7 @@ Integers = npt.NDArray[np.integer]
 UNKNOWN = -1  # of an out-of-distribution example
 IGNORED = -100  # of torch, transformers and lm-evaluation-harness: no label
 _SHOWN = 10
-_WORD = r"\w*$"
+_WORD = r"[^\W_]*$"
 
 
 class ResolvedLabels(NamedTuple):
@@ -256,6 +256,13 @@ def _check_places(integers: Integers, k: int) -> None:
         raise ValueError(
             f"labels go up to {k}, the number of classes: indices start at 0, so subtract 1."
         )
+    wrong = np.flatnonzero((integers < UNKNOWN) | (integers >= k))
+    if len(wrong):
+        first = ", ".join(f"row {row}: {integers[row]}" for row in wrong[:5])
+        raise ValueError(
+            f"labels must lie in 0..{k - 1}, the places of {k} columns, or be -1 where unknown: {first} "
+            f"({len(wrong)} of {len(integers)} rows)."
+        )
 
 
 def _list(names: Sequence[object], count: int = _SHOWN) -> str:
@@ -280,3 +287,28 @@ def indices_of_names(values: Array, names: Sequence[str] | Array | None) -> Arra
         columns = f", none of the columns {', '.join(position)}" if position else ""
         raise ValueError(f"labels must be class indices 0, 1, ..., got '{unknown}'{columns}.")
     return np.array([position[str(value)] for value in values], dtype=np.int64)
+
+
+def class_order(
+    predicted_names: Sequence[str], names: Sequence[str], title: str, title_of_names: str
+) -> list[int]:
+    """The place among the predicted names of each name; a ValueError with both lists if these are not the same."""
+    stems = _stems(predicted_names, _WORD)
+    if sorted(predicted_names) != sorted(names) == sorted(stems):
+        predicted_names = stems  # `cat` of `logit_cat`
+    if sorted(predicted_names) != sorted(names):
+        missing = [name for name in names if name not in predicted_names]
+        further = [name for name in predicted_names if name not in names]
+        spelling = next(
+            (f" (`{name}`{near})" for name in further if (near := near_matches(name, missing))), ""
+        )
+        raise ValueError(
+            f"{title} has the classes {list_names(predicted_names)}, {title_of_names} has {list_names(names)}"
+            f"{spelling}: the same names are needed."
+        )
+    return [[*predicted_names].index(name) for name in names]
+
+
+def list_names(names: Sequence[str]) -> str:
+    """The names of classes as a message lists them: the first twelve."""
+    return _list(names, 12)

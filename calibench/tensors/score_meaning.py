@@ -7,9 +7,11 @@
     (N, K)    -             in [0, 1], rows sum to 1        probabilities
     (N, K)    -             in [0, 1], other sums           refused: logits, labels' probabilities, or not normalised
     (N, K)    -             rows sum to 1, some below 0     refused likewise
+    (N, K)    -             >= 0, rows have one other sum   refused likewise: percent, or votes
     (N, K)    -             anything else                   logits
     (N,)      -             whole numbers alone             refused: classes
     (N,)      -             in [0, 1]                       P(y = 1); confidences where hits are booleans, or named so
+    (N,)      -             >= 0, some above 1              refused: percent, or log-odds
     (N,)      -             anything else                   log-odds of the second of two classes
 
 A row sums to 1 if it is off by no more than K / 2 units of the last place that all values share (decimals, significant
@@ -172,7 +174,23 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
             f"`{name}` {_describe(inside)}, as probabilities do, and some lie outside [0, 1]: say "
             f"{spell_argument('scores', 'logits')} if they are logits."
         )
+    if (total := _one_sum(values)) is not None:
+        raise ValueError(
+            f"`{name}` are >= 0 and each row sums to {total:.6g}, as percent or votes do: divide by it if they are, or "
+            f"say {spell_argument('scores', 'logits')}."
+        )
     return LOGITS, ""
+
+
+def _one_sum(values: Array) -> float | None:
+    """The sum that all rows (N, K), N > 1, of numbers >= 0 have; None where they differ by more than rounding."""
+    if len(values) < 2 or not (values >= 0).all():
+        return None
+    sums = values.sum(axis=1, dtype=np.float64)
+    total = float(np.median(sums))
+    allowed = max(EXACT_SUM * total, values.shape[1] / 2 * shared_unit(values) * (1 + 1e-9))
+    is_one = total > 0 and allowed < total / 4 and bool((np.abs(sums - total) <= allowed).all())
+    return total if is_one else None
 
 
 def _name_both_options() -> str:
@@ -232,6 +250,11 @@ def meaning_of_column(values: Floats, declaration: Declaration, name: str) -> tu
     if len(values) > 1 and bool((values % 1 == 0).all()):
         raise ValueError(
             f"`{name}` {values.shape} are whole numbers, as classes are: {NEEDS_PROBABILITIES}."
+        )
+    if len(values) > 1 and values.min() >= 0 and values.max() > 1:
+        raise ValueError(
+            f"`{name}` {values.shape} are >= 0 and go up to {values.max():.4g}: divide by 100 if they are percent, or "
+            f"say {spell_argument('scores', 'logits')} if they are log-odds of the second of two classes."
         )
     if len(values) and bool(((values >= 0) & (values <= 1)).all()):
         return PROBS, f"`{name}` {values.shape} are read as P(y = 1), as in scikit-learn"

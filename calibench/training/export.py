@@ -2,7 +2,9 @@
 
 import io
 import json
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from calibench.data.in_memory_loader import keep_inputs
 from calibench.evaluation.calibrator_fits import PER_LABEL, PerLabelFit, SharedFit
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
-from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
+from calibench.messages.errors import ExpectedFailure, UsageError, errors_as, pip_install
 from calibench.messages.printable_text import say
 from calibench.run_configuration.trusted_names import check_is_trusted
 from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
@@ -80,6 +82,7 @@ def _below(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
 # at a step of an isotonic map or a histogram, the rounding of a logit gives another probability.
 EXPORT_TOLERANCE = 1e-5
 NOTES_FILE = "calibench.json"
+ONNX_INPUT = "inputs"
 
 
 class CalibratedModel(nn.Module):
@@ -148,29 +151,80 @@ def export_run(
         "preprocessing": {"inside": True, **getattr(transform, "described", dict)()},
         "run": "/".join(source.folder.resolve().parts[-5:]),  # benchmark, network, loss, key, seed
     }
-    write_output(output, export_program(model, stored, notes))
+    write_program = export_onnx if output.suffix.lower() == ".onnx" else export_program
+    write_output(output, write_program(model, stored, notes))
+    zeros = f"zeros((1, {', '.join(map(str, stored.shape[1:]))}"
+    usage = (
+        "  import numpy, onnxruntime",
+        f'  session = onnxruntime.InferenceSession("{output}")',
+        f'  (probs,) = session.run(None, {{"{ONNX_INPUT}": numpy.{zeros}), "{notes["input_dtype"]}")}})',
+    )
+    if write_program is export_program:
+        usage = (
+            "  import torch",
+            f'  model = torch.export.load("{output}").module()',
+            f"  probs = model(torch.{zeros}), dtype={dtype}))",
+        )
     say(
         f"{output}  {type(backbone).__name__} with {name}, and with its preprocessing:",
-        "  import torch",
-        f'  model = torch.export.load("{output}").module()',
-        f"  probs = model(torch.zeros(1, {', '.join(map(str, stored.shape[1:]))}, dtype={dtype}))",
+        *usage,
     )
 
 
-def export_program(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:
+def export_program(model: nn.Module, inputs: Tensor, notes: Mapping[str, object]) -> bytes:
     """The program of a model for any number of rows, with JSON notes, checked against the model on inputs (N, ...).
 
     Raises an ExpectedFailure if the model cannot be exported, or the program gives other probabilities.
     """
-    two = inputs[[0, 0]].contiguous()  # torch takes a dimension of size 1 for a constant
-    rows = torch.export.Dim("rows")
-    failure = f"{type(model).__name__} cannot be exported"
-    with errors_as(failure, RuntimeError, kind=ExpectedFailure), torch.no_grad():
-        program = torch.export.export(model, (two,), dynamic_shapes=({0: rows},))
-        for batch in (inputs, inputs[:1]):
-            difference = float((program.module()(batch) - model(batch)).abs().mean())
-            if not difference <= EXPORT_TOLERANCE:
-                raise RuntimeError(f"its probabilities differ by {difference:.1e} in the mean.")
+    with _export_errors(model), torch.no_grad():
+        program = _trace(model, inputs)
+        _check_program(program.module(), model, inputs)
     buffer = io.BytesIO()
     torch.export.save(program, buffer, extra_files={NOTES_FILE: json.dumps(notes)})
     return buffer.getvalue()
+
+
+def export_onnx(model: nn.Module, inputs: Tensor, notes: Mapping[str, object]) -> bytes:
+    """The ONNX program of a model, as `export_program` makes one of torch: with JSON notes, and checked.
+
+    Raises as that does, and a UsageError without the packages that ONNX takes.
+    """
+    try:
+        import onnxruntime
+        import onnxscript  # noqa: F401  # of torch's exporter
+    except ImportError as error:
+        raise UsageError(f"ONNX needs {error.name}: {pip_install('onnx')}") from None
+    with _export_errors(model), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter, about itself
+        exported = torch.onnx.export(
+            _trace(model, inputs), (), dynamo=True, input_names=[ONNX_INPUT], output_names=["probs"], verbose=False
+        )  # fmt: skip
+        proto = exported.model_proto
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = NOTES_FILE, json.dumps(notes)
+        content: bytes = proto.SerializeToString()
+        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+
+        def run_session(batch: Tensor) -> Tensor:
+            return torch.from_numpy(session.run(None, {ONNX_INPUT: batch.numpy()})[0])
+
+        _check_program(run_session, model, inputs)
+    return content
+
+
+def _export_errors(model: nn.Module) -> AbstractContextManager[None]:
+    failure = f"{type(model).__name__} cannot be exported"
+    return errors_as(failure, RuntimeError, kind=ExpectedFailure)
+
+
+def _trace(model: nn.Module, inputs: Tensor) -> torch.export.ExportedProgram:
+    two = inputs[[0, 0]].contiguous()  # torch takes a dimension of size 1 for a constant
+    return torch.export.export(model, (two,), dynamic_shapes=({0: torch.export.Dim("rows")},))
+
+
+def _check_program(program: Callable[[Tensor], Tensor], model: nn.Module, inputs: Tensor) -> None:
+    """Raise a RuntimeError if a program gives other probabilities than the model, of all inputs or of one."""
+    for batch in (inputs, inputs[:1]):
+        difference = float((program(batch) - model(batch)).abs().mean())
+        if not difference <= EXPORT_TOLERANCE:
+            raise RuntimeError(f"its probabilities differ by {difference:.1e} in the mean.")

@@ -24,7 +24,7 @@ from calibench.messages.spelling import spell_argument
 from calibench.predictions import Predictions
 from calibench.predictions.files import Arrays, Source, check_file, is_no_folder
 from calibench.predictions.hdf5 import is_hdf5, the_model
-from calibench.predictions.inputs import labelled_as, say_lines, sources_of
+from calibench.predictions.inputs import as_one_kind, labelled_as, say_lines, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS
 from calibench.predictions.row_checks import describe_rows
 from calibench.runs.class_names import align_sets
@@ -232,7 +232,7 @@ def _read_examples(
     of_classes = {
         name: [part] for name, part in predictions.items() if isinstance(part, Predictions)
     }
-    of_classes = align_sets(of_classes)
+    of_classes = as_one_kind(align_sets(of_classes))
     predictions |= {name: part for name, (part,) in of_classes.items()}
     sets = {
         name: check_examples(part, str(sources[name]), reader.clip)

@@ -18,9 +18,9 @@ def export(
     calibrator: CalibratorName = "TemperatureScaling",
     per_label: bool = False,
     trust: bool = False,
-    output: Annotated[Path, Option("FILE", ("-o",)), ends_in(".pt2")] = Path("model.pt2"),
+    output: Annotated[Path, Option("FILE", ("-o",)), ends_in(".pt2", ".onnx")] = Path("model.pt2"),
 ) -> int:
-    """Write the network of a finished run and a calibrator as one torch.export program.
+    """Write the network of a finished run and a calibrator as one program, of torch.export or ONNX.
 
     The calibrator is fitted on the run's validation logits. Inputs are as they are stored (images of bytes, say; any
     number of rows), outputs calibrated probabilities, (N, K) of classes or (N, L) of several labels.
@@ -30,15 +30,16 @@ def export(
         calibrator: The calibrator.
         per_label: Of several labels an example: fit the calibrator on each label alone (default: one for all).
         trust: Build classes of your own that the run's config.yaml names.
-        output: The program.
+        output: The program: .pt2, or .onnx, for which `pip install 'calibench-suite[onnx]'` is needed.
 
     Examples:
         calibench export results/digits_lt/SmallCNN/FocalLoss/1a2b3c4d5e/seed=1 -o model.pt2
         calibench export RUN --calibrator VectorScaling -o model.pt2
+        calibench export RUN -o model.onnx
 
-    To use it, with torch alone:
-      import torch
+    To use it, with torch or onnxruntime alone:
       probs = torch.export.load("model.pt2").module()(inputs)
+      (probs,) = onnxruntime.InferenceSession("model.onnx").run(None, {"inputs": inputs})
 
     The file also holds `calibench.json`: names of the classes or labels, calibrator, shape and type of the inputs.
     """

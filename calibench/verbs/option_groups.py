@@ -100,11 +100,15 @@ class ReadOptions(Reader):
                                  names of the columns; probabilities, see --scores; also .tsv, .txt and .gz; commas,
                                  semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
         x.jsonl, x.json          a row {"probs": [...], "label": 3} each, or "logits"; also in .parquet
-        logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, or rows that sum to 1
+        samples_x.jsonl          samples of lm-evaluation-harness, multiple choice; also lists [{"label", "score"}, ...]
+                                 of pipelines, zero-shot results, and dictionaries of class to number
+        logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, or rows that sum to 1; labels
+                                 of a table too, as scores.jsonl:labels.csv
         x.h5:DATASET/MODEL/test  a group of an HDF5 file as CalArena has them, also /cal; needs h5py
         -                        standard input, of any of these kinds
         confidence, correct      two columns or arrays of these names in any of them: pairs of a model that gives no
-                                 class probabilities (confidence in [0, 1], correct 0 or 1); other columns are left out
+                                 class probabilities (confidence in [0, 1], correct 0 or 1); other columns are left out;
+                                 or confidence with answer and gold, right where the two are equal
 
     Several labels an example: `logits` or `probs` (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; in tables
     a column NAME of probabilities and a column label:NAME for each label.

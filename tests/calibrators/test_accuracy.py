@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -49,6 +50,7 @@ def awkward(k: int, dtype: torch.dtype) -> Tensor:
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 @for_each(itertools.product(PRESERVING, [0.1, 7.0]))
 def test_argmax_is_kept(case: tuple[type[Calibrator], float]) -> None:
     calibrator, truth = case

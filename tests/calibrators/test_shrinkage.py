@@ -55,6 +55,7 @@ def nll(calibrator: Calibrator, logits: Tensor, target: Tensor) -> float:
     return cross_entropy(calibrator.log_prob(logits), target).item()
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 @few
 @for_each(CALIBRATORS)
 def test_no_nll_is_above_the_logarithm_of_classes_times_examples(cls: type[Calibrator]) -> None:
@@ -103,6 +104,7 @@ def test_temperature_is_the_optimum_of_likelihood_and_prior() -> None:
         assert math.log(found) == pytest.approx(best.x, abs=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 def test_of_two_optima_the_lower_one_is_found() -> None:
     # Tiny logits: at T = 1 the likelihood hardly slopes, and far away it has its optimum.
     logits, target = drawn(2000, 4, 1.0)
@@ -134,6 +136,7 @@ def test_grid_search_and_brier_score_have_the_prior_too() -> None:
     assert abs(math.log(found.temperature)) <= abs(math.log(published.temperature))
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 @few
 def test_right_answers_of_noisy_classes() -> None:
     """Thirteen right answers of four noisy classes: published, T is at its bound and an error costs tens of nats."""
@@ -159,6 +162,7 @@ def test_right_answers_of_noisy_classes() -> None:
     assert max(mean.values()) < 1.2 * raw, mean
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 def test_digits_without_an_error() -> None:
     """A network like those of MNIST: 100 examples without an error, one of 200 later ones wrong."""
     logits, target = drawn(4000, 10, 1.0)

@@ -96,6 +96,7 @@ def test_ece_curve_is_the_reference_loops(ph10: dict[str, Tensor]) -> None:
     torch.testing.assert_close(curve, ph10["fc_val_ece_curve"], atol=2e-6, rtol=0)
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 @pytest.mark.parametrize("seed", range(12))
 def test_ece_search_is_the_whole_grids_minimum(seed: int) -> None:
     truth = 10 ** (-1 + 0.2 * seed)
@@ -104,6 +105,7 @@ def test_ece_search_is_the_whole_grids_minimum(seed: int) -> None:
     assert found == GRID_POINTS[int(ece_curve(logits, target, 5 + seed).argmin())]
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 def test_smallest_temperature_wins_a_tie(numbers: dict[str, Any]) -> None:
     sure = 50.0 * torch.eye(10)
     assert fitted(sure, torch.arange(10), objective="ece") == 0.1
@@ -141,6 +143,7 @@ def test_probabilities_are_softmax_of_scaled_logits() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 def test_degenerate_sets_give_the_documented_temperature() -> None:
     logits, _ = drawn(200, 4, 1.0)
     right, wrong = logits.argmax(1), logits.argmin(1)

@@ -110,6 +110,7 @@ def test_a_calibrator_that_gives_exact_zeros_is_scored_with_a_floor() -> None:
     assert str(gain) == "-inf [nan, nan]"
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 def test_a_model_without_an_error_gets_a_calibrator_that_does_not_rule_one_out() -> None:
     """A temperature goes to 0 where all are right; an error among later examples must not cost hundreds of nats."""
     base = examples(100)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from calibench.calibrators import VectorScaling
 from calibench.cli import main
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.files import Arrays, Reader
@@ -263,3 +264,69 @@ def test_an_empty_input_and_a_url_are_refused(
     assert "standard input is empty" in capsys.readouterr().err
     assert main([verb, "https://example.org/test"]) == 2
     assert "is a URL, and files are read: download it first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["classes", "classes_", "target_names"])
+def test_an_array_of_class_names_by_other_names(tmp_path: Path, name: str) -> None:
+    """Labels are texts, whose sorted order is another than that of the columns."""
+    order = [2, 0, 1]
+    named = {name: np.array(NAMES)[order], "y_true": np.array(NAMES)[LABELS]}
+    np.savez(tmp_path / "t.npz", y_prob=PROBS[:, order], **named)
+    assert nll_of(str(tmp_path / "t.npz")) == pytest.approx(NLL, abs=1e-6)
+
+
+@pytest.mark.parametrize("scores", [np.round(100 * PROBS), 100 * PROBS, 100 * POSITIVE])
+def test_percent_and_votes_are_no_logits(scores: np.ndarray) -> None:
+    labels = HITS if scores.ndim == 1 else LABELS
+    with pytest.raises(ValueError, match="percent"):
+        read(Arrays(scores, labels, "`test`"))
+    read(Arrays(scores, labels, "`test`"), scores="logits")
+
+
+def test_cells_in_percent_and_columns_that_are_no_classes(tmp_path: Path) -> None:
+    texts = {
+        name: [f"{value:.1%}" for value in column]
+        for name, column in zip(NAMES, PROBS.T, strict=True)
+    }
+    rounded = PROBS.round(3) / PROBS.round(3).sum(axis=1, keepdims=True)
+    right = float(-np.log(rounded[np.arange(N), LABELS]).mean())
+    assert nll_of(write_table(tmp_path / "a.csv", **texts, label=LABELS)) == pytest.approx(
+        right, abs=1e-6
+    )
+    columns = dict(zip(NAMES, PROBS.T, strict=True))
+    file = write_table(tmp_path / "b.csv", age=np.arange(N) % 60 + 20, **columns, label=LABELS)
+    assert nll_of(file) == pytest.approx(NLL, abs=1e-6)
+    assert nll_of(Arrays(columns, LABELS, "x")) == pytest.approx(NLL, abs=1e-6)
+
+
+def test_a_confidence_in_the_class_beside_it_is_no_probability_of_one_class(tmp_path: Path) -> None:
+    predicted = (POSITIVE > 0.5).astype(int)
+    file = write_table(
+        tmp_path / "t.csv",
+        label=HITS,
+        predicted=predicted,
+        score=np.maximum(POSITIVE, 1 - POSITIVE),
+    )
+    pairs = read(file)
+    assert isinstance(pairs, ConfidencePairs)
+    assert (pairs.correct == (predicted == HITS)).all()
+
+
+def test_labels_that_are_no_places_are_named() -> None:
+    with pytest.raises(ValueError, match=r"must lie in 0\.\.2, .*row 0: 7 \(1 of 60 rows\)"):
+        read(Arrays(PROBS, np.where(np.arange(N) == 0, 7, LABELS), "x"))
+
+
+def test_calibrated_lists_of_scores_are_a_table(tmp_path: Path) -> None:
+    val = write_table(
+        tmp_path / "val.csv",
+        **dict(zip(NAMES[::-1], PROBS.T[::-1], strict=True)),
+        label=np.array(NAMES)[LABELS],
+    )
+    file = write_lines(tmp_path / "new.jsonl", [pipeline_row(row) for row in PROBS])
+    cal, out = str(tmp_path / "cal.json"), str(tmp_path / "out.csv")
+    assert main(["calibrate", "--val", val, "--calibrator", "VectorScaling", "-o", cal]) == 0
+    assert main(["calibrate", "--apply", cal, "--input", file, "-o", out]) == 0
+    right = VectorScaling().fit(np.log(PROBS), LABELS).predict_proba(np.log(PROBS))
+    table = pd.read_csv(out)[[f"prob_{name}" for name in NAMES]]
+    np.testing.assert_allclose(table, right, atol=1e-5)

@@ -21,10 +21,15 @@ from calibench.calibrators.names import DEFAULT
 from calibench.cli import main
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrator_files import load_calibrator
-from calibench.messages.errors import ExpectedFailure
+from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
-from calibench.training.export import CalibratedModel, export_program, load_trained_network
+from calibench.training.export import (
+    CalibratedModel,
+    export_onnx,
+    export_program,
+    load_trained_network,
+)
 from calibench.verbs.fit import configuration_of
 from tests.processes import run_processes
 
@@ -185,3 +190,39 @@ def test_a_damaged_checkpoint_is_named(
     (copy / "checkpoints" / "last.ckpt").unlink()
     assert main(["export", str(copy)]) == 2
     assert "is missing" in capsys.readouterr().err
+
+
+def test_onnx_gives_the_calibrated_probabilities_of_any_number_of_rows() -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    logits = 2 * torch.randn(200, 3)
+    target = torch.distributions.Categorical(logits=logits).sample()
+    calibrator = TemperatureScaling().fit(logits, target)
+    calibrator.load_state_dict(calibrator.state_dict())
+    model = CalibratedModel(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), calibrator)
+    inputs = torch.randn(6, 4)
+    content = export_onnx(model.eval(), inputs, {"classes": ["a", "b", "c"]})
+    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for rows in (1, 6):
+        (probs,) = session.run(None, {"inputs": inputs[:rows].numpy()})
+        np.testing.assert_allclose(probs, model(inputs[:rows]).detach(), atol=1e-6)
+    notes = session.get_modelmeta().custom_metadata_map["calibench.json"]
+    assert json.loads(notes)["classes"] == ["a", "b", "c"]
+
+
+def test_onnx_without_its_packages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(
+        UsageError, match=r"ONNX needs onnxruntime: pip install 'calibench-suite\[onnx\]'"
+    ):
+        export_onnx(nn.Linear(2, 2), torch.zeros(2, 2), {})
+
+
+@pytest.mark.parametrize("name", ["model.onx", "model.pth", "model"])
+def test_other_formats_of_a_program_are_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(tmp_path), "-o", str(tmp_path / name)]) == 2
+    assert ".pt2 or .onnx" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
