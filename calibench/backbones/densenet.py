@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
 from calibench.messages.errors import errors_as
+from calibench.messages.spelling import spell_key
 
 
 class CIFARDenseNet121(Backbone):
@@ -54,7 +55,8 @@ class DenseNet121(Backbone):
 
         super().__init__()
         failure = (
-            "no weights of DenseNet-121 (`--model.backbone.pretrained false` goes on without them)"
+            "no weights of DenseNet-121 "
+            f"({spell_key('model.backbone.pretrained', False)} goes on without them)"
         )
         with errors_as(failure, OSError, RuntimeError, kind=ValueError):
             self.network = densenet121(weights=DenseNet121_Weights.DEFAULT if pretrained else None)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from calibench.backbones.base import Backbone
 from calibench.files.hub import cache_if_offline, one_line_errors
 from calibench.messages.errors import UsageError, near_matches, pip_install
+from calibench.messages.spelling import spell_key
 from calibench.tensors.scores import TokenInputs
 
 
@@ -74,8 +75,8 @@ class HuggingFaceBackbone(Backbone):
         config: Any = self.network.config
         if self.pretrained and tokens.are_words:
             raise UsageError(
-                "texts are cut into words, and a pretrained model knows tokens of its own: `--data.tokenizer_file` of "
-                "its tokenizer.json, or `--model.backbone.pretrained false`."
+                "texts are cut into words, and a pretrained model knows tokens of its own: its tokenizer.json as "
+                f"`data.tokenizer_file`, or {spell_key('model.backbone.pretrained', False)}."
             )
         vocab_size = int(config.vocab_size)
         if tokens.vocab_size - 1 > vocab_size:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from calibench.backbones.base import Backbone
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError
+from calibench.messages.spelling import spell_key
 
 _IMAGES = 5_000  # as many as the whitening is estimated from
 _LEAST_SIDE = 9  # three halvings of what the 2x2 convolution leaves
@@ -79,7 +80,7 @@ class SpeedNet(Backbone):
         are_images = len(shape) == 3 and min(shape[1:]) >= _LEAST_SIDE
         if are_images and shape[0] == channels:
             return
-        remedy = f": `--model.backbone.in_channels {shape[0]}`" if are_images else ""
+        remedy = f": {spell_key('model.backbone.in_channels', shape[0])}" if are_images else ""
         raise UsageError(
             f"SpeedNet takes images of {channels} channels, from {_LEAST_SIDE}x{_LEAST_SIDE} pixels on, and the "
             f"training inputs are {shape}{remedy}."

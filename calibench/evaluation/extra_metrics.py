@@ -17,6 +17,7 @@ from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import disable_synchronisation, metric_key, update_metrics
 from calibench.evaluation.whole_set import WholeSetMetric
 from calibench.messages.errors import UsageError, errors_as, near_matches
+from calibench.messages.spelling import spell_argument
 from calibench.metrics import METRIC_CLASSES, TABLE
 from calibench.plugins.import_paths import find_loaded_class
 from calibench.plugins.lazy_imports import import_exports
@@ -54,7 +55,7 @@ def find_metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
     if metric_class is None:
         raise UsageError(
             f"there is no metric `{name}`{near_matches(name, METRIC_CLASSES.lines)} (results import none; "
-            "`--metrics` and a configuration import a class by its path)"
+            f"{spell_argument('metrics')} and a configuration import a class by its path)"
         )
     return metric_class
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 _on_command_line = False
 
@@ -15,6 +16,19 @@ def command_line_spelling() -> Iterator[None]:
         yield
     finally:
         _on_command_line = before
+
+
+def is_command_line() -> bool:
+    """Whether arguments are spelled as options of a command line."""
+    return _on_command_line
+
+
+def spell_key(key: str, value: Any) -> str:
+    """A key of a configuration and its value, in backticks, as the reader of a message would set it."""
+    if _on_command_line:
+        text = str(value).lower() if isinstance(value, bool) else value
+        return f"`--{key} {text}`"
+    return f'`options={{"{key}": {value!r}}}`'
 
 
 def spell_argument(name: str, value: str = "", *, python: str | None = None) -> str:

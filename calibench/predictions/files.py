@@ -52,6 +52,11 @@ _PICKLES = (".pkl", ".pickle", ".joblib")
 _SAFELY = "write `np.savez('x.npz', logits=logits, labels=np.asarray(labels))` instead."
 
 
+def is_read(value: Any) -> bool:
+    """Whether a value is predictions or pairs, as `calibench.load` gives them, rather than arrays."""
+    return isinstance(value, Predictions | ConfidencePairs)
+
+
 class Arrays(NamedTuple):
     """Predictions in memory, in place of a file: arrays, tensors, data frames, series or lists.
 
@@ -123,6 +128,11 @@ class Reader:
     def read(self, source: Source) -> Predictions | ConfidencePairs:
         """Read predictions, or pairs of a confidence and whether it was right; raises as a call."""
         if isinstance(source, Arrays):
+            if is_read(source.values):
+                if source.labels is not None:
+                    raise ValueError(f"{source} has labels of its own, got others beside them.")
+                read: Predictions | ConfidencePairs = source.values
+                return read
             options = {name: getattr(self, name) for name in _OF_ARRAYS}
             return from_python(source.values, source.labels, **options)
         text, notes = source, list[str]()

@@ -9,7 +9,7 @@ import subprocess
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from calibench.configuration.merging import Config, class_title, to_class_block
 from calibench.messages.errors import UsageError, one_line
+from calibench.messages.spelling import command_line_spelling, is_command_line
 from calibench.parallel.processes import (
     Terminated,
     cause_of_death,
@@ -114,7 +115,7 @@ class Job:
         return f"✓ {self.seconds:.0f} s" if self.state == "done" else _SYMBOLS[self.state]
 
 
-def _run_worker(connection: Connection, device: str | None) -> None:
+def _run_worker(connection: Connection, device: str | None, is_shell: bool) -> None:
     """A worker process: run the jobs that arrive until the connection closes."""
     keep_imports()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
@@ -124,7 +125,7 @@ def _run_worker(connection: Connection, device: str | None) -> None:
     if device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     try:
-        with unwinding():
+        with unwinding(), command_line_spelling() if is_shell else nullcontext():
             while True:
                 _run_job(connection, *connection.recv())
     except EOFError:
@@ -214,7 +215,8 @@ class Pool:
 
     def _start(self, device: str | None) -> _Worker:
         own_end, worker_end = self._context.Pipe()
-        process = self._context.Process(target=_run_worker, args=(worker_end, device), daemon=True)
+        arguments = worker_end, device, is_command_line()
+        process = self._context.Process(target=_run_worker, args=arguments, daemon=True)
         # SLURM sends them to every process of a job, and they are the parent's to answer
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
         try:

@@ -5,6 +5,7 @@ from itertools import chain
 from statistics import median
 from typing import Any
 
+from calibench.messages.spelling import spell_argument
 from calibench.metrics import METRIC_CLASSES, TABLE
 from calibench.statistics.number import VAL, Key, Number
 from calibench.tables.cells import Scores, detection, label, measures
@@ -54,7 +55,7 @@ def _sheet_of_set(split: str, numbers: Sequence[Number], requested: Collection[s
     columns = [*measures(split, displayed), *(detection(numbers) if split == "test" else [])]
     hidden = [metric_info(name).title for name in metrics if name not in displayed]
     hidden_note = [
-        f"not shown: {', '.join(hidden)} (`--metrics all`; reports in JSON and CSV have them)"
+        f"not shown: {', '.join(hidden)} ({spell_argument('metrics', 'all')}; reports in JSON and CSV have them)"
     ]
     return _sheet(split, numbers, columns, hidden_note if hidden else ())
 

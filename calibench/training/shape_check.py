@@ -20,6 +20,7 @@ from calibench.data import ClassificationDataModule
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
 from calibench.messages.errors import ExpectedFailure, UsageError, one_line
+from calibench.messages.spelling import spell_key
 from calibench.tensors.scores import are_probabilities
 from calibench.training.module import ClassificationModule
 
@@ -133,7 +134,8 @@ def check_network_shapes(
         width = str(shape[0]) if len(shape) == 1 else f"an array {shape} of"
         remedy = "it must give `num_classes` logits"
         if "replace_head" in inspect.signature(type(backbone)).parameters:
-            remedy = "`--model.backbone.replace_head true` replaces its last linear layer"
+            key = spell_key("model.backbone.replace_head", True)
+            remedy = f"{key} replaces its last linear layer"
         raise UsageError(
             f"{backbone.title()} gives {width} logits for an example, {data.title()} has "
             f"{data.num_outputs} {data.task.what}: {remedy}."
@@ -198,9 +200,9 @@ def _describe_remedy(
     if layers.sized == 1:
         settable = [name for name in options if name in backbone.argument_names()]
         other = "no argument of it is known to set that, see its own documentation"
-        remedy = f"`--model.backbone.{settable[0]} {got}`" if settable else other
+        remedy = spell_key(f"model.backbone.{settable[0]}", got) if settable else other
         return f"takes {expected}, not {got}: {remedy}."
-    side = ", see `--data.side`" if "side" in inspect.signature(type(data)).parameters else ""
+    side = ", see `data.side`" if "side" in inspect.signature(type(data)).parameters else ""
     return (
         f"takes others: its layer `{layers.layer}` takes {expected} and gets {got}; "
         f"it is made for inputs of another size{side}."

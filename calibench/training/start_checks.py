@@ -63,7 +63,7 @@ _REFUSED_CALLBACKS: dict[type[Callback], str] = {
         "`grid` of a suite"
     ),
     StochasticWeightAveraging: (
-        "trains an epoch more than is recorded: use `--config protocols/swa`, whose callback is "
+        "trains an epoch more than is recorded: use `protocols/swa`, whose callback is "
         "`calibench.training.averaging.SWA`"
     ),
 }

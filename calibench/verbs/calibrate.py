@@ -50,7 +50,8 @@ def calibrate(
 
     Args:
         predictions: Validation logits (N, K); or confidences (N,) in [0, 1], which are calibrated as those of two
-            classes, wrong and right; or a file, which has its labels; or a network, with a loader in place of `labels`.
+            classes, wrong and right; or a file, which has its labels; or what `calibench.load` gives; or a network,
+            with a loader in place of `labels`.
         labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right.
         calibrator: The calibrator, which is left as it is, or its name: "TemperatureScaling", "TS", ...
         scores: "logits" or "probs", whatever the files say; arrays are logits by default.

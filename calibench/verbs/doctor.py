@@ -22,7 +22,7 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
 from calibench.messages.spelling import spell_argument
 from calibench.predictions import Predictions
-from calibench.predictions.files import Arrays, Source, check_file, is_no_folder
+from calibench.predictions.files import Arrays, Source, check_file, is_no_folder, is_read
 from calibench.predictions.hdf5 import is_hdf5, the_model
 from calibench.predictions.inputs import as_one_kind, labelled_as, say_lines, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS
@@ -88,7 +88,8 @@ def doctor(
 
     Args:
         predictions: Labelled test predictions: logits (N, K); or confidences (N,) in [0, 1]; or a file; or the folder
-            of a run; or a network, with a loader in place of `labels`.
+            of a run; or what `calibench.load` gives; or a network, with a loader in place of
+            `labels`.
         labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right.
         val: Validation predictions, on which the calibrator is chosen and fitted: `(logits, labels)`, a file, or for a
             network a loader (default: cross-validated on the test predictions).
@@ -206,7 +207,8 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
         from calibench.evaluation.calibrator_files import save_calibrator
         from calibench.parallel.threads import one_thread
 
-    if isinstance(scores := sources["test"], Arrays) and scores.labels is None:
+    scores = sources["test"]
+    if isinstance(scores, Arrays) and scores.labels is None and not is_read(scores.values):
         raise ValueError("a verdict needs labels: `calibench.doctor(logits, labels)`.")
     sets = _read_examples(sources, reader)
     with one_thread():  # operations are small

@@ -92,8 +92,8 @@ def evaluate(
 
     Args:
         predictions: Test logits (N, K); or confidences (N,) in [0, 1]; or a file, of which several are the members of
-            an ensemble; or the folder of a run, or an entry of a store, with its own validation set; or a network, with
-            a loader in place of `labels`.
+            an ensemble; or the folder of a run, or an entry of a store, with its own validation set; or what
+            `calibench.load` gives; or a network, with a loader in place of `labels`.
         labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right. A file has
             its labels.
         val: Validation predictions: `(logits, labels)`, a file, or for a network a loader.

@@ -16,13 +16,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from calibench.calibrators import Calibrator
+    from calibench.predictions import ConfidencePairs, Predictions
 
 Table: TypeAlias = "NDArray[Any] | Tensor | pd.DataFrame | pd.Series[Any] | Sequence[Any]"
 """Numbers (N, K) or (N,), or labels (N,): an array, a tensor, a data frame or series, or lists."""
 PathLike: TypeAlias = "str | Path"
 Loader: TypeAlias = "Iterable[Any]"
 """A `DataLoader`, or any iterable of batches `(inputs, labels)`, or of mappings with `labels`."""
-PredictionSet: TypeAlias = "PathLike | Sequence[PathLike] | tuple[Table, Table] | Table | Loader"
+Loaded: TypeAlias = "Predictions | ConfidencePairs"
+"""What `calibench.load` gives of a file, or of one set of a run."""
+PredictionSet: TypeAlias = (
+    "PathLike | Sequence[PathLike] | tuple[Table, Table] | Table | Loader | Loaded"
+)
 """Predictions: a file (several are an ensemble's members), scores with labels, scores alone, or a loader."""
 Labels: TypeAlias = "Table | Loader"
 NamedSets: TypeAlias = "Mapping[str, PredictionSet] | Sequence[str]"

@@ -37,6 +37,6 @@ def test_weights_that_cannot_be_had_are_one_line(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("torchvision.models.densenet121", unreachable)
     with pytest.raises(
-        ValueError, match=r"`--model.backbone.pretrained false` goes .*: no network$"
+        ValueError, match=r"`options={\"model.backbone.pretrained\": False}` goes .*: no network$"
     ):
         DenseNet121(num_classes=14)

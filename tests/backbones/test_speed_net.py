@@ -124,7 +124,7 @@ def test_images_from_9_pixels_on_are_taken(side: int) -> None:
         (torch.randn(3, 3, 8, 8), r"from 9x9 pixels on, .* are \(3, 8, 8\)\.$"),
         (
             torch.randn(3, 1, 28, 28),
-            r"3 channels, .*\(1, 28, 28\): `--model.backbone.in_channels 1`",
+            r"3 channels, .*\(1, 28, 28\): `options=\{\"model.backbone.in_channels\": 1\}`",
         ),
         (torch.randn(3, 13), r"images .* the training inputs are \(13,\)\.$"),
         (torch.zeros(3, 20, dtype=torch.long), r"images .* the training inputs are \(20,\)\.$"),

@@ -164,7 +164,7 @@ def test_validations_within_an_epoch_are_lightnings(tmp_path: Path) -> None:
     [
         ("BatchSizeFinder", "another batch size than is recorded: set `data.batch_size`"),
         ("LearningRateFinder", "set `model.optimizer.lr`"),
-        ("StochasticWeightAveraging --trainer.callbacks.swa_lrs 0.1", "use `--config protocols/swa`"),
+        ("StochasticWeightAveraging --trainer.callbacks.swa_lrs 0.1", "use `protocols/swa`"),
     ],
 )  # fmt: skip
 def test_callbacks_that_train_otherwise_than_is_recorded_are_refused(

@@ -40,8 +40,8 @@ def test_seeds_of_another_version_are_named_under_the_table(tmp_path: Path) -> N
     write(tmp_path, "B", {1: {**NEW, "torch": "2.14.0"}, 3: NEW})
     assert noted(tmp_path) == [
         "environment differs: calibench 0.9.0, torch 2.6.0 in A seeds 1, 2 (most runs: calibench 0.10.0, "
-        "torch 2.15.0); `leaderboard --same-version` leaves them out",
-        "environment differs: torch 2.14.0 in B seed 1 (most runs: torch 2.15.0); `leaderboard --same-version` leaves them out",
+        "torch 2.15.0); `same_version=True` leaves them out",
+        "environment differs: torch 2.14.0 in B seed 1 (most runs: torch 2.15.0); `same_version=True` leaves them out",
     ]
     (table,) = rank_results(tmp_path).tables
     assert {row.loss: row.values[Column("nll")].mean for row in table.rows} == {"A": 2.5, "B": 2.0}
@@ -77,7 +77,7 @@ def test_other_data_are_told_where_all_seeds_should_have_the_same(
     for seed, data in ((1, "aaaa"), (2, "aaaa"), (3, "bbbb")):
         changes = {"fingerprint": data}
         write_run(tmp_path, loss="A", seed=seed, settings=settings, changes=changes)
-    found = "environment differs: data bbbb in A seed 3 (most runs: data aaaa); `leaderboard --same-version` leaves them out"
+    found = "environment differs: data bbbb in A seed 3 (most runs: data aaaa); `same_version=True` leaves them out"
     assert noted(tmp_path) == ([found] if told else [])
 
 

@@ -125,7 +125,7 @@ def test_a_worker_is_no_task_of_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = multiprocessing.Pipe()
     ours.send(({}, "log"))
     ours.close()
-    pool._run_worker(theirs, None)
+    pool._run_worker(theirs, None, is_shell=False)
     assert seen == [[]]
 
 
@@ -222,7 +222,7 @@ def test_one_that_hangs_is_killed_and_the_next_cell_gets_a_process(
     workers.close()
 
 
-def deaf(connection: Connection, device: str | None) -> None:
+def deaf(connection: Connection, device: str | None, is_shell: bool) -> None:
     """A worker whose SIGTERM came in a finalizer, where what it raises is lost."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     connection.send("ready")

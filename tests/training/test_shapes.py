@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from calibench.cli import main
 from calibench.messages.errors import UsageError
+from calibench.messages.spelling import command_line_spelling
 from calibench.runs import Predictions
 from calibench.training import fit as training
 from calibench.training import shape_check
@@ -94,7 +95,7 @@ def fit(root: Path, *more: str) -> object:
 def test_what_does_not_fit_is_one_line_and_leaves_no_folder(
     options: str, said: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError) as refused:
+    with command_line_spelling(), pytest.raises(UsageError) as refused:
         fit(tmp_path, *options.split())
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)

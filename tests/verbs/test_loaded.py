@@ -1,0 +1,28 @@
+"""What `calibench.load` gives is what the other functions take."""
+
+from __future__ import annotations
+
+import pytest
+
+import calibench
+
+
+def test_loaded_predictions_go_into_every_function() -> None:
+    sets = calibench.load("digits_lt/SmallCNN/FocalLoss/seed=1")
+    assert isinstance(sets, dict)
+    val, test = sets["val"], sets["test"]
+    report = calibench.evaluate(test, val=val, calibrators=["TS"], bootstrap=0)
+    arrays = calibench.evaluate(
+        test.logits, test.target, val=(val.logits, val.target), calibrators=["TS"], bootstrap=0
+    )
+    for calibrator in ("raw", "TS"):
+        number = report.value("NLL", calibrator=calibrator)
+        assert number == arrays.value("NLL", calibrator=calibrator)
+    scaling = calibench.calibrate(val)
+    assert scaling.predict_proba(test.logits).shape == test.logits.shape
+    assert "underconfident" in str(calibench.doctor(test, calibrators="TS"))
+    assert calibench.reliability(test).get_ylabel() == "accuracy"
+    with pytest.raises(ValueError, match="labels of its own"):
+        calibench.evaluate(test, test.target)
+    with pytest.raises(ValueError, match=r"test set.*cannot be `val`"):
+        calibench.evaluate(test, val=test)
