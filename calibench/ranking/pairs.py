@@ -54,7 +54,7 @@ class Pairs:
     def grid(self) -> Grid:
         """The pairs as a table."""
         titles = ["P(A beats B)", "95 % interval"]
-        titles += [f"within {_printed_amount(self.column, self.margin)}"] if self.margin else []
+        titles += ["P(practically equal)"] if self.margin else []
         titles += ["tables"] if len(self.tables) > 1 else []
         rows: list[list[TableEntry]] = [[pair.first, pair.second] for pair in self.pairs]
         for row, pair in zip(rows, self.pairs, strict=True):
@@ -73,7 +73,7 @@ class Pairs:
         yield f"interval: Newcombe's for a share of pairs, over {units} of these data sets; at 3 seeds 95 % may be 90 %"
         if self.margin:
             amount = _printed_amount(self.column, self.margin)
-            yield f"within {amount}: share of pairs that differ by no more, so practically equal"
+            yield f"practically equal: share of pairs that differ by {amount} or less"
 
 
 def _printed_amount(column: Column, value: float) -> str:

@@ -87,7 +87,7 @@ class Leaderboard:
         skipped = [
             f"skipped {problem.folder}: {problem.reason}"
             for problem in self.results.problems
-            if problem.warn and problem.cell[:2] not in unfinished
+            if problem.warn and not problem.failed and problem.cell[:2] not in unfinished
         ]
         reasons = dict.fromkeys(p.reason for p in self.results.problems if not p.expected)
         no_tables = [] if self.tables else [f"there are only {reason}" for reason in reasons]

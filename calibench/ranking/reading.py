@@ -198,7 +198,7 @@ class _RunReader:
             return Problem(cell, folder, reason, warn=False, expected=False)
         if state != "done":
             reason = f"{state or 'unknown state'}: {reason_text}" if reason_text else str(state)
-            return Problem(cell, folder, reason, warn=state not in ("running", "failed"))
+            return Problem(cell, folder, reason, warn=state != "running", failed=state == "failed")
         content = _read_file(folder, "metrics.json")
         if digest := status.get("digest"):
             _check_is_of_entry(folder, status)

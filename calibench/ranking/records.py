@@ -194,6 +194,7 @@ class Problem:
     Attributes:
         warn: Whether something is wrong (with a run that is under way nothing is).
         expected: Whether a table names it as missing; a trial (fast_dev_run, or no training step) is not.
+        failed: Whether the run itself says that it failed, which its table names below it.
     """
 
     cell: RunId
@@ -201,6 +202,7 @@ class Problem:
     reason: str
     warn: bool = True
     expected: bool = True
+    failed: bool = False
 
 
 @dataclass
@@ -233,7 +235,7 @@ class Results:
     def warn_of_problems(self) -> None:
         """Name the runs that cannot be used, and what else is wrong, in warnings."""
         for problem in self.problems:
-            if problem.warn:
+            if problem.warn and not problem.failed:
                 warn_skipped(problem.folder, problem.reason)
         for line in self.warnings:
             warnings.warn(line, stacklevel=2)

@@ -66,7 +66,10 @@ def html(grid: Grid) -> str:
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     notes = "".join(f"<li>{_html(line)}</li>" for line in grid.footer)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<p><b>{_html(grid.title)}</b></p>{table}" + (f"<ul>{notes}</ul>" if notes else "")
+    lead = f"<p>{_html(grid.lead)}</p>" if grid.lead else ""
+    return f"<p><b>{_html(grid.title)}</b></p>{lead}{table}" + (
+        f"<ul>{notes}</ul>" if notes else ""
+    )
 
 
 def _html(text: str) -> str:

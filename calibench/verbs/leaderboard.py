@@ -170,6 +170,19 @@ def leaderboard(
 
 
 PAGE = "html"  # of a file alone
+_PAGE = """\
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>calibench leaderboard</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font-family: system-ui, sans-serif; margin: 1rem; overflow-x: auto }}
+td, th {{ padding: .2rem .6rem; text-align: right; font-variant-numeric: tabular-nums }}
+td:nth-child(2), th:nth-child(2) {{ text-align: left }}
+tr {{ border-bottom: 1px solid #8884 }}
+</style></head>
+<body>{tables}</body></html>
+"""
 OUTPUT_SUFFIXES = {
     PROSE: ".txt", "markdown": ".md", "csv": ".csv", TIDY: ".csv", "json": ".json", "latex": ".tex", PAGE: ".html",
 }  # fmt: skip
@@ -253,7 +266,7 @@ def leaderboard_command(
         if comparisons.baseline:
             _check_baseline(board.tables, comparisons.baseline)
         if form == PAGE:
-            written.write(board._repr_html_())
+            written.write(_PAGE.format(tables=board._repr_html_()))
         else:
             board.show(out, form, notes=notes)
     by = board.sort

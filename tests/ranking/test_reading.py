@@ -148,7 +148,7 @@ def test_states(tmp_path: Path) -> None:
     write_run(tmp_path, seed=3, changes={"fast_dev_run": True})
     running, failed, trial = read_results(tmp_path).problems
     assert (running.reason, running.warn, running.expected) == ("running", False, True)
-    assert (failed.reason, failed.warn) == ("failed: NaN loss at epoch 3", False)
+    assert (failed.reason, failed.warn) == ("failed: NaN loss at epoch 3", True)
     assert (trial.warn, trial.expected) == (False, False)
 
 

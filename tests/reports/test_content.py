@@ -43,23 +43,19 @@ def row_of(content: dict[str, Any], loss: str) -> dict[str, Any]:
 
 
 def test_rows_are_ranked_with_their_cells(content: dict[str, Any]) -> None:
-    assert [row["loss"] for row in content["rows"]] == [
-        "CrossEntropyLoss",
-        "BrierLoss",
-        "FocalLoss",
-    ]
+    # the failed run of FocalLoss is no row, but named above them
+    assert [row["loss"] for row in content["rows"]] == ["CrossEntropyLoss", "BrierLoss"]
     best = content["rows"][0]
     assert best["cells"]["nll|raw"][:2] == [0.2, 0.0]
     assert best["cells"]["error|raw"] == [0.15, 0.070711, best["cells"]["error|raw"][2], 2]
     assert best["cells"]["ece|TemperatureScaling"][0] == 0.01
-    assert row_of(content, "FocalLoss")["cells"] == {}
     assert content["calibrators"] == ["raw", "TemperatureScaling", "AdaptiveTemperatureScaling"]
 
 
 def test_pairs_of_losses_by_a_few_metrics(content: dict[str, Any]) -> None:
     first, error, ece = content["pairs"]
     assert [part["metric"] for part in (first, error, ece)] == ["nll", "error", "ece"]
-    assert first["head"] == ["A", "B", "P(A beats B)", "95 % interval", "within 0.005"]
+    assert first["head"] == ["A", "B", "P(A beats B)", "95 % interval", "P(practically equal)"]
     assert first["rows"] == [["CrossEntropy", "Brier", "1.00", "0.39 to 1.00", "0.00"]]
     assert "0.50" in error["rows"][0][2]
     assert any("at 3 seeds 95 % may be 90 %" in line for line in first["lines"])
@@ -75,7 +71,6 @@ def test_pictures_are_of_all_seeds(content: dict[str, Any]) -> None:
     assert row["shift"]["error"] == {"test": 0.15, "fog": 0.4}
     assert row["curves"]["val/nll"] == [[[0.0, 1.0], [2.0, 1.0]]] * 2
     assert len(row["classes"]["confusion"]) == 5
-    assert "reliability" not in row_of(content, "FocalLoss")
 
 
 def test_runs_are_named_without_the_machines_paths(content: dict[str, Any], results: Path) -> None:

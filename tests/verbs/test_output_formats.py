@@ -29,6 +29,9 @@ def test_a_leaderboard_is_what_its_name_says(suffix: str, tmp_path: Path) -> Non
     )
     if suffix == ".json":
         assert json.loads(text)[0]["benchmark"] == "digits_lt"
+    if suffix == ".html":
+        assert text.startswith("<!doctype html>")
+        assert text.index("best on validation: LabelSmoothing + TS") < text.index("<table>")
 
 
 @pytest.mark.parametrize(

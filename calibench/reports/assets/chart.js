@@ -66,7 +66,7 @@ function markAt(x, y, i, title) {
 }
 function markLegend(names, shown) {
   return el("div", { class: "legend" }, ...names.map((name, i) => (shown.has(name)
-    ? el("span", {}, el("svg", { viewBox: "-7 -7 14 14", class: "mark" }, markAt(0, 0, i)), name) : null)));
+    ? el("span", {}, el("svg", { viewBox: "-7 -7 14 14", class: "mark" }, markAt(0, 0, i)), name.replace(/(?<=.)Loss$/, "")) : null)));
 }
 function legend(names) {
   return el("div", { class: "legend" }, ...names.map((name, i) => {

@@ -128,8 +128,8 @@ function confusionPanel(row, name) {
     line.forEach((share, j) => svg.append(el("rect", { x: left + j * cell, y: 6 + i * cell, width: cell - 0.5, height: cell - 0.5, fill: share == null ? "none" : "var(--accent)", "fill-opacity": share == null ? 0 : 0.04 + 0.96 * share },
       el("title", {}, share == null ? "no examples" : `${names[i]} taken for ${names[j]}: ${(100 * share).toFixed(1)} %`))));
   });
-  svg.append(el("text", { x: left + size / 2, y: size + 62, "text-anchor": "middle" }, "predicted (rows: true)"));
-  svg.append(el("text", { x: left, y: size + 80, "text-anchor": "end", style: "font-size:8px" }, "0 % of a true class "));
+  svg.append(el("text", { x: left + size / 2, y: size + 62, "text-anchor": "middle" }, "predicted (rows: true; share of the true class)"));
+  svg.append(el("text", { x: left, y: size + 80, "text-anchor": "end", style: "font-size:8px" }, "0 %"));
   for (let step = 0; step < 20; step++) svg.append(el("rect", { x: left + (step * size) / 20, y: size + 73, width: size / 20, height: 8, fill: "var(--accent)", "fill-opacity": 0.04 + (0.96 * step) / 19 }));
   svg.append(el("text", { x: left + size + 2, y: size + 80, style: "font-size:8px" }, "100 %"));
   return el("figure", {}, el("figcaption", {}, name), svg);
