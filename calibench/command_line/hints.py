@@ -24,7 +24,7 @@ OPTION_HINTS: Mapping[str, str] = {
     "calibrate --test": _APPLY,
     "calibrate --logits": _APPLY,
 }
-"""What to type in place of an option that others have, by the option, or by verb and option."""
+"""The option to type in place of another one that others have, by the option, or by verb and option."""
 
 
 def did_you_mean_verb(word: str) -> str:

@@ -19,9 +19,8 @@ def can_end_at_once() -> bool:
     if threading.current_thread() is not threading.main_thread():
         return False
     traced = sys.gettrace() is not None or sys.getprofile() is not None
-    return not (traced or any(name in sys.modules for name in _AT_WORK)) and not (
-        multiprocessing.active_children()
-    )
+    is_at_work = any(name in sys.modules for name in _AT_WORK)
+    return not (traced or is_at_work or multiprocessing.active_children())
 
 
 def end_program(code: int) -> NoReturn:

@@ -37,7 +37,7 @@ def spell_plainly() -> None:
 
 
 def _plain_letters(error: UnicodeError) -> tuple[str, int]:
-    """What stands for characters that an encoding lacks: as `codecs.register_error` wants it."""
+    """Replacement of characters that an encoding lacks: as `codecs.register_error` wants it."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = (_plain_letter(letter) for letter in error.object[error.start : error.end])

@@ -355,11 +355,8 @@ class VerbParser(argparse.ArgumentParser):
         """Raise a UsageError; where arguments are missing, with an example of a whole command."""
         missing = message.partition("the following arguments are required: ")[2]
         if missing and (example := self._first_example()):
-            verb = (
-                "are"
-                if ", " in missing.partition("}")[2] or ("{" not in missing and ", " in missing)
-                else "is"
-            )
+            names = missing.partition("}")[2] if "{" in missing else missing
+            verb = "are" if ", " in names else "is"
             message = f"{missing} {verb} missing: `{example}`, for instance"
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 

@@ -122,7 +122,7 @@ class Floors:
             yield LabelledCells(rows, cells, hit)
 
     def sums(self, error: ErrorOfCells) -> Sums:
-        """What the cells of a calibration error hold of this set; raises as `parts` does."""
+        """Sums over this set in the cells of a calibration error; raises as `parts` does."""
         if error.of_parts:
             return add_sums(
                 error.sum_cells(probs, self._target[rows]) for rows, probs in self.blocks()

@@ -125,7 +125,7 @@ class ExampleScores:
 
     @property
     def event(self) -> str:
-        """What the reliability diagram is of: the name of the second of two classes, else empty, the top label."""
+        """The event of the reliability diagram: the name of the second of two classes, else empty, the top label."""
         return self.class_names[1] if self.positive is not None else ""
 
     def reliability(self, n_bins: int) -> Reliability:

@@ -198,7 +198,7 @@ def draw_reliability(
 
 
 def name_axes(event: str) -> tuple[str, str]:
-    """What a reliability diagram compares: confidence and accuracy, or probability and frequency of an event."""
+    """Name what a reliability diagram compares: confidence and accuracy, or probability and frequency of an event."""
     if event in ("", RIGHT):
         return "confidence", "accuracy"
     return f"predicted P({event})", f"observed frequency of {event}"

@@ -72,11 +72,9 @@ def _as_dictionary(row: Any) -> dict[str, float] | None:
 
 
 def _holds_labels_with_scores(row: Any) -> bool:
-    return (
-        isinstance(row, list | tuple)
-        and bool(row)
-        and all(isinstance(part, Mapping) and {"label", "score"} <= part.keys() for part in row)
-    )
+    if not isinstance(row, list | tuple) or not row:
+        return False
+    return all(isinstance(part, Mapping) and {"label", "score"} <= part.keys() for part in row)
 
 
 def _is_number(value: Any) -> bool:
@@ -132,7 +130,7 @@ def _score_fields(record: Mapping[str, Any]) -> list[str]:
 
 
 def _unwrap(row: Any) -> Any:
-    """What a list of one list holds, as pipelines write it."""
+    """The inner list of a list of one list, as pipelines write it."""
     while isinstance(row, list | tuple) and len(row) == 1 and isinstance(row[0], list):
         (row,) = row
     return row
@@ -149,6 +147,13 @@ def _holds_classes(name: str, cell: Any) -> bool:
     )
 
 
+def _scores_by_label(record: Any) -> dict[str, Any] | None:
+    """The scores of a record of a zero-shot pipeline by their labels; None of another record."""
+    if not isinstance(record, Mapping) or not _is_zero_shot(record):
+        return None
+    return dict(zip(record["labels"], record["scores"], strict=True))
+
+
 def _is_zero_shot(record: Mapping[str, Any]) -> bool:
     labels, scores = record.get("labels"), record.get("scores")
     return (
@@ -159,12 +164,7 @@ def _is_zero_shot(record: Mapping[str, Any]) -> bool:
 
 def _of_zero_shot(records: Sequence[Any], label_field: str | None) -> tuple[dict[str, Array], str]:
     """Records `{"labels": [...], "scores": [...]}` of zero-shot pipelines, whose labels have an order each."""
-    rows = [
-        dict(zip(record["labels"], record["scores"], strict=True))
-        if isinstance(record, Mapping) and _is_zero_shot(record)
-        else None
-        for record in records
-    ]
+    rows = list(map(_scores_by_label, records))
     scores, names = scores_of_records(rows)
     order = sorted(range(len(names)), key=lambda place: _number_of_name(names[place]))
     target = _labels_beside(records, "labels", label_field)
@@ -264,10 +264,12 @@ def _option_texts(record: Mapping[str, Any]) -> list[str]:
     requests: Iterable[Any] = (
         arguments.values() if isinstance(arguments, Mapping) else arguments or ()
     )
-    parts = [
-        [*request.values()] if isinstance(request, Mapping) else request for request in requests
-    ]
+    parts = map(_arguments_of_request, requests)
     return [str(part[-1]) for part in parts if isinstance(part, list | tuple) and part]
+
+
+def _arguments_of_request(request: Any) -> Any:
+    return list(request.values()) if isinstance(request, Mapping) else request
 
 
 def _refuse(problems: Mapping[int, str], total: int) -> None:

@@ -35,7 +35,7 @@ def short_notes(table: Table, notes: Sequence[str]) -> list[str]:
 
 
 def caption_notes(table: Table) -> list[str]:
-    """What a reader of a paper must know of a table: how it is ranked, and what its numbers and marks mean."""
+    """Notes for the caption of a table in a paper: how it is ranked, and what its numbers and marks mean."""
     title = table.sort.after(RAW).title if table.sort.calibrator == BEST else table.sort.title
     after = " after the calibrator that validation chooses" if table.sort.calibrator == BEST else ""
     spread = (

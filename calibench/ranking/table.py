@@ -362,11 +362,9 @@ def expected_seeds(finished: Sequence[set[int]]) -> set[int]:
     counts = Counter(seed for seeds in finished for seed in seeds)
     most = max(map(len, finished), default=0)
     longest = {seed for seeds in finished for seed in seeds if len(seeds) == most}
-    return {
-        seed
-        for seed, count in counts.items()
-        if 2 * count > len(finished) or (2 * count == len(finished) and seed in longest)
-    }
+    most_rows = {seed for seed, count in counts.items() if 2 * count > len(finished)}
+    half_of_rows = {seed for seed, count in counts.items() if 2 * count == len(finished)}
+    return most_rows | (half_of_rows & longest)
 
 
 def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[Column]:

@@ -41,7 +41,7 @@ def shorten_parser_message(message: str) -> str:
 
 
 def _describe_abstract(match: re.Match[str]) -> str:
-    """What a class lacks that its base class requires."""
+    """Describe what a class lacks that its base class requires."""
     lacking = sorted(getattr(import_by_path(match[1]), "__abstractmethods__", ()))
     return f"{match[1]} lacks {', '.join(f'`{name}`' for name in lacking)}, which its base class requires"
 

@@ -68,7 +68,7 @@ class _Walk:
         while self.links:
             link = self.links.pop(0)
             target = os.path.realpath(link)
-            if reason := self._why_not(link, target):
+            if reason := self._reason_against(link, target):
                 warn_skipped(link, reason)
             elif os.path.basename(link).startswith(SEED_PREFIX):
                 yield link
@@ -76,7 +76,7 @@ class _Walk:
                 self.visited.add(target)
                 yield from self._below(link, target)
 
-    def _why_not(self, link: str, target: str) -> str:
+    def _reason_against(self, link: str, target: str) -> str:
         """The reason why a link is not followed; empty if it is."""
         place = os.path.realpath(os.path.dirname(link))
         if any(_is_within(path, target) for path in (place, os.path.realpath(self.root))):

@@ -47,7 +47,11 @@ def results_folder(results: Path | str) -> Path:
         raise FileNotFoundError(
             f"{results} is a file, and a folder of runs is expected; for predictions: `calibench evaluate {results}`"
         )
-    inside = [place for place in (Path("results") / path, Path(SHIPPED) / path) if _is_there(place)]
+    inside = [
+        place
+        for place in (Path("results") / path, Path(SHIPPED) / path)
+        if _is_folder_of_runs(place)
+    ]
     if inside:
         raise FileNotFoundError(f"no folder {results}{did_you_mean(map(str, inside))}")
     raise FileNotFoundError(
@@ -56,7 +60,7 @@ def results_folder(results: Path | str) -> Path:
     )
 
 
-def _is_there(path: Path) -> bool:
+def _is_folder_of_runs(path: Path) -> bool:
     """Whether a folder is there, or in the store that comes with calibench."""
     shipped = benchmarks_folder().joinpath(_FOLDER, *path.parts[1:])
     return path.is_dir() or (path.parts[0] == SHIPPED and shipped.is_dir())

@@ -181,7 +181,7 @@ def migrate_config(content: bytes) -> bytes:
 
 
 class Migrated(NamedTuple):
-    """What a run was called and is called now: `<benchmark>/<backbone>/<loss>/<key>/seed=<k>`, and digests.
+    """Old and new name of a run: `<benchmark>/<backbone>/<loss>/<key>/seed=<k>`, and digests.
 
     A run that is no entry of a store has no digest.
     """

@@ -37,7 +37,7 @@ _UNUSED_AFTER = 30 * 86400  # seconds after which what another version remembere
 
 
 def recall_verdict(path: Path) -> Json | None:
-    """What was remembered in the file of an entry's bytes; None if nothing was, or it cannot be read."""
+    """The verdict that was remembered of an entry, by its bytes; None if nothing was, or it cannot be read."""
     with suppress(OSError, ValueError):
         with open_regular(path) as file:
             content = parse_json(file.read())

@@ -59,7 +59,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def _near_seeds(text: str) -> str:
-    """What a text that is no seed may stand for: a range with another sign, or a benchmark after the option."""
+    """The suggestion for a text that is no seed: a range with another sign, or a benchmark after the option."""
     bounds = re.fullmatch(r"(\d+)(?:-|:|\.{3}|\N{EN DASH}|\N{HORIZONTAL ELLIPSIS})(\d+)", text)
     if bounds:
         return f"; did you mean {bounds[1]}..{bounds[2]}?"

@@ -176,7 +176,7 @@ class Calibration(Callback):
     ) -> None:
         metrics = calibration_metrics(logits.shape[1], n_bins=self.n_bins, prefix=f"{split}/")
         for metric in metrics.values():
-            metric.distributed_available_fn = _is_alone  # each process has the rows of all
+            metric.distributed_available_fn = _is_one_process  # each process has the rows of all
         metrics.to(logits.device).update_logits(logits, target)
         module.log_dict(metrics.compute())
 
@@ -187,7 +187,7 @@ class Calibration(Callback):
             predictions.save(self.output / f"{split}.npz")
 
 
-def _is_alone() -> bool:
+def _is_one_process() -> bool:
     """Whether other processes have rows that a metric lacks: none has."""
     return False
 

@@ -57,9 +57,8 @@ def _is_limited(experiment: Experiment) -> bool:
     trainer: Any = experiment.trainer
     limits = (trainer.limit_val_batches, trainer.limit_test_batches, trainer.limit_predict_batches)
     # 1 is one batch, 1.0 are all
-    return bool(trainer.fast_dev_run) or any(
-        isinstance(limit, int) or limit != 1.0 for limit in limits
-    )
+    are_whole = [not isinstance(limit, int) and limit == 1.0 for limit in limits]
+    return bool(trainer.fast_dev_run) or not all(are_whole)
 
 
 def check_count(name: str, of_set: int, counts: tuple[int, int], *, limited: bool = False) -> None:

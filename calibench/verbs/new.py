@@ -330,7 +330,7 @@ def holds_images(folder: Path) -> bool:
 
 
 def _remedy_of_folder(kind: str, path: Path) -> str:
-    """What to type where the new folder is there already: it may be the data."""
+    """The command to type where the new folder is there already: it may be the data."""
     name = shlex.quote(str(path))
     if holds_images(path.expanduser()):
         return f"if it holds your images, `calibench new images NEW_FOLDER --data {name}`."

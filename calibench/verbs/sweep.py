@@ -262,7 +262,7 @@ class _Planned:
                 self.launcher.close()
 
     def describe_interruption(self) -> str:
-        """How many jobs are done, and how the sweep goes on."""
+        """Describe how many jobs are done, and how the sweep goes on."""
         done = sum(job.state in ("done", "skipped") for job in self.jobs)
         return (
             f"with {done} of {len(self.jobs)} cells done; the same command goes on where it stopped"

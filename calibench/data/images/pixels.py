@@ -1,7 +1,7 @@
 """Pixels of any bit depth, orientation and mode to 8 bits: the one reader of images, whatever data set they are of."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,12 +59,20 @@ def _sixteen_bits(image: Any, bits: int) -> Depth:
 def _raw_modes(image: Any) -> list[str]:
     """How the values of each part of an opened file are laid out, in Pillow's words."""
     arguments = [tile[3] for tile in image.tile]
-    return [words if isinstance(words, str) else str((words or ("",))[0]) for words in arguments]
+    return list(map(_first_word, arguments))
+
+
+def _first_word(words: str | Sequence[str]) -> str:
+    if isinstance(words, str):
+        return words
+    return str(words[0]) if words else ""
 
 
 def _tiff_bits(image: Any) -> int | None:
     tags = getattr(image, "tag_v2", None)
-    return None if tags is None else max(tags.get(_BITS_PER_SAMPLE, (0,))) or None
+    if tags is None:
+        return None
+    return max(tags.get(_BITS_PER_SAMPLE, (0,))) or None
 
 
 def _png_significant_bits(image: Any) -> int | None:
