@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import calibench
 from calibench import metrics as M
+from calibench.cli import main
 from calibench.evaluation.scoring import score_set
 from calibench.predictions.arrays import predictions_of
 
@@ -54,3 +59,32 @@ def test_one_array_has_one_number(decimals: int | None) -> None:
         assert float(function(scores, target)) == pytest.approx(value, abs=1e-12)
         assert shown[name] == pytest.approx(value, abs=1e-12)
         assert of_run[name] == pytest.approx(value, abs=1e-12)
+
+
+def test_files_verb_and_leaderboard_have_that_number_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same float64 array as .npz, .csv and .parquet, by the verb, and in a table of models."""
+    probs, labels = probabilities(None)
+    expected = float(
+        M.calibration_error(torch.from_numpy(probs), torch.from_numpy(labels), n_bins=15)
+    )
+    nll = float(M.negative_log_likelihood(torch.from_numpy(probs), torch.from_numpy(labels)))
+    np.savez(tmp_path / "t.npz", probs=probs, labels=labels)
+    frame = pd.DataFrame(probs, columns=[f"p{i}" for i in range(K)]).assign(label=labels)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.npz", "t.csv", "t.parquet"):
+        output = tmp_path / "report.json"
+        assert main(["evaluate", str(tmp_path / name), "--bootstrap", "0", "-o", str(output)]) == 0
+        rows = {
+            (row["metric"], row.get("n_bins")): row["value"]
+            for row in json.loads(output.read_text())["rows"]
+            if row["calibrator"] == "raw"
+        }
+        assert rows["ece", 15] == pytest.approx(expected, abs=1e-12)
+        assert rows["nll", None] == pytest.approx(nll, abs=1e-12)
+    capsys.readouterr()
+    table = calibench.leaderboard([str(tmp_path / "t.npz")])
+    assert table.value("t", "ece") == pytest.approx(expected, abs=1e-12)
+    assert table.value("t", "nll") == pytest.approx(nll, abs=1e-12)
