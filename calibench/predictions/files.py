@@ -28,6 +28,7 @@ from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
 from calibench.predictions import hdf5
 from calibench.predictions.arrays import (
+    CLASS_NAMES,
     ROLES,
     TARGET,
     UNDECLARED,
@@ -38,7 +39,11 @@ from calibench.predictions.arrays import (
 from calibench.predictions.column_names import LABELS
 from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
 from calibench.predictions.python_values import from_python
-from calibench.predictions.records import arrays_of_records, is_foreign_record
+from calibench.predictions.records import (
+    arrays_of_records,
+    check_order_is_known,
+    is_foreign_record,
+)
 from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
 from calibench.predictions.tables import arrays_of_table, labels_of_column
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
@@ -155,7 +160,10 @@ class Reader:
         target = {TARGET: _read_labels(labels[0])} if labels else {}
         if table_kind(path) in TABLE_KINDS:
             if records := _records(path, self.keys):
-                return {**records[0], **target}, records[1], ""
+                arrays = {**records.arrays, **target}
+                if CLASS_NAMES in arrays:
+                    check_order_is_known(records.first, arrays)
+                return arrays, records.line, ""
             table = open_table(path, separator=self.separator)
             arrays, left_out = arrays_of_table(table, roles_told(self.keys, table.written))
             _check_labels_once(arrays, target)
@@ -166,7 +174,15 @@ class Reader:
         return *with_roles(arrays, roles_told(self.keys, arrays)), ""
 
 
-def _records(path: Path, keys: Sequence[str]) -> tuple[dict[str, Array], str] | None:
+class _Records(NamedTuple):
+    """Arrays of records of other programs, a line on what they are, and the first record."""
+
+    arrays: dict[str, Array]
+    line: str
+    first: Any
+
+
+def _records(path: Path, keys: Sequence[str]) -> _Records | None:
     """The arrays in records of JSON by other programs, and a line on what they are; None of other tables."""
     if table_kind(path) not in (*LINES, ".json"):
         return None
@@ -184,7 +200,7 @@ def _records(path: Path, keys: Sequence[str]) -> tuple[dict[str, Array], str] | 
     names_by_role = roles_told(keys, fields)
     if names_by_role.keys() - {TARGET}:
         return None
-    return arrays_of_records(parsed, *names_by_role.get(TARGET, ()))
+    return _Records(*arrays_of_records(parsed, *names_by_role.get(TARGET, ())), first)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from calibench.predictions.column_names import (
     role_and_classes,
 )
 from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
-from calibench.predictions.records import scores_of_records
+from calibench.predictions.records import check_order_is_known, scores_of_records
 from calibench.predictions.tables import arrays_of_table, holds_labels
 from calibench.runs import Predictions
 from calibench.tensors.arrays import Array, as_array, names_of_columns
@@ -61,6 +61,7 @@ def from_python(
         arrays, left_out = arrays_of_table(table_of_frame(values), {})
         say_readings([left_out], notes)
         return pairs_of(arrays) or predictions_of(arrays, **options)  # type: ignore[arg-type]
+    records = values
     values, role, names, line = _scores_and_names(values)
     say_readings([line], notes)
     array = as_array(values)
@@ -75,6 +76,8 @@ def from_python(
         if names:
             say_readings([f"`{values.name}` is read as that of the class {names[1]}"], notes)
     names = names if classes is None else [str(name) for name in classes]
+    if isinstance(records, list | tuple) and target is not None and names is not None:
+        check_order_is_known(records[0], {CLASS_NAMES: np.array(names), TARGET: target})
     optional = {TARGET: target, CLASS_NAMES: None if names is None else np.array(names)}
     arrays = {name: part for name, part in optional.items() if part is not None}
     return predictions_of({role: array, **arrays}, **options)  # type: ignore[arg-type]

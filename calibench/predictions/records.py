@@ -17,7 +17,7 @@ from calibench.predictions.arrays import (
     UNDECLARED,
 )
 from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS
-from calibench.tensors.arrays import Array, Floats
+from calibench.tensors.arrays import Array, Floats, as_array
 
 _ROLES = {name: role for role in (LOGITS, PROBS) for name in NAMES[role]}
 _LABEL_FIELDS = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
@@ -123,6 +123,27 @@ def arrays_of_records(
         **_labels_beside(records, field, label_field),
     }
     return arrays, f"`{field}` holds the scores of {len(names)} classes"
+
+
+def check_order_is_known(first: Any, arrays: Mapping[str, Array]) -> None:
+    """Raise a ValueError where labels are numbers, and records like the first have no order of the classes.
+
+    Pipelines write the largest score first, so which class is number 0 is known to their model alone; `LABEL_0` is.
+    """
+    names, target = [str(name) for name in arrays[CLASS_NAMES]], arrays.get(TARGET)
+    has_order = (
+        isinstance(first, Mapping)
+        and not _is_zero_shot(first)
+        and not any(isinstance(first[name], list) for name in _score_fields(first))
+    )
+    numbers = [_number_of_name(name)[1] for name in names]
+    are_numbered = names[0][-1:].isdecimal() and numbers == [*range(len(names))]
+    if has_order or are_numbered or target is None or as_array(target).dtype.kind not in "iufb":
+        return
+    raise ValueError(
+        f"labels are numbers, and lists of scores have no order of the classes ({', '.join(names)}): give labels the "
+        "names of the classes."
+    )
 
 
 def _score_fields(record: Mapping[str, Any]) -> list[str]:

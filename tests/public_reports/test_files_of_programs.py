@@ -134,10 +134,21 @@ def test_records_of_classes_with_scores(tmp_path: Path, kind: str, suffix: str) 
 
 def test_lists_of_scores_have_their_labels_in_another_file(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "scores.jsonl", [pipeline_row(row) for row in PROBS])
-    np.save(tmp_path / "labels.npy", LABELS)
+    np.save(tmp_path / "labels.npy", np.array(NAMES)[LABELS])
     pd.DataFrame({"label": np.array(NAMES)[LABELS]}).to_csv(tmp_path / "labels.csv", index=False)
     for labels in ("labels.npy", "labels.csv"):
         assert nll_of(f"{file}:{tmp_path / labels}") == pytest.approx(NLL, abs=1e-6)
+    np.save(tmp_path / "numbers.npy", LABELS)  # the model's own order of the classes is not known
+    with pytest.raises(ValueError, match="lists of scores have no order of the classes"):
+        read(f"{file}:{tmp_path / 'numbers.npy'}")
+    with pytest.raises(ValueError, match="lists of scores have no order of the classes"):
+        read(Arrays([pipeline_row(row) for row in PROBS], LABELS, "x"))
+    numbered = [
+        [{**part, "label": f"LABEL_{NAMES.index(part['label'])}"} for part in pipeline_row(row)]
+        for row in PROBS
+    ]
+    file_of_numbers = write_lines(tmp_path / "numbered.jsonl", numbered)
+    assert nll_of(f"{file_of_numbers}:{tmp_path / 'numbers.npy'}") == pytest.approx(NLL, abs=1e-6)
     first = [pipeline_row(row)[:1] for row in PROBS]
     with pytest.raises(ValueError, match=r"those of all classes are needed \(`top_k=None`\)"):
         read(write_lines(tmp_path / "first.jsonl", first))
