@@ -41,7 +41,12 @@ def open_users_table(path: Path, expected: str, **options: Any) -> TableFile:
         left_out_caveats(path, label_rows(table.problems), table.total, skip=False)
         raise DataError(f"{path} has no rows.")
     table.caveats.extend(made_up_caveats(path.parent))
-    return table
+
+    def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
+        with errors_as(f"{path} cannot be read", ValueError, kind=DataError):
+            return table.read(columns, texts)
+
+    return replace(table, read=read)
 
 
 def drop_unlabelled_parts(

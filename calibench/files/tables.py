@@ -498,5 +498,11 @@ def table_of_frame(frame: Any) -> TableFile:
 
 
 def _as_stripped_text(cells: Any) -> Any:
-    """Cells as texts, stripped, empty where there is none."""
+    """Cells as texts, stripped, empty where there is none; raises a ValueError for cells that hold several values."""
+    several = cells.map(lambda cell: isinstance(cell, list | dict | np.ndarray))
+    if several.any():
+        row = int(np.flatnonzero(several)[0])
+        raise ValueError(
+            f"column `{cells.name}`, row {row + 1}: a text is expected, got a {type(cells.iloc[row]).__name__}"
+        )
     return cells.astype(str).str.strip().where(cells.notna(), "")

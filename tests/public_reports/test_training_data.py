@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from PIL import Image
@@ -797,6 +798,19 @@ def test_drawn_tables_lose_no_row(tmp_path: Path, seed: int) -> None:
         refusal = "quotes"  # no row is lost; quotes around a whole text are taken for enclosing
     assert sizes == {part: len(rows) for part, rows in whole.items()}
     assert "quotes" in refusal
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_lists_of_words_are_no_texts(tmp_path: Path, ending: str) -> None:
+    """Tokenised sets, as those of named entities are: their texts would be `['the', 'cat']`."""
+    frame = pandas.DataFrame({"text": [["the", "cat"]] * 20, "label": [n % 2 for n in range(20)]})
+    path = tmp_path / f"t.{ending}"
+    if ending == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_json(path, orient="records", lines=True)
+    with pytest.raises(DataError, match="column `text`, row 1: a text is expected, got a "):
+        TextFileDataModule(train_file=str(path), root=str(tmp_path))
 
 
 def test_a_table_in_a_folder_of_parts_is_read_by_names(tmp_path: Path) -> None:
