@@ -35,14 +35,11 @@ def _process(
         dist.destroy_process_group()
 
 
-def run_processes(
-    function: Callable[..., Any], n: int, *args: Any, have_children: bool = False
-) -> list[Any]:
+def run_processes(function: Callable[..., Any], n: int, *args: Any) -> list[Any]:
     """Call `function(rank, n, *args)` in `n` gloo processes; return the results by rank.
 
     `function` must be importable (module level) and return something picklable without shared memory:
-    numbers, lists, numpy arrays; not tensors. The processes find torch imported (`tests.warm`), and may `have_children`
-    of their own, such as a loader's workers.
+    numbers, lists, numpy arrays; not tensors. The processes find torch imported (`tests.warm`).
     """
     context = warm.context()
     with tempfile.TemporaryDirectory() as folder:
@@ -50,9 +47,7 @@ def run_processes(
         pipes = [context.Pipe(duplex=False) for _ in range(n)]
         workers = [
             context.Process(
-                target=_process,
-                args=(send, function, rank, n, file, args),
-                daemon=not have_children,
+                target=_process, args=(send, function, rank, n, file, args), daemon=True
             )
             for rank, (_, send) in enumerate(pipes)
         ]

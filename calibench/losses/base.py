@@ -354,9 +354,32 @@ class PerExampleLoss(CalibrationLoss):
         return self.per_example(logits, target).mean()
 
     def expected(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the mean over the batch of the expectation, computed for the classes with a share above 0 only."""
+        """Return the mean over the batch of the expectation over the classes.
+
+        On a CPU it is computed for the classes with a share above 0 only. Elsewhere their number is not asked for, as that
+        waits for the device: it is computed for all classes, unless these are too many.
+        """
+        all_rows = target.numel() * target.shape[1]
+        if target.device.type == "cpu" or all_rows > _MOST_NUMBERS:
+            return self._expect_present(logits, target)
+        return self._expect_all(logits, target)
+
+    def _expect_present(self, logits: Tensor, target: Tensor) -> Tensor:
         rows, classes = target.nonzero(as_tuple=True)
         return (self.per_example(logits[rows], classes) * target[rows, classes]).sum() / len(logits)
+
+    def _expect_all(self, logits: Tensor, target: Tensor) -> Tensor:
+        n, num_classes = target.shape
+        # In place of a class without a share, whose loss may be infinite, stands the most probable one.
+        numbers = torch.arange(num_classes, device=target.device)
+        classes = torch.where(target > 0, numbers, target.argmax(1, keepdim=True))
+        rows = logits.unsqueeze(1).expand(n, num_classes, num_classes).flatten(0, 1)
+        return (self.per_example(rows, classes.flatten()) * target.flatten()).sum() / n
+
+
+_MOST_NUMBERS = (
+    2**25
+)  # logits of all examples, once for each class, that an expectation makes on an accelerator
 
 
 def _note_call(moment: FunctionType) -> Callable[..., None]:
@@ -633,13 +656,24 @@ def _lists_to_tensors(function: Callable[..., Any], arguments: Mapping[str, Any]
     return {**arguments, **converted}
 
 
-def two_class_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def two_class_rows(
+    logits: Tensor, target: Tensor, *, all_known: bool = False
+) -> tuple[Tensor, Tensor]:
     """The known labels as two-class logits (0, z), whose softmax is (1 - sigmoid z, sigmoid z), and their targets.
 
     From logits (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; (M, 2) and (M,) int64, example by example.
+    Where they are `all_known` M is N L, and no value is asked for.
     """
-    is_known = target != UNKNOWN
-    return F.pad(logits[is_known].unsqueeze(1), (1, 0)), target[is_known].long()
+    if all_known:
+        scores, labels = logits.flatten(), target.flatten()
+    else:
+        is_known = target != UNKNOWN
+        scores, labels = logits[is_known], target[is_known]
+    return F.pad(scores.unsqueeze(1), (1, 0)), labels.long()
+
+
+def _is_per_example(loss: CalibrationLoss) -> bool:
+    return isinstance(loss, PerExampleLoss)
 
 
 class LabelLoss(nn.Module):
@@ -648,9 +682,13 @@ class LabelLoss(nn.Module):
     Most losses see the rows of all labels together, as one batch. One that knows class counts sees each label's rows
     alone, with that label's counts: it is copied for each. One that remembers examples is a ValueError: here each has
     several labels.
+
+    Attributes:
+        all_known: Whether no label of the training set is unknown; then none is looked for in a batch.
     """
 
     remembers_examples = False
+    all_known = False
 
     @property
     def batch_coupled(self) -> bool:
@@ -670,20 +708,36 @@ class LabelLoss(nn.Module):
     def _each(self) -> Iterator[CalibrationLoss]:
         return cast("Iterator[CalibrationLoss]", iter(self.losses))
 
+    def _split(self, table: Tensor) -> tuple[Tensor, ...]:
+        """The columns of a table (N, L) that each copy of the loss sees."""
+        return torch.split(table, len(self.label_names) // len(self.losses), dim=1)
+
     def _batches(self, *tables: Tensor) -> Iterator[tuple[CalibrationLoss, Tensor, Tensor]]:
         """Each copy of the loss, with the two-class rows of the columns that it sees of tables (N, L)."""
-        width = len(self.label_names) // len(self.losses)
-        columns = (torch.split(table, width, dim=1) for table in tables)
+        columns = map(self._split, tables)
         for loss, scores, labels in zip(self._each(), *columns, strict=True):
-            yield loss, *two_class_rows(scores, labels)
+            yield loss, *two_class_rows(scores, labels, all_known=self.all_known and self.training)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """The mean loss of a batch; 0 where no label is known."""
+        if target.device.type != "cpu" and all(map(_is_per_example, self._each())):
+            return self.of_all(logits, target)
         total = logits.sum() * 0
         for loss, rows, labels in self._batches(logits, target):
             if len(labels):
                 total = total + loss(rows, labels) * len(labels)
         return total / (target != UNKNOWN).sum().clamp(min=1)
+
+    def of_all(self, logits: Tensor, target: Tensor) -> Tensor:
+        """The same of losses per example, without asking how many labels are known, which waits for a device."""
+        total, is_known = logits.sum() * 0, target != UNKNOWN
+        columns = (self._split(table) for table in (logits, target.clamp(min=0), is_known))
+        for loss, scores, labels, known in zip(self._each(), *columns, strict=True):
+            values = cast(PerExampleLoss, loss).per_example(
+                *two_class_rows(scores, labels, all_known=True)
+            )
+            total = total + torch.where(known.flatten(), values, 0).sum()
+        return total / is_known.sum().clamp(min=1)
 
     def on_fit_start(self, class_counts: Tensor) -> None:
         """Take how often each label is absent and present, (L, 2); a label that lacks what a loss needs is named."""

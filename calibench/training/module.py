@@ -20,7 +20,9 @@ from calibench.data import Batch, ClassificationDataModule
 from calibench.data.task import Task
 from calibench.evaluation import log_probabilities
 from calibench.evaluation.cross_fitting import compute_cross_fitted_nll
+from calibench.files.set_names import UNKNOWN
 from calibench.losses import CalibrationLoss
+from calibench.losses.base import LabelLoss
 from calibench.messages.checks import numbers_of_bins, positive_integer
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
 from calibench.metrics import calibration_metrics
@@ -234,6 +236,8 @@ class ClassificationModule(L.LightningModule):
             )
         self._classes = {name: part.classes for name, part in data.evaluation_sets.items()}
         self.loss.on_fit_start(data.class_counts)
+        if isinstance(self.loss, LabelLoss):
+            self.loss.all_known = bool((data.splits.train.target != UNKNOWN).all())
         if data.tokens is not None:
             self.backbone.on_tokens(data.tokens)
         if stage == "fit":

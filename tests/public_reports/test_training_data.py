@@ -707,12 +707,12 @@ KINDS = ("folder", "streamed folder", "positions", "stream", "shards")
 def test_drawn_layouts_are_given_to_processes_and_workers_once(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Real processes and workers where the test is slow; else ranks one after the other, without workers."""
+    """Real processes, or workers, where the test is slow; else ranks one after the other, without workers."""
     draw, is_slow = np.random.default_rng(seed), seed >= 5
     kind = KINDS[seed % len(KINDS)]
     processes, workers = 1 + int(draw.integers(2)), int(draw.integers(4)) if is_slow else 0
-    if not is_slow and "folder" not in kind:
-        processes = 1  # they count the examples together
+    if workers or (not is_slow and "folder" not in kind):
+        processes = 1  # several count the examples together; both at once are tried by `fit`
     classes = [f"class {number}" for number in range(draw.integers(2, 5))]
     folders = {part: drawn_case(draw, str(draw.choice(NAMES[part]))) for part in NAMES}
     sizes = {"train": (8, 12), "val": (1, 4), "test": (1, 4)}
@@ -727,8 +727,8 @@ def test_drawn_layouts_are_given_to_processes_and_workers_once(
         paths = {part: str(tmp_path / name) for part, name in folders.items()}
         own = {"folders": paths, "classes": classes, "workers": workers, "kind": kind}
         options = {"data": own}
-    if is_slow:
-        reads = run_processes(read_as_a_process, processes, options, have_children=True)
+    if is_slow and not workers:
+        reads = run_processes(read_as_a_process, processes, options)
     else:
         reads = []
         for rank in range(processes):

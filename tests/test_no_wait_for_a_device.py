@@ -1,0 +1,139 @@
+"""Nothing of a training step reads a value back from an accelerator: it would wait for all that was asked of it.
+
+Tensors without values stand for those of a GPU: what asks for a value, or for a shape that depends on values, raises.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from calibench.losses import BrierLoss, CrossEntropyLoss, FocalLoss, GenerativeCrossEntropy
+from calibench.losses.base import LabelLoss, PerExampleLoss
+from calibench.metrics import calibration_metrics
+from tests.losses.examples import K, builders, live_losses
+
+N = 24
+
+
+def without_values() -> FakeTensorMode:
+    """A mode in which tensors are made without values; what was made before it has some."""
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.empty(shape, dtype=dtype, device="cuda")
+
+
+def logits(*shape: int) -> Tensor:
+    return empty(*shape).requires_grad_()
+
+
+def move_to_the_device(module: nn.Module) -> None:
+    """Put tensors of the device, without values, in place of those of a module."""
+    for part in module.modules():
+        for name, buffer in part._buffers.items():
+            if buffer is not None:
+                part._buffers[name] = empty(*buffer.shape, dtype=buffer.dtype)
+        for name, parameter in part._parameters.items():
+            if parameter is not None:
+                part._parameters[name] = nn.Parameter(empty(*parameter.shape))
+        for name in getattr(part, "_defaults", ()):  # the states of a metric
+            if isinstance(state := getattr(part, name), Tensor):
+                setattr(part, name, empty(*state.shape, dtype=state.dtype))
+
+
+@pytest.mark.parametrize("name", builders())
+def test_losses_of_classes_and_of_distributions(name: str) -> None:
+    loss = copy.deepcopy(live_losses()[name])
+    with without_values():
+        move_to_the_device(loss)
+        target, index = (empty(N, dtype=torch.int64) for _ in range(2))
+        if loss.remembers_examples:
+            loss.on_train_batch(empty(N, K), target, index)
+        assert loss(logits(N, K), target).shape == ()
+        if loss.accepts_soft_targets:
+            assert loss(logits(N, K), empty(N, K)).shape == ()
+
+
+@pytest.mark.parametrize("loss", [CrossEntropyLoss(), FocalLoss(gamma=2.0), BrierLoss()])
+def test_losses_of_several_labels(loss: PerExampleLoss) -> None:
+    of_labels = LabelLoss(loss, ["a", "b", "c"])
+    with without_values():
+        move_to_the_device(of_labels)
+        assert of_labels(logits(N, 3), empty(N, 3, dtype=torch.int8)).shape == ()
+
+
+def test_a_coupled_loss_of_several_labels_where_all_are_known() -> None:
+    of_labels = LabelLoss(GenerativeCrossEntropy(), ["a", "b", "c"])
+    of_labels.all_known = True
+    with without_values():
+        assert of_labels(logits(N, 3), empty(N, 3, dtype=torch.int8)).shape == ()
+
+
+def test_updates_of_the_metrics() -> None:
+    metrics = calibration_metrics(K, n_bins=(15, 20), validate_args=False)
+    with without_values():
+        for metric in metrics.values():
+            move_to_the_device(metric)
+        metrics.update_logits(empty(N, K), empty(N, dtype=torch.int64))
+
+
+def test_a_value_that_is_read_back_raises() -> None:
+    """So the other tests can fail."""
+    with without_values(), pytest.raises(Exception, match="_local_scalar_dense"):
+        float(empty(N).sum())
+    with without_values(), pytest.raises(Exception, match="nonzero"):
+        CrossEntropyLoss()._expect_present(empty(N, K), empty(N, K))
+
+
+# --- the forms of fixed shape have the same values ---
+
+
+def soft_targets() -> Tensor:
+    """Distributions: of two classes, of all, and of one."""
+    generator = torch.Generator().manual_seed(1)
+    target = torch.rand(N, K, generator=generator, dtype=torch.float64)
+    target[:8, 2:] = 0
+    target[8:12] = torch.eye(K, dtype=torch.float64)[:4]
+    return target / target.sum(1, keepdim=True)
+
+
+PER_EXAMPLE = [name for name, make in builders().items() if isinstance(make(), PerExampleLoss)]
+
+
+@pytest.mark.parametrize("name", PER_EXAMPLE)
+def test_expectations_of_both_forms_are_equal(name: str) -> None:
+    loss = copy.deepcopy(live_losses()[name]).double()
+    scores = torch.randn(N, K, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    forms = []
+    for form in (loss._expect_present, loss._expect_all):
+        leaf = scores.clone().requires_grad_()
+        value = form(leaf, soft_targets())
+        value.backward()
+        forms.append((value.detach(), leaf.grad))
+    torch.testing.assert_close(forms[0], forms[1], rtol=1e-12, atol=1e-13)
+
+
+def test_an_expectation_takes_masked_classes_without_a_share() -> None:
+    masked = torch.tensor([5])
+    scores = torch.randn(N, K, dtype=torch.float64).index_fill(1, masked, -torch.inf)
+    scores.requires_grad_()
+    target = soft_targets().index_fill(1, masked, 0.0)
+    CrossEntropyLoss()._expect_all(scores, target / target.sum(1, keepdim=True)).backward()
+    assert scores.grad is not None
+    assert scores.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("loss", [CrossEntropyLoss(), FocalLoss(gamma=2.0)])
+def test_several_labels_have_the_same_loss_in_both_forms(loss: PerExampleLoss) -> None:
+    generator = torch.Generator().manual_seed(3)
+    scores = torch.randn(N, 3, generator=generator, dtype=torch.float64)
+    labels = torch.randint(-1, 2, (N, 3), generator=generator).to(torch.int8)
+    of_labels = LabelLoss(loss, ["a", "b", "c"]).double()
+    masked = of_labels(scores, labels)
+    torch.testing.assert_close(of_labels.of_all(scores, labels), masked, rtol=1e-12, atol=0.0)
