@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from calibench.data.batch import Batch
+from calibench.data.images.augment import Normalize, RandomCropFlip
+from calibench.data.mixing import CutMix, LabelSmoothing, Mixing, Mixup, RegMixup
 from calibench.losses import BrierLoss, CrossEntropyLoss, FocalLoss, GenerativeCrossEntropy
 from calibench.losses.base import LabelLoss, PerExampleLoss
 from calibench.metrics import calibration_metrics
@@ -81,6 +85,29 @@ def test_updates_of_the_metrics() -> None:
         for metric in metrics.values():
             move_to_the_device(metric)
         metrics.update_logits(empty(N, K), empty(N, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    "augmentation", [RandomCropFlip(), RandomCropFlip(2, flip="alternating", border="reflect")]
+)
+def test_augmentation_and_normalisation(augmentation: RandomCropFlip) -> None:
+    draws = augmentation.draw(N, torch.Generator().manual_seed(0))
+    normalise = Normalize((0.5,) * 3, (0.2,) * 3)
+    with without_values():
+        images = augmentation.prepare(empty(90, 3, 16, 16, dtype=torch.uint8))
+        index = empty(N, dtype=torch.int64)
+        changed = augmentation(images, index, empty(*draws.shape, dtype=draws.dtype))
+        assert normalise(changed).shape == (N, 3, 16, 16)
+
+
+@pytest.mark.parametrize("mixing", [Mixup(), CutMix(), RegMixup(), LabelSmoothing(epsilon=0.1)])
+def test_mixing_of_batches(mixing: Mixing) -> None:
+    rows = N + mixing.rows_before
+    with without_values():
+        target, index = empty(rows, dtype=torch.int64), empty(N, dtype=torch.int64)
+        batch = Batch(empty(rows, 3, 16, 16), target, index, N)
+        mixed = mixing(batch, K, np.random.default_rng(0))
+        assert mixed.target.shape[1:] == (K,)
 
 
 def test_a_value_that_is_read_back_raises() -> None:

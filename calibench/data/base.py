@@ -31,6 +31,9 @@ from calibench.messages.checks import integer_from, positive_integer
 from calibench.messages.errors import UsageError, errors_as
 from calibench.tensors.scores import TokenInputs
 
+ROWS_ON_AN_ACCELERATOR, SMALL_INPUT = 1024, 3 * 64 * 64
+"""Rows of a batch in evaluation on an accelerator, and the numbers of an input up to which so many fit its memory."""
+
 
 class ClassificationDataModule(LightningDataModule, ABC):
     """Base class of data modules: splits in memory, named evaluation sets, and loaders of global batches.
@@ -73,6 +76,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         near_ood: Names of the sets out of distribution whose content is of the training classes' kind; the others are
             far (Yang et al. 2022, OpenOOD).
         tokens: What the network's inputs are where they are token numbers, after `setup`; else None.
+        has_many_lengths: Whether each batch has a width of its own, as texts padded to the longest of a batch have.
         test_files: The file of each test image, after `setup`; empty where images have no files of their own.
     """
 
@@ -89,6 +93,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     near_ood: ClassVar[Sequence[str]] = ()
     tokens: TokenInputs | None = None
     test_files: Sequence[Path] = ()
+    has_many_lengths: bool = False
     class_counts: Tensor
     fingerprint_examples: str
 
@@ -318,13 +323,21 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def _ordered(self, examples: Examples, transform: Transform | None = None) -> ResidentLoader:
         are_numbers = examples.inputs.dim() == 1  # of files; some evaluation sets are in memory
+        device = self._device()
         return self.loader(
             examples,
-            batch_size=self.batch_size,
-            device=self._device(),
+            batch_size=self.evaluation_batch_size(examples.inputs, device),
+            device=device,
             transform=transform or self.evaluated_transform,
             decode=self.decode if are_numbers else None,
         )
+
+    def evaluation_batch_size(self, stored: Tensor, device: torch.device) -> int:
+        """Rows of a batch of stored inputs in evaluation: 1,024 small ones on an accelerator, else as in training."""
+        is_small = stored.dim() > 1 and stored[:1].numel() <= SMALL_INPUT
+        if device.type == "cpu" or not is_small:
+            return self.batch_size
+        return max(self.batch_size, ROWS_ON_AN_ACCELERATOR)
 
     def _device(self) -> torch.device:
         return self.trainer.strategy.root_device if self.trainer else torch.device("cpu")

@@ -356,8 +356,8 @@ class PerExampleLoss(CalibrationLoss):
     def expected(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the mean over the batch of the expectation over the classes.
 
-        On a CPU it is computed for the classes with a share above 0 only. Elsewhere their number is not asked for, as that
-        waits for the device: it is computed for all classes, unless these are too many.
+        On a CPU it is computed for the classes with a share above 0. Elsewhere their number is not asked for, since
+        that waits for the device: it is computed for all classes, unless these are too many.
         """
         all_rows = target.numel() * target.shape[1]
         if target.device.type == "cpu" or all_rows > _MOST_NUMBERS:

@@ -23,7 +23,7 @@ from calibench.evaluation.cross_fitting import compute_cross_fitted_nll
 from calibench.files.set_names import UNKNOWN
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
-from calibench.messages.checks import numbers_of_bins, positive_integer
+from calibench.messages.checks import numbers_of_bins, option_named, positive_integer
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
 from calibench.metrics import calibration_metrics
 from calibench.metrics.probability_batches import check_finite_maximum
@@ -80,6 +80,18 @@ def _name_refused_arguments(key: str) -> AbstractContextManager[None]:
     return errors_as(failure, ValueError, TypeError, ArithmeticError)
 
 
+_WITH_GRAPHS = ("reduce-overhead", "max-autotune")
+COMPILE_MODES = ("default", *_WITH_GRAPHS, "max-autotune-no-cudagraphs")
+"""What `torch.compile` calls its modes."""
+
+
+def _check_compile_mode(mode: bool | str) -> str | None:
+    """The mode of `torch.compile`; None for its default, or where nothing is compiled. A ValueError for another one."""
+    if isinstance(mode, bool):
+        return None
+    return option_named("compile", mode, {name: name for name in COMPILE_MODES})
+
+
 def _sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4)
 
@@ -107,8 +119,9 @@ class ClassificationModule(L.LightningModule):
         n_bins: Bin counts of the binned metrics that are logged.
         channels_last: Keep images and the weights of convolutions in memory with their channels last, which
             convolutions in half precision want; the numbers differ by rounding only.
-        compile: Train with the backbone compiled by `torch.compile`, once for each shape of a batch (so not for texts
-            of many lengths). Evaluation is not compiled. The numbers differ by rounding; dropout draws others.
+        compile: Train with the backbone compiled by `torch.compile`, once for each shape of a batch (texts of many
+            lengths are refused), or in one of its modes: `reduce-overhead` and `max-autotune` replay whole steps on a
+            GPU (CUDA graphs). Evaluation is not compiled. The numbers differ by rounding; dropout draws others.
         task: What an example is classified into, one class if None; on the command line it is that of the data module.
     """
 
@@ -122,7 +135,7 @@ class ClassificationModule(L.LightningModule):
         loss_scale: Literal["mean", "sum"] = "mean",
         n_bins: tuple[int, ...] = (15, 20),
         channels_last: bool = False,
-        compile: bool = False,
+        compile: bool | str = False,
         task: Task | None = None,
         step_scheduler: Callable[[Optimizer, int], LRScheduler] | None = None,
         parameter_groups: ParameterGroups | None = None,
@@ -134,7 +147,8 @@ class ClassificationModule(L.LightningModule):
                 "`lr_scheduler` and `step_scheduler` exclude each other: set one of them to null."
             )
         self.backbone = backbone
-        self.channels_last, self.compiled = channels_last, compile
+        self.channels_last, self.compiled = channels_last, compile is not False
+        self.compile_mode = _check_compile_mode(compile)
         if channels_last:
             backbone.to(memory_format=torch.channels_last)
         self.task = task or Task([str(number) for number in range(num_classes)])
@@ -246,14 +260,24 @@ class ClassificationModule(L.LightningModule):
             self._plan_last_batch(data)
             self.train()  # Lightning keeps the mode that constructors leave, and from_pretrained leaves eval
             self.backbone.on_training_inputs(data.training_inputs())
-            if self.compiled:  # A graph that adapts to shapes could change by a resume.
-                self.backbone.compile(dynamic=False)
+            if self.compiled:
+                self._refuse_many_shapes(data)
+                # A graph that adapts to shapes could change by a resume.
+                self.backbone.compile(dynamic=False, mode=self.compile_mode)
         if stage == "test":
             others = (
                 SetMetrics(name, item.kind, self.num_classes, self.n_bins)
                 for name, item in data.evaluation_sets.items()
             )
             self.test_metrics = nn.ModuleList([self.metrics_of_test("test"), *others])
+
+    def _refuse_many_shapes(self, data: ClassificationDataModule) -> None:
+        """Refuse to compile where each batch has a width of its own, for which it would be compiled anew."""
+        if data.has_many_lengths:
+            raise UsageError(
+                f"`model.compile`: the batches of {data.title()} have many lengths, and each would be compiled: set "
+                "`data.padding` to published, or leave `model.compile` out."
+            )
 
     def _plan_last_batch(self, data: ClassificationDataModule) -> None:
         """Leave out a last batch that is too small for batch normalisation, and say what it is to the loss."""
@@ -304,7 +328,11 @@ class ClassificationModule(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of the global batch."""
         sizes = [batch.copies * size for size in slice_sizes(batch.size, world_size_and_rank()[0])]
+        if self.compile_mode in _WITH_GRAPHS:
+            torch.compiler.cudagraph_mark_step_begin()
         own_logits = at_least_float32(self(batch.inputs))
+        if self.compile_mode in _WITH_GRAPHS:  # the next step overwrites what a graph gave
+            own_logits = own_logits.clone()
         if batch.views > 1:  # the loss has the first view of each example
             own_logits = own_logits.view(len(batch.target), batch.views, own_logits.shape[1])
         logits, target = gather_batch(own_logits, batch.target, sizes=sizes)
@@ -397,7 +425,8 @@ class ClassificationModule(L.LightningModule):
         """Log the metrics and the NLL after temperature scaling, and pass the validation set to the loss."""
         self.outputs = self._gathered()
         self.log_dict(self.val_metrics.compute())
-        rows = self.task.rows(*self.outputs["val"])
+        # On the host: looking for a temperature asks for hundreds of values.
+        rows = self.task.rows(*(part.cpu() for part in self.outputs["val"]))
         self.log("val/nll_ts", compute_cross_fitted_nll(*rows, TemperatureScaling(shrinkage=False)))
         self.val_metrics.reset()
         if self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking:

@@ -701,6 +701,7 @@ def read_as_a_process(rank: int, processes: int, options: dict[str, Any]) -> Rea
 KINDS = ("folder", "streamed folder", "positions", "stream", "shards")
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores
 @pytest.mark.parametrize(
     "seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 45))]
 )

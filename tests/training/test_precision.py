@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
+import numpy as np
 import pytest
 import torch
 from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from calibench.backbones import MLP, SmallCNN
-from calibench.data import DigitsDataModule
+from calibench.data import DigitsDataModule, SyntheticGaussiansDataModule
 from calibench.losses import CrossEntropyLoss
+from calibench.messages.errors import UsageError
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.training.module import ClassificationModule
@@ -301,3 +304,123 @@ def test_two_processes_train_what_one_trains_with_all_switches(
         for name in ("one", "two")
     )
     assert float((two - one).norm() / one.norm()) < tolerance
+
+
+@pytest.mark.parametrize(
+    ("mode", "starts"), [("true", 0), ("reduce-overhead", 4), ("max-autotune-no-cudagraphs", 0)]
+)
+def test_modes_of_the_compiler_and_the_steps_of_their_graphs(
+    mode: str, starts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where graphs are replayed each step says that it begins, and its logits outlive it as a copy."""
+    modes, begun = list[object](), list[int]()
+    monkeypatch.setattr(nn.Module, "compile", lambda self, **how: modes.append(how["mode"]))
+    monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: begun.append(1))
+    training.fit(
+        configuration_of(
+            [
+                "--config",
+                "gaussians",
+                "--data.train_per_class",
+                "64",
+                "--data.batch_size",
+                "80",
+                "--trainer.max_epochs",
+                "1",
+                "--model.compile",
+                mode,
+                "--trainer.default_root_dir",
+                str(tmp_path),
+                "--evaluation.calibrators",
+                "[]",
+                "--trainer.enable_progress_bar",
+                "false",
+                "--data.ood",
+                "[]",
+                "--trainer.accelerator",
+                "cpu",
+            ]
+        )  # fmt: skip
+    )
+    assert modes == [None if mode == "true" else mode]
+    assert len(begun) == starts
+
+
+def test_a_mode_that_torch_does_not_know_is_one_line(tmp_path: Path) -> None:
+    line = ["--config", "gaussians", "--model.compile", "reduce_overhead", "--trainer.default_root_dir", str(tmp_path)]  # fmt: skip
+    with pytest.raises(
+        UsageError, match="`compile` must be one of 'default', 'reduce-overhead'"
+    ) as refused:
+        training.fit(configuration_of(line))
+    assert "\n" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_texts_of_many_lengths_are_not_compiled(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        "text,label\n" + "".join(f"{'ab'[n % 2]} words {n},{n % 2}\n" for n in range(60))
+    )
+    line = [
+        "--data", "TextFileDataModule", "--data.train_file", str(tmp_path / "t.csv"), "--model.backbone", "GlobalPoolingCNN",
+        "--model.backbone.vocab_size", "20000", "--model.loss", "CrossEntropyLoss", "--model.compile", "true",
+        "--data.root", str(tmp_path), "--trainer.default_root_dir", str(tmp_path / "results"), "--trainer.max_epochs", "1",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="have many lengths, and each would be compiled"):
+        training.fit(configuration_of(line))
+
+
+def test_small_inputs_are_evaluated_by_the_thousand_on_an_accelerator() -> None:
+    data = SyntheticGaussiansDataModule(batch_size=32)
+    stored = {side: torch.empty(2, 3, side, side) for side in (32, 224)}
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    assert data.evaluation_batch_size(stored[32], gpu) == 1024
+    assert data.evaluation_batch_size(stored[32], cpu) == 32
+    assert data.evaluation_batch_size(stored[224], gpu) == 32
+
+
+class Operations(TorchDispatchMode):
+    """Counts what torch is asked to compute: no views, and no questions about types."""
+
+    count = 0
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        computes = not operation.is_view and operation is not torch.ops.aten.promote_types.default
+        self.count += computes
+        return operation(*args, **(kwargs or {}))
+
+
+def test_a_step_of_fit_asks_for_little_more_than_a_bare_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operations from one batch to the next, with all that loads it."""
+    marks = list[int]()
+    monkeypatch.setattr(
+        ClassificationModule,
+        "on_train_batch_start",
+        lambda self, *batch: marks.append(operations.count),
+        raising=False,
+    )
+    line = [
+        "--config", "gaussians", "--data.train_per_class", "64", "--data.batch_size", "40", "--trainer.max_epochs", "1",
+        "--evaluation.calibrators", "[]", "--data.ood", "[]", "--trainer.default_root_dir", str(tmp_path),
+        "--trainer.enable_progress_bar", "false", "--trainer.accelerator", "cpu",
+    ]  # fmt: skip
+    with Operations() as operations:
+        training.fit(configuration_of(line))
+    in_fit = np.diff(marks)[2:-1]
+    data = SyntheticGaussiansDataModule(train_per_class=64, batch_size=40, ood=[])
+    data.setup()
+    network = MLP(num_classes=data.num_classes, in_features=2, hidden=[64, 64])
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    marks.clear()
+    with Operations() as operations:
+        for batch in data.train_dataloader():
+            marks.append(operations.count)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(network(batch.inputs), batch.target).backward()
+            optimizer.step()
+    bare = np.diff(marks)[2:-1]
+    assert len(in_fit) == len(bare) > 3
+    assert in_fit.max() <= bare.max() + 8, (in_fit, bare)

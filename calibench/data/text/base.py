@@ -144,6 +144,7 @@ class TextDataModule(ClassificationDataModule, ABC):
         self.root = data_root(root)
         self.vectors, self.embedding = vectors, embedding
         self.fit_on, self.max_length = fit_on, max_length
+        self.has_many_lengths = padding == "bucket"
         columns = margin if padding == "bucket" else max_length
         self.loader = partial(TextLoader, margin=columns)
         self.shuffled_loader = partial(ShuffledTextLoader, margin=columns, pool=bucket_batches)
