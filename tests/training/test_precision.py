@@ -316,32 +316,12 @@ def test_modes_of_the_compiler_and_the_steps_of_their_graphs(
     modes, begun = list[object](), list[int]()
     monkeypatch.setattr(nn.Module, "compile", lambda self, **how: modes.append(how["mode"]))
     monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: begun.append(1))
-    training.fit(
-        configuration_of(
-            [
-                "--config",
-                "gaussians",
-                "--data.train_per_class",
-                "64",
-                "--data.batch_size",
-                "80",
-                "--trainer.max_epochs",
-                "1",
-                "--model.compile",
-                mode,
-                "--trainer.default_root_dir",
-                str(tmp_path),
-                "--evaluation.calibrators",
-                "[]",
-                "--trainer.enable_progress_bar",
-                "false",
-                "--data.ood",
-                "[]",
-                "--trainer.accelerator",
-                "cpu",
-            ]
-        )  # fmt: skip
-    )
+    line = [
+        "--config", "gaussians", "--data.train_per_class", "64", "--data.batch_size", "80", "--trainer.max_epochs", "1",
+        "--model.compile", mode, "--trainer.default_root_dir", str(tmp_path), "--evaluation.calibrators", "[]",
+        "--trainer.enable_progress_bar", "false", "--data.ood", "[]", "--trainer.accelerator", "cpu",
+    ]  # fmt: skip
+    training.fit(configuration_of(line))
     assert modes == [None if mode == "true" else mode]
     assert len(begun) == starts
 
