@@ -40,14 +40,12 @@ def logits(*shape: int) -> Tensor:
 def move_to_the_device(module: nn.Module) -> None:
     """Put tensors of the device, without values, in place of those of a module."""
     for part in module.modules():
-        for name, buffer in part._buffers.items():
-            if buffer is not None:
-                part._buffers[name] = empty(*buffer.shape, dtype=buffer.dtype)
-        for name, parameter in part._parameters.items():
-            if parameter is not None:
-                part._parameters[name] = nn.Parameter(empty(*parameter.shape))
-        for name in getattr(part, "_defaults", ()):  # the states of a metric
-            if isinstance(state := getattr(part, name), Tensor):
+        for name, buffer in [*part.named_buffers(recurse=False)]:
+            setattr(part, name, empty(*buffer.shape, dtype=buffer.dtype))
+        for name, parameter in [*part.named_parameters(recurse=False)]:
+            setattr(part, name, nn.Parameter(empty(*parameter.shape)))
+        for name, state in getattr(part, "metric_state", {}).items():
+            if isinstance(state, Tensor):
                 setattr(part, name, empty(*state.shape, dtype=state.dtype))
 
 
