@@ -102,8 +102,13 @@ def iterate_index(place: Place) -> Iterator[Listed]:
             supported = f"this calibench reads {FORMAT}: a newer one is needed"
             raise StoreError(f"{place} is of format {format}, {supported}.")
         # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
+        count = 0
         for piece in file.iter_batches(_PIECE, use_threads=False):
+            count += piece.num_rows
             yield from msgspec.convert(piece.to_pylist(), list[Listed])
+        if count != file.metadata.num_rows:  # its footer has no checksum
+            rows = f"{count} rows are in it, its footer says {file.metadata.num_rows}"
+            raise StoreError(f"{place}/{INDEX} cannot be read: {rows}")
     except (FileNotFoundError, StoreError, OldFormat):
         raise
     except (pa.ArrowException, msgspec.ValidationError, ValueError, OSError) as error:

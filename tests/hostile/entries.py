@@ -104,7 +104,7 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     "files are programs": (with_status(files={"run.py": {"bytes": 6, "sha256": "0"}}), "S"),
     "sizes are negative": (with_status(files={"config.yaml": {"bytes": -1, "sha256": "0"}}), "S"),
     "labels lead out": (with_status(labels=["../../../secret"]), "S"),
-    "labels are missing": (with_status(labels=["0" * 20]), "P"),
+    "labels are missing": (with_status(labels=["0" * 20]), "A"),
     "no examples": (with_status(examples={}), "S"),
     "examples are negative": (with_status(examples={"test": -5}), "S"),
     "precision is a word": (with_status(precision="exact"), "S"),
@@ -132,16 +132,16 @@ def verbs(store: Path, place: Path) -> dict[str, tuple[list[str], str]]:
     """The verbs, and what they read.
 
     S is the status, T whether it is an entry's at all, M the digest of the numbers, C what they say, P the digests of
-    the predictions and labels, L the logits themselves. `store list` reads the index alone.
+    the predictions, A the labels that the status names, L the logits themselves. `store list` reads the index alone.
     """
     return {
         "leaderboard": (["leaderboard", str(store)], "SMC"),
         "report": (["report", str(store), "-o", str(place / "page.html")], "SMC"),
         "methods": (["methods", str(store)], "SMC"),
         "list": (["store", "list", str(store)], ""),
-        "add": (["store", "add", str(store), str(place / "added")], "SMP"),
-        "pull": (["store", "pull", str(store), str(place / "pulled")], "STMP"),
-        "push": (["store", "push", str(store), str(place / "pushed")], "STMP"),
-        "verify": (["verify", str(store)], "SMCPL"),
+        "add": (["store", "add", str(store), str(place / "added")], "SMPA"),
+        "pull": (["store", "pull", str(store), str(place / "pulled")], "STMPA"),
+        "push": (["store", "push", str(store), str(place / "pushed")], "STMPA"),
+        "verify": (["verify", str(store)], "SMCPAL"),
         "posthoc": (["posthoc", str(store), "--calibrators", "TemperatureScaling", "--jobs", "1", "-o", str(place / "posthoc")], "SPL"),
     }  # fmt: skip

@@ -96,7 +96,7 @@ ENVIRONMENTS = {
     "64 file handles": Environment(before="ulimit -n 64;"),
     "32 file handles": Environment(before="ulimit -n 32;", alike=False),
     "a stack of 1 MB": Environment(before="ulimit -s 1024;"),
-    "files of 0 bytes": Environment(before="ulimit -f 0;"),
+    "files of 0 bytes": Environment(before="ulimit -f 0;", alike=False),
     "256 MB of memory": Environment(before="ulimit -v 262144;", alike=False),
     "1 GB of memory": Environment(before="ulimit -v 1048576;", alike=False),
     "umask 777": Environment(before="umask 777;"),

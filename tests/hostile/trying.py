@@ -645,7 +645,9 @@ def _alarm() -> Iterator[None]:
         signal.signal(signal.SIGALRM, earlier)
 
 
-def tried(folder: Path, tries: int, seed: int = 1, *, quick: bool = False) -> dict[str, Tally]:
+def tried(
+    folder: Path, tries: int, seed: int = 1, *, quick: bool = False, kind: str = ""
+) -> dict[str, Tally]:
     """Try every kind so many times, servers a fifth as often. Returns the tallies by kind.
 
     Args:
@@ -653,15 +655,20 @@ def tried(folder: Path, tries: int, seed: int = 1, *, quick: bool = False) -> di
         tries: How many of each kind.
         seed: Of what is drawn.
         quick: Whether files are read by the quickest verb, or by what the verbs read them with.
+        kind: Only kinds of files whose names have this text, without entries and servers.
     """
     ground, plain = Ground.made(folder), dict[str, tuple[int, str]]()
     (folder / "inside").mkdir()
     tallies = {}
     for name, draw in kinds(ground, quick=quick).items():
+        if kind not in name:
+            continue
         tallies[name] = Tally()
         chance = random.Random(f"{name} {seed}")
         for _ in range(tries):
             attempt(ground, draw(chance), chance, tallies[name], plain)
+    if kind:
+        return tallies
     tallies |= tried_entries(folder / "entries", QUICK_VERBS if quick else ())
     tallies["servers"] = servers = Tally()
     for number in range(max(1, tries // 5)):
@@ -699,10 +706,12 @@ if __name__ == "__main__":
     parser.add_argument("--tries", type=int, default=50, help="tries of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="by the quickest verb, or by readers")
+    parser.add_argument("--kind", default="", help="only kinds with this text in their names")
     options = parser.parse_args()
     os.environ.setdefault("COLUMNS", "200")
     with tempfile.TemporaryDirectory() as folder:
-        found = tried(Path(folder), options.tries, options.seed, quick=options.quick)
+        choice = {"quick": options.quick, "kind": options.kind}
+        found = tried(Path(folder), options.tries, options.seed, **choice)
     print(table(found))
     for tally in found.values():
         print(*tally.examples[:3], sep="\n")

@@ -262,3 +262,30 @@ def test_two_processes_that_add_at_once_lose_nothing(results: Path, tmp_path: Pa
     assert len(names) == 2
     assert [row.name for row in store.read_index(store.Folder(mine))] == sorted(names)
     assert not (mine / ".partial").exists()
+
+
+def test_an_index_with_fewer_rows_than_its_footer_says_is_damaged(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile.iter_batches", lambda *_, **__: iter(()))
+    with pytest.raises(store.StoreError, match="0 rows are in it, its footer says 2"):
+        store.read_index(store.Folder(kept))
+
+
+@pytest.mark.slow
+def test_an_index_whose_footer_lost_its_rows_is_damaged(kept: Path) -> None:
+    """A bit of the footer, which has no checksum: the columns say that they have no values."""
+    path = kept / "index.parquet"
+    good, rows = path.read_bytes(), store.read_index(store.Folder(kept))
+    footer = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
+    refused = 0
+    for place in range(footer, len(good) - 8, 3):
+        for bit in (2, 6):
+            changed = bytearray(good)
+            changed[place] ^= 1 << bit
+            path.write_bytes(changed)
+            try:
+                assert store.read_index(store.Folder(kept)) == rows
+            except store.StoreError:
+                refused += 1
+    assert refused > 100
