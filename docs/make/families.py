@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from functools import cache
 from pathlib import Path
 from string import Template
+from textwrap import indent
 from typing import Any
 
 import yaml
@@ -73,7 +74,13 @@ class Losses(Family):
         commands = "\n".join(
             f"calibench fit --config digits_lt --config losses/{stem}" for stem in stems
         )
-        return [*_audit(stems), f"## Train with it\n\n```bash\n{commands}\n```"] if stems else []
+        calls = "\n".join(
+            f'calibench.fit("digits_lt", loss={constructed(block)})'
+            for block in loss_files(name).values()
+        )
+        names = sorted(set(re.findall(r"\b([A-Z]\w+)\(", calls)))
+        python = f"import calibench\nfrom calibench.losses import {', '.join(names)}\n\n{calls}"
+        return [*_audit(stems), f"## Train with it\n\n{tabs(commands, python)}"] if stems else []
 
 
 class Calibrators(Family):
@@ -95,7 +102,7 @@ class Calibrators(Family):
 
     def beside(self, name: str, note: Note) -> list[str]:
         """A command that scores it."""
-        return [on_your_logits(f"--calibrators {name}")]
+        return [on_your_logits(f"--calibrators {name}", f'calibrators=["{name}"]')]
 
 
 class Metrics(Family):
@@ -121,16 +128,28 @@ class Metrics(Family):
     def beside(self, name: str, note: Note) -> list[str]:
         """A command that computes it, where its name alone says all it needs."""
         alone = not note.keys() & {"code", "metric"}
-        return [on_your_logits(f"--metrics {name}")] if alone else []
+        option = on_your_logits(f"--metrics {name}", f'metrics=["{name}"]')
+        return [option] if alone else []
 
 
 FAMILIES: list[Family] = [Losses(), Calibrators(), Metrics()]
 
 
-def on_your_logits(option: str) -> str:
-    """A part with the command on anybody's logits."""
+def on_your_logits(option: str, argument: str) -> str:
+    """A part with the command on anybody's logits, and the call in Python."""
     command = f"calibench evaluate --val val.npz --test test.npz {option}"
-    return f"## On your logits\n\n```bash\n{command}\n```"
+    call = f"calibench.evaluate(logits, labels, val=(val_logits, val_labels), {argument})"
+    python = f"import calibench\n\n{call}"
+    return f"## On your logits\n\n{tabs(command, python)}"
+
+
+def tabs(shell: str, python: str) -> str:
+    """The same thing in a shell and in Python, one beside the other."""
+    blocks = {"Shell": ("bash", shell), "Python": ("python", python)}
+    return "\n".join(
+        f'=== "{title}"\n\n' + indent(f"```{language}\n{text}\n```\n", "    ")
+        for title, (language, text) in blocks.items()
+    )
 
 
 @cache

@@ -9,7 +9,10 @@ from pathlib import Path
 import yaml
 
 PACKAGES: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
-_HEAD = "# Reference\n\nEvery public name: signature, shapes, errors, an example.\n\n"
+_HEAD = (
+    "# Reference\n\nEvery public name with its signature; functions, losses, metrics, calibrators and statistics "
+    "with an example that runs.\n\n"
+)
 
 
 def pages(root: Path) -> dict[str, str | bytes]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import shlex
+import textwrap
 from types import ModuleType
 
 import pytest
@@ -102,3 +104,21 @@ def test_a_table_is_that_of_the_rows(maker: object) -> None:
     below = results.tables_below(page.read_text(), page)
     assert below.count("<table>") == 1
     assert results.tables_below("no link", page) == ""
+
+
+def test_the_call_beside_a_command_is_one_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its names and arguments are there; a loss is built as its file in benchmarks/losses says."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs/make"))
+    families = importlib.import_module("families")
+    calls = 0
+    for family in families.FAMILIES:
+        for name in FAMILIES[family.kind].lines:
+            parts = "\n".join(family.beside(name, {}))
+            for block in re.findall(r"```python\n(.*?)```", parts, re.DOTALL):
+                code = re.sub(
+                    r"calibench\.(\w+)\(", r"bound(calibench.\1)(", textwrap.dedent(block)
+                )
+                names = dict.fromkeys(["logits", "labels", "val_logits", "val_labels"])
+                exec(code, {**names, "bound": lambda function: inspect.signature(function).bind})
+                calls += 1
+    assert calls > 60
