@@ -12,6 +12,8 @@ from calibench.metrics.probability_batches import first_largest
 from calibench.metrics.titles import MORE, Titles, rate
 from calibench.tensors.scores import running_sums
 
+_SMALL_REST = 2.0**-10  # of which a confidence in float32 has 14 binary digits left
+
 
 def out_of_distribution(
     logits: Tensor,
@@ -125,14 +127,15 @@ class OutOfDistribution(PerExampleMetric):
 
 
 def log_odds_of_top_label(preds: Tensor, predicted: Tensor) -> Tensor:
-    """Logarithm of the largest probability over the sum of the others, (N, K) and its places (N,) -> (N,) float64.
+    """Logarithm of the largest probability over the rest, (N, K) and its places (N,) -> (N,) float64.
 
-    Where the largest is 1 up to rounding the others still tell examples apart.
+    The rest is 1 less the largest, so that equal confidences tie whatever the others are; where it is so small that
+    single precision hardly tells it from 0, it is the sum of the others, which tells examples apart.
     """
     wide, place = preds.double(), predicted.unsqueeze(1)
     top = wide.gather(1, place).squeeze(1)
-    others = wide.scatter(1, place, 0.0).sum(1)
-    return top.log() - torch.where(others > 0, others, (1 - top).clamp(min=0)).log()
+    rest, others = (1 - top).clamp(min=0), wide.scatter(1, place, 0.0).sum(1)
+    return top.log() - torch.where((rest < _SMALL_REST) & (others > 0), others, rest).log()
 
 
 def expected_errors(scores: Tensor, correct: Tensor) -> Tensor:

@@ -85,7 +85,8 @@ def test_an_argument_of_python_has_a_type_and_a_sentence(function: Callable[...,
     assert all(f"\n        {name}: " in str(function.__doc__) for name in parameters)
     assert all(parameter.annotation for parameter in parameters.values())
     options = {name.lstrip("-").replace("-", "_") for name in parser_of(function.__name__).known}
-    of_the_shell = {"h", "help", "o", "test", "apply", "input"}
+    # a list is an ensemble in Python, where several models are as many calls
+    of_the_shell = {"h", "help", "o", "test", "apply", "input", "ensemble"}
     assert options - of_the_shell - {"val"} <= parameters.keys() | {"keys", "separator"}
     assert "--" not in str(function.__doc__)
 

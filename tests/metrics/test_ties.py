@@ -67,3 +67,10 @@ def test_steps_of_a_gamma_do_not_depend_on_the_type(dtype: torch.dtype) -> None:
         for k, gamma in ((5, 3.0), (2, 1.0)):
             ce = -torch.full((1, k), shift, dtype=dtype).log_softmax(1)[:, 0]
             assert flsd_gamma(ce, 1.0).item() == gamma
+
+
+def test_equal_confidences_tie_whatever_the_other_probabilities_are() -> None:
+    """In float32, .3 + .1 is not .2 + .2."""
+    preds = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+    aurc = float(M.risk_coverage(preds, torch.tensor([0, 1, 1, 2]))["aurc"])
+    assert aurc == pytest.approx((0 + 0 + 0.5 / 3 + 1 / 4) / 4, abs=1e-12)

@@ -325,15 +325,15 @@ def test_how_long_a_job_takes_is_known_from_its_first_epoch(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    job = Job("b", "focal", 1, {}, started=90.0)
-    assert job.expected_seconds is None
+    job = Job("b", "focal", 1, {}, state="running", started=90.0)
+    assert job.seconds_by_epochs is None
     job.reached(2, 10)  # a run that goes on after two epochs
-    assert job.expected_seconds is None
+    assert job.seconds_by_epochs is None
     now = 107.0
     job.reached(3, 10)
-    assert job.expected_seconds == pytest.approx(10 + 8 * 7)
+    assert job.seconds_by_epochs == pytest.approx(10 + 8 * 7)
     now = 117.0
     job.reached(4, 10)
-    assert job.expected_seconds == pytest.approx(10 + 8 * 8.5)
+    assert job.seconds_by_epochs == pytest.approx(10 + 8 * 8.5)
     job.state, job.seconds = "done", 75.0
-    assert job.expected_seconds == 75.0
+    assert job.seconds_by_epochs is None  # what it took is known
