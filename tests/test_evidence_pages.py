@@ -10,10 +10,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binomtest, ttest_1samp
 
 from calibench.statistics import comparison_with_best
+from calibench.statistics.data_sets import mean_over_sets
 from calibench.sweeps.suites import load_suite
 from tests.committed import agree
 
@@ -115,6 +117,30 @@ def test_readmes_findings(pages: ModuleType) -> None:
     assert {name for name, (_, _, high) in of_cifar.items() if high < 0} == {"ensemble of 3"}
     assert all(low <= 0 <= high for _, low, high in of_digits.values())
     assert of_digits["ensemble of 3"][1:] == pytest.approx((-0.095, 0.034), abs=5e-4)
+
+
+def test_the_finding_on_methods_is_rarely_false(pages: ModuleType) -> None:
+    """Where none of nine losses and methods changes anything: some interval leaves out 0 in 5 % of 2,000 tables."""
+    random, tables = np.random.default_rng(0), 2000
+    plain = random.normal(size=(3, tables, 1))  # three seeds, shared by all nine
+    differences = random.normal(size=(3, tables, 9)) - plain
+    cells = pages.training_methods._worth(pd.DataFrame(differences.reshape(3, -1)))[1:]
+    called = [not low <= 0 <= high for low, high in map(ends, cells)]
+    assert np.reshape(called, (tables, 9)).any(axis=1).mean() <= 0.06
+
+
+def test_the_finding_on_the_mean_fall_is_rarely_false() -> None:
+    """An interval of 3.9 points [-.4, 8.2] over five sets holds the truth in 95 %, of skewed effects in nearly so many.
+
+    README claims no fall beyond these sets, as the interval holds 0: with exponential effects it misses in 11 %.
+    """
+    random = np.random.default_rng(0)
+    for draws, least in (
+        (random.normal(size=(400, 5)), 0.92),
+        (random.exponential(size=(400, 5)) - 1, 0.84),
+    ):
+        means = [mean_over_sets(draw) for draw in draws]
+        assert np.mean([mean.low <= 0 <= mean.high for mean in means]) >= least
 
 
 def test_a_richer_calibrator_leaves_less_than_the_refinement(pages: ModuleType) -> None:
