@@ -124,7 +124,7 @@ def test_the_finding_on_methods_is_rarely_false(pages: ModuleType) -> None:
     random, tables = np.random.default_rng(0), 2000
     plain = random.normal(size=(3, tables, 1))  # three seeds, shared by all nine
     differences = random.normal(size=(3, tables, 9)) - plain
-    cells = pages.training_methods._worth(pd.DataFrame(differences.reshape(3, -1)))[1:]
+    cells = pages.training_methods.describe_change(pd.DataFrame(differences.reshape(3, -1)))[1:]
     called = [not low <= 0 <= high for low, high in map(ends, cells)]
     assert np.reshape(called, (tables, 9)).any(axis=1).mean() <= 0.06
 

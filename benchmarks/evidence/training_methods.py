@@ -89,18 +89,18 @@ def changes(found: pd.DataFrame) -> Iterator[list[str]]:
     runs = found.set_index(["method", "loss", "seed"])[columns].sort_index()
     plain = runs.loc[PLAIN]
     for loss in plain.index.unique("loss").drop(BASE):
-        yield ["cross-entropy", loss, *_worth(plain.loc[loss] - plain.loc[BASE])]
+        yield ["cross-entropy", loss, *describe_change(plain.loc[loss] - plain.loc[BASE])]
     for name in runs.index.unique("method"):
         if name != PLAIN and ENSEMBLE not in name:
-            yield ["plain runs", name, *_worth((runs.loc[name] - plain).groupby("seed").mean())]
+            yield ["plain runs", name, *describe_change((runs.loc[name] - plain).groupby("seed").mean())]
     if ENSEMBLE in runs.index:
         first = plain.index.get_level_values("seed")
         of_members = plain.groupby(["loss", first - (first - 1) % MEMBERS]).mean()
         difference = (runs.loc[ENSEMBLE] - of_members).groupby("seed").mean()
-        yield ["its three members", ENSEMBLE, *_worth(difference)]
+        yield ["its three members", ENSEMBLE, *describe_change(difference)]
 
 
-def _worth(differences: pd.DataFrame) -> list[str]:
+def describe_change(differences: pd.DataFrame) -> list[str]:
     """The number of pairs, and the mean and the interval of each column."""
     differences = differences.dropna()
     count = len(differences)
