@@ -92,7 +92,11 @@ def changes(found: pd.DataFrame) -> Iterator[list[str]]:
         yield ["cross-entropy", loss, *describe_change(plain.loc[loss] - plain.loc[BASE])]
     for name in runs.index.unique("method"):
         if name != PLAIN and ENSEMBLE not in name:
-            yield ["plain runs", name, *describe_change((runs.loc[name] - plain).groupby("seed").mean())]
+            yield [
+                "plain runs",
+                name,
+                *describe_change((runs.loc[name] - plain).groupby("seed").mean()),
+            ]
     if ENSEMBLE in runs.index:
         first = plain.index.get_level_values("seed")
         of_members = plain.groupby(["loss", first - (first - 1) % MEMBERS]).mean()
