@@ -41,8 +41,8 @@ def test_probabilities_of_no_rows() -> None:
 @pytest.mark.parametrize("name", ["TemperatureScaling", "VectorScaling"])
 def test_applying_looks_at_the_logits_a_few_times(name: str) -> None:
     """Masks, logarithms of the mixture and copies of all rows took 5,000 x 100 logits 53 softmaxes."""
-    logits = logits_of(400, 100)
-    model = getattr(calibrators, name)().fit(logits, torch.arange(400) % 100)
+    logits = logits_of(500, 100)
+    model = getattr(calibrators, name)().fit(logits, torch.arange(500) % 100)
     numbers = count_numbers(lambda: model(logits))
     passes = sum(count for operation, count in numbers.items() if operation.startswith("aten::"))
     assert passes / logits.numel() < 25

@@ -184,7 +184,7 @@ def test_command(
     assert found["answers"]["batch"]["holds"]
     assert found["cost"] > 0
     assert re.search(
-        r"do torch.func and a double backward work\? +no \(!\)", capsys.readouterr().out
+        r"supports torch.func and double backward\? +no \(!\)", capsys.readouterr().out
     )
 
 

@@ -217,7 +217,15 @@ def test_evaluate_prints_and_writes_names_as_text(
         (tmp_path / name).mkdir(parents=True)
         for which, paths in pairs.items():
             paths.append(str(shutil.copy(files[which], tmp_path / name / f"{which}.npz")))
-    given = ["--val", *pairs["val"], "--test", *pairs["test"], "--calibrators", "none"]
+    given = [
+        "--val",
+        *pairs["val"],
+        "--test",
+        *pairs["test"],
+        "--calibrators",
+        "none",
+        "--ensemble",
+    ]
     for output in ("[x.csv", "x.md", "x.json"):
         assert main(["evaluate", *given, "--bootstrap", "0", "-o", str(tmp_path / output)]) == 0
         assert "\x1b" not in "".join(capsys.readouterr())

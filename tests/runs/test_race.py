@@ -162,8 +162,8 @@ def test_what_is_done_stays_done_though_the_process_is_ended_just_then(
 ) -> None:
     write_status = Run.write_status
 
-    def write_and_end(run: Run, status: Any, reason: str | None = None) -> None:
-        write_status(run, status, reason)
+    def write_and_end(run: Run, status: Any, *details: Any, **named_details: Any) -> None:
+        write_status(run, status, *details, **named_details)
         if status == "done":
             raise Terminated
 
