@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -40,6 +41,20 @@ def test_the_code_of_the_first_one_runs(tmp_path: Path) -> None:
     assert "NLL" in texts
     assert max(map(len, texts.splitlines())) <= 100  # 163 without a width
     assert errors == ""
+
+
+@every_notebook
+def test_it_has_public_functions_and_outputs_of_no_machine(path: Path) -> None:
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    imports = re.findall(
+        r"^\s*(?:from|import) (calibench\S*)",
+        "\n".join("".join(cell["source"]) for cell in cells),
+        re.MULTILINE,
+    )
+    assert imports
+    assert max(module.count(".") for module in imports) <= 1, imports
+    outputs = json.dumps([cell["outputs"] for cell in cells])
+    assert not re.search(r"/(?:tmp|home|root|Users)/|\[33m|stderr|--[a-z]+ all", outputs)
 
 
 @pytest.mark.slow

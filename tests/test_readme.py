@@ -72,7 +72,7 @@ def test_the_answer_that_leads_a_table() -> None:
 @pytest.mark.committed
 def test_the_picture_is_made_by_the_command_beside_it(elsewhere: Path) -> None:
     for page in FACES:
-        (command,) = re.findall(r"^calibench (plot overview .*)$", page.read_text(), re.MULTILINE)
+        (command,) = re.findall(r"^ *calibench (plot overview .*)$", page.read_text(), re.MULTILINE)
         assert main(command.split()) == 0
         made, committed = elsewhere / "overview.csv", ROOT / "benchmarks/figures/overview.csv"
         # all digits are in these files, and the last of float32 are a processor's own

@@ -199,7 +199,7 @@ def fit(
     if data is not None:
         module = _loaders_as_module(data, num_classes) if isinstance(data, tuple | list) else data
         pairs.append(("data", describe_object(module)))
-        if num_classes is not None:
+        if num_classes is not None and module is data:  # the module of loaders knows it
             pairs.append(("data.num_classes", num_classes))
         if benchmark is None:
             name = (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(
-    r'(?:<!-- not run: (?P<reason>[^>]+) -->\n)?^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```',
+    r"^(?P<indent> *)(?:<!-- not run: (?P<reason>[^>]+) -->\n(?P=indent))?"
+    r'```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^(?P=indent)```',
     re.MULTILINE | re.DOTALL,
 )
 
@@ -24,8 +26,11 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """The blocks of a page in their order."""
-    return [Block(**found.groupdict()) for found in _BLOCK.finditer(page.read_text())]
+    """The blocks of a page in their order, those of tabs without their indentation."""
+    return [
+        Block(match["reason"], match["language"], match["title"], dedent(match["text"]))
+        for match in _BLOCK.finditer(page.read_text())
+    ]
 
 
 def name(page: Path) -> str:

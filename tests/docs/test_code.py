@@ -23,7 +23,7 @@ def test_only_logits_and_a_calibrator(tmp_path: Path, monkeypatch: pytest.Monkey
     names: dict[str, Any] = {}
     page = "docs/howto/own-logits.md"
     exec(code(page, "LogisticRegression(max_iter"), names)
-    exec(code(page, "calibench.evaluate"), names)
+    exec(code(page, "diagnosis = calibench.doctor"), names)
     assert {row["calibrator"] for row in names["report"].rows} > {"raw", "TemperatureScaling"}
     assert names["diagnosis"].calibrator is not None
     exec(code(page, "TemperatureScaling().fit"), names)

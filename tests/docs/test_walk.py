@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -68,6 +69,26 @@ def test_a_page_that_fails_is_found(tmp_path: Path) -> None:
         walk(page, tmp_path)
     page.write_text("<!-- not run: it fails -->\n```bash\nfalse\n```\n")
     walk(page, tmp_path)
+
+
+def test_the_tabs_of_a_page_are_walked(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    tabs = '=== "Shell"\n\n    ```bash\n    echo 1 > one\n    ```\n\n=== "Python"\n\n    {}```python\n    if True:\n        {}\n    ```\n'
+    page.write_text(tabs.format("", "assert open('one').read() == '1\\n'"))
+    assert [block.language for block in blocks(page)] == ["bash", "python"]
+    walk(page, tmp_path)
+    page.write_text(tabs.format("", "assert open('one').read() == '2\\n'"))
+    with pytest.raises(AssertionError, match="open"):
+        walk(page, tmp_path)
+    page.write_text(tabs.format("<!-- not run: it fails -->\n    ", "raise"))
+    walk(page, tmp_path)
+
+
+def test_each_tab_of_a_shell_has_one_of_python_beside_it() -> None:
+    """Of the same label everywhere: the site shows all tabs of the label that is chosen."""
+    for page in WRITTEN:
+        labels = re.findall(r'^=== "(.*)"$', page.read_text(), re.MULTILINE)
+        assert labels == ["Shell", "Python"] * (len(labels) // 2), page
 
 
 def test_what_is_neither_run_nor_a_file_nor_output_says_why() -> None:
