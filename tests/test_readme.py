@@ -153,7 +153,9 @@ def test_the_files_that_documents_name_exist() -> None:
 def made(name: str) -> bool:
     """Whether a link is to a page that the build of the site makes, which `--strict` looks after."""
     return bool(
-        re.search(r"\b(losses|calibrators|metrics|tutorials)/\w+\.md$|^(\.\./)*benchmarks/", name)
+        re.search(
+            r"\b(losses|calibrators|metrics|tutorials|api)/\w+\.md$|^(\.\./)*benchmarks/", name
+        )
     )
 
 
