@@ -41,8 +41,14 @@ def exit_on_mistakes(program: str) -> Iterator[None]:
 
 
 def one_line(error: object, length: int | None = None) -> str:
-    """The text of an error in one line, cut to a length; the name of its class if it has no text."""
-    return " ".join(str(error).split())[:length] or type(error).__name__
+    """The text of an error in one line, cut to a length; the name of its class if it has no text.
+
+    Of an error of the operating system the reason and the file, without its number: `No space left on device: 'x.csv'`.
+    """
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = text.removeprefix(f"[Errno {error.errno}] ")
+    return " ".join(text.split())[:length] or type(error).__name__
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:

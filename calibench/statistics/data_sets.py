@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calibench.messages.printable_text import count_of
 from calibench.statistics.seeds import LEVEL, average_ranks, holm
 from calibench.tensors.arrays import Floats
 
@@ -112,9 +113,9 @@ class SetComparison:
             return AHEAD if self.median[0] < 0 else BEHIND
         if self.is_equivalent:
             return ALIKE
-        return (
-            UNKNOWN if self.effect.sets >= self.needed else f"{self.effect.sets} sets cannot decide"
-        )
+        if self.effect.sets >= self.needed:
+            return UNKNOWN
+        return f"{count_of(self.effect.sets, 'set')} cannot decide"
 
 
 def compare_log_ratios(families: Sequence[Sequence[float]]) -> list[SetComparison]:

@@ -6,6 +6,7 @@ from glob import escape
 from pathlib import Path
 
 from calibench.configuration.merging import short_name, to_class_block
+from calibench.messages.printable_text import count_of
 from calibench.runs import Run, RunId
 from calibench.runs.durations import describe_seconds
 from calibench.runs.folder import check_loss_folder
@@ -87,12 +88,13 @@ def list_jobs(jobs: Sequence[Job], root: Path, at_a_time: int, scope: str) -> It
     for position, job in enumerate(jobs):
         yield f"{job.label}{' (done)' if position in positions_done else ''}"
     if resolved:
-        yield f"{len(resolved)} cells were resolved: no finished run says that it is of their configuration"
+        cells = "1 cell was" if len(resolved) == 1 else f"{len(resolved)} cells were"
+        yield f"{cells} resolved: no finished run says that it is of this configuration"
     if len(positions_done) == len(jobs):
-        yield f"{len(jobs)} cells, all done"
+        yield f"{count_of(len(jobs), 'cell')}, all done"
         return
     time = _describe_time(expected_seconds(jobs, runs, root), at_a_time, scope)
-    yield f"{len(jobs)} cells, {len(positions_done)} done, {time}"
+    yield f"{count_of(len(jobs), 'cell')}, {len(positions_done)} done, {time}"
 
 
 def _describe_time(expected: Sequence[float | None], at_a_time: int, scope: str) -> str:

@@ -63,8 +63,8 @@ _REFUSED_CALLBACKS: dict[type[Callback], str] = {
         "`grid` of a suite"
     ),
     StochasticWeightAveraging: (
-        "trains an epoch more than is recorded: use `protocols/swa`, whose callback is "
-        "`calibench.training.averaging.SWA`"
+        "trains an epoch more than is recorded: use `protocols/swa`, whose callback is in "
+        "`calibench.training.averaging`"
     ),
 }
 

@@ -270,7 +270,8 @@ class _Planned:
 
     def describe_failure(self, job: Job) -> str:
         """One line about a job that failed."""
-        return f"{job.label} failed: {job.reason} (see {self.launcher.logs / job.log_name})"
+        log = self.launcher.logs / job.log_name
+        return f"{job.label} failed: {job.reason}{f' (see {log})' if log.exists() else ''}"
 
 
 def _plan(

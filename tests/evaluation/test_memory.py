@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -52,6 +53,7 @@ def drawn_sets(n: int, k: int) -> dict[str, Predictions]:
     return sets
 
 
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
 def test_no_operation_makes_a_matrix_of_all_examples_in_double_precision() -> None:
     sets = drawn_sets(N, K)
     chosen = [

@@ -116,4 +116,8 @@ def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(
     )
     assert worker == run.folder.parent.name
     assert run_key(yaml.safe_load(printed)) == worker
-    assert listed.splitlines() == ["digits_lt cross_entropy seed=1 (done)", "1 cells, all done"]
+    assert listed.splitlines() == [
+        "digits_lt cross_entropy seed=1 (done)",
+        "1 cell was resolved: no finished run says that it is of this configuration",
+        "1 cell, all done",
+    ]

@@ -40,7 +40,7 @@ def test_a_leaderboard_is_what_its_name_says(suffix: str, tmp_path: Path) -> Non
         ("leaderboard store/digits_lt -o x.pdf", "must end in .txt, .md, .csv, .json, .tex or .html, got x.pdf"),
         ("leaderboard store/digits_lt --format latex -o x.csv", "`--format latex` ends in .tex, and `--output` is x.csv"),
         ("methods store/digits_lt -o x.docx", "must end in .txt or .tex, got x.docx"),
-        ("export nowhere -o model.onnx", "must end in .pt2, got model.onnx"),
+        ("export nowhere -o model.pkl", "must end in .pt2 or .onnx, got model.pkl"),
     ],
 )  # fmt: skip
 def test_another_suffix_is_refused(
