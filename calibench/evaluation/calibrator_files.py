@@ -29,9 +29,10 @@ from calibench.predictions.probability_tables import (
     write_probability_table,
 )
 from calibench.runs import Predictions, check_archive, corrupt_if_it_fails, write_output
-from calibench.runs.class_names import class_order, names_of_classes
+from calibench.runs.class_names import names_of_classes
 from calibench.runs.files import FILE_FORMAT, parse_json, sealed_json
 from calibench.tensors.arrays import Floats
+from calibench.tensors.labels import class_order
 
 _LOOKED_AT = (
     200  # rows that say whether a common part of the logits changes what a calibrator gives

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from calibench.messages.errors import UsageError, near_matches, no_file, pip_install
-from calibench.predictions.arrays import PROBS, ROLES, two_columns
+from calibench.predictions.arrays import ROLES, two_columns
 from calibench.runs import CorruptRun, corrupt_if_it_fails
 from calibench.tensors.arrays import Array
+from calibench.tensors.score_meaning import PROBS
 
 HDF5 = (".h5", ".hdf5")
 SPLITS = {"cal": "val", "val": "val", "valid": "val", "validation": "val", "test": "test"}

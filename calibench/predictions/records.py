@@ -9,15 +9,14 @@ import numpy as np
 from calibench.messages.errors import summarize_problems
 from calibench.predictions.arrays import (
     CLASS_NAMES,
-    LOGITS,
     NAMES,
-    PROBS,
     SCORES_OF_ANY_KIND,
     TARGET,
     UNDECLARED,
 )
 from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS
 from calibench.tensors.arrays import Array, Floats, as_array
+from calibench.tensors.score_meaning import LOGITS, PROBS
 
 _ROLES = {name: role for role in (LOGITS, PROBS) for name in NAMES[role]}
 _LABEL_FIELDS = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)

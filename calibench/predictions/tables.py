@@ -12,9 +12,7 @@ from calibench.messages.spelling import spell_argument
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     HARD,
-    LOGITS,
     NAMES,
-    PROBS,
     SCORES_OF_ANY_KIND,
     TARGET,
 )
@@ -35,7 +33,9 @@ from calibench.predictions.confidence_pairs import (
 from calibench.tensors.arrays import Array
 from calibench.tensors.labels import check_distinct
 from calibench.tensors.score_meaning import (
+    LOGITS,
     NEEDS_PROBABILITIES,
+    PROBS,
     Declaration,
     are_probabilities,
     meaning_of_column,

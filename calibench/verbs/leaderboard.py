@@ -331,9 +331,13 @@ def _rank_entries(entries: Sequence[Problem], ranking: Ranking) -> Leaderboard:
             key: (part.logits, part.target)
             for key, part in Entry.read(Path(entry.folder)).predictions().items()
         }
-        val = {"val": sets["val"]} if "val" in sets else {}
+        val = sets.get("val")
         reports[name] = evaluate(
-            sets["test"], **val, scores="logits", bootstrap=RESAMPLES, every_number=bool(val)
+            sets["test"],
+            val=val,
+            scores="logits",
+            bootstrap=RESAMPLES,
+            every_number=val is not None,
         )
     return rank_models(
         reports, metrics=ranking.metrics, sort=ranking.rank_by, wide=ranking.wide, losses=ranking.losses,
@@ -368,8 +372,8 @@ def rank_files(files: Sequence[str], val: Sequence[str], ranking: Ranking) -> Le
     check_same_labels(files)
     reports = {}
     for place, (name, file) in enumerate(zip(names, files, strict=True)):
-        sets = {"val": val[place]} if val else {}
-        reports[name] = evaluate(file, **sets, bootstrap=RESAMPLES, every_number=bool(val))
+        val_file = val[place] if val else None
+        reports[name] = evaluate(file, val=val_file, bootstrap=RESAMPLES, every_number=bool(val))
     return rank_models(
         reports, metrics=ranking.metrics, sort=ranking.rank_by, wide=ranking.wide, losses=ranking.losses,
         top=ranking.top,
