@@ -20,7 +20,7 @@ class ConfidenceMap(Calibrator):
     calibrated confidence falls below the runner-up's share the argmax changes.
 
     Attributes:
-        knots: Confidences, (M,).
+        knots: Scores of the predicted class, (M,): confidences, or log-odds where the map ranks by them.
         values: Calibrated confidences at the knots, (M,).
     """
 

@@ -90,6 +90,17 @@ def test_the_published_form_is_mixed_or_met_as_examples_grow(cls: type[Calibrato
         assert apart[0] < 1e-9
 
 
+def test_the_prior_moves_the_grid_of_a_few_examples() -> None:
+    """Of 150 examples the search over a grid ends at the same points; 20 reach its ends without the prior."""
+    logits, target = drawn(20, 4, 3.0)
+    shrunk, published = (
+        AdaptiveTemperatureScaling(shrinkage=shrinkage).fit(logits, target).temperatures.log()
+        for shrinkage in (True, False)
+    )
+    assert float(published.abs().max()) == pytest.approx(math.log(10))
+    assert float(shrunk.abs().max()) < 1
+
+
 def test_temperature_is_the_optimum_of_likelihood_and_prior() -> None:
     for truth, n in ((0.2, 15), (0.2, 400), (5.0, 15), (5.0, 400)):
         logits, target = drawn(n, 4, truth)
