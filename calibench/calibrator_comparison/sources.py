@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
+from calibench.calibrator_comparison.peers import check_peers
 from calibench.calibrators.names import ONE_PER_CORE
 from calibench.files.atomic_files import open_regular
+from calibench.messages.checks import Count
 from calibench.messages.errors import ExpectedFailure
+from calibench.messages.printable_text import fill_docstring
 from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
@@ -21,10 +25,12 @@ from calibench.runs.folder import holds_run
 from calibench.runs.walk import warn_skipped
 from calibench.store import Entry, results_folder
 from calibench.store.locations import is_url
+from calibench.tables.metric_titles import TEST_METRICS
 
 _SUFFIXES = (".npz", ".pt", ".csv", ".parquet")
 
 
+@fill_docstring(metrics=", ".join(TEST_METRICS))
 @dataclass(frozen=True)
 class PosthocSettings:
     """Settings of the comparison: calibrators, metrics, sizes.
@@ -33,7 +39,7 @@ class PosthocSettings:
         reader: How files are read.
         calibrators: Names of `calibench list calibrators`, default or all; raw and TemperatureScaling are always among
             them.
-        metrics: Names of `calibench list metrics`, import paths of torchmetrics
+        metrics: Of {metrics}, or all for these; names of `calibench list metrics`, import paths of torchmetrics
             classes; the first ranks.
         sizes: Fit on so many validation examples, drawn at random (default: on all).
         repeats: Random halves of a file that is alone, and draws of each size.
@@ -44,13 +50,13 @@ class PosthocSettings:
     """
 
     reader: Reader
-    calibrators: tuple[str, ...] = ("all",)
-    metrics: tuple[str, ...] = ("nll", "brier", "ece", "error")
-    sizes: tuple[int, ...] = ()
-    repeats: int = 5
-    also: tuple[str, ...] = ()
+    calibrators: Annotated[tuple[str, ...], "NAME"] = ("all",)
+    metrics: Annotated[tuple[str, ...], "NAME"] = ("nll", "brier", "ece", "error")
+    sizes: tuple[Count, ...] = ()
+    repeats: Count = 5
+    also: Annotated[tuple[str, ...], "PACKAGE:NAME", check_peers] = ()
     arena: bool = False
-    jobs: int = ONE_PER_CORE
+    jobs: Count = ONE_PER_CORE
 
 
 @dataclass(frozen=True)

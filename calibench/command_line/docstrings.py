@@ -3,26 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from inspect import cleandoc
 from textwrap import dedent
-from typing import Any, NamedTuple, TypeVar
-
-Documented = TypeVar("Documented", bound=Callable[..., Any])
-
-
-def fill_docstring(**words: str) -> Callable[[Documented], Documented]:
-    """Put words that a program knows, names of a family say, into a docstring, for `{name}` each."""
-
-    def filled(thing: Documented) -> Documented:
-        for name, word in words.items():
-            place = re.search(f"( *)[^\n]*{{{name}}}", thing.__doc__ or "")
-            if place and thing.__doc__:
-                below = word.replace("\n", f"\n{place[1]}")
-                thing.__doc__ = thing.__doc__.replace(f"{{{name}}}", below)
-        return thing
-
-    return filled
+from typing import Any, NamedTuple
 
 
 class Docstring(NamedTuple):

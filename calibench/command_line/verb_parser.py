@@ -32,7 +32,7 @@ from typing import (
 
 from calibench.command_line.docstrings import Docstring
 from calibench.command_line.hints import option_hint
-from calibench.messages.checks import positive_integer
+from calibench.messages.checks import InPython
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import terminal_width, wrap_text
 
@@ -64,13 +64,6 @@ class Option:
         """The values that it may have; none where every value may be."""
         choices = self.choices() if callable(self.choices) else self.choices
         return list(choices or ())
-
-
-Count = Annotated[int, "N", positive_integer]
-"""A number of things, at least one."""
-
-InPython = Annotated[Any, "an argument of Python alone"]
-"""An argument that the command line lacks: arrays, say."""
 
 
 class _Type(NamedTuple):

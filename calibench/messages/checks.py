@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
 from calibench.messages.errors import UsageError
 
@@ -81,6 +81,13 @@ def number_from(name: str, value: float, low: float) -> float:
 def unit_interval(name: str, value: float) -> float:
     """Return `value` as a float if it lies in [0, 1)."""
     return _number(name, value, lambda number: 0 <= number < 1, "lie in [0, 1)")
+
+
+Count = Annotated[int, "N", positive_integer]
+"""A number of things, at least one: the type of a setting, what its value is called, and its check."""
+
+InPython = Annotated[Any, "a value of Python that no text stands for"]
+"""The type of a setting that is an array or a list of names, say."""
 
 
 def ends_in(*suffixes: str) -> Callable[[str, Path], Path]:

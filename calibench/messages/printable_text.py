@@ -7,15 +7,17 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePath
 from textwrap import wrap
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 FileRow = Mapping[str, object]
 """A row of a CSV file, or a number in a JSON file: texts and fractions (not percent) by column."""
@@ -56,6 +58,20 @@ def relative_word(word: str) -> str:
     option, equals, path = word.rpartition("=")
     inside = PurePath(path).is_absolute() and PurePath(path).is_relative_to(Path.cwd())
     return f"{option}{equals}{PurePath(path).relative_to(Path.cwd())}" if inside else word
+
+
+def fill_docstring(**words: str) -> Callable[[Documented], Documented]:
+    """Put words that a program knows, names of a family say, into a docstring, for `{name}` each."""
+
+    def filled(thing: Documented) -> Documented:
+        for name, word in words.items():
+            place = re.search(f"( *)[^\n]*{{{name}}}", thing.__doc__ or "")
+            if place and thing.__doc__:
+                below = word.replace("\n", f"\n{place[1]}")
+                thing.__doc__ = thing.__doc__.replace(f"{{{name}}}", below)
+        return thing
+
+    return filled
 
 
 def say(*lines: str, to: TextIO | None = None) -> None:

@@ -6,8 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from calibench.messages.checks import Count
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import FileRow
 from calibench.plots.curves import OverEpochs
@@ -37,19 +38,19 @@ class Selection:
         allow_missing: Compare losses over tables even if runs are missing.
         baseline: The loss that a probability of improvement is over (default: CrossEntropyLoss).
         set: The OOD set of a ROC (default: the first).
-        key: Only runs of these keys.
+        key: Only runs of these keys, the folders above seed=...
     """
 
-    metric: str | None = None
-    calibrator: str = RAW
-    bins: int = 15
-    table: tuple[str, ...] = ()
-    losses: tuple[str, ...] = ()
-    label: tuple[str, ...] = ()
+    metric: Annotated[str | None, "COLUMN"] = None
+    calibrator: Annotated[str, "NAME"] = RAW
+    bins: Count = 15
+    table: Annotated[tuple[str, ...], "WORD"] = ()
+    losses: Annotated[tuple[str, ...], "LOSS"] = ()
+    label: Annotated[tuple[str, ...], "NAME=TEXT"] = ()
     allow_missing: bool = False
-    baseline: str | None = None
-    set: str | None = None
-    key: tuple[str, ...] = ()
+    baseline: Annotated[str | None, "LOSS"] = None
+    set: Annotated[str | None, "NAME"] = None
+    key: Annotated[tuple[str, ...], "KEY"] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from zipfile import is_zipfile
 
 import numpy as np
@@ -23,6 +23,7 @@ from calibench.files.tables import (
     open_table,
     table_kind,
 )
+from calibench.messages.checks import InPython, unit_interval
 from calibench.messages.errors import UsageError, near_matches, no_file
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
@@ -83,6 +84,20 @@ Source = str | Arrays
 """Where predictions are: a file, a pair of files `logits.npy:labels.npy`, or arrays."""
 
 
+def _roles(name: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+    for text in keys:
+        role, equals, array = text.partition("=")
+        if not (role and equals and array):
+            raise UsageError(f"`{name}` takes ROLE=NAME, such as probs=my_array, got `{text}`.")
+    return keys
+
+
+def _sign(name: str, sign: str | None) -> str | None:
+    if sign is not None and len(sign) != 1:
+        raise UsageError(f"`{name}` takes one character, got `{sign}`.")
+    return sign
+
+
 @dataclass(frozen=True)
 class Reader:
     """Reads predictions, of files or arrays.
@@ -99,15 +114,43 @@ class Reader:
             bar).
         classes: Names of the columns of arrays; by default those of a data frame.
         pairs: Whether arrays (N,) are confidences, with labels that say whether each was right.
+
+    Files:
+        x.npz                    `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); `posterior` (N, K) where
+                                 class distributions are known (see --posterior)
+        x.pt, x.pth              the same as a dictionary of tensors, a pair (logits, labels), or a list of batches of
+                                 either; also x.safetensors
+        x.csv, x.parquet         a column of each class, and one named `label`, `target` or `y` with class indices or
+                                 names of the columns; probabilities, see --scores; also .tsv, .txt and .gz; commas,
+                                 semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
+        x.jsonl, x.json          a row {"probs": [...], "label": 3} each, or "logits"; also in .parquet
+        samples_x.jsonl          samples of lm-evaluation-harness, multiple choice; also lists [{"label", "score"}, ...]
+                                 of pipelines, zero-shot results, and dictionaries of class to number
+        logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, or rows that sum to 1; labels
+                                 of a table too, as scores.jsonl:labels.csv
+        x.h5:DATASET/MODEL/test  a group of an HDF5 file as CalArena has them, also /cal; needs h5py
+        -                        standard input, of any of these kinds
+        confidence, correct      two columns or arrays of these names in any of them: pairs of a model that gives no
+                                 class probabilities (confidence in [0, 1], correct 0 or 1); other columns are left out;
+                                 or confidence with answer and gold, right where the two are equal
+
+    Several labels an example: `logits` or `probs` (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; in tables
+    a column NAME of probabilities and a column label:NAME for each label.
+    Also read: predictions and label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 and arr_1; what is
+    guessed is said in one line, and --keys tells. Scores (N,) are those of the second of two classes: P(y = 1), or its
+    log-odds. Columns of text, of row numbers and of the predicted class are left out, which is said.
+    Classes go by name: labels, and sets whose columns have another order, are aligned. An OOD set needs no labels.
+    Rows of probabilities must sum to 1 within what their decimals allow. What may be logits or probabilities by its
+    values, and by its name the other, is refused: --scores says which.
     """
 
-    scores: str | None = None
-    clip: float = 0.0
-    task: str | None = None
-    keys: tuple[str, ...] = ()
-    separator: str | None = None
-    classes: Any = None
-    pairs: Any = None
+    scores: Literal["logits", "probs"] | None = None
+    clip: Annotated[float, "P", unit_interval] = 0.0
+    task: Literal["multiclass", "multilabel"] | None = None
+    keys: Annotated[tuple[str, ...], "ROLE=NAME", _roles] = ()
+    separator: Annotated[str | None, "SIGN", _sign] = None
+    classes: InPython = None
+    pairs: InPython = None
 
     def __call__(self, source: Source) -> Predictions:
         """Read predictions of every class.

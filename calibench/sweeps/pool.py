@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from calibench.configuration.merging import Config, class_title, to_class_block
+from calibench.messages.checks import Count, positive
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.spelling import command_line_spelling, is_command_line
 from calibench.parallel.processes import (
@@ -360,11 +361,11 @@ class LauncherOptions:
         detach: SLURM: submit the jobs and return; the same command again shows how far they are.
     """
 
-    jobs: int | None = None
-    cells_per_gpu: int | None = None
+    jobs: Count | None = None
+    cells_per_gpu: Count | None = None
     launcher: Literal["local", "slurm"] = "local"
-    minutes_per_job: int = 60
-    minutes_per_cell: float = math.inf
+    minutes_per_job: Count = 60
+    minutes_per_cell: Annotated[float, "N", positive] = math.inf
     detach: bool = False
 
 

@@ -16,10 +16,10 @@ from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
-from calibench.predictions.files import Source, check_file, path_of
+from calibench.predictions.files import Reader, Source, check_file, path_of
 from calibench.predictions.inputs import labelled_as, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS, PROBABILITY_KINDS
-from calibench.verbs.option_groups import CalibratorName, ReadOptions
+from calibench.verbs.option_groups import CalibratorName
 from calibench.verbs.python_types import is_network, refuse_positional
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def calibrate(
             raise ValueError("`labels` must be a loader where `predictions` is a network.")
         predictions, labels = collect(predictions, labels)  # type: ignore[arg-type]
     values = {"scores": scores, "clip": clip, "task": task, "classes": classes}
-    reader = options_from_python(ReadOptions, values)
+    reader = options_from_python(Reader, values)
     sources = sources_of("labels", predictions if labels is None else (predictions, labels))
     if len(sources) > 1:
         raise ValueError("`predictions` takes one file, or arrays.")
@@ -101,7 +101,7 @@ def calibrate(
 
 
 def _fit(
-    source: Source, calibrator: CalibratorLike, reader: ReadOptions
+    source: Source, calibrator: CalibratorLike, reader: Reader
 ) -> tuple[Calibrator, Predictions]:
     """A calibrator that is fitted on predictions, and these."""
     if isinstance(source, str):
@@ -122,7 +122,7 @@ def calibrate_command(
     apply: Annotated[Path | None, "CALIBRATOR"] = None,
     input: File = None,
     output: Annotated[Path, Option("FILE", ("-o",))],
-    reader: ReadOptions,
+    reader: Reader,
 ) -> int:
     """Fit a calibrator on validation logits and write it to a file, or apply such a file to logits.
 

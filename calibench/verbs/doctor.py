@@ -22,14 +22,14 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
 from calibench.messages.spelling import spell_argument
 from calibench.predictions import Predictions
-from calibench.predictions.files import Arrays, Source, check_file, is_no_folder, is_read
+from calibench.predictions.files import Arrays, Reader, Source, check_file, is_no_folder, is_read
 from calibench.predictions.hdf5 import is_hdf5, the_model
 from calibench.predictions.inputs import as_one_kind, labelled_as, say_lines, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS
 from calibench.predictions.row_checks import describe_rows
 from calibench.runs.class_names import align_sets
 from calibench.verbs.evaluate import files_of_run
-from calibench.verbs.option_groups import Calibrators, Jobs, ReadOptions
+from calibench.verbs.option_groups import Calibrators, Jobs
 from calibench.verbs.python_types import is_network, refuse_positional
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from calibench.verbs.python_types import CalibratorLike, Labels, PathLike, PredictionSet
 
 CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or 1
-_CLIPPED = ReadOptions(clip=CLIP)
+_CLIPPED = Reader(clip=CLIP)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class DiagnosisOptions:
     export: Annotated[Path | None, Option("CAL.pt"), ends_in(*CALIBRATOR_KINDS)] = None
     output: Annotated[Path | None, Option("X.json", ("-o",)), ends_in(".json")] = None
     jobs: Jobs = ONE_PER_CORE
-    reader: ReadOptions = _CLIPPED
+    reader: Reader = _CLIPPED
 
 
 @refuse_positional(2, "`calibench.doctor(test_logits, test_labels, val=(val_logits, val_labels))`.")
@@ -222,9 +222,7 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
     return diagnosis
 
 
-def _read_examples(
-    sources: Mapping[str, Source], reader: ReadOptions
-) -> dict[str, LabelledExamples]:
+def _read_examples(sources: Mapping[str, Source], reader: Reader) -> dict[str, LabelledExamples]:
     """The labelled examples of each set, with aligned classes; lines on what their rows share."""
     from calibench.diagnosis.examples import check_examples, check_test_and_validation
 

@@ -18,25 +18,24 @@ from calibench.calibrators.names import (
     build_calibrators,
     parse_calibrator_names,
 )
-from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.evaluation.extent import Extent
 from calibench.messages.checks import ends_in, integer_from, numbers_of_bins
 from calibench.messages.errors import UsageError
-from calibench.messages.printable_text import loading
+from calibench.messages.printable_text import fill_docstring, loading
 from calibench.messages.progress import stage_bars
 from calibench.messages.spelling import spell_argument
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import load_plugins
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
-from calibench.predictions.files import Arrays, Source, is_no_folder
+from calibench.predictions.files import Arrays, Reader, Source, is_no_folder
 from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.inputs import Sets, short_names, sources_of
 from calibench.runs import Predictions, Run, json_bytes, write_output
 from calibench.runs.files import FILE_FORMAT
 from calibench.statistics.number import RAW
 from calibench.store import find_run
-from calibench.verbs.option_groups import Calibrators, Jobs, ReadOptions
+from calibench.verbs.option_groups import Calibrators, Jobs
 from calibench.verbs.python_types import is_network, refuse_positional
 
 if TYPE_CHECKING:
@@ -297,7 +296,7 @@ class EvaluationOptions:
     """
 
     sets: Sets
-    reader: ReadOptions
+    reader: Reader
     calibrators: Calibrators | None = None
     calibrate_members: Annotated[str | None, "NAME"] = None
     priors: Annotated[str | list[float] | None, "PRIORS", _priors] = None

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import option_named, output_format, positive_integer
 from calibench.messages.errors import UsageError, near_matches
-from calibench.messages.printable_text import loading, say, without_collector
+from calibench.messages.printable_text import fill_docstring, loading, say, without_collector
 from calibench.parallel.processes import cores
 from calibench.predictions.files import is_a_file
 from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column

@@ -11,8 +11,8 @@ from calibench.calibrator_comparison.learning_curves import (
     draw_learning_curves,
     read_curve_results,
 )
-from calibench.command_line.docstrings import fill_docstring
 from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import fill_docstring
 from calibench.plots.style import check_kept
 from calibench.tables.metric_titles import metric_named
 from calibench.verbs.option_groups import PictureFile, Width

@@ -13,10 +13,10 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any
 
-from calibench.command_line.docstrings import fill_docstring
 from calibench.configuration.merging import list_configuration_files, read_yaml
 from calibench.data.source import official_sources
 from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.printable_text import fill_docstring
 from calibench.messages.terminal import Terminal
 from calibench.plugins.registries import plugin_lines
 from calibench.run_configuration.keys import FAMILIES

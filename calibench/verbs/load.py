@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.files import Reader, is_a_file
@@ -48,7 +48,7 @@ def reliability_pairs(
     logits: Any,
     labels: Any = None,
     *,
-    scores: str | None = None,
+    scores: Literal["logits", "probs"] | None = None,
     classes: Sequence[str] | None = None,
     pairs: bool | None = None,
 ) -> tuple[ConfidencePairs, str]:

@@ -3,16 +3,14 @@
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal, NamedTuple
 
-from calibench.command_line.docstrings import fill_docstring
 from calibench.command_line.verb_parser import Option
-from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError, one_line
-from calibench.messages.printable_text import loading, say
+from calibench.messages.printable_text import fill_docstring, loading, say
 from calibench.messages.progress import with_progress
 from calibench.plots.curves import OverEpochs
 from calibench.plots.figure_with_numbers import Picture
@@ -27,37 +25,7 @@ from calibench.ranking.table import Row, Table
 from calibench.runs import CorruptRun, Predictions, RunId, write_output
 from calibench.statistics.number import RAW, TEST, TS
 from calibench.store import results_folder
-from calibench.verbs.option_groups import Keys, PictureFile, ResultsFolder, Width
-
-
-@dataclass(frozen=True)
-class SelectionOptions(Selection):
-    """Which runs a picture shows, and what of them.
-
-    Attributes:
-        metric: A column of the leaderboard (default: ece; for critical-difference nll, for shift error, for curves
-            all).
-        calibrator: Show probabilities after this calibrator.
-        bins: Bins of a diagram.
-        table: Only the tables that have these words in their titles (or parts of words, if no title has them whole).
-        losses: Only the rows of these losses, or with these labels.
-        label: Other words for labels, as in CrossEntropyLoss=CE.
-        allow_missing: Compare losses over tables even if runs are missing.
-        baseline: The loss that a probability of improvement is over (default: CrossEntropyLoss).
-        set: The OOD set of a ROC (default: the first).
-        key: Only runs of these keys.
-    """
-
-    metric: Annotated[str | None, "COLUMN"] = None
-    calibrator: Annotated[str, "NAME"] = RAW
-    bins: Annotated[int, "N", positive_integer] = 15
-    table: Annotated[tuple[str, ...], "WORD"] = ()
-    losses: Annotated[tuple[str, ...], "LOSS"] = ()
-    label: Annotated[tuple[str, ...], "NAME=TEXT"] = ()
-    allow_missing: bool = False
-    baseline: Annotated[str | None, "LOSS"] = None
-    set: Annotated[str | None, "NAME"] = None
-    key: Keys = ()
+from calibench.verbs.option_groups import PictureFile, ResultsFolder, Width
 
 
 def plot_kinds() -> dict[str, Callable[[Request], Picture]]:
@@ -72,7 +40,7 @@ def plot(
     results: Annotated[str, Option("RESULTS|FILE")] = "results",
     *,
     output: PictureFile,
-    shown: SelectionOptions,
+    shown: Selection,
     width: Width = None,
     over_epochs: OverEpochs,
 ) -> int:
@@ -243,7 +211,7 @@ def plot_all(
     *,
     output: Annotated[Path, Option("DIR", ("-o",))],
     format: Literal["png", "svg", "pdf"] = "png",
-    shown: SelectionOptions,
+    shown: Selection,
     width: Width = None,
     over_epochs: OverEpochs,
 ) -> int:

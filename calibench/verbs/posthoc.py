@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from calibench.calibrator_comparison.peers import check_peers
 from calibench.calibrator_comparison.sources import PosthocSettings, check_sources
 from calibench.calibrator_comparison.sources import find_sources as known_sources
-from calibench.calibrators.names import ONE_PER_CORE, build_calibrator, parse_calibrator_names
-from calibench.command_line.docstrings import fill_docstring
-from calibench.command_line.verb_parser import Count, Option
+from calibench.calibrators.names import build_calibrator, parse_calibrator_names
+from calibench.command_line.verb_parser import Option
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.printable_text import loading
 from calibench.messages.progress import with_progress
@@ -27,46 +24,16 @@ from calibench.statistics.number import RAW, TS
 from calibench.tables.metric_titles import TEST_METRICS, direction, metric_named
 from calibench.tables.terminal import show
 from calibench.tables.text import markdown
-from calibench.verbs.option_groups import ReadOptions
 
 if TYPE_CHECKING:
     from calibench.calibrator_comparison.cells import Block, CalibratorFit, ResultsFile, Row
     from calibench.calibrator_comparison.sources import ModelPredictions
 
 
-@fill_docstring(metrics=", ".join(TEST_METRICS))
-@dataclass(frozen=True)
-class PosthocOptions(PosthocSettings):
-    """Settings of the comparison: calibrators, metrics, sizes.
-
-    Attributes:
-        reader: How files are read.
-        calibrators: Names of `calibench list calibrators`, default or all; raw and TemperatureScaling are always among
-            them.
-        metrics: Of {metrics}, or all for these; names of `calibench list metrics`, import paths of torchmetrics
-            classes; the first ranks.
-        sizes: Fit on so many validation examples, drawn at random (default: on all).
-        repeats: Random halves of a file that is alone, and draws of each size.
-        also: Calibrators of other packages as PACKAGE:NAME, probmetrics:sms, netcal:BBQ, sklearn:isotonic say, as
-            they come: timed alike, in the same process.
-        arena: Write results in CalArena's form as well, a CSV for each calibrator.
-        jobs: Processes (default: one a core).
-    """
-
-    reader: ReadOptions
-    calibrators: Annotated[tuple[str, ...], "NAME"] = ("all",)
-    metrics: Annotated[tuple[str, ...], "NAME"] = ("nll", "brier", "ece", "error")
-    sizes: tuple[Count, ...] = ()
-    repeats: Count = 5
-    also: Annotated[tuple[str, ...], "PACKAGE:NAME", check_peers] = ()
-    arena: bool = False
-    jobs: Count = ONE_PER_CORE
-
-
 def posthoc(
     sources: Annotated[tuple[str, ...], "STORE"],
     *,
-    asked: PosthocOptions,
+    asked: PosthocSettings,
     output: Annotated[Path, Option("DIR", ("-o",))] = Path("posthoc"),
 ) -> int:
     """Fit every calibrator on the validation predictions of every model and score it on the test predictions.

@@ -16,6 +16,7 @@ from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.printable_text import count_of, loading, say
 from calibench.messages.progress import with_progress
 from calibench.parallel.processes import cores, map_in_processes
+from calibench.predictions.files import Reader
 from calibench.runs import FORMAT, Predictions, run_folders
 from calibench.runs.files import OldFormat
 from calibench.store.additions import Kept, add, add_imported
@@ -38,7 +39,6 @@ from calibench.tables.cells import Scores, label, measures
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.metric_titles import HEADLINE
 from calibench.tables.terminal import show
-from calibench.verbs.option_groups import ReadOptions
 
 DEFAULT_STORE = Path("mine")
 """The store that `store add` writes where none is named."""
@@ -68,7 +68,7 @@ class Adding:
         reader: How files are read.
     """
 
-    reader: ReadOptions
+    reader: Reader
     to: Annotated[Path | None, "STORE"] = None
     exact: bool = False
     sets: Annotated[tuple[str, ...] | None, "NAME"] = None

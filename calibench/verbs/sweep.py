@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.live import Live
 
-from calibench.command_line.docstrings import fill_docstring
-from calibench.command_line.verb_parser import Count, Option, VerbParser, options_from_python
+from calibench.command_line.verb_parser import Option, VerbParser, options_from_python
 from calibench.configuration.merging import Options, find_configuration_file, read_arguments
-from calibench.messages.checks import positive
 from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
-from calibench.messages.printable_text import next_commands, say
+from calibench.messages.printable_text import fill_docstring, next_commands, say
 from calibench.messages.spelling import spell_argument
 from calibench.messages.terminal import Terminal
 from calibench.parallel.processes import Terminated, cores, unwinding
@@ -116,31 +113,6 @@ def check_override(name: str, parser: VerbParser) -> None:
 
 
 @dataclass(frozen=True)
-class WorkerOptions(LauncherOptions):
-    """Where cells run, and how many at a time; a SLURM job starts its own by the same.
-
-    Attributes:
-        jobs: Cells that run at a time (default: one on each core, or on each GPU if GPUs are used); with SLURM: in each
-            SLURM job.
-        cells_per_gpu: Cells that run at a time on each visible GPU, instead of --jobs (a small network leaves most of a
-            GPU idle).
-        launcher: On this machine (default), or in a SLURM job array.
-        minutes_per_job: SLURM: short cells share a SLURM job of about N minutes, where finished cells show how long a
-            cell takes; the job's time limit is twice that, or --slurm.time.
-        minutes_per_cell: End a cell that takes longer, and count it as failed (default: no limit); when the sweep is
-            run again, it goes on from its last checkpoint.
-        detach: SLURM: submit the jobs and return; the same command again shows how far they are.
-    """
-
-    jobs: Count | None = None
-    cells_per_gpu: Count | None = None
-    launcher: Literal["local", "slurm"] = "local"
-    minutes_per_job: Count = 60
-    minutes_per_cell: Annotated[float, "N", positive] = math.inf
-    detach: bool = False
-
-
-@dataclass(frozen=True)
 class Compared:
     """Which benchmarks, losses and seeds are compared.
 
@@ -219,7 +191,7 @@ def sweep(
     )
     keys = [*(options or {}).items(), ("trainer.default_root_dir", str(results))]
     launcher_options = options_from_python(
-        WorkerOptions, {"jobs": jobs, "cells_per_gpu": cells_per_gpu}
+        LauncherOptions, {"jobs": jobs, "cells_per_gpu": cells_per_gpu}
     )
     planned = _plan(compared, launcher_options, keys)
     planned.run(Terminal() if progress else Terminal(quiet=True))
@@ -306,7 +278,7 @@ def _plan(
 def sweep_command(
     compared: Compared,
     *,
-    where: WorkerOptions,
+    where: LauncherOptions,
     dry_run: bool = False,
     overrides: Annotated[Sequence[str], Option(rest=check_override)] = (),
 ) -> int:

@@ -9,10 +9,11 @@ from typing import Annotated, Literal
 
 import pytest
 
-from calibench.command_line.docstrings import Docstring, fill_docstring
-from calibench.command_line.verb_parser import Count, Option, VerbParser
-from calibench.messages.checks import unit_interval
+from calibench.command_line.docstrings import Docstring
+from calibench.command_line.verb_parser import Option, VerbParser
+from calibench.messages.checks import Count, unit_interval
 from calibench.messages.errors import UsageError
+from calibench.messages.printable_text import fill_docstring
 
 CALLS: list[dict[str, object]] = []
 
