@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,7 +14,13 @@ from calibench.command_line.hints import did_you_mean_verb
 from calibench.command_line.program_end import can_end_at_once, end_program
 from calibench.command_line.standard_streams import open_closed_streams, spell_plainly
 from calibench.command_line.verb_parser import VerbParser
-from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, one_line
+from calibench.messages.errors import (
+    ExpectedFailure,
+    UsageError,
+    did_you_mean,
+    near_matches,
+    one_line,
+)
 from calibench.messages.printable_text import say, signs_of_life, wrap_text
 from calibench.messages.spelling import command_line_spelling
 from calibench.messages.version import __version__
@@ -141,7 +148,7 @@ def _run(verb: str, arguments: list[str]) -> int:
         with unwinding():  # a signal that ends it leaves no temporary file
             result = parser_of(verb).run(arguments)
     except (ValueError, FileNotFoundError) as error:  # raised for a wrong argument or folder
-        raise UsageError(str(error)) from error
+        raise UsageError(one_line(error)) from error
     return _dispatch(result) if isinstance(result, list) else result
 
 
@@ -167,7 +174,11 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _refuse_verb(word: str) -> NoReturn:
     """Raise a UsageError for a word that is no verb, with the verb that it may stand for."""
-    near = did_you_mean_verb(word) or near_matches(word, [*VERBS, "--help", "--version"])
+    if word.startswith("-"):
+        near = did_you_mean(get_close_matches(word, ["--help", "--version"], cutoff=0.7))
+        near = near or "; options follow their verb"
+    else:
+        near = did_you_mean_verb(word) or near_matches(word, VERBS)
     raise UsageError(f"there is no verb `{word}`{near} (see `calibench --help`)")
 
 

@@ -1,4 +1,4 @@
-"""The table of the papers' claims: what it calls a claim that holds, one that does not, and one that cannot be told."""
+"""The table of the papers' claims: what it calls a claim that holds, one that does not, and one that is not decided."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def found(tmp_path: Path, rows: list[list[Any]], head: list[str] = HEAD, **claim
     [
         ([0.3, 0.4, 0.5], HOLDS),
         ([0.01, 0.02, 0.03], FAILS),
-        ([0.1, 0.2, 0.21], "cannot be told here"),
+        ([0.1, 0.2, 0.21], "not decided here"),
     ],
 )
 def test_a_claim_about_losses(tmp_path: Path, theirs: list[float], verdict: str) -> None:
@@ -69,7 +69,7 @@ def test_other_splits_bins_and_losses_without_runs_do_not_count(tmp_path: Path) 
         ["one", "", "A", 0, "test", "raw", "ece", 20, "", "", 9.0],
     ]
     rows = [*rows_of(A=[0.1, 0.1, 0.1], B=[0.3, 0.4, 0.5]), *other]
-    assert found(tmp_path, rows)[-1] == "cannot be told here"  # C has no runs
+    assert found(tmp_path, rows)[-1] == "not decided here"  # C has no runs
     assert found(tmp_path, rows, than=["B"])[-1] == HOLDS
     assert found(tmp_path, rows, than=["B"], data=["two"])[-2] == "1"
 
@@ -99,10 +99,10 @@ def test_the_change_that_a_calibrator_makes(tmp_path: Path) -> None:
     after = [[*row[:5], "TemperatureScaling", *row[6:]] for row in after]
     row = found(tmp_path, rows + after, than=["B"], change="TemperatureScaling")
     assert row[-1] == HOLDS
-    assert found(tmp_path, rows + after, than=["B"])[-1] == "cannot be told here"
+    assert found(tmp_path, rows + after, than=["B"])[-1] == "not decided here"
 
 
-@pytest.mark.parametrize(("sets", "verdict"), [(8, HOLDS), (4, "cannot be told here")])
+@pytest.mark.parametrize(("sets", "verdict"), [(8, HOLDS), (4, "not decided here")])
 def test_a_claim_about_calibrators(tmp_path: Path, sets: int, verdict: str) -> None:
     head = ["dataset", "model", "repeat", "calibrator", "nll", "brier", "ece", "error", "fitted_on"]
     ece = {"A": 0.1, "B": 0.2, "C": 0.3}
@@ -127,7 +127,7 @@ def test_equal_methods_are_seldom_called_different() -> None:
             for loss in "ABC"
         }
         (row,) = CLAIMS["rows"]({"claim": CLAIM}, numbers)
-        decided += row[-1] != "cannot be told here"
+        decided += row[-1] != "not decided here"
     assert decided <= 15
 
 

@@ -103,7 +103,9 @@ def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str
     except SystemExit as stopped:
         code = int(stopped.code or 0)
     assert code == 0
-    assert "usage: calibench" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "usage: calibench" in text
+    assert not re.findall(r"^ *\{[a-z_]+\}", text, re.MULTILINE)  # a name that is to be filled in
 
 
 @pytest.mark.parametrize("verb", ["fit", "sweep"])
@@ -160,7 +162,7 @@ CASES = {
     "sweep digits_ltt": "did you mean digits_lt",
     "sweep digits_lt --jobs 0": "`--jobs` must be a positive integer, got 0",
     "leaderboard nowhere": "nowhere",
-    "leaderboard --sort": "expected one argument",
+    "leaderboard --sort": "needs a value",
 }  # fmt: skip
 
 

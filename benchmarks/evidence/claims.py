@@ -8,7 +8,7 @@ posthoc`, and prints a Markdown table: each claim of `claims.yaml`, what is foun
 About losses: the share of pairs of runs in which the first loss is better than the other, the mean over data sets,
 with the 95 % interval of `calibench leaderboard --pairs`: over runs of these data sets, not over data sets. A claim
 holds on them if every interval lies above 1/2. It does not hold if one lies below, at the level that so many
-comparisons allow (Bonferroni). Else it cannot be told here.
+comparisons allow (Bonferroni). Else it is not decided here.
 
 About calibrators: a one-sided signed-rank test (Wilcoxon 1945) over data sets, each once, either way, by the same rule.
 """
@@ -30,7 +30,7 @@ from calibench.statistics.pairs import Runs, estimate_beats
 
 # Examples of another set, or its weaker network: they count only where a claim names them.
 PARTS = {"digits_tenth", "cifar10_lt", "cifar100_lt"}
-HOLDS, FAILS, UNKNOWN = "holds on these sets", "does not hold on these sets", "cannot be told here"
+HOLDS, FAILS, UNKNOWN = "holds on these sets", "does not hold on these sets", "not decided here"
 CLAIMS = Path(__file__).with_name("claims.yaml")
 
 

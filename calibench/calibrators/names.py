@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibench.calibrators import CALIBRATORS
 from calibench.messages.errors import UsageError
+from calibench.messages.spelling import split_names
 from calibench.parallel.processes import cores
 from calibench.plugins.import_paths import find_loaded_class
 from calibench.plugins.lazy_imports import import_exports
@@ -43,11 +44,17 @@ def _class_of(calibrator: Any) -> Any:
 
 
 def parse_calibrator_names(names: Sequence[Any]) -> list[Any]:
-    """Check names of calibrators without importing torch (see `Family.check`), and expand the groups among them."""
+    """Check names of calibrators without importing torch (see `Family.check`), and expand the groups among them.
+
+    Commas separate names as well: `TS,ATS`.
+    """
+    calibrators: list[Any] = []
     for name in names:
+        calibrators += split_names([name]) if isinstance(name, str) else [name]
+    for name in calibrators:
         if isinstance(name, str) and name not in _GROUPS:
             CALIBRATORS.check(name)
-    return expand_calibrator_names(names)
+    return expand_calibrator_names(calibrators)
 
 
 ONE_PER_CORE = cores()

@@ -1,14 +1,14 @@
 """Hints for words that the command line lacks: other programs' names of verbs and options, and what to type instead."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 VERB_SYNONYMS: Mapping[str, str] = {
     "analyse": "doctor", "analyze": "doctor", "check": "doctor", "diagnose": "doctor", "inspect": "doctor",
     "benchmark": "sweep", "compare": "leaderboard", "rank": "leaderboard", "ranking": "leaderboard",
     "table": "leaderboard", "init": "new", "create": "new", "run": "fit", "train": "fit", "score": "evaluate",
-    "metrics": "evaluate", "eval": "evaluate", "draw": "plot", "show": "plot", "download": "data fetch",
-    "datasets": "list datasets", "losses": "list losses", "delete": "runs rm", "remove": "runs rm", "rm": "runs rm",
-    "ls": "runs list", "load": "store list",
+    "metrics": "evaluate", "eval": "evaluate", "draw": "plot", "show": "plot", "scatter": "plot",
+    "download": "data fetch", "datasets": "list datasets", "losses": "list losses", "delete": "runs rm",
+    "remove": "runs rm", "rm": "runs rm", "ls": "runs list", "load": "store list",
 }  # fmt: skip
 """Names of verbs in other programs, with ours."""
 
@@ -21,10 +21,24 @@ OPTION_HINTS: Mapping[str, str] = {
     "--label": _LABELS,
     "--target": _LABELS,
     "--targets": _LABELS,
+    "doctor --test": "the test set is the first word: `calibench doctor TEST --val VAL`",
+    "--models": "models are the first words: `calibench leaderboard A B`",
     "calibrate --test": _APPLY,
     "calibrate --logits": _APPLY,
 }
 """The option to type in place of another one that others have, by the option, or by verb and option."""
+
+WORD_SYNONYMS: Mapping[str, str] = {
+    "delete": "rm", "remove": "rm", "del": "rm", "ls": "list", "show": "list", "download": "fetch", "get": "fetch",
+    "upload": "push", "publish": "push", "check": "verify", "training": "curves",
+}  # fmt: skip
+"""Words that others have for a choice of an argument, with ours."""
+
+
+def did_you_mean_word(word: str, choices: Collection[str]) -> str:
+    """`; did you mean rm?` for another word for one of several choices, or an empty string."""
+    meant = WORD_SYNONYMS.get(word.lower(), "")
+    return f"; did you mean {meant}?" if meant in choices else ""
 
 
 def did_you_mean_verb(word: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
@@ -31,7 +32,7 @@ from typing import (
 )  # fmt: skip
 
 from calibench.command_line.docstrings import Docstring
-from calibench.command_line.hints import option_hint
+from calibench.command_line.hints import did_you_mean_word, option_hint
 from calibench.messages.checks import InPython
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import terminal_width, wrap_text
@@ -109,7 +110,7 @@ class _Type(NamedTuple):
             value = text
         choices = [] if self.part else self.option.allowed_values
         if choices and text not in choices:
-            near = near_matches(text, choices)
+            near = did_you_mean_word(text, choices) or near_matches(text, choices)
             raise UsageError(f"`{name}` has no `{text}`{near} (choose from {', '.join(choices)})")
         for check in self.checks:
             value = check(name, value)
@@ -277,6 +278,7 @@ class VerbParser(argparse.ArgumentParser):
 
     def __init__(self, verb: str, function: Callable[..., Any]) -> None:
         self.known: list[str] = []  # before the base class adds `--help`
+        self._words: Sequence[str] = ()  # that are parsed
         self.rest: str | None = None
         self.check_rest: Callable[[str, VerbParser], None] = lambda name, _: self.refuse_option(
             name
@@ -309,18 +311,26 @@ class VerbParser(argparse.ArgumentParser):
         for name in names if not {"-h", "--help"} & set(words_before_dashes) else ():
             if name not in self.known:
                 self.check_rest(name, self)
-        options, further_words = self.parse_known_args(words)
+        self._words = words
         if self.rest is not None:
+            options, further_words = self.parse_known_args(words)
             setattr(options, self.rest, further_words)
             return options
+        options, further_words = self.parse_known_intermixed_args(words)
         for text in further_words:
             if text.startswith("-"):
                 self.refuse_option(text.partition("=")[0])
-            is_second_file = "--val" in self.known and Path(text).is_file()
-            hint = f"; a validation set is given as `--val {text}`" if is_second_file else ""
-            self.error(f"`{text}` is one argument too many{hint}")
+            self.error(f"`{text}` is one argument too many{self._hint_for_file(text, words)}")
         self._refuse_swapped(options)
         return options
+
+    def _hint_for_file(self, text: str, words: Sequence[str]) -> str:
+        """What a file too many may be: labels of the one before it, or the validation set; else an empty string."""
+        before = words[max(0, words.index(text) - 1)]
+        if text.endswith(".npy") and before.endswith(".npy") and before != text:
+            return f"; labels belong to the file: `{before}:{text}`"
+        is_second_file = "--val" in self.known and Path(text).is_file()
+        return f"; a validation set is given as `--val {text}`" if is_second_file else ""
 
     def _hyphenate(self, word: str) -> str:
         """An option with hyphens, where it is known so: `--n_bins` is `--n-bins`."""
@@ -350,8 +360,30 @@ class VerbParser(argparse.ArgumentParser):
         if missing and (example := self._first_example()):
             names = missing.partition("}")[2] if "{" in missing else missing
             verb = "are" if ", " in names else "is"
+            example = self._complete(missing, example)
             message = f"{missing} {verb} missing: `{example}`, for instance"
+        name, _, fault = message.removeprefix("argument ").partition(": ")
+        if fault.startswith("expected "):
+            message = f"`{name.partition('/')[0]}` needs a value"
         raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+    @property
+    def _parts(self) -> list[_Argument]:
+        """Arguments of the function itself, without those of groups."""
+        return [part for part in self.arguments.parts.values() if isinstance(part, _Argument)]
+
+    def _complete(self, missing: str, example: str) -> str:
+        """What was typed, and a missing option with its value in an example; the example where that is not enough."""
+        option, *more = missing.split("/")
+        parts = example.split()
+        values = [parts[parts.index(name) + 1] for name in (option, *more) if name in parts]
+        positional = [part for part in self._parts if not part.as_option]
+        first_word = "".join(self._words[:1])
+        allowed = positional[0].type.option.allowed_values if positional else [""]
+        fits = first_word in allowed if allowed else not first_word.startswith("-")
+        if not (values and first_word and fits and option.startswith("-")):
+            return example
+        return shlex.join([*self.prog.split(), *self._words, option, values[0]])
 
     def _first_example(self) -> str:
         """The first command among the examples of the help, without what is said of it; empty without any."""
@@ -361,10 +393,9 @@ class VerbParser(argparse.ArgumentParser):
 
     def _refuse_swapped(self, options: argparse.Namespace) -> None:
         """Raise a UsageError where the first argument is one of a few words, and stands behind another one."""
-        parts = [part for part in self.arguments.parts.values() if isinstance(part, _Argument)]
         texts = [
             (part.type.option.allowed_values, getattr(options, part.attribute))
-            for part in parts
+            for part in self._parts
             if not part.as_option
         ]
         if len(texts) < 2 or not isinstance(texts[1][1], str):

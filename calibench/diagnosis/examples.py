@@ -146,7 +146,8 @@ def check_test_and_validation(examples: LabelledExamples, val: LabelledExamples)
         )
     if test_classes != val_classes:
         raise ValueError(
-            f"the validation set has {val_classes} classes, and the test set {test_classes}."
+            f"the validation set has {val_classes} classes, and the test set {test_classes}: "
+            "both are predictions of one model."
         )
     if examples.scores.equal(val.scores):
         raise ValueError(

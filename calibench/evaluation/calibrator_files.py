@@ -20,7 +20,7 @@ from calibench.evaluation.calibrator_fits import (
 )
 from calibench.files.atomic_files import read_content
 from calibench.messages.checks import ends_in
-from calibench.messages.errors import near_matches
+from calibench.messages.errors import near_matches, no_file
 from calibench.messages.printable_text import say
 from calibench.metrics.probability_batches import log_softmax
 from calibench.predictions.probability_tables import (
@@ -223,7 +223,7 @@ def load_calibrator(path: Path | str) -> Calibrator:
         tensor([[0.8419, 0.1581]])
     """
     if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+        raise no_file(Path(path))
     with corrupt_if_it_fails(f"{path} is not a calibrator file"):
         content = _read_content(Path(path))
         calibrator: Calibrator = build_described(content)

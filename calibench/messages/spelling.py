@@ -1,6 +1,7 @@
 """Spelling of an argument in a message: `--n-bins` for a reader of a command line, `n_bins` for one of Python."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,3 +45,9 @@ def spell_argument(name: str, value: str = "", *, python: str | None = None) -> 
     if python is None and value:
         python = f'"{value}"'
     return f"`{name}={python}`" if python else f"`{name}`"
+
+
+def split_names(names: Sequence[str]) -> list[str]:
+    """Names that commas separate, spaces, or both: `nll, ece brier`; a comma in parentheses separates arguments."""
+    parts = [part.strip() for name in names for part in re.split(r",(?![^(]*\))", name)]
+    return [part for part in parts if part]

@@ -5,6 +5,7 @@ Those of top labels take or keep pairs (confidence, correct); those of columns k
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from inspect import signature
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from calibench.messages.checks import option_named
+from calibench.messages.errors import near_matches
 from calibench.metrics.bins import Cells, ErrorOfCells, TopLabelError
 from calibench.metrics.probability_batches import (
     check_column_count,
@@ -80,7 +82,12 @@ class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
     def __init__(
         self, *, validate_args: bool = True, ignore_index: int | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**kwargs)
+        except ValueError as error:
+            wrong = next((name for name in kwargs if f"`{name}`" in str(error)), "")
+            near = near_matches(wrong, signature(type(self)).parameters) if wrong else ""
+            raise ValueError(f"{error}{near}") from None
         self.validate_args = validate_args
         self.ignore_index = ignore_index
 

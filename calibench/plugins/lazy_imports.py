@@ -9,15 +9,21 @@ from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any
 
-from calibench.messages.errors import near_matches
+from calibench.messages.errors import did_you_mean, near_matches
 
 
 class _NoSuchName(AttributeError):
     """Looks for near matches where it is read: jsonargparse asks for hundreds of names that no package has."""
 
     def __str__(self) -> str:
-        package, wrong, names = self.args
-        near = near_matches(wrong, [] if wrong.startswith("_") else names)
+        package, wrong, modules, names = self.args
+        folders = [name for name, module in modules.items() if module == package]
+        inside = [
+            f"{package}.{name}.{wrong}"
+            for name in folders
+            if wrong[:1].isalpha() and wrong in dir(import_module(f"{package}.{name}"))
+        ]
+        near = did_you_mean(inside) or near_matches(wrong, [] if wrong.startswith("_") else names)
         return f"module {package!r} has no attribute {wrong!r}{near}"
 
 
@@ -43,7 +49,7 @@ def lazy_exports(
     def __getattr__(name: str) -> Any:
         name = names_of_aliases.get(name, name)
         if name not in modules:
-            raise _NoSuchName(package, name, [*modules, *names_of_aliases])
+            raise _NoSuchName(package, name, modules, [*modules, *names_of_aliases])
         if (module := modules[name]) == package:
             return import_module(f"{package}.{name}")
         value = getattr(import_module(module), name)

@@ -80,6 +80,11 @@ def predictions_of(
     roles = _by_role(arrays)
     role = next((role for role in (LOGITS, PROBS, UNDECLARED) if role in roles), None)
     if role is None:
+        if {"calibrator", "state"} <= set(arrays):
+            raise ValueError(
+                "it is a calibrator, and predictions are expected: "
+                "`calibench calibrate --apply CALIBRATOR --input FILE` applies it."
+            )
         names = ", ".join(f"`{name}`" for name in arrays) or "nothing"
         raise ValueError(
             f"`logits` or `probs` (N, K) are expected, and it holds {names} "
@@ -164,7 +169,8 @@ def _as_table(
     shape = () if labels is None else labels.shape
     if values.ndim == 1 and len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"`{name}` {values.shape} and the labels {shape} look swapped: scores are (N, K), labels (N,)."
+            f"`{name}` {values.shape} and the labels {shape} look swapped: scores are (N, K), labels (N,), "
+            "as in `logits.npy:labels.npy`."
         )
     is_column = values.shape[1:] == (1,) and task != MULTILABEL
     fits = shape[:1] == values.shape[:1] or PROBS in declaration
@@ -236,9 +242,9 @@ def roles_told(keys: Sequence[str], present_names: Collection[str]) -> dict[str,
         names_by_role[role] = [names] if names in present_names else names.split(",")
         for name in names_by_role[role]:
             if name not in present_names:
-                raise ValueError(
-                    f"there is no `{name}`{near_matches(name, present_names)}, {spell_argument('keys')} names it."
-                )
+                near = near_matches(name, present_names)
+                present = near or f"; it holds {', '.join(f'`{text}`' for text in present_names)}"
+                raise ValueError(f"{spell_argument('keys')}: there is no `{name}`{present}")
     return names_by_role
 
 

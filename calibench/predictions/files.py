@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -24,7 +25,7 @@ from calibench.files.tables import (
     table_kind,
 )
 from calibench.messages.checks import InPython, unit_interval
-from calibench.messages.errors import UsageError, near_matches, no_file
+from calibench.messages.errors import UsageError, did_you_mean, no_file
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
 from calibench.predictions import hdf5
@@ -265,10 +266,15 @@ def check_file(text: str) -> None:
             raise ValueError(f"`{path}` holds models: name one, as `{path}:DATASET/MODEL/test`.")
         if path.suffix.lower() in _PICKLES:
             raise ValueError(f"`{path}` is a pickle, which can run code when it is read: {_SAFELY}")
+        if path.suffix.lower() == ".ckpt":
+            raise ValueError(
+                f"`{path}` is a checkpoint: `calibench predict --config RUN/config.yaml --ckpt_path {path}` writes its "
+                "logits; of another program, save logits and labels as .npz."
+            )
         if not _is_read(path):
             raise ValueError(
                 f"`{path}`: a file {', '.join(_ARRAYS)}, {EXPECTED_TABLES} is expected"
-                f"{near_matches(path.suffix, (*_ARRAYS, *TABLE_KINDS))}"
+                f"{did_you_mean(get_close_matches(path.suffix, (*_ARRAYS, *TABLE_KINDS), cutoff=0.7))}"
             )
         if not path.is_file():
             raise no_file(path)

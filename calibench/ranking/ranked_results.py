@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
+from calibench.messages.spelling import split_names
 from calibench.ranking.best_pair import ANSWER_METRICS, choose_best_pair
 from calibench.ranking.bold import mark_best
 from calibench.ranking.columns import (
@@ -243,7 +243,7 @@ def rank_results(
     by = Column.parse(sort)
     if by.calibrator == ANY:
         raise ValueError(f"`sort` must be one column, got `{sort}`.")
-    texts = None if metrics is None else [part for text in metrics for part in _split_names(text)]
+    texts = None if metrics is None else split_names(metrics)
     named_columns = None if texts is None else [Column.parse(text) for text in texts]
     usual_columns = list(map(Column.parse, DEFAULT_COLUMNS if wide else ONE_LINE_COLUMNS))
     raw_columns = list(map(Column.parse, RAW_ONE_LINE_COLUMNS))
@@ -285,11 +285,6 @@ def rank_results(
     if by.calibrator == BEST and all(table.sort != by for table in tables):
         by = RAW_NLL
     return Leaderboard(tables, read, lines, examples, by)
-
-
-def _split_names(text: str) -> list[str]:
-    """Names that commas separate, as in `nll, ece`; a comma within parentheses separates arguments."""
-    return [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
 
 
 def _read(

@@ -238,7 +238,10 @@ class _RunReader:
             ),
             content.get("sets") or {},
             content.get("unavailable") or {},
-            (*map(without_folders, content.get("caveats") or ()), *map(CLAIMED.format, claimed)),
+            (
+                *map(without_folders, content.get("caveats") or ()),
+                *([CLAIMED.format(", ".join(claimed))] if claimed else []),
+            ),
             self._versions.setdefault(versions, versions),  # one object for all runs
             content.get("metrics") or {},
         )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import without_folders
+from calibench.messages.spelling import split_names
 from calibench.ranking.best_pair import Answer, choose_calibrator
 from calibench.ranking.columns import (
     ANY,
@@ -276,11 +277,18 @@ def split_by_validation(table: Table, raw_columns: Sequence[Column]) -> Iterator
 def select_rows(tables: list[Table], losses: Sequence[str]) -> None:
     """Keep the rows of some losses, named by their class or label, with their ranks; all if none is named.
 
+    Commas separate names as well, unless a row is so called.
+
     Raises a ValueError for a name that no table has.
     """
     if not losses:
         return
     rows = [row for table in tables for row in table.rows]
+    texts = [
+        [text] if any(row.is_named(text) for row in rows) else split_names([text])
+        for text in losses
+    ]
+    losses = [name for names in texts for name in names]
     for name in losses:
         if not any(row.is_named(name) for row in rows):
             labels = dict.fromkeys(row.label for row in rows)

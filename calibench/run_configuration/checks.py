@@ -4,6 +4,7 @@ Checked are the names of keys, classes and arguments, and that files are there. 
 them, which refuse them when they are built: before any training, in one line.
 """
 
+import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from calibench.calibrators import CALIBRATORS
 from calibench.configuration.merging import Config, read_yaml, short_name, to_class_block
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, did_you_mean, near_matches, one_line
+from calibench.messages.spelling import spell_argument
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.import_paths import parameters_of
 from calibench.plugins.registries import Family
@@ -55,7 +57,8 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
             raise UsageError(describe_unknown_option(key, [*list_options(config), *others]))
     if not str(seed := config.get(SEED_KEY, 0)).isdecimal():
         raise UsageError(
-            f"`{SEED_KEY}` must be an integer >= 0, by which a run is known, got {seed}."
+            f"{spell_argument('seed')} must be an integer >= 0, got {seed}; several seeds: "
+            "`calibench sweep BENCHMARK --seeds 1,2,3`."
         )
     _check_blocks(config)
     _check_required(config)
@@ -243,8 +246,21 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
         raise UsageError(f"`{key}`: no class `{path}`: write `{prefix}:{name}`.")
     if path.endswith(".py"):
         raise UsageError(
-            f"`{key}`: `{path}` is a file of Python: name the class in it, `{Path(path).stem}.MyClass`."
+            f"`{key}`: `{path}` is a file of Python: name the class in it, `{class_in_file(path)}`."
         )
+    if key == "data" and Path(path).is_dir():
+        raise UsageError(
+            f"`{key}`: `{path}` is a folder: `--data ImageFolderDataModule --data.folder {path}` for images by class."
+        )
+
+
+def class_in_file(path: str, example: str = "MyClass") -> str:
+    """What to type for a class in a file of Python, `mylosses.PolyLoss`: the first class there, or an example."""
+    with suppress(OSError, SyntaxError, UnicodeError):
+        module = ast.parse(Path(path).read_text(encoding="utf-8"))
+        names = [node.name for node in module.body if isinstance(node, ast.ClassDef)]
+        example = next((name for name in names if not name.startswith("_")), example)
+    return f"{Path(path).stem}.{example}"
 
 
 def _arguments(

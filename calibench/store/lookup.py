@@ -4,7 +4,9 @@ import hashlib
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from glob import escape
+from itertools import islice
 from pathlib import Path
 
 from calibench.configuration.merging import benchmarks_folder, data_root
@@ -52,8 +54,10 @@ def results_folder(results: Path | str) -> Path:
         for place in (Path("results") / path, Path(SHIPPED) / path)
         if _is_folder_of_runs(place)
     ]
-    if inside:
-        raise FileNotFoundError(f"no folder {results}{did_you_mean(map(str, inside))}")
+    folders = [str(entry) for entry in path.parent.glob("*") if entry.is_dir()]
+    near = [*map(str, inside), *get_close_matches(str(path), [*folders, SHIPPED])]
+    if near:
+        raise FileNotFoundError(f"no folder {results}{did_you_mean(near)}")
     raise FileNotFoundError(
         f"no folder {results}: `calibench fit` and `calibench sweep` write one, `results` by default; "
         "`shipped` is the store that comes with calibench"
@@ -158,9 +162,18 @@ def _describe_no_run(text: str) -> str:
     runs = (run for run in run_folders(folder) if (Path(run) / STATUS).is_file())
     first = next(runs, "")
     if not first:
-        return f"{text} is a folder without a run: {expected} is expected, or a file of predictions"
+        kinds = f"{expected}, or a file of predictions"
+        return f"{text} is a folder without a run: {kinds} is expected{_hint_for_images(path)}"
     run = Path(first).relative_to(folder).as_posix()
     return f"{text} is a folder of runs: name one of them, as {text.rstrip('/')}/{run}"
+
+
+def _hint_for_images(folder: Path) -> str:
+    """What a folder of images is for, or an empty string: predictions come of a network that is trained on it."""
+    endings = {path.suffix.lower() for path in islice(folder.glob("*/*"), 1000)}
+    if not endings & {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"}:
+        return ""
+    return f"; to train on its images: `calibench new images NEW_FOLDER --data {folder}`"
 
 
 def _is_store(text: str) -> bool:

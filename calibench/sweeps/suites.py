@@ -33,7 +33,9 @@ from calibench.configuration.merging import (
 from calibench.data.source import has_dataset
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, errors_as, near_matches
+from calibench.messages.spelling import split_names
 from calibench.ranking.comparison import Primary
+from calibench.run_configuration.checks import class_in_file
 from calibench.run_configuration.keys import expand_short_name
 from calibench.sweeps.pool import Job
 
@@ -66,11 +68,6 @@ def _near_seeds(text: str) -> str:
     if text in list_configuration_files():
         return f": name the benchmark before the option, `calibench sweep {text} --seeds ...`"
     return ""
-
-
-def split_names(names: Sequence[str]) -> list[str]:
-    """Names that commas separate, spaces, or both: `focal,gce brier`."""
-    return [part for name in names for part in name.split(",") if part]
 
 
 def is_import_path(name: str) -> bool:
@@ -110,7 +107,7 @@ def parse_losses(names: Sequence[str]) -> list[str]:
             raise UsageError(_describe_no_loss(name, [*all_losses, *groups])) from None
         if name.endswith(".py"):
             raise UsageError(
-                f"`{name}` is a file of Python: name the loss in it, `{Path(name).stem}.MyLoss`."
+                f"`{name}` is a file of Python: name the loss in it, `{class_in_file(name, 'MyLoss')}`."
             )
     return list(dict.fromkeys(losses))
 

@@ -58,14 +58,21 @@ def markdown(grid: Grid) -> str:
 
 def html(grid: Grid) -> str:
     """A table in HTML with the best in bold, and the footer below it."""
-    head = "".join(f"<th>{_html(column.title)}</th>" for column in grid.columns)
+    classes = [' class="text"' if column.left else "" for column in grid.columns]
+    head = "".join(
+        f"<th{of_class}>{_html(column.title)}</th>"
+        for column, of_class in zip(grid.columns, classes, strict=True)
+    )
     rows = (
-        "".join(f"<td>{_marked(entry, _html, '<b>{}</b>')}</td>" for entry in row)
+        "".join(
+            f"<td{of_class}>{_marked(entry, _html, '<b>{}</b>', '<br><small>[{}]</small>')}</td>"
+            for entry, of_class in zip(row, classes, strict=True)
+        )
         for row in grid.rows
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     notes = "".join(f"<li>{_html(line)}</li>" for line in grid.footer)
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table = f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     lead = f"<p>{_html(grid.lead)}</p>" if grid.lead else ""
     return f"<p><b>{_html(grid.title)}</b></p>{lead}{table}" + (
         f"<ul>{notes}</ul>" if notes else ""
@@ -76,13 +83,15 @@ def _html(text: str) -> str:
     return escape(printable(text.replace("\n", " ")))
 
 
-def _marked(entry: TableEntry, plain: Callable[[str], str], bold: str) -> str:
-    """An entry of Markdown or HTML, given how these write plain and bold text."""
+def _marked(
+    entry: TableEntry, plain: Callable[[str], str], bold: str, interval: str = " [{}]"
+) -> str:
+    """An entry of Markdown or HTML, given how these write plain and bold text and an interval."""
     if isinstance(entry, str):
         return plain(entry)
     text = plain(f"{entry.text} ± {entry.std}" if entry.std else entry.text)
-    interval = f" [{', '.join(entry.interval)}]" if entry.interval else ""
-    return f"{bold.format(text) if entry.best else text}{entry.mark}{interval}"
+    ends = interval.format(", ".join(entry.interval)) if entry.interval else ""
+    return f"{bold.format(text) if entry.best else text}{entry.mark}{ends}"
 
 
 def _markdown_escaped(text: str) -> str:
@@ -90,14 +99,14 @@ def _markdown_escaped(text: str) -> str:
 
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " ",
+    "\\": r"\textbackslash{}", "~": r"$\sim$", "^": r"\textasciicircum{}", "\n": " ",
     "`": r"\`{}", "±": r"$\pm$", "—": "--", "→": r"$\to$", "<": r"\textless{}", ">": r"\textgreater{}",
     "°": r"$^\circ$",
 }  # fmt: skip
 
 
 LATEX_WIDTH = 397.0  # points of a line of NeurIPS and ICLR; ICML's and CVPR's pages are wider
-SHRUNK = 1.5  # how much wider than a page a table may be that is scaled to it
+SHRUNK = 1.5  # how much wider than a page a table may be that is one
 FLOAT_LINES = 40  # of a float, so that it has room on a page
 _GAP = 6.0  # points between two columns
 
@@ -105,9 +114,9 @@ _GAP = 6.0  # points between two columns
 def latex(grid: Grid) -> str:
     """Table floats with a caption of two sentences, no wider than a page, that need booktabs and graphicx.
 
-    A table that is a little too wide is scaled to the page by `resizebox`. One that is much wider is in smaller
-    letters, with headings on several lines, and in parts, each with the columns that name the rows; parts that fill
-    more than a page are floats of their own. The grid's comments are comments below it.
+    A table is scaled by `resizebox` to a line that it is too wide for, of a column for instance. One that is much wider
+    than a page is in smaller letters, with headings on several lines, and in parts, each with the columns that name the
+    rows; parts that fill more than a page are floats of their own. The grid's comments are comments below it.
     """
     comments = "".join(f"% {printable(line)}\n" for line in grid.comments)
     return _floats(grid) + comments
@@ -117,13 +126,10 @@ def _floats(grid: Grid) -> str:
     every_column = list(range(len(grid.columns)))
     width = _width(grid, every_column, narrow=False)
     if LATEX_WIDTH < width <= LATEX_WIDTH * SHRUNK:
-        scaled = (
-            f"\\resizebox{{\\linewidth}}{{!}}{{%\n{_tabular(grid, every_column, narrow=False)}}}\n"
-        )
-        return _float(_caption(grid), scaled, "small")
+        return _float(_caption(grid), _fitted(_tabular(grid, every_column, narrow=False)), "small")
     parts = _parts(grid)
     narrow = len(parts) > 1
-    tabulars = [_tabular(grid, places, narrow=narrow) for places in parts]
+    tabulars = [_fitted(_tabular(grid, places, narrow=narrow)) for places in parts]
     size = "footnotesize" if narrow else "small"
     if len(parts) * (len(grid.rows) + 3) > FLOAT_LINES:
         captions = [_caption(grid), *[f"{escaped(grid.title)}, continued." for _ in parts[1:]]]
@@ -132,6 +138,12 @@ def _floats(grid: Grid) -> str:
             for caption_and_tabular in zip(captions, tabulars, strict=True)
         )
     return _float(_caption(grid), "\n\\medskip\n\n".join(tabulars), size)
+
+
+def _fitted(tabular: str) -> str:
+    """A table that is no wider than the line it stands in, and never enlarged."""
+    width = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
+    return f"\\resizebox{{{width}}}{{!}}{{%\n{tabular}}}\n"
 
 
 def _float(caption: str, body: str, size: str) -> str:

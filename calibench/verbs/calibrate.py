@@ -14,13 +14,13 @@ from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import build_calibrator
 from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
-from calibench.messages.errors import UsageError
+from calibench.messages.errors import UsageError, no_file
 from calibench.messages.printable_text import loading, say
 from calibench.predictions.files import Reader, Source, check_file, path_of
 from calibench.predictions.inputs import labelled_as, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS, PROBABILITY_KINDS
 from calibench.verbs.option_groups import CalibratorName
-from calibench.verbs.python_types import is_network, refuse_positional
+from calibench.verbs.python_types import is_network, refuse_file_of_labels, refuse_positional
 
 if TYPE_CHECKING:
     from torch import nn
@@ -79,6 +79,9 @@ def calibrate(
     """
     if isinstance(calibrator, str):
         CALIBRATORS.check(calibrator)
+    if isinstance(labels, str) and not Path(labels).suffix:
+        raise ValueError(f'a calibrator is named: `calibrator="{labels}"`.')
+    refuse_file_of_labels(predictions, labels)
     if output is not None:
         output = ends_in(*CALIBRATOR_KINDS)("output", Path(output))
     if is_network(predictions):
@@ -162,7 +165,9 @@ def calibrate_command(
     elif val is None and apply is not None and input is not None:
         check_file(input)
         if not apply.is_file():
-            raise FileNotFoundError(f"there is no file {apply}")
+            raise no_file(apply)
+        if apply.suffix not in CALIBRATOR_KINDS and Path(input).suffix in CALIBRATOR_KINDS:
+            raise UsageError(f"{apply} is no calibrator: `--apply {input} --input {apply}`.")
         ends_in(*PROBABILITY_KINDS)("--output", output)
         with loading():
             from calibench.evaluation.calibrator_files import load_calibrator, save_probabilities

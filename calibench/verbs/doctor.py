@@ -30,7 +30,7 @@ from calibench.predictions.row_checks import describe_rows
 from calibench.runs.class_names import align_sets
 from calibench.verbs.evaluate import files_of_run
 from calibench.verbs.option_groups import Calibrators, Jobs
-from calibench.verbs.python_types import is_network, refuse_positional
+from calibench.verbs.python_types import is_network, refuse_file_of_labels, refuse_positional
 
 if TYPE_CHECKING:
     from torch import nn
@@ -125,6 +125,7 @@ def doctor(
         >>> diagnosis.calibrator.predict_proba(6 * logits).shape
         (400, 3)
     """
+    refuse_file_of_labels(predictions, labels)
     test = predictions if labels is None else (predictions, labels)
     if is_network(predictions):
         from calibench.verbs.collect import collect

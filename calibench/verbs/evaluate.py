@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,7 +25,7 @@ from calibench.messages.checks import ends_in, integer_from, numbers_of_bins
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import fill_docstring, loading
 from calibench.messages.progress import stage_bars
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import spell_argument, split_names
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import load_plugins
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
@@ -36,7 +37,7 @@ from calibench.runs.files import FILE_FORMAT
 from calibench.statistics.number import RAW
 from calibench.store import find_run
 from calibench.verbs.option_groups import Calibrators, Jobs
-from calibench.verbs.python_types import is_network, refuse_positional
+from calibench.verbs.python_types import is_network, refuse_file_of_labels, refuse_positional
 
 if TYPE_CHECKING:
     from torch import nn
@@ -136,6 +137,7 @@ def evaluate(
         >>> round(report.value("ECE"), 3)
         0.232
     """
+    refuse_file_of_labels(predictions, labels)
     sources = _network_sources(predictions, labels, val, ood, shift)
     if is_network(calibrators):  # one calibrator, not several
         calibrators = [calibrators]  # type: ignore[list-item]
@@ -265,6 +267,12 @@ def _as_models(logits: Sequence[str], options: EvaluationOptions, output: Path |
     return words + (["--output", str(output)] if output else [])
 
 
+def _metric_names(_: str, names: Sequence[Any]) -> tuple[Any, ...]:
+    """Names that commas separate, spaces, or both; metrics that are no names as they are."""
+    texts = ([name] if not isinstance(name, str) else split_names([name]) for name in names)
+    return tuple(chain.from_iterable(texts))
+
+
 def _priors(name: str, value: Any) -> Any:
     """A word, or the numbers of `P,P,...`; what they may be is the evaluation's to check."""
     if not isinstance(value, str) or "," not in value:
@@ -300,7 +308,7 @@ class EvaluationOptions:
     calibrators: Calibrators | None = None
     calibrate_members: Annotated[str | None, "NAME"] = None
     priors: Annotated[str | list[float] | None, "PRIORS", _priors] = None
-    metrics: Annotated[tuple[str, ...], "NAME"] = ()
+    metrics: Annotated[tuple[str, ...], "NAME", _metric_names] = ()
     n_bins: Annotated[tuple[int, ...], "N", numbers_of_bins] = (15, 20)
     bootstrap: Annotated[int, "N", partial(integer_from, low=0)] = 1000
     jobs: Jobs = ONE_PER_CORE
@@ -319,7 +327,15 @@ class EvaluationOptions:
         """
         sets, of_members = self.sets, self.calibrate_members
         if not sets.test:
-            raise UsageError("give a RUN, or a FILE of test predictions.")
+            val = sets.val[1:2]
+            example = (
+                f"`calibench evaluate {val[0]} --val {sets.val[0]}`"
+                if val
+                else "`calibench evaluate test.npz`"
+            )
+            raise UsageError(
+                f"a RUN or a FILE of test predictions is missing, and comes first: {example}."
+            )
         by_default = ("default",) if sets.val else ()
         names = parse_calibrator_names(by_default if self.calibrators is None else self.calibrators)
         val = spell_argument("val", "FILE", python="(logits, labels)")
@@ -412,10 +428,16 @@ def _page(
         test = next(iter(drawn.values()))["test"]
         selection = Selection(bins=options.n_bins[0])
         figure = draw_predictions("reliability", test, name, selection).figure
-    is_alone = not options.sets.val and len(options.sets.test) == 1
-    commands = None if is_alone else [f"calibench plot reliability {file} -o reliability.png"]
+    val, count = options.sets.val, len(options.sets.test)
+    commands = [f"calibench plot reliability {file} -o reliability.png"]
+    if count == len(val) == 1 and not isinstance(val[0], Arrays):
+        commands.insert(0, f"calibench doctor {file} --val {val[0]} --export calibrator.pt")
     page = render_predictions(
-        report, as_file(figure, "svg"), title=name, file=file, commands=commands
+        report,
+        as_file(figure, "svg"),
+        title=name,
+        file=file,
+        commands=commands if val or count > 1 else None,
     )
     return page.encode()
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from calibench.configuration.merging import Config, build_configuration, read_arguments
-from calibench.messages.errors import near_matches
+from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import loading, say, wrap_text
+from calibench.predictions.files import is_a_file
 from calibench.run_configuration.keys import KEYS_HELP
 from calibench.runs import Predictions, Run, read_json
 from calibench.tables.metric_titles import initials, metric_named
@@ -273,6 +274,11 @@ class TrainingWords:
     @classmethod
     def read(cls, words: Sequence[str], names: Sequence[str] = (), *, check: bool = True) -> Self:
         """Read and check words; raises a UsageError for a mistake in them, before anything slow is imported."""
+        if words and not words[0].startswith("-") and is_a_file(words[0]):
+            raise UsageError(
+                f"`{words[0]}` is a file of predictions, and keys of a configuration are expected: "
+                f"`calibench evaluate {words[0]}` scores it."
+            )
         arguments = read_arguments(words)
         keys = [pair for pair in arguments.options if pair[0] not in names]
         options = {key: value for key, value in arguments.options if key in names}

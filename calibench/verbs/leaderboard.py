@@ -175,10 +175,14 @@ _PAGE = """\
 <title>calibench leaderboard</title>
 <style>
 :root {{ color-scheme: light dark }}
-body {{ font-family: system-ui, sans-serif; margin: 1rem; overflow-x: auto }}
-td, th {{ padding: .2rem .6rem; text-align: right; font-variant-numeric: tabular-nums }}
-td:nth-child(2), th:nth-child(2) {{ text-align: left }}
+body {{ font-family: system-ui, sans-serif; line-height: 1.4; max-width: 75rem; margin: 1rem auto; padding: 0 1rem }}
+div {{ overflow-x: auto }}
+table {{ border-collapse: collapse }}
+td, th {{ padding: .2rem .6rem; text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }}
+.text {{ text-align: left }}
 tr {{ border-bottom: 1px solid #8884 }}
+ul {{ padding-left: 1.2rem }}
+@media (max-width: 40rem) {{ td, th {{ padding: .2rem .3rem; font-size: .8rem }} }}
 </style></head>
 <body>{tables}</body></html>
 """
@@ -187,12 +191,12 @@ OUTPUT_SUFFIXES = {
 }  # fmt: skip
 
 
-@fill_docstring(metrics=" ".join(METRICS))
 def _as_path_texts(value: PathLike | Sequence[PathLike]) -> list[str]:
     """One path, or several, as a list of texts."""
     return [str(value)] if isinstance(value, str | Path) else [*map(str, value)]
 
 
+@fill_docstring(metrics=" ".join(METRICS))
 def leaderboard_command(
     results: Annotated[tuple[str, ...], Option(help=_RESULTS)] = ("results",),
     *,

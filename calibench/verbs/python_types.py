@@ -66,3 +66,14 @@ def is_network(value: object) -> bool:
     """Whether a value is a network of torch; torch is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def refuse_file_of_labels(predictions: object, labels: object) -> None:
+    """Raise a ValueError for a file in place of labels: a file has its own, and a validation set goes by its name."""
+    if not (isinstance(predictions, str | Path) and isinstance(labels, str | Path)):
+        return
+    if Path(labels).suffix == ".npy":
+        raise ValueError(f'labels belong to the file: "{predictions}:{labels}".')
+    raise ValueError(
+        f'`labels` are of arrays, got the file {labels}; a validation set is `val="{labels}"`.'
+    )

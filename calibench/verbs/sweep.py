@@ -14,7 +14,7 @@ from calibench.command_line.verb_parser import Option, VerbParser, options_from_
 from calibench.configuration.merging import Options, find_configuration_file, read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
 from calibench.messages.printable_text import fill_docstring, next_commands, say
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import spell_argument, split_names
 from calibench.messages.terminal import Terminal
 from calibench.parallel.processes import Terminated, cores, unwinding
 from calibench.ranking import Leaderboard, rank_results
@@ -34,7 +34,6 @@ from calibench.sweeps.suites import (
     losses_by_label,
     parse_losses,
     parse_seeds,
-    split_names,
 )
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show

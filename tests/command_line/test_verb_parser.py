@@ -115,6 +115,11 @@ def test_an_underscore_in_a_name_is_a_hyphen() -> None:
     assert called("a_b -o n_bins")["named"] == Named(("a_b",))
 
 
+def test_an_option_may_stand_before_the_words() -> None:
+    assert called("-o x --fast a b")["named"] == Named(("a", "b"))
+    assert called("a -o x b")["named"] == Named(("a", "b"))
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -126,7 +131,7 @@ def test_an_underscore_in_a_name_is_a_hyphen() -> None:
         ("a -o x --n-bins 1 0", "`--n-bins` must be a positive integer, got 0."),
         ("a -o x --n-bns 1", "unknown option `--n-bns`; did you mean --n-bins? (see `calibench tried --help`)"),
         ("a -o x --fast --fst", "unknown option `--fst`"),
-        ("a -o", "expected one argument"),
+        ("a -o", "`--output` needs a value"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(line: str, message: str) -> None:

@@ -83,7 +83,8 @@ def test_latex_of_a_table_that_is_a_little_too_wide_is_scaled() -> None:
     headings = [Heading("loss", label=True, left=True), *map(Heading, ["ClasswiseECE %"] * 5)]
     text = latex(Grid("wide", headings, [["GenerativeCrossEntropy", *[number] * 5]]))
     assert text.count(r"\begin{tabular}") == 1
-    assert "\\resizebox{\\linewidth}{!}{%\n\\begin{tabular}" in text
+    fits = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}"
+    assert f"{fits}{{%\n\\begin{{tabular}}" in text
     assert "\\end{tabular}\n}\n" in text
 
 

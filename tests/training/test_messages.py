@@ -25,7 +25,7 @@ NAMES = {
     "--model.optimizer torch.optim.Adm": "`model.optimizer`: no class `torch.optim.Adm`; did you mean Adam",
     "--evaluation.calibrators+=TempScaling": "`evaluation.calibrators`: no class `TempScaling`; did you mean TemperatureScaling",
     "--trainer.callbacks nosuch.C": "`trainer.callbacks`: no class `nosuch.C` (No module named 'nosuch')",
-    "--seed_everything x": "`seed_everything` must be an integer >= 0",
+    "--seed_everything x": "`seed` must be an integer >= 0",
 }  # fmt: skip
 
 # Mistakes in values, and what is said of them; what the parser itself says is asked of it below.

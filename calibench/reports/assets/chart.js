@@ -20,7 +20,8 @@ const room = (id) => Math.max(260, document.getElementById(id).clientWidth || 42
 class Chart {
   constructor({ width = 420, height = 280, x, y, xTitle, yTitle, xNames }) {
     const longest = Math.max(0, ...(xNames ?? []).map((name) => name.length));
-    const [left, bottom, top, right] = [46, xNames ? 24 + 4.2 * longest : 38, 8, 10];
+    const level = longest < 3; // short names stand level
+    const [left, bottom, top, right] = [46, xNames && !level ? 30 + 4.2 * longest : 38, 8, 10];
     this.px = (v) => left + ((v - x[0]) / (x[1] - x[0])) * (width - left - right);
     this.py = (v) => height - bottom - ((v - y[0]) / (y[1] - y[0])) * (height - bottom - top);
     this.svg = el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${yTitle} against ${xTitle}` });
@@ -29,7 +30,8 @@ class Chart {
       add("line", { class: "grid", x1: left, x2: width - right, y1: this.py(t), y2: this.py(t) });
       add("text", { x: left - 5, y: this.py(t) + 4, "text-anchor": "end" }, String(t));
     }
-    if (xNames) xNames.forEach((name, i) => add("text", { transform: `translate(${this.px(i) + 4},${height - bottom + 12}) rotate(-40)`, "text-anchor": "end" }, name));
+    if (xNames && level) xNames.forEach((name, i) => add("text", { x: this.px(i), y: height - bottom + 15, "text-anchor": "middle" }, name));
+    else if (xNames) xNames.forEach((name, i) => add("text", { transform: `translate(${this.px(i) + 4},${height - bottom + 12}) rotate(-40)`, "text-anchor": "end" }, name));
     else for (const t of ticks(...x)) add("text", { x: this.px(t), y: height - bottom + 15, "text-anchor": "middle" }, String(t));
     add("line", { class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom });
     add("text", { x: (left + width - right) / 2, y: height - 5, "text-anchor": "middle" }, xTitle);

@@ -119,19 +119,28 @@ function drawConfusion(rows) {
 }
 function confusionPanel(row, name) {
   const { names, confusion } = row.classes;
-  const [k, left, size] = [names.length, 62, 190];
-  const cell = size / k;
-  const svg = el("svg", { viewBox: `0 0 ${left + size + 30} ${size + 84}`, role: "img", "aria-label": `confusion matrix of ${row.label}` });
+  const longest = Math.max(...names.map((n) => clipped(n).length));
+  const [k, left, size] = [names.length, 16 + 5 * longest, 236 - 5 * longest];
+  const [cell, level] = [size / k, longest < 3];
+  const below = size + (level ? 20 : 14 + 5 * longest); // the names of the columns
+  const svg = el("svg", { viewBox: `0 0 ${left + size + 8} ${below + 50}`, role: "img", "aria-label": `confusion matrix of ${row.label}` });
+  const add = (...args) => svg.append(el(...args));
+  const small = { style: "font-size:9px" };
   confusion.forEach((line, i) => {
-    svg.append(el("text", { x: left - 4, y: 6 + (i + 0.5) * cell + 3, "text-anchor": "end", style: "font-size:8px" }, clipped(names[i])));
-    svg.append(el("text", { transform: `translate(${left + (i + 0.5) * cell + 3},${size + 12}) rotate(-60)`, "text-anchor": "end", style: "font-size:8px" }, clipped(names[i])));
-    line.forEach((share, j) => svg.append(el("rect", { x: left + j * cell, y: 6 + i * cell, width: cell - 0.5, height: cell - 0.5, fill: share == null ? "none" : "var(--accent)", "fill-opacity": share == null ? 0 : 0.04 + 0.96 * share },
-      el("title", {}, share == null ? "no examples" : `${names[i]} taken for ${names[j]}: ${(100 * share).toFixed(1)} %`))));
+    add("text", { x: left - 4, y: 6 + (i + 0.5) * cell + 3, "text-anchor": "end", ...small }, clipped(names[i]));
+    const column = left + (i + 0.5) * cell;
+    add("text", level ? { x: column, y: size + 16, "text-anchor": "middle", ...small } : { transform: `translate(${column + 3},${size + 14}) rotate(-60)`, "text-anchor": "end", ...small }, clipped(names[i]));
+    line.forEach((part, j) => {
+      add("rect", { x: left + j * cell, y: 6 + i * cell, width: cell - 0.5, height: cell - 0.5, fill: part == null ? "none" : "var(--accent)", "fill-opacity": part == null ? 0 : 0.04 + 0.96 * part },
+        el("title", {}, part == null ? "no examples" : `${names[i]} taken for ${names[j]}: ${(100 * part).toFixed(1)} %`));
+      if (cell >= 16 && part >= 0.005) add("text", { x: left + (j + 0.5) * cell, y: 9 + (i + 0.5) * cell, "text-anchor": "middle", style: `font-size:9px;pointer-events:none;${part > 0.5 ? "fill:#fff" : ""}` }, (100 * part).toFixed(0));
+    });
   });
-  svg.append(el("text", { x: left + size / 2, y: size + 62, "text-anchor": "middle" }, "predicted (rows: true; share of the true class)"));
-  svg.append(el("text", { x: left, y: size + 80, "text-anchor": "end", style: "font-size:8px" }, "0 %"));
-  for (let step = 0; step < 20; step++) svg.append(el("rect", { x: left + (step * size) / 20, y: size + 73, width: size / 20, height: 8, fill: "var(--accent)", "fill-opacity": 0.04 + (0.96 * step) / 19 }));
-  svg.append(el("text", { x: left + size + 2, y: size + 80, style: "font-size:8px" }, "100 %"));
+  add("text", { x: left + size / 2, y: below + 12, "text-anchor": "middle" }, "predicted class; rows: true class");
+  const scale = size / 2;
+  add("text", { x: left, y: below + 36, ...small }, "0 %");
+  for (let step = 0; step < 20; step++) add("rect", { x: left + 20 + (step * scale) / 20, y: below + 28, width: scale / 20, height: 9, fill: "var(--accent)", "fill-opacity": 0.04 + (0.96 * step) / 19 });
+  add("text", { x: left + 24 + scale, y: below + 36, ...small }, "100 % of a row");
   return el("figure", {}, el("figcaption", {}, name), svg);
 }
 function drawTradeoff(rows) {
