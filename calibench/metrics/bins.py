@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.tensors.arrays import Floats, Integers
+from calibench.tensors.arrays import Array, Floats, Integers
 
 _AT_ONCE = 1 << 18  # probabilities that are summed at a time
 _RESAMPLES = 32  # that are looked at together, which bounds what many cells take
@@ -56,14 +56,24 @@ class Cells:
     def sums(self, hit: Tensor) -> Sums:
         """Sums in the cells, given whether each probability is a hit (bool, the shape of `value`)."""
         all_values = torch.ones_like(self.index, dtype=torch.bool)
-        return Sums(self._summed(all_values), self._summed(self.value), self._summed(hit))
+        value = self.value.detach()
+        return Sums(self._summed(all_values), self._summed(value), self._summed(hit))
 
     def _summed(self, values: Tensor) -> Tensor:
         sums = torch.zeros(self.size, dtype=torch.float64, device=values.device)
         parts = (torch.split(part.flatten(), _AT_ONCE) for part in (self.index, values))
         for index, block in zip(*parts, strict=True):  # or float64 would double the memory
-            sums.index_add_(0, index, block.double())
+            if sums.device.type == "cpu":
+                sums += sum_by_cell(index.numpy(), self.size, block.numpy())
+            else:
+                sums.index_add_(0, index, block.double())
         return sums.view(self.shape)
+
+
+def sum_by_cell(index: Integers, cells: int, values: Array | None = None) -> Tensor:
+    """Sums of values on a CPU by cell, (cells,) float64, given the cell of each; without values their numbers."""
+    # numpy's sums take a third of the time of torch's
+    return torch.from_numpy(np.bincount(index, values, minlength=cells)).double()
 
 
 def columns_of_cells(value: Tensor, index: Tensor, cells: int) -> Cells:

@@ -18,13 +18,15 @@ from calibench.metrics.bins import (
     TopLabelError,
     columns_of_cells,
     distinct_cells,
+    sum_by_cell,
 )
-from calibench.metrics.probability_batches import column_sums, places_above, sort_rows, true_class
+from calibench.metrics.probability_batches import column_sums, places_above, sort_rows
 from calibench.metrics.smoothing import SmoothError
 from calibench.tensors.binning import (
     equal_mass_cuts,
     equal_width_bin,
-    equal_width_edges,
+    first_inner_edge,
+    places_among_edges,
     reference_mass_cuts,
 )
 from calibench.tensors.scores import blocks_of_rows, running_sums
@@ -95,6 +97,9 @@ class MassBins(NamedTuple):
 
     def cells(self, values: Tensor) -> Cells:
         """The bins of values."""
+        if values.device.type == "cpu":
+            places = places_among_edges(values.numpy(), self.lower.numpy(), right=True)
+            return Cells(values, torch.from_numpy(places), (self.size,))
         index = torch.searchsorted(self.lower, values.contiguous(), right=True)
         return Cells(values, index, (self.size,))
 
@@ -150,23 +155,27 @@ class ClasswiseError(ErrorOfCells):
         """
         if preds.device.type != "cpu":
             return super().sum_cells(preds, target)
-        k, size = preds.shape[1], self.n_bins + 1
-        first_edge = equal_width_edges(self.n_bins, dtype=torch.float32)[1]
-        places = places_above(preds.float(), float(first_edge))
+        (n, k), size = preds.shape, self.n_bins + 1
+        preds = preds.detach()
+        above = places_above(preds.float(), first_inner_edge(self.n_bins))
+        places = torch.cat([above, torch.arange(n) * k + target])  # those of the labels last
         values = preds.flatten()[places]
-        cells = (places % k) * size + self._bins(values)
-        counts = torch.bincount(cells, minlength=k * size).double().view(k, size)
-        totals = torch.zeros(k * size, dtype=torch.float64).index_add_(0, cells, values.double())
-        totals = totals.view(k, size)
-        hits = torch.bincount(
-            target * size + self._bins(true_class(preds, target)), minlength=k * size
+        cells = ((places % k) * size + self._bins(values)).numpy()
+        index, of_labels = cells[: len(above)], cells[len(above) :]
+        counts, totals, hits = (
+            sum_by_cell(of_cell, k * size, summed).view(k, size)
+            for of_cell, summed in (
+                (index, None),
+                (index, values[: len(above)].numpy()),
+                (of_labels, None),
+            )
         )
-        counts[:, 1] = len(preds) - counts.sum(1)
+        counts[:, 1] = n - counts.sum(1)
         totals[:, 1] = column_sums(preds) - totals.sum(1)
         if self.reference:
             counts[:, 0] = (preds == 0).sum(0)
             counts[:, 1] -= counts[:, 0]
-        return Sums(counts, totals, hits.double().view(k, size))
+        return Sums(counts, totals, hits)
 
     def _bins(self, values: Tensor) -> Tensor:
         """Bins 1, 2, ... of probabilities; 0 for what the reference code puts into none."""

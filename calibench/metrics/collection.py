@@ -16,6 +16,7 @@ from calibench.metrics.probability_batches import (
     check_probabilities,
     log_softmax,
     top_label,
+    true_class,
 )
 from calibench.tensors.arrays import take_any_arrays
 from calibench.tensors.scores import at_least_float32
@@ -23,7 +24,7 @@ from calibench.tensors.scores import at_least_float32
 PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in metrics.PANEL)
 """What every run is evaluated by, in the order of a table."""
 
-_ELEMENTS = 1 << 18  # probabilities that wait, a megabyte
+_ELEMENTS = 1 << 19  # probabilities that wait, two megabytes
 _FEWEST, _MOST = 1024, 10_240  # and bounds of the rows
 
 
@@ -132,12 +133,13 @@ class CalibrationMetrics(MetricCollection):
         if len(self._waiting) > 1:
             scores, target = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
         self._waiting.clear()
-        probs, logs = scores, None
+        probs, likelihood = scores, None
         if self._are != "probabilities":
             logs = log_softmax(scores) if self._are == "logits" else scores
-            probs = logs.exp()
+            likelihood = true_class(logs, target)
+            probs = logs.exp_() if self._are == "logits" else logs.exp()
         top = top_label(probs, target)
-        super().update(preds=probs, target=target, log_probs=logs, top_label=top)
+        super().update(preds=probs, target=target, log_probs=likelihood, top_label=top)
 
     def items(  # type: ignore[override]
         self, keep_base: bool = False, copy_state: bool = True

@@ -153,8 +153,11 @@ def sort_rows(values: Tensor) -> Tensor:
 
 def places_above(values: Tensor, threshold: float) -> Tensor:
     """Places, in the flattened tensor, of float32 values on a CPU above a float32 threshold, ascending, int64."""
-    # numpy compares ten times as fast as torch and lists places three times as fast
-    return torch.from_numpy(np.flatnonzero(values.numpy() > np.float32(threshold)))
+    # numpy compares ten times as fast as torch and lists places three times as fast; some at a time stay in the cache
+    flat, edge = values.numpy().reshape(-1), np.float32(threshold)
+    starts = range(0, max(1, len(flat)), _SUMMED_AT_ONCE)
+    blocks = [np.flatnonzero(flat[at : at + _SUMMED_AT_ONCE] > edge) + at for at in starts]
+    return torch.from_numpy(np.concatenate(blocks))
 
 
 def column_sums(probs: Tensor) -> Tensor:

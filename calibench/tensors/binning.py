@@ -15,6 +15,8 @@ from torch import Tensor
 
 from calibench.tensors.arrays import Floats, Integers
 
+_FEW_BINS = 64
+
 
 def equal_width_edges(
     n_bins: int, *, dtype: torch.dtype = torch.float64, device: torch.device | None = None
@@ -31,14 +33,34 @@ def equal_width_bin(values: Tensor, n_bins: int) -> Tensor:
     them (0.7 on the edge 7 / 10, as a float64, as a float32 and as 1 - 0.3), and softmax outputs in float32 where the
     reference code of the calibration literature puts them. What is summed in a bin keeps its own precision.
     """
+    if values.device.type == "cpu" and n_bins <= _FEW_BINS:
+        return torch.from_numpy(equal_width_bin_of_array(values.detach().float().numpy(), n_bins))
     edges = equal_width_edges(n_bins, dtype=torch.float32, device=values.device)
     return torch.bucketize(values.float().contiguous(), edges[1:-1])
 
 
 def equal_width_bin_of_array(values: Floats, n_bins: int) -> Integers:
     """`equal_width_bin` of a floating array of numpy; int64."""
-    bins: Integers = _inner_edges(n_bins).searchsorted(values.astype(np.float32, copy=False))
-    return bins
+    return places_among_edges(values.astype(np.float32, copy=False), _inner_edges(n_bins))
+
+
+def places_among_edges(values: Floats, edges: Floats, *, right: bool = False) -> Integers:
+    """How many ascending edges lie below each value, with `right` also those that equal it; NaN lies above all; int64.
+
+    Few edges are compared with all values, one after the other: several times as fast as a search for each value.
+    """
+    if len(edges) >= _FEW_BINS:
+        places: Integers = edges.searchsorted(values, side="right" if right else "left")
+        return places
+    above, is_above = np.zeros(values.shape, np.uint8), np.less if right else np.less_equal
+    for edge in edges:
+        above += is_above(values, edge).view(np.uint8)
+    return np.subtract(len(edges), above, dtype=np.int64)
+
+
+def first_inner_edge(n_bins: int) -> float:
+    """The edge above which values do not lie in the first of equal-width bins of [0, 1]; 1 of one bin."""
+    return float(next(iter(_inner_edges(n_bins)), 1.0))
 
 
 @lru_cache(maxsize=64)
