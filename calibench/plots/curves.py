@@ -12,7 +12,7 @@ import numpy as np
 
 from calibench.files.atomic_files import TEXT_LIMIT, open_regular
 from calibench.messages.checks import unit_interval
-from calibench.plots.style import GREY, Axes, look, tidied
+from calibench.plots.style import Axes, draw_diagonal, look, tidied
 from calibench.runs import corrupt_if_it_fails
 from calibench.runs.files import check_is_of_run
 from calibench.tensors.arrays import Booleans, Floats, Integers
@@ -83,7 +83,7 @@ def thinned(n: int, points: int) -> Integers:
 
 def draw_roc(axes: Axes, curves: Mapping[str, Curve], *, title: str = "") -> Axes:
     """Draw ROC curves over the diagonal, labelled with their areas in percent."""
-    axes.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1)
+    draw_diagonal(axes, linewidth=1, linestyle=":")
     for index, (name, curve) in enumerate(curves.items()):
         label = f"{name}: {100 * curve.area:.1f}"
         axes.plot(curve.x, curve.y, **look(index), linewidth=1.2, label=label)

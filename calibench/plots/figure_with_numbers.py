@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from calibench.messages.printable_text import FileRow, at_work
-from calibench.plots.style import GREY, Axes, Figure, as_file, sized
+from calibench.plots.style import Figure, as_file, sized
 from calibench.runs import write_output
 from calibench.tables.text import rows_csv
 
@@ -18,14 +17,15 @@ class Picture:
     """A figure, and every number that it shows.
 
     Raises:
-        ValueError: If there is no number, or a panel has no mark.
+        ValueError: If there is no number, or a panel in which no point is finite; guides across a panel are no points.
     """
 
     figure: Figure
     numbers: Sequence[FileRow]
 
     def __post_init__(self) -> None:
-        bare = [axes for axes in self.figure.axes if not _has_mark(axes)]
+        limits = {axes: axes.dataLim.get_points() for axes in self.figure.axes}
+        bare = [axes for axes, corners in limits.items() if not np.isfinite(corners).all()]
         if not self.numbers or bare:
             titles = ", ".join(" ".join(axes.get_title().split()) for axes in bare).strip(", ")
             place = f" in {titles}" if titles else ""
@@ -49,18 +49,3 @@ def write_numbers(
         write_output(file, rows_csv(numbers).encode())
     elif file is not None:
         Picture(draw(), numbers).write(file)
-
-
-def _has_mark(axes: Axes) -> bool:
-    """Whether a panel shows a number: a point, a bar, an image; grey lines are guides, which empty panels have too."""
-    from matplotlib.collections import PathCollection
-
-    marks = [line.get_xydata() for line in axes.lines if line.get_color() != GREY]
-    marks += [np.reshape(patch.get_verts(), (1, -1)) for patch in axes.patches]  # by all corners
-    images: Any = (np.ma.asarray(image.get_array()) for image in axes.images)
-    marks += [np.ma.filled(image, np.nan)[..., None] for image in images]
-    for group in axes.collections:
-        points = isinstance(group, PathCollection)
-        marks += [group.get_offsets()] if points else [path.vertices for path in group.get_paths()]
-    filled = [np.ma.filled(mark, np.nan) for mark in marks if np.size(mark)]
-    return any(np.isfinite(mark).all(axis=-1).any() for mark in filled)

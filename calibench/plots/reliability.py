@@ -15,6 +15,7 @@ from calibench.plots.style import (
     PANEL_SIDE,
     Axes,
     color,
+    draw_diagonal,
     logarithmic_at,
     look,
     tidied,
@@ -170,7 +171,7 @@ def draw_reliability(
     x = smooth.confidence
     height = _HEIGHT * smooth.density / smooth.density.max()
     axes.fill_between(x, height, color="#D9D9D9", linewidth=0, label="density of confidences")
-    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
+    draw_diagonal(axes, linewidth=0.6)
     curve = smooth.masked_below(FEW_PREDICTIONS)
     ends = {"95 % of calibrated models": curve.calibrated_low, None: curve.calibrated_high}
     for label, end in ends.items():
@@ -249,7 +250,7 @@ def draw_class(axes: Axes, diagrams: Mapping[str, Reliability], *, title: str = 
 
     Bars are the 95 % intervals; bins with fewer than five predictions are left out.
     """
-    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
+    draw_diagonal(axes, linewidth=0.6)
     for index, (label, diagram) in enumerate(diagrams.items()):
         filled = diagram.count >= FEW_PREDICTIONS
         x, y = diagram.confidence[filled], diagram.accuracy[filled]

@@ -67,6 +67,13 @@ def marker(index: int) -> str:
     return MARKERS[(index + index // len(PALETTE)) % len(MARKERS)]
 
 
+def draw_diagonal(axes: Axes, **look_of_line: Any) -> None:
+    """Draw the diagonal of the unit square in grey: a guide, which the limits of the data leave out."""
+    from matplotlib.lines import Line2D
+
+    axes.add_artist(Line2D([0, 1], [0, 1], color=GREY, **look_of_line))
+
+
 NARROWEST_WIDTH = 1.55  # inches of a panel
 _room: ContextVar[float] = ContextVar("room", default=math.inf)
 

@@ -17,6 +17,7 @@ from calibench.cli import main
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds import OVER_TABLES, PICTURE_KINDS
 from calibench.plots.kinds.calibrators import BEST
+from calibench.plots.style import draw_diagonal
 from calibench.tables.text import rows_csv
 
 from .three_sets import (
@@ -340,10 +341,10 @@ def test_no_picture_is_without_a_mark() -> None:
     axes = figure.subplots()
     axes.set_title("a\npanel")
     for draw in (
-        lambda: axes.axhline(0, color="#777777"),
+        lambda: axes.axhline(0),
+        lambda: draw_diagonal(axes, linewidth=1),
         lambda: axes.scatter([np.nan], [1.0]),
         lambda: axes.bar([0], [np.nan]),
-        lambda: axes.imshow(np.full((2, 2), np.nan)),
         lambda: axes.plot([], []),
         lambda: axes.fill_between([0, 1], [np.nan] * 2),
     ):
