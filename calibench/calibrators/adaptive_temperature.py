@@ -1,6 +1,7 @@
 """Temperatures that depend on the input: of each confidence bin, by entropy, from a small network."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -12,6 +13,7 @@ from torch.nn.functional import softplus
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.likelihood import by_autograd, lbfgs_minimum
 from calibench.calibrators.temperature import (
+    BOUNDS,
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
     TopConfidence,
@@ -195,7 +197,27 @@ LOWEST_ENTROPY = 1e-12
 LARGEST_LOGIT = 100.0
 
 
-class EntropyTemperatureScaling(Calibrator):
+class TemperatureOfExample(Calibrator):
+    """A calibrator that gives each example a temperature of its own, within [0.01, 1e4].
+
+    A fit ended at a bound if it left one of its examples there.
+    """
+
+    preserves_accuracy = True
+
+    @abstractmethod
+    def _temperatures(self, logits: Tensor) -> Tensor:
+        """Temperatures (N, 1) of finite float64 logits (N, K)."""
+
+    def _note_bound(self, logits: Tensor) -> None:
+        temperatures = reduce_rows(lambda rows: self._temperatures(rows).squeeze(1), logits)
+        self.ended_at_bound = is_bound(temperatures, BOUNDS)
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        return (logits / self._temperatures(logits)).log_softmax(dim=1)
+
+
+class EntropyTemperatureScaling(TemperatureOfExample):
     """Entropy-based temperature scaling, T = softplus(w ln H + b) (Balanya et al. 2022).
 
     H is the entropy of softmax(z) over ln K. w and b minimise the NLL, from w = 0 and the
@@ -224,7 +246,7 @@ class EntropyTemperatureScaling(Calibrator):
                 [0.0421, 0.5541, 0.4038]])
     """
 
-    preserves_accuracy = widens_blocks = True
+    widens_blocks = True
     fitted_buffers = reported = ("slope", "intercept")
     slope: Tensor
     intercept: Tensor
@@ -243,10 +265,10 @@ class EntropyTemperatureScaling(Calibrator):
 
         fitted = lbfgs_minimum(by_autograd(objective), start, max_iter=ENTROPY_ITERATIONS)
         self.slope, self.intercept = fitted.clone().unbind()
+        self._note_bound(logits)
 
-    def _log_prob(self, logits: Tensor) -> Tensor:
-        temperature = _temperature(_log_entropy(logits), self.slope, self.intercept)
-        return (logits / temperature).log_softmax(dim=1)
+    def _temperatures(self, logits: Tensor) -> Tensor:
+        return _temperature(_log_entropy(logits), self.slope, self.intercept)
 
 
 def _nll_of_rows(logits: Tensor, target: Tensor, temperature: Tensor) -> Tensor:
@@ -280,7 +302,7 @@ def _temperature(log_entropy: Tensor, slope: Tensor, intercept: Tensor) -> Tenso
     return softplus(slope * log_entropy + intercept).clamp(MIN_TEMPERATURE, MAX_TEMPERATURE)
 
 
-class ParameterizedTemperatureScaling(Calibrator):
+class ParameterizedTemperatureScaling(TemperatureOfExample):
     """Parameterized temperature scaling, T from a small network (Tomani et al. 2022).
 
     An MLP maps the `top_k` largest logits, sorted, to the temperature of that example; it minimises
@@ -319,7 +341,6 @@ class ParameterizedTemperatureScaling(Calibrator):
                 [0.0628, 0.5294, 0.4077]])
     """
 
-    preserves_accuracy = True
     fitted_buffers = ("first", "second", "last")
     first: Tensor
     second: Tensor
@@ -354,6 +375,7 @@ class ParameterizedTemperatureScaling(Calibrator):
             by_autograd(objective), flat, max_iter=NETWORK_ITERATIONS, smooth=False
         )
         self.first, self.second, self.last = (layer.clone() for layer in layers_of(fitted))
+        self._note_bound(logits)
 
     def _features(self, logits: Tensor) -> Tensor:
         clipped = logits.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
@@ -370,9 +392,8 @@ class ParameterizedTemperatureScaling(Calibrator):
         last[-1] = temperature
         return [layer.to(features.device) for layer in (*layers, last)]
 
-    def _log_prob(self, logits: Tensor) -> Tensor:
-        temperature = network(self._features(logits), [self.first, self.second, self.last])
-        return (logits / temperature).log_softmax(dim=1)
+    def _temperatures(self, logits: Tensor) -> Tensor:
+        return network(self._features(logits), [self.first, self.second, self.last])
 
 
 def network(features: Tensor, layers: Sequence[Tensor]) -> Tensor:

@@ -252,7 +252,8 @@ class DirichletCalibration(FullAffine):
     """Dirichlet calibration, softmax(W ln p + b) with ODIR or L2 (Kull et al. 2019).
 
     Fitted in float64 from the identity to the optimum, by Newton's method; the argmax can change. Without a penalty
-    (weights of 0) there may be none, and the search ends early, as `MatrixScaling` says.
+    (weights of 0) there may be none, and the search ends early, as `MatrixScaling` says. ln p is at least -708, as in
+    the authors' code: of logits further apart the order is lost.
 
     Args:
         reg_lambda: Weight of the penalty of W's off-diagonal entries. Kull et al. choose it by
@@ -339,6 +340,11 @@ class Structured(Affine, ABC):
     def fitted(self) -> bool:
         """Whether `fit` has been called, or a fitted state been loaded."""
         return super().fitted and self.first.fitted
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the temperature of `first` is the smallest or the largest that is tried."""
+        return self.first.at_bound
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
         """Weights and bias of the affine map, with the temperature and uniform share of `first`."""

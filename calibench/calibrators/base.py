@@ -132,6 +132,7 @@ class Calibrator(TakesSavedShapes, ABC):
         fitted_on: Digest of the set that it was fitted on, if that was a file or a run's.
         input_kind: What that set held: `logits`, `probabilities`, `labels` (a two-class problem each) or `pairs` of a
             confidence and a hit; empty where it is not known.
+        ended_at_bound: Whether the fit noted that it ended at a bound, where its state does not tell.
         uniform_share: c, a float64 scalar, where there is a mixture.
         published_with_mixture: Whether the published form has the mixture too.
         widens_blocks: Whether a fit gets logits of at least single precision, and makes float64 of some rows at a time:
@@ -140,7 +141,6 @@ class Calibrator(TakesSavedShapes, ABC):
         masked_depth: How far below the largest logit a masked class lies in what a fit gets, so that it counts nothing:
             None where the fit leaves it out itself, and gets -inf.
         renamed_arguments: The attributes that keep arguments of the constructor under another name than the argument's.
-        warns_at_bound: Whether a fit warns where it ended at a bound: of a single temperature.
         structured_form: The class for sets so small that this one's parameters outnumber the examples.
 
     Examples:
@@ -181,7 +181,6 @@ class Calibrator(TakesSavedShapes, ABC):
     widens_blocks: bool = False
     takes_weights: bool = True
     masked_depth: ClassVar[float | None] = _DEEP
-    warns_at_bound: bool = False
     structured_form: str = ""
     renamed_arguments: ClassVar[Mapping[str, str]] = {}
     uniform_share: Tensor
@@ -194,10 +193,11 @@ class Calibrator(TakesSavedShapes, ABC):
     def __init__(self, *, shrinkage: bool = True) -> None:
         super().__init__()
         self.shrinkage = shrinkage
-        self.register_load_state_dict_pre_hook(_forget_classes)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_forget_fit)  # type: ignore[no-untyped-call]
         self.num_classes: int | None = None
         self.class_names: list[str] | None = None
         self.fitted_on, self.input_kind = "", ""
+        self.ended_at_bound = False
         if self._mixes:
             self.fitted_buffers = (*self.fitted_buffers, "uniform_share")
             self.reported = (*self.reported, "uniform_share") if self.reported else ()
@@ -247,22 +247,16 @@ class Calibrator(TakesSavedShapes, ABC):
         scores = at_least_float32(logits) if self.widens_blocks else logits.double()
         if self.masked_depth is not None and bool(scores.isneginf().any()):
             scores = replace_masked_logits(scores, self.masked_depth)
-        if sample_weight is None:
-            self._fit(scores, target)
-        elif not self.takes_weights:
-            raise TypeError(
-                f"{type(self).__name__} takes no `sample_weight`: what it fits is no sum over examples."
-            )
-        else:
-            weight = sample_weight.to(logits.device, torch.float64)
-            self._fit_weighted(scores, target, scale_weights_to_mean_one(weight, target))
+        _forget_fit(self)
+        with silence_bounds():  # of a fit within this one, whose bound is this one's
+            self._fit_some(scores, target, sample_weight)
         if self._mixes:
             share = self._share(len(target))
             self.uniform_share = torch.tensor(share, dtype=torch.float64, device=logits.device)
-        _forget_classes(self)
         self.num_classes = logits.shape[1]
-        if self.warns_at_bound and self.at_bound:
-            text = f"{self!r}: the fit ended at a bound, its optimum lies beyond."
+        if self.at_bound:
+            name = f"{type(self).__name__}({self.extra_repr()})"
+            text = f"{name}: the fit ended at a bound, its optimum lies beyond."
             warnings.warn(text, BoundWarning, stacklevel=5)
         return self
 
@@ -321,6 +315,18 @@ class Calibrator(TakesSavedShapes, ABC):
             for name, value in values_by_name.items()
         )
 
+    def _fit_some(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None) -> None:
+        """Fill the buffers from checked logits and targets, with weights or without; a TypeError where none count."""
+        if sample_weight is None:
+            self._fit(logits, target)
+        elif not self.takes_weights:
+            raise TypeError(
+                f"{type(self).__name__} takes no `sample_weight`: what it fits is no sum over examples."
+            )
+        else:
+            weight = sample_weight.to(logits.device, torch.float64)
+            self._fit_weighted(logits, target, scale_weights_to_mean_one(weight, target))
+
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         """Fill the buffers from checked logits (N, K) and int64 targets (N,), which all count the same."""
         self._fit_weighted(logits, target, torch.ones_like(target, dtype=torch.float64))
@@ -340,7 +346,7 @@ class Calibrator(TakesSavedShapes, ABC):
     @property
     def at_bound(self) -> bool:
         """Whether the fit ended at a bound of what it may find, so that its optimum lies beyond."""
-        return False
+        return self.ended_at_bound
 
     def _number_of_parameters(self, k: int) -> int:
         """Number of fitted parameters of which each class has its own; 0 where classes share all."""
@@ -448,10 +454,11 @@ def _find_finite_rows(logits: Tensor) -> Tensor | None:
         return None
 
 
-def _forget_classes(module: Calibrator, *_: Any) -> None:
-    """Forget the classes of a fit whose state another one replaces."""
+def _forget_fit(module: Calibrator, *_: Any) -> None:
+    """Forget what is known of a fit that another one, or a state, replaces."""
     module.num_classes, module.class_names = None, None
     module.fitted_on, module.input_kind = "", ""
+    module.ended_at_bound = False
 
 
 def replace_masked_logits(logits: Tensor, depth: float = NEGLIGIBLE) -> Tensor:

@@ -11,16 +11,12 @@ from torch import Tensor
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.one_vs_rest import (
     LogOddsMap,
-    OneVsRest,
     class_log_odds,
-    interpolate,
     interpolate_by_log_odds,
     normalise_log,
     pad_values,
     smooth_values,
-    top_log_odds,
 )
-from calibench.calibrators.temperature import reduce_rows
 from calibench.calibrators.top_label import ConfidenceMap
 from calibench.messages.checks import non_negative, positive
 from calibench.tensors.arrays import Floats
@@ -45,20 +41,35 @@ def fit_isotonic(score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Ten
 def centre_blocks(
     knots: Tensor, values: Tensor, score: Tensor, share: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Knots and values of an isotonic regression whose level stretches are one point each, at their scores' mean.
+    """Knots and values of an isotonic regression whose level stretches are one point each, at their mean probability.
 
     Stretches of 0 and of 1 stay level, as there is nothing below or above them (Oron & Flournoy 2017). From what
-    `fit_isotonic` gives, with the scores (N,) and how much each counts (N,).
+    `fit_isotonic` gives of log-odds, with these scores (N,) and how much each counts (N,).
     """
     level, stretch = torch.unique_consecutive(values[knots.isfinite()], return_inverse=True)
     last = knots[knots.isfinite()][torch.cat([stretch.diff() > 0, stretch.new_ones(1) > 0])]
     of_score = torch.bucketize(score, last).clamp(max=len(last) - 1)
-    mean = of_score.bincount(share * score, len(level)) / of_score.bincount(share, len(level))
+    mean = _mean_log_odds(score, of_score, share, len(level))
     certain = (level[stretch] == 0) | (level[stretch] == 1)
     points = torch.where(certain, knots[knots.isfinite()], mean[stretch])
     new = torch.cat([points.new_ones(1), points.diff()]) > 0
     at, value = points[new], level[stretch][new]
     return pad_values([at], torch.inf, minimum=2)[0], pad_values([value], minimum=2)[0]
+
+
+def _mean_log_odds(log_odds: Tensor, group: Tensor, share: Tensor, number: int) -> Tensor:
+    """Log-odds of the mean probability of each group, (number,), within those of its members."""
+
+    def log_sum(log_values: Tensor) -> Tensor:
+        top = log_values.new_full((number,), -torch.inf)
+        top = top.scatter_reduce(0, group, log_values, "amax")
+        return group.bincount(share * (log_values - top[group]).exp(), number).log() + top
+
+    mean = log_sum(F.logsigmoid(log_odds)) - log_sum(F.logsigmoid(-log_odds))
+    counted = group[share > 0], log_odds[share > 0]
+    low = mean.new_full((number,), torch.inf).scatter_reduce(0, *counted, "amin")
+    high = mean.new_full((number,), -torch.inf).scatter_reduce(0, *counted, "amax")
+    return torch.minimum(torch.maximum(mean, low), high)
 
 
 class SmoothedCalibrator(Calibrator, ABC):
@@ -109,7 +120,7 @@ class IsotonicCalibration(SmoothedCalibrator, LogOddsMap):
 class IsotonicTopLabel(SmoothedCalibrator, ConfidenceMap):
     """Isotonic regression of the top-label confidence (Zadrozny & Elkan 2002).
 
-    Confidences are ranked by their log-odds, the attribute `knots`, so that large logits keep their order. Without
+    Confidences are ranked by their log-odds, so that large logits keep their order. Without
     `shrinkage` an exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have
     probability 0.
 
@@ -129,28 +140,22 @@ class IsotonicTopLabel(SmoothedCalibrator, ConfidenceMap):
     """
 
     def _fit_confidence(
-        self, confidence: Tensor, correct: Tensor, share: Tensor
+        self, log_odds: Tensor, correct: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
-        knots, values = fit_isotonic(confidence, correct, share)
-        return knots, smooth_values(values, len(confidence), self.smoothing)
+        knots, values = fit_isotonic(log_odds, correct, share)
+        return knots, smooth_values(values, len(log_odds), self.smoothing)
 
-    def _scores(self, logits: Tensor) -> Tensor:
-        return reduce_rows(lambda rows: top_log_odds(rows.log_softmax(dim=1)), logits)
-
-    def _calibrated_top(self, log_probs: Tensor) -> Tensor:
-        return interpolate_by_log_odds(top_log_odds(log_probs), self.knots, self.values)
-
-    def calibrated(self, confidence: Tensor) -> Tensor:
-        """The isotonic map at confidences of any shape."""
-        return interpolate_by_log_odds(confidence.logit(), self.knots, self.values)
+    def _evaluate(self, log_odds: Tensor) -> Tensor:
+        return interpolate_by_log_odds(log_odds, self.knots, self.values)
 
 
-class CentredIsotonicCalibration(SmoothedCalibrator, OneVsRest):
+class CentredIsotonicCalibration(SmoothedCalibrator, LogOddsMap):
     """Centred isotonic regression of each class against the rest (Oron & Flournoy 2017).
 
-    Each level stretch of the isotonic regression becomes one point, at the mean of its scores, and the map is linear
-    between these points: it increases strictly, and two scores of a stretch get two probabilities. Stretches of 0 and
-    of 1 stay; rows are normalised. With `smoothing` no 0 is left and the NLL is finite.
+    Each level stretch of the isotonic regression becomes one point, at the mean of its probabilities, and the map is
+    linear in p between these points: it increases strictly, and two scores of a stretch get two probabilities.
+    Stretches of 0 and of 1 stay; rows are normalised. Probabilities are ranked by their log-odds. With `smoothing` no 0
+    is left and the NLL is finite.
 
     Examples:
         >>> import torch
@@ -172,7 +177,7 @@ class CentredIsotonicCalibration(SmoothedCalibrator, OneVsRest):
         return knots, smooth_values(values, len(score), self.smoothing)
 
     def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-        return interpolate(score, knots, values)
+        return interpolate_by_log_odds(score, knots, values)
 
 
 class IRM(Calibrator):

@@ -28,28 +28,22 @@ def pad_values(rows: list[Tensor], fill: float | None = None, minimum: int = 0) 
     )
 
 
-def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-    """Piecewise linear function through (knots, values), constant outside, at `x` of any shape.
-
-    Knots (M,), M >= 2, increase strictly; trailing inf entries are padding, on which the last value is repeated.
-    """
-    right = torch.bucketize(x, knots, right=True).clamp(1, len(knots) - 1)
-    low, high = knots[right - 1], knots[right]
-    share = ((x - low) / (high - low)).clamp(0, 1)
-    return torch.lerp(values[right - 1], values[right], share)
-
-
 def interpolate_by_log_odds(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     """Function that is piecewise linear in p, of log-odds `x` of any shape, through (knots, values), constant outside.
 
-    Knots (M,) as for `interpolate`, of log-odds. Between knots that are the same p in float64 it is linear in these.
+    Knots (M,) of log-odds, M >= 2, increase strictly; trailing inf entries are padding, on which the last value is
+    repeated. Between knots that are the same p in float64 it is linear in these.
     """
     right = torch.bucketize(x, knots, right=True).clamp(1, len(knots) - 1)
-    low, high = knots[right - 1], knots[right]
+    share = share_of_way(x, knots[right - 1], knots[right]).clamp(0, 1)
+    return torch.lerp(values[right - 1], values[right], share)
+
+
+def share_of_way(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Share of the way from one probability to another at which x lies, all by their log-odds."""
     width = _difference_of_sigmoids(low, high)
     by_probability = _difference_of_sigmoids(low, x) / width
-    share = torch.where(width > 0, by_probability, (x - low) / (high - low)).clamp(0, 1)
-    return torch.lerp(values[right - 1], values[right], share)
+    return torch.where(width > 0, by_probability, (x - low) / (high - low))
 
 
 def _difference_of_sigmoids(low: Tensor, high: Tensor) -> Tensor:
@@ -173,14 +167,18 @@ class LogOddsMap(OneVsRest, ABC):
         return class_log_odds(logits)
 
 
+def midway_log_odds(low: Tensor, high: Tensor) -> Tensor:
+    """Log-odds of the mean of two probabilities, by their log-odds; where both are 0, or 1, the mean of these."""
+    middle = (low.sigmoid() + high.sigmoid()).log() - ((-low).sigmoid() + (-high).sigmoid()).log()
+    middle = torch.where(middle.isfinite(), middle, (low + high) / 2)
+    return torch.minimum(torch.maximum(middle, low), high)
+
+
 def midway_mass_edges(log_odds: Tensor, n_bins: int) -> Tensor:
     """Inner edges midway between the probabilities of equal parts of sorted log-odds; a bin within a tie is empty."""
     ordered, ends = log_odds.sort().values, equal_mass_ends(len(log_odds), n_bins)
     inner = ends[ends < len(log_odds)]
-    low, high = ordered[inner - 1], ordered[inner]
-    middle = (low.sigmoid() + high.sigmoid()).log() - ((-low).sigmoid() + (-high).sigmoid()).log()
-    middle = torch.where(middle.isfinite(), middle, (low + high) / 2)
-    return torch.minimum(torch.maximum(middle, low), high)
+    return midway_log_odds(ordered[inner - 1], ordered[inner])
 
 
 def _single_probabilities(logits: Tensor) -> Tensor:
@@ -209,7 +207,8 @@ class HistogramBinning(OneVsRest):
     The calibrated p_k is the frequency of class k in the bin of p_k; rows are normalised. A bin
     that saw no example gives 0, as in the code of Guo et al. (2017) (others use its midpoint).
     Without `shrinkage` exact zeros stay (log-probability -inf) unless `smoothing` is positive. Bins of equal mass hold
-    equally many examples, whatever these weigh.
+    equally many examples, whatever these weigh. They are of log-odds, so that large logits keep their order; bins of
+    equal width are of probabilities, and what these round to 0 or 1 is alike.
 
     Args:
         n_bins: Number of right-closed bins, (lower, upper].
@@ -268,14 +267,15 @@ ELBOW = 0.001
 LOWEST_PRIOR = 0.005
 
 
-class BBQ(OneVsRest):
+class BBQ(LogOddsMap):
     """Bayesian binning into quantiles, class against rest (Naeini et al. 2015).
 
     For each number of bins from max(1, floor(N^(1/3) / 10)) to min(ceil(N / 5), ceil(10 N^(1/3)))
     the scores are cut into equal-mass bins (equal scores stay together). A binning's weight is its
     BDeu marginal likelihood with an equivalent sample size of twice its bins and the bins'
     midpoints as prior means; binnings behind the elbow of the sorted weights are dropped, the
-    others' bin estimates averaged. The average is one step function per class; rows are normalised.
+    others' bin estimates averaged. The average is one step function per class; rows are normalised. Scores are ranked
+    by their log-odds, which tell large logits apart.
 
     Follows the authors' `build.m`, which also smooths a bin's estimate towards the mean score of
     its hits. netcal's BBQ differs: equal-width bins, BIC instead of BDeu, another elbow.
@@ -299,10 +299,12 @@ class BBQ(OneVsRest):
 
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         order = score.argsort(stable=True)
-        scores, hits = score[order].numpy(), hit[order].double().numpy()
+        ordered, hits = score[order], hit[order].double().numpy()
+        scores = ordered.numpy()
         smallest = max(1, int(len(scores) ** (1 / 3) / 10))
         largest = min(math.ceil(len(scores) / 5), math.ceil(10 * len(scores) ** (1 / 3)))
-        running = np.cumsum([np.ones_like(hits), hits, hits * scores], axis=1)
+        probs = ordered.sigmoid().numpy()
+        running = np.cumsum([np.ones_like(hits), hits, hits * probs], axis=1)
         sums = np.pad(running, ((0, 0), (1, 0)))
         numbers = range(smallest, max(largest, smallest) + 1)
         binnings = [_binning(scores, sums, _ends(scores, n)) for n in numbers]
@@ -314,7 +316,7 @@ class BBQ(OneVsRest):
 
 
 class _Binning(NamedTuple):
-    """Inner cuts (B - 1,), estimates (B,) and log marginal likelihood of one binning."""
+    """Inner cuts (B - 1,) of log-odds, estimates (B,) and log marginal likelihood of one binning."""
 
     cuts: Floats
     values: Floats
@@ -333,11 +335,12 @@ def _ends(scores: Floats, n_bins: int) -> Integers:
 
 
 def _binning(scores: Floats, sums: Floats, ends: Integers) -> _Binning:
-    """From running sums over the sorted examples, (3, N + 1): of their number, of hits and of scores of hits."""
+    """From sorted log-odds, and running sums over them, (3, N + 1): their number, hits and probabilities of hits."""
     from scipy.special import gammaln  # scipy: half a second, which only a fit needs
 
-    cuts = (scores[ends[:-1] - 1] + scores[ends[:-1]]) / 2
-    edges = np.concatenate([[0.0], cuts, [1.0]])
+    of_bins = torch.from_numpy(scores[ends[:-1] - 1]), torch.from_numpy(scores[ends[:-1]])
+    cuts = midway_log_odds(*of_bins)
+    edges = np.concatenate([[0.0], cuts.sigmoid().numpy(), [1.0]])
     middle = (edges[1:] + edges[:-1]) / 2
     count, hits, hit_scores = np.diff(sums[:, np.append(0, ends)])
     values = (hits + (hit_scores + middle) / (hits + 1)) / (count + 1)
@@ -347,7 +350,7 @@ def _binning(scores: Floats, sums: Floats, ends: Integers) -> _Binning:
         + gammaln(count - hits + 2 - prior) - gammaln(2 - prior)
         + gammaln(2) - gammaln(count + 2)
     )  # fmt: skip
-    return _Binning(cuts, values, float(terms.sum()))
+    return _Binning(cuts.numpy(), values, float(terms.sum()))
 
 
 def _before_elbow(binnings: list[_Binning]) -> list[tuple[float, _Binning]]:

@@ -162,7 +162,9 @@ class PlattScaling(ClasswiseSigmoid):
     """Platt scaling of each class's log-odds against the rest (Platt 1999).
 
     The sigmoid's slope (`a`, equal to `b`) and intercept (`c`) by maximum likelihood; rows are
-    normalised.
+    normalised. Of two classes it gives the same probabilities of logits times any number. Of K it need not: the
+    log-odds of logits s z are s (z_k - max z_j) less up to ln(K - 1), so that even their order changes with s; from
+    s = 1,000 on that is below rounding.
 
     Args:
         smooth_targets: Use Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2), which keep the fit

@@ -76,7 +76,7 @@ class TemperatureScaling(Calibrator):
                 [0.0484, 0.5459, 0.4056]])
     """
 
-    preserves_accuracy = widens_blocks = warns_at_bound = True
+    preserves_accuracy = widens_blocks = True
     fitted_buffers = reported = ("temperature",)
     temperature: Tensor
 

@@ -8,8 +8,14 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
-from calibench.calibrators.one_vs_rest import interpolate, replace_top, smooth_values
-from calibench.calibrators.temperature import is_correct, raw_confidence
+from calibench.calibrators.one_vs_rest import (
+    interpolate_by_log_odds,
+    replace_top,
+    share_of_way,
+    smooth_values,
+    top_log_odds,
+)
+from calibench.calibrators.temperature import is_correct, reduce_rows
 from calibench.messages.checks import integer_from, non_negative, option_named
 
 
@@ -20,7 +26,7 @@ class ConfidenceMap(Calibrator):
     calibrated confidence falls below the runner-up's share the argmax changes.
 
     Attributes:
-        knots: Scores of the predicted class, (M,): confidences, or log-odds where the map ranks by them.
+        knots: Log-odds of confidences, (M,), which tell large logits apart.
         values: Calibrated confidences at the knots, (M,).
     """
 
@@ -31,46 +37,43 @@ class ConfidenceMap(Calibrator):
 
     @abstractmethod
     def _fit_confidence(
-        self, confidence: Tensor, correct: Tensor, share: Tensor
+        self, log_odds: Tensor, correct: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Knots and values from confidences (N,), hits (N,) bool and how much each counts (N,)."""
+        """Knots and values from log-odds of confidences (N,), hits (N,) bool and how much each counts (N,)."""
 
     @abstractmethod
+    def _evaluate(self, log_odds: Tensor) -> Tensor:
+        """The map at log-odds of confidences, of any shape, in [0, 1]."""
+
     def calibrated(self, confidence: Tensor) -> Tensor:
-        """The map at confidences of any shape, in [0, 1]."""
+        """Calibrated confidences of confidences of any shape, in [0, 1]."""
+        largest = torch.finfo(confidence.dtype).max
+        return self._evaluate(confidence.logit().clamp(-largest, largest))
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        correct = is_correct(logits, target)
-        knots, values = self._fit_confidence(self._scores(logits), correct, weight)
+        log_odds = reduce_rows(lambda rows: top_log_odds(rows.log_softmax(dim=1)), logits)
+        knots, values = self._fit_confidence(log_odds, is_correct(logits, target), weight)
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         log_probs = logits.log_softmax(dim=1)
-        return replace_top(log_probs, self._calibrated_top(log_probs))
-
-    def _scores(self, logits: Tensor) -> Tensor:
-        """What the map is fitted on, (N,): by default the confidences."""
-        return raw_confidence(logits)
-
-    def _calibrated_top(self, log_probs: Tensor) -> Tensor:
-        """Calibrated confidences (N,) of log-probabilities (N, K)."""
-        return self.calibrated(log_probs.amax(dim=1).exp())
+        return replace_top(log_probs, self._evaluate(top_log_odds(log_probs)))
 
 
 def swapped_interpolation(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-    """The authors' interpolation, each neighbour weighted by the distance to *itself*.
+    """The authors' interpolation of log-odds, each neighbour weighted by the distance to *itself*, of probabilities.
 
     At a knot it gives the value of the knot before; beyond the ends it is constant.
     """
     right = torch.bucketize(x, knots).clamp(1, len(knots) - 1)
     low, high = knots[right - 1], knots[right]
-    value = torch.lerp(values[right], values[right - 1], (x - low) / (high - low))
+    value = torch.lerp(values[right], values[right - 1], share_of_way(x, low, high))
     value = torch.where(x >= knots[-1], values[-1], value)
     return torch.where(x <= knots[0], values[0], value)
 
 
 INTERPOLATIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "published": interpolate,
+    "published": interpolate_by_log_odds,
     "reference": swapped_interpolation,
 }
 
@@ -78,8 +81,8 @@ INTERPOLATIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 class SplineCalibration(ConfidenceMap):
     """Spline calibration of the top-label confidence (Gupta et al. 2021).
 
-    A natural cubic spline is fitted by least squares to the difference of cumulative accuracy and
-    cumulative confidence over the sorted scores; its derivative is what a score is
+    A natural cubic spline is fitted by least squares to the difference of cumulative accuracy and cumulative confidence
+    over the sorted scores (by their log-odds, which tell large logits apart); its derivative is what a score is
     corrected by. Between the scores of the calibration set the corrected scores are interpolated,
     and clipped to [0, 1]. Tied scores get the mean of their corrections. The map need not be
     increasing.
@@ -125,11 +128,12 @@ class SplineCalibration(ConfidenceMap):
         self.smoothing = non_negative("smoothing", smoothing)
 
     def _fit_confidence(
-        self, confidence: Tensor, correct: Tensor, share: Tensor
+        self, log_odds: Tensor, correct: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
-        score, order = confidence.cpu().sort(stable=True)
-        gap = (correct.cpu()[order].double() - score).cumsum(0) / len(score)
-        corrected = score + natural_spline_slope(gap, self.n_knots)
+        score, order = log_odds.cpu().sort(stable=True)
+        confidence = score.sigmoid()
+        gap = (correct.cpu()[order].double() - confidence).cumsum(0) / len(score)
+        corrected = confidence + natural_spline_slope(gap, self.n_knots)
         knots, group, count = torch.unique_consecutive(
             score, return_inverse=True, return_counts=True
         )
@@ -140,9 +144,8 @@ class SplineCalibration(ConfidenceMap):
             return torch.cat([knots, knots.new_tensor([torch.inf])]), values.expand(2).clone()
         return knots, values
 
-    def calibrated(self, confidence: Tensor) -> Tensor:
-        """The corrected confidence at confidences of any shape, in [0, 1]."""
-        return INTERPOLATIONS[self.variant](confidence, self.knots, self.values).clamp(0, 1)
+    def _evaluate(self, log_odds: Tensor) -> Tensor:
+        return INTERPOLATIONS[self.variant](log_odds, self.knots, self.values).clamp(0, 1)
 
 
 def natural_spline_slope(values: Tensor, n_knots: int) -> Tensor:

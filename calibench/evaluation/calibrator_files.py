@@ -28,17 +28,30 @@ from calibench.predictions.probability_tables import (
     PROBABILITY_KINDS,
     write_probability_table,
 )
-from calibench.runs import Predictions, check_archive, corrupt_if_it_fails, write_output
+from calibench.runs import (
+    CorruptRun,
+    Predictions,
+    check_archive,
+    corrupt_if_it_fails,
+    write_output,
+)
 from calibench.runs.class_names import names_of_classes
-from calibench.runs.files import FILE_FORMAT, parse_json, sealed_json
+from calibench.runs.files import parse_json, sealed_json
 from calibench.tensors.arrays import Floats
 from calibench.tensors.labels import class_order
 
+CALIBRATOR_FORMAT = 2  # 1: knots of some maps were probabilities, which are log-odds now
 _LOOKED_AT = (
     200  # rows that say whether a common part of the logits changes what a calibrator gives
 )
 # What a file says of the set of the fit, and what it is where the file is older.
-_RECORD = {"num_classes": None, "class_names": None, "fitted_on": "", "input_kind": ""}
+_RECORD = {
+    "num_classes": None,
+    "class_names": None,
+    "fitted_on": "",
+    "input_kind": "",
+    "ended_at_bound": False,
+}
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 
 
@@ -138,7 +151,7 @@ def save_calibrator(calibrator: Calibrator, path: Path | str) -> None:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")
     record = {name: getattr(calibrator, name) for name in _RECORD}
     content = {
-        "format": FILE_FORMAT,
+        "format": CALIBRATOR_FORMAT,
         **described,
         "record": record,
         "state": calibrator.state_dict(),
@@ -205,6 +218,15 @@ def build_described(value: Any) -> Any:
     return getattr(calibrators, name)(**arguments)
 
 
+def _check_format(content: dict[str, Any]) -> None:
+    """Raise a CorruptRun for a file of another format, whose numbers may mean something else."""
+    if (format := content.get("format")) != CALIBRATOR_FORMAT:
+        remedy = "a newer one is needed" if (format or 0) > CALIBRATOR_FORMAT else "fit it again"
+        raise CorruptRun(
+            f"it is of format {format}, this calibench reads {CALIBRATOR_FORMAT}: {remedy}"
+        )
+
+
 def load_calibrator(path: Path | str) -> Calibrator:
     """Read a file of `save_calibrator`; nothing but tensors and plain values is unpickled.
 
@@ -226,6 +248,7 @@ def load_calibrator(path: Path | str) -> Calibrator:
         raise no_file(Path(path))
     with corrupt_if_it_fails(f"{path} is not a calibrator file"):
         content = _read_content(Path(path))
+        _check_format(content)
         calibrator: Calibrator = build_described(content)
         calibrator.load_state_dict(content["state"])
         for name, unknown in _RECORD.items():

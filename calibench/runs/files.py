@@ -19,7 +19,7 @@ Json = dict[str, Any]
 """A JSON object, as it is read or written."""
 
 FORMAT = 2  # of metrics.json, of entries of a store and of its index
-FILE_FORMAT = 1  # of prediction files, of fitted calibrators and of reports
+FILE_FORMAT = 1  # of prediction files and of reports
 
 
 class CorruptRun(ExpectedFailure, ValueError):

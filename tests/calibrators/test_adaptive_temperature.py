@@ -124,6 +124,7 @@ def test_a_small_gap_takes_the_smallest_step_and_none_none() -> None:
     assert moved.tolist() == pytest.approx([1.005, 0.995, 1.0])
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_lowers_the_error_and_stays_in_bounds(
     ph10: dict[str, Tensor], rule: str

@@ -92,8 +92,9 @@ def distributions_after_every_degenerate_set(calibrator: type[Calibrator]) -> No
         results_are_distributions(calibrator, name)
 
 
-test_hardest_sets = QUICK.test()
-test_every_set = pytest.mark.slow(LONG.test())
+BOUNDS = pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
+test_hardest_sets = BOUNDS(QUICK.test())
+test_every_set = pytest.mark.slow(BOUNDS(LONG.test()))
 
 
 def test_exact_zeros_stay() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,19 @@ import pytest
 import torch
 
 import calibench
-from calibench.calibrators import TemperatureScaling, VectorScaling
+from calibench import calibrators
+from calibench.calibrators import (
+    AdaptiveTemperatureScaling,
+    Calibrator,
+    CrossValidatedCalibration,
+    EnsembleTemperatureScaling,
+    EntropyTemperatureScaling,
+    LabelShiftCorrection,
+    ParameterizedTemperatureScaling,
+    StructuredVectorScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 from calibench.calibrators.base import BoundWarning
 from calibench.cli import main
 
@@ -99,16 +112,46 @@ def test_sets_of_logits_and_of_probabilities_are_one_kind(
     )
 
 
-def test_a_temperature_at_its_bound_is_said() -> None:
-    logits = np.where(np.eye(3, dtype=bool)[LABELS], 3.0, 0.0)
+WITH_BOUND = [
+    TemperatureScaling(shrinkage=False),
+    TemperatureScaling(objective="ece", shrinkage=False),
+    TemperatureScaling(objective="brier", shrinkage=False),
+    EnsembleTemperatureScaling(shrinkage=False),
+    AdaptiveTemperatureScaling(shrinkage=False),
+    EntropyTemperatureScaling(shrinkage=False),
+    ParameterizedTemperatureScaling(shrinkage=False),
+    StructuredVectorScaling(shrinkage=False),
+    LabelShiftCorrection(calibrator=TemperatureScaling(shrinkage=False)),
+    CrossValidatedCalibration(calibrators=[TemperatureScaling(shrinkage=False)]),
+]
+
+
+@pytest.mark.parametrize("calibrator", WITH_BOUND, ids=repr)
+def test_a_temperature_at_its_bound_is_said(calibrator: Calibrator) -> None:
+    """Examples without an error have no finite temperature; one warning says so, of the calibrator that was fitted."""
+    logits = np.where(np.eye(3, dtype=bool)[LABELS], 0.1, -0.1)
+    message = rf"{type(calibrator).__name__}\(.*\): the fit ended at a bound"
+    with pytest.warns(BoundWarning, match=message) as caught:
+        model = copy.deepcopy(calibrator).fit(logits, LABELS)
+    assert model.at_bound
+    assert [warning.category for warning in caught] == [BoundWarning]
+
+
+def test_evaluate_and_doctor_say_a_temperature_at_its_bound(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logits = np.where(np.eye(3, dtype=bool)[LABELS], 0.1, -0.1)
+    noisy = logits[:200] + 0.001 * RANDOM.normal(size=(200, 3)), LABELS[:200]
+    model = TemperatureScaling(shrinkage=False)
     with pytest.warns(
         BoundWarning, match=r"TemperatureScaling\(temperature=0\.01\): the fit ended at a bound"
     ):
-        TemperatureScaling(shrinkage=False).fit(logits, LABELS)
-    with pytest.warns(BoundWarning, match="ended at a bound"):
-        calibench.calibrate(logits, LABELS, calibrator=TemperatureScaling(shrinkage=False))
-    diagnosis = calibench.doctor(
-        logits, LABELS, val=(logits[:200] + 0.1 * RANDOM.normal(size=(200, 3)), LABELS[:200]),
-        calibrators=[TemperatureScaling(shrinkage=False)],
-    )  # fmt: skip
-    assert not diagnosis.choice.helps or "the fit ended at a bound" in str(diagnosis)
+        calibench.calibrate(logits, LABELS, calibrator=model)
+    diagnosis = calibench.doctor(logits, LABELS, val=noisy, calibrators=[model])
+    assert "TemperatureScaling(shrinkage=False): the fit ended at a bound" in str(diagnosis)
+    names = ("TemperatureScaling", "AdaptiveTemperatureScaling")
+    fitted = [getattr(calibrators, name)(shrinkage=False) for name in names]
+    report = calibench.evaluate(logits, LABELS, val=noisy, calibrators=fitted)
+    text = str(report) + capsys.readouterr().err
+    for name in names:
+        assert f"{name}(shrinkage=False): the fit ended at a bound" in text

@@ -82,9 +82,9 @@ def test_centred_isotonic_by_hand() -> None:
     # Hits 0 1 0 | 1: the first three scores are one stretch of 1/3 with mean 0.2, the last is certain.
     score, hit = torch.tensor([0.1, 0.2, 0.3, 0.8]), torch.tensor([False, True, False, True])
     model = CentredIsotonicCalibration(shrinkage=False)
-    knots, values = model._fit_class(score.double(), hit, torch.ones(4).double())
+    knots, values = model._fit_class(score.double().logit(), hit, torch.ones(4).double())
     # Of 0 1 0 the first is a stretch of 0 and the other two are one of 1/2 around 0.25.
-    assert knots.tolist() == pytest.approx([0.1, 0.25, 0.8])
+    assert knots.sigmoid().tolist() == pytest.approx([0.1, 0.25, 0.8])
     assert values.tolist() == pytest.approx([0.0, 0.5, 1.0])
 
 

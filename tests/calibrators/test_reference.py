@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from scipy.special import betaln
+from scipy.special import betaln, expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
@@ -179,8 +179,9 @@ def test_spline_is_guptas(ph10: dict[str, Tensor], variant: Any, name: str) -> N
     difference = (model.calibrated(confidence) - ph10[name]).abs()
     # Between scores of the calibration set that are close the map is steep, up to 12,600-fold, and carries
     # the rounding of a softmax, a few units of float64, with it.
-    right = torch.bucketize(confidence, model.knots).clamp(1, len(model.knots) - 1)
-    steepness = (model.values.diff() / model.knots.diff()).abs()[right - 1]
+    knots = model.knots.sigmoid()
+    right = torch.bucketize(confidence, knots).clamp(1, len(knots) - 1)
+    steepness = (model.values.diff() / knots.diff()).abs()[right - 1]
     assert (difference <= 2e-14 + 16 * torch.finfo(torch.float64).eps * steepness).all()
 
 
@@ -188,8 +189,8 @@ def test_swapped_weights_give_the_point_before(ph10: dict[str, Tensor]) -> None:
     logits, target = ph10["val_logits"][:300], ph10["val_target"][:300]
     right = SplineCalibration(shrinkage=False).fit(logits, target)
     swapped = SplineCalibration(variant="reference", shrinkage=False).fit(logits, target)
-    assert torch.equal(swapped.calibrated(right.knots)[1:-1], right.values.clamp(0, 1)[:-2])
-    torch.testing.assert_close(right.calibrated(right.knots), right.values.clamp(0, 1))
+    assert torch.equal(swapped._evaluate(right.knots)[1:-1], right.values.clamp(0, 1)[:-2])
+    torch.testing.assert_close(right._evaluate(right.knots), right.values.clamp(0, 1))
 
 
 AFFINE: dict[str, Calibrator] = {
@@ -258,8 +259,8 @@ def test_bbq_evidence_is_the_product_of_beta_binomials() -> None:
     scores = np.array([0.1, 0.2, 0.3, 0.6, 0.7, 0.9])
     hits = np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])
     running = np.cumsum([np.ones(len(hits)), hits, hits * scores], axis=1)
-    found = _binning(scores, np.pad(running, ((0, 0), (1, 0))), np.array([3, 6]))
-    assert found.cuts.tolist() == pytest.approx([0.45])
+    found = _binning(logit(scores), np.pad(running, ((0, 0), (1, 0))), np.array([3, 6]))
+    assert expit(found.cuts).tolist() == pytest.approx([0.45])
     expected = 0.0
     for n1, n0, prior in ((1, 2, 0.225), (2, 1, 0.725)):
         a, b = 2 * prior, 2 * (1 - prior)

@@ -90,6 +90,7 @@ def test_the_published_form_is_mixed_or_met_as_examples_grow(cls: type[Calibrato
         assert apart[0] < 1e-9
 
 
+@pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 def test_the_prior_moves_the_grid_of_a_few_examples() -> None:
     """Of 150 examples the search over a grid ends at the same points; 20 reach its ends without the prior."""
     logits, target = drawn(20, 4, 3.0)

@@ -216,3 +216,22 @@ def test_another_number_of_classes_is_one_line(
         == 2
     )
     assert "is not for the 3 classes of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".json"])
+@pytest.mark.parametrize(
+    ("format", "remedy"),
+    [(1, "fit it again"), (None, "fit it again"), (3, "a newer one is needed")],
+)
+def test_a_file_of_another_format_is_refused(
+    tmp_path: Path, suffix: str, format: int | None, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Knots of an earlier format are probabilities, and would be read as log-odds without a word."""
+    logits, target = 3 * torch.eye(3).repeat(4, 1), torch.arange(3).repeat(4)
+    fitted = IsotonicTopLabel().fit(logits, target)
+    file = tmp_path / f"cal{suffix}"
+    monkeypatch.setattr("calibench.evaluation.calibrator_files.CALIBRATOR_FORMAT", format)
+    save_calibrator(fitted, file)
+    monkeypatch.undo()
+    with pytest.raises(CorruptRun, match=f"of format {format}, this calibench reads 2: {remedy}"):
+        load_calibrator(file)
