@@ -244,7 +244,7 @@ def test_signals_end_a_fit_with_their_codes(
     assert done.returncode == code, error
     last = error.splitlines()[-1]
     assert last.startswith(f"calibench: {reason} at epoch ")
-    assert last.endswith(" of 5000; the same command goes on, --overwrite true starts anew")
+    assert last.endswith(" of 5000; the same command goes on, `--overwrite true` starts anew")
     assert "Traceback" not in error
     status = json.loads(next(tmp_path.rglob("status.json")).read_text())
     assert (status["status"], status["reason"].split()[0]) == ("failed", reason)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.spelling import spell_argument
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.style import (
     GREY,
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_CURVES = 6  # calibrators, if none are named
-SIZES_COMMAND = "`calibench posthoc --sizes 100 300 1000`"
+
+
+def describe_sizes_command() -> str:
+    """The command whose results have several sizes."""
+    return f"`calibench posthoc` with {spell_argument('sizes', '100 300 1000', python='[100, 300, 1000]')}"
 
 
 def read_curve_results(file: Path, metric: str) -> pd.DataFrame:
@@ -40,7 +45,7 @@ def read_curve_results(file: Path, metric: str) -> pd.DataFrame:
             raise UsageError(f"{file} has no column `{name}`{near_matches(name, frame.columns)}.")
     frame = frame[(frame["size"] > 0) & np.isfinite(frame[metric])]
     if frame["size"].nunique() < 2:
-        raise UsageError(f"{file} has fewer than two sizes: {SIZES_COMMAND}.")
+        raise UsageError(f"{file} has fewer than two sizes: {describe_sizes_command()}.")
     return frame
 
 

@@ -16,6 +16,7 @@ from calibench.files.atomic_files import open_regular
 from calibench.messages.checks import Count
 from calibench.messages.errors import ExpectedFailure
 from calibench.messages.printable_text import fill_docstring
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
@@ -207,7 +208,8 @@ def _inspect_source(source: ModelPredictions, reader: Reader) -> ModelPrediction
         if part.labels is not None:
             wrong = "several labels an example; calibrators of classes are compared."
         elif not np.isfinite(part.logits).all():
-            wrong = "a probability of exactly 0; say with --clip, 1e-12 say, what it counts as."
+            clip = spell_argument("clip", "1e-12", python="1e-12")
+            wrong = f"a probability of exactly 0: {clip} lets it count as that."
         elif not len(part.target) or part.target.min() < 0:
             wrong = "examples without a label."
         elif part.logits.shape[1] != classes:

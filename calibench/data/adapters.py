@@ -26,6 +26,7 @@ from calibench.data.source import DataError
 from calibench.messages.checks import option_named
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import say
+from calibench.messages.spelling import spell_argument
 from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
 from calibench.tensors.distributed import world_size_and_rank
 
@@ -325,7 +326,7 @@ class ImportedDataModule(ClassificationDataModule):
         if lowest < 0 or highest >= self.num_classes:
             raise DataError(
                 f"{title} has the classes {lowest} to {highest}; 0 to {self.num_classes - 1} are expected "
-                "(`--data.num_classes`)."
+                f"({spell_argument('data.num_classes')})."
             )
         return examples
 
@@ -352,7 +353,7 @@ def _find_class_names(
     count = stated if isinstance(stated, int) else len(named or ())
     if not count:
         raise UsageError(
-            f"`{name}` does not say how many classes there are: `--data.num_classes N`."
+            f"`{name}` does not say how many classes there are: {spell_argument('data.num_classes', 'N', python='N')}."
         )
     if named is not None and len(named) != count:
         raise UsageError(f"`{name}` has {count} classes and {len(named)} names of classes.")

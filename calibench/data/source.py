@@ -15,6 +15,7 @@ from typing import Any, Literal
 from calibench.configuration.merging import data_root, read_yaml
 from calibench.files.hub import offline_variable
 from calibench.messages.errors import ExpectedFailure, one_line, summarize_problems
+from calibench.messages.spelling import spell_argument
 
 Checksum = Literal["strict", "warn", "off"]
 
@@ -52,7 +53,8 @@ def left_out_caveats(
     summary = summarize_problems(problems, total, unit)
     if skip and len(problems) < total:
         return [f"{Path(file).name}: left out, {summary}"]
-    ways = [other, "" if skip else "`--data.skip_bad true` leaves them out, and results say so"]
+    skipping = spell_argument("data.skip_bad", "true", python="True")
+    ways = [other, "" if skip else f"{skipping} leaves them out, and results say so"]
     raise DataError(f"{file}, {'; '.join(filter(None, [summary[:-1], *ways]))}).")
 
 

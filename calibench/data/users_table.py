@@ -21,6 +21,7 @@ from calibench.files.tables import (
     table_kind,
 )
 from calibench.messages.errors import errors_as, label_rows, near_matches
+from calibench.messages.spelling import spell_argument
 
 
 def open_users_table(path: Path, expected: str, **options: Any) -> TableFile:
@@ -33,7 +34,11 @@ def open_users_table(path: Path, expected: str, **options: Any) -> TableFile:
         try:
             table = open_table(path, **options)
         except QuotingError as error:
-            choice = "`--data.quotes false` reads them as characters, `--data.quotes true` as enclosing cells"
+            characters, enclosing = (
+                spell_argument("data.quotes", str(value).lower(), python=str(value))
+                for value in (False, True)
+            )
+            choice = f"{characters} reads them as characters, {enclosing} as enclosing cells"
             raise QuotingError(
                 f"{error}; {choice}" if "quotes" in options else str(error)
             ) from None

@@ -40,6 +40,7 @@ from calibench.diagnosis.verdict import (
 from calibench.evaluation.calibrator_fits import log_probabilities
 from calibench.evaluation.verdict import POWER, Rounding, find_rounding
 from calibench.messages.printable_text import say
+from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import RAW, Key, Number
 
@@ -384,7 +385,8 @@ def describe_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
     return (
         "class frequencies of validation and test differ "
         f"(total variation {shift.moved:.2f}, p = {shift.p:.3f}): {each}; "
-        "a calibrator is tuned to the frequencies that it was fitted on, see `calibench evaluate --priors`"
+        "a calibrator is tuned to the frequencies that it was fitted on, see "
+        f"{spell_argument('priors')} of `{'calibench evaluate' if is_command_line() else 'calibench.evaluate'}`"
     )
 
 

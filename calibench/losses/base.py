@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from calibench.files.set_names import UNKNOWN
 from calibench.messages.checks import finite, option_named, positive_integer
 from calibench.messages.errors import UsageError, errors_as
+from calibench.messages.spelling import spell_key, spell_traceback_hint
 from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
 from calibench.tensors.arrays import as_array, take_any_arrays
 from calibench.tensors.score_meaning import EXACT_SUM, sum_to_1
@@ -94,6 +95,8 @@ class CalibrationLoss(TakesSavedShapes, ABC):
     batch_coupled: bool = True
     # Whether targets may be distributions over the classes, as mixed examples have them: then it has `expected`.
     accepts_soft_targets: bool = False
+    # What gives a step of training the batch of all processes, of either kind of targets; None where the loop does it.
+    gather: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
 
     def __init__(self) -> None:
         super().__init__()  # hides nn.Module's *args, **kwargs from the command line
@@ -230,6 +233,8 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         check_scores(logits)
         if not torch.compiler.is_compiling() and logits.requires_grad:
             self._warn_if_undriven()
+        if self.gather is not None and logits.requires_grad:
+            logits, target = self.gather(logits, target)
         is_plain = weight is None and ignore_index is None and reduction == "mean"
         if (
             isinstance(target, Tensor)
@@ -592,8 +597,9 @@ class ImportedLoss(CalibrationLoss):
         check_arguments(name, function, keywords, before=0 if is_class else 2)
         self.loss = function(**keywords) if is_class else _Function(function, keywords)
         if "sum" in (getattr(self.loss, "reduction", None), keywords.get("reduction")):
+            setting = spell_key("model.loss_scale", "sum")
             raise UsageError(
-                f"`{name}`: `reduction: sum` is `--model.loss_scale sum` here; a loss gives the mean over the batch."
+                f"`{name}`: `reduction: sum` is {setting} here; a loss gives the mean over the batch."
             )
 
     @property
@@ -619,7 +625,7 @@ class ImportedLoss(CalibrationLoss):
             with suppress(RuntimeError):  # torch.func.vmap stands for many: no value can be read
                 check_class_indices(target, logits.shape[1])  # torch leaves -100 out silently
         batch = f"logits {tuple(logits.shape)} and classes {tuple(target.shape)}"
-        failure = f"`{self.name}` cannot take {batch} (--debug shows where)"
+        failure = f"`{self.name}` cannot take {batch}{spell_traceback_hint()}"
         with errors_as(failure, ValueError, TypeError, IndexError, RuntimeError):
             value = self.loss(at_least_float32(logits), target)
         if not isinstance(value, Tensor) or value.shape not in ((), target.shape):

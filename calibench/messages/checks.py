@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from calibench.messages.errors import UsageError
+from calibench.messages.spelling import spell_argument
 
 Name = TypeVar("Name", bound=Hashable)
 Option = TypeVar("Option")
@@ -124,7 +125,8 @@ def output_format(
         return format or default
     if format is not None:
         raise UsageError(
-            f"`--format {format}` ends in {suffixes[format]}, and `--output` is {output.name}: leave one of them out."
+            f"{spell_argument('format', format)} ends in {suffixes[format]}, and {spell_argument('output')} is "
+            f"{output.name}: leave one of them out."
         )
-    output = ends_in(*dict.fromkeys(suffixes.values()))("--output", output)
+    output = ends_in(*dict.fromkeys(suffixes.values()))(spell_argument("output").strip("`"), output)
     return next(name for name, suffix in suffixes.items() if suffix == output.suffix)

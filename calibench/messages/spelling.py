@@ -5,6 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+_KEYS = (
+    "ckpt_path",
+)  # keys of a configuration without a group, which are spelled with an underscore
+
 _on_command_line = False
 
 
@@ -32,16 +36,24 @@ def spell_key(key: str, value: Any) -> str:
     return f'`options={{"{key}": {value!r}}}`'
 
 
+def spell_traceback_hint() -> str:
+    """Where the place of an error is read: the option that shows it; nothing in Python, which shows it anyway."""
+    return " (--debug shows where)" if _on_command_line else ""
+
+
 def spell_argument(name: str, value: str = "", *, python: str | None = None) -> str:
     """An argument, with its value if there is one, in backticks, as the reader of a message would type it.
 
     Args:
-        name: Its name in Python.
+        name: Its name in Python, of an argument of a class behind the key of its block, `data.skip_bad`: the key is
+            what a command line takes.
         value: Its value on a command line, a word.
         python: Its value in Python; by default the same word as a text.
     """
     if _on_command_line:
-        return f"`--{name.replace('_', '-')}{f' {value}' if value else ''}`"
+        option = name if "." in name or name in _KEYS else name.replace("_", "-")
+        return f"`--{option}{f' {value}' if value else ''}`"
+    name = name.rpartition(".")[2]
     if python is None and value:
         python = f'"{value}"'
     return f"`{name}={python}`" if python else f"`{name}`"

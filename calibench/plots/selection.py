@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from calibench.messages.checks import Count
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import FileRow
+from calibench.messages.spelling import spell_argument
 from calibench.plots.curves import OverEpochs
 from calibench.ranking.columns import ANY, Column, check_columns_exist
 from calibench.ranking.reading import read_results
@@ -77,7 +78,7 @@ class Request:
         if len(self.tables) > 1:
             titles = ", ".join(table.title for table in self.tables)
             requirement = "this picture shows one benchmark and backbone"
-            raise ValueError(f"{requirement}, got {titles}: choose by `--table WORDS`.")
+            raise ValueError(f"{requirement}, got {titles}: choose by {spell_argument('table')}.")
         return self.tables[0]
 
     def after_each(self, table: Table) -> list[Column]:
@@ -176,7 +177,7 @@ def read_request(
     for text in selection.label:
         if "=" not in text:
             example = "NAME=TEXT is expected, as in CrossEntropyLoss=CE."
-            raise ValueError(f"`--label {text}`: {example}")
+            raise ValueError(f"{spell_argument('label', text)}: {example}")
     words = {name: word for name, _, word in (text.partition("=") for text in selection.label)}
     tables = [_with_rows(table, selection.losses, words) for table in tables]
     if not any(row.records for table in tables for row in table.rows):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import printable
+from calibench.messages.spelling import spell_argument
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -269,8 +270,9 @@ def check_kept(output: Path, *read: Path) -> None:
     """Raise a UsageError if the numbers beside a picture would replace a file that is read for it."""
     numbers = output.with_suffix(".csv")
     if numbers.resolve() in [path.resolve() for path in read]:
+        argument = spell_argument("output", str(output))
         raise UsageError(
-            f"`--output {output}` would replace {numbers} by the picture's numbers: give the picture another name."
+            f"{argument} would replace {numbers} by the picture's numbers: give the picture another name."
         )
 
 

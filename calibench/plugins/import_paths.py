@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.messages.errors import UsageError, near_matches, one_line
+from calibench.messages.spelling import spell_traceback_hint
 
 
 class NotImported(UsageError, ImportError):
@@ -44,7 +45,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}, line {error.lineno}: {error.msg}."
     text = one_line(error)
-    return f"its module raises {type(error).__name__}: {text} (--debug shows where)."
+    return f"its module raises {type(error).__name__}: {text}{spell_traceback_hint()}."
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

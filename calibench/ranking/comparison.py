@@ -12,6 +12,7 @@ import numpy as np
 
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import count_of
+from calibench.messages.spelling import spell_argument
 from calibench.ranking.columns import Column
 from calibench.ranking.table import Row, Table
 from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
@@ -111,14 +112,14 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
     if holes and not allow_missing:
         raise ValueError(
             f"a comparison needs every run; missing: {'; '.join(holes)} "
-            "(`--allow-missing` compares what there is)."
+            f"({spell_argument('allow_missing')} compares what there is)."
         )
     dense = [title for title in rows if _has_all_means(rows[title], methods, column)]
     if len(dense) < 2 or len(methods) < 2:
         counts = f"{count_of(len(dense), 'table')} and {count_of(len(methods), 'loss', 'losses')}"
         raise ValueError(
             f"a comparison over data sets needs two tables with the same losses, got {counts}: add runs of another "
-            "benchmark, or leave out --compare and --baseline."
+            f"benchmark, or leave out {spell_argument('compare')} and {spell_argument('baseline')}."
         )
     sign = -column.info.direction or 1
     means = [[sign * rows[title][m].values[column].mean for m in methods] for title in dense]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from calibench.messages.spelling import is_command_line
 from calibench.ranking.columns import BEST
 from calibench.ranking.table import Table
 from calibench.statistics.number import RAW
@@ -31,7 +32,10 @@ def short_notes(table: Table, notes: Sequence[str]) -> list[str]:
     marks = "; ".join([*table.bold[:1], *circle, *dagger])
     unseen = table.bold[1:2] if table.detectable else []
     first_notes = [*([marks] if marks else []), *unseen, *[*_first_hole(table), *table.notes][:1]]
-    return [*first_notes, f"{len(notes)} notes: --notes; {READ}"]
+    return [
+        *first_notes,
+        f"{len(notes)} notes: {'--notes' if is_command_line() else 'notes=True'}; {READ}",
+    ]
 
 
 def caption_notes(table: Table) -> list[str]:

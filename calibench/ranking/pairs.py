@@ -11,6 +11,7 @@ import numpy as np
 
 from calibench.messages.checks import non_negative
 from calibench.messages.errors import near_matches
+from calibench.messages.spelling import spell_argument
 from calibench.ranking.columns import Column
 from calibench.ranking.example_comparison import TestExamples
 from calibench.ranking.table import Row, Table
@@ -86,10 +87,12 @@ def parse_margins(texts: Sequence[str]) -> dict[str, float]:
     for text in texts:
         metric, _, value = text.partition("=")
         try:
-            margins[metric] = non_negative("--equivalent", float(value))
+            margins[metric] = non_negative(spell_argument("equivalent").strip("`"), float(value))
         except ValueError as error:
             form = "METRIC=VALUE with a fraction >= 0, as in error=0.002"
-            raise ValueError(f"`--equivalent` takes {form}; got `{text}`.") from error
+            raise ValueError(
+                f"{spell_argument('equivalent')} takes {form}; got `{text}`."
+            ) from error
     return margins
 
 
@@ -105,7 +108,9 @@ def compare_pairs(
     With the runs' test examples the intervals are of these beside seeds.
     """
     if not column.info.direction:
-        raise ValueError(f"`--pairs` needs a metric that is a quality, got {column}.")
+        raise ValueError(
+            f"{spell_argument('pairs')} needs a metric that is a quality, got {column}."
+        )
     runs_by_table = {table.title: _runs(table, column, examples) for table in tables}
     margin = equivalent.get(column.metric, 0.0)
     labels = dict.fromkeys(label for runs in runs_by_table.values() for label in runs)
@@ -120,7 +125,7 @@ def compare_pairs(
                 Pair(first, second, estimate_beats(*sides, margin=margin), len(shared_tables))
             )
     if not pairs:
-        raise ValueError(f"`--pairs` needs two methods with {column} in one table.")
+        raise ValueError(f"{spell_argument('pairs')} needs two methods with {column} in one table.")
     all_runs = (method_runs for runs in runs_by_table.values() for method_runs in runs.values())
     over_examples = all(method_runs.replicates is not None for method_runs in all_runs)
     titles = [title for title, runs in runs_by_table.items() if runs]
@@ -202,7 +207,8 @@ def find_row(table: Table, loss: str) -> Row:
         raise ValueError(f"{table.title} has no loss `{loss}`{near_matches(loss, labels)}.")
     if len(matches) > 1:
         named = ", ".join(row.label for row in matches)
-        raise ValueError(f"`--pvalues {loss}` may be {named} in {table.title}: name one of these.")
+        argument = spell_argument("pvalues", loss)
+        raise ValueError(f"{argument} may be {named} in {table.title}: name one of these.")
     return matches[0]
 
 
@@ -211,7 +217,8 @@ def p_value_grids(tables: Sequence[Table], loss: str) -> Iterator[Grid]:
     tables_with_loss = [t for t in tables if any(row.is_named(loss) for row in t.rows)]
     if not tables_with_loss:
         labels = dict.fromkeys(row.label for table in tables for row in table.rows)
-        raise ValueError(f"`--pvalues {loss}`: there is no such loss{near_matches(loss, labels)}.")
+        argument = spell_argument("pvalues", loss)
+        raise ValueError(f"{argument}: there is no such loss{near_matches(loss, labels)}.")
     for table in tables_with_loss:
         yield _p_value_grid(table, loss)
 

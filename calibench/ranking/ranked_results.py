@@ -116,8 +116,7 @@ class Leaderboard:
             KeyError: If there is no such number, or several tables have it; the message has near matches.
             ValueError: If the column names no metric.
         """
-        calibrators = dict.fromkeys(key.calibrator for key in self.results.keys)
-        (full_column,) = with_full_names([Column.parse(column)], calibrators)
+        full_column = self._read_column(column)
         tables = [table for table in self.tables if benchmark in (None, table.benchmark)]
         rows = [row for table in tables for row in table.rows]
         named = [row for row in rows if row.is_named(loss)]
@@ -139,18 +138,24 @@ class Leaderboard:
         """A panel for each table: a row for each loss, its mean of a column with one standard deviation over seeds.
 
         Args:
-            column: The column; by default the one that ranks.
+            column: The column, as tables spell it, `nll@TS`; by default the one that ranks.
+
+        Raises:
+            ValueError: If no table has it; the message has near matches.
         """
         from matplotlib.figure import Figure
 
-        drawn_column = self.sort if column is None else Column.parse(column)
+        drawn_column = self.sort if column is None else self._read_column(column)
         table_rows = [
             (table, [row for row in table.rows if drawn_column in row.values])
             for table in self.tables
         ]
         table_rows = [(table, rows) for table, rows in table_rows if rows]
         if not table_rows:
-            raise ValueError(f"`column`: no table has {drawn_column}.")
+            rows = [row for table in self.tables for row in table.rows]
+            names = dict.fromkeys(str(row_column) for row in rows for row_column in row.values)
+            near = near_matches(str(column), names) or f" (there are: {', '.join(names)})"
+            raise ValueError(f"`column`: no table has {drawn_column}{near}")
         max_rows = max(len(rows) for _, rows in table_rows)
         figure = Figure(figsize=(4.5 * len(table_rows), 1 + 0.3 * max_rows), layout="constrained")
         panels = figure.subplots(1, len(table_rows), squeeze=False)[0]
@@ -163,6 +168,14 @@ class Leaderboard:
             axes.set(xlabel=drawn_column.title, title=table.title)
             axes.invert_yaxis()
         return figure
+
+    def _read_column(self, text: str) -> Column:
+        """The column that a text spells, which gets its values in each table whose runs have it."""
+        calibrators = dict.fromkeys(key.calibrator for key in self.results.keys)
+        (column,) = with_full_names([Column.parse(text)], calibrators)
+        for table in self.tables:
+            table.compute_column(column)
+        return column
 
     def _grids(self) -> list[Grid]:
         return [table_grid(*pair) for pair in zip(self.tables, self.lines, strict=True)]

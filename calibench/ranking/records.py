@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from calibench.messages.spelling import is_command_line
+from calibench.messages.spelling import spell_argument
 from calibench.ranking.columns import FAR, NEAR, SHIFT
 from calibench.runs import RunId
 from calibench.runs.walk import warn_skipped
@@ -311,7 +311,7 @@ def version_notes(rows: Mapping[str, Mapping[int, Record]]) -> Iterator[str]:
         yield (
             f"environment differs: {_printed_versions(versions)} in {'; '.join([*named, *remainder])} "
             f"(most runs: {most_frequent_text}); "
-            f"{'`leaderboard --same-version`' if is_command_line() else '`same_version=True`'} leaves them out"
+            f"{spell_argument('same_version', python='True')} leaves them out"
         )
 
 

@@ -207,6 +207,17 @@ class Table:
         )
         return list(dict.fromkeys(_expanded(with_full_names(columns, calibrators), records)))
 
+    def compute_column(self, column: Column) -> None:
+        """Give each row the value of a further column, where the numbers that were read hold it."""
+        records = [record for row in self.rows for record in row.records.values()]
+        numbers = StackedNumbers([record.values for record in records])
+        compute = _values_of_choice if column.calibrator == BEST else _values
+        for row, value in zip(
+            self.rows, compute(self.rows, numbers, column, self.implied), strict=True
+        ):
+            if value.seeds:
+                row.values.setdefault(column, value)
+
     def drop_empty_columns(self) -> None:
         """Leave out the columns without any number."""
         self.columns = [c for c in self.columns if any(r.values[c].seeds for r in self.rows)]

@@ -17,7 +17,7 @@ from calibench.calibrators import CALIBRATORS
 from calibench.configuration.merging import Config, read_yaml, short_name, to_class_block
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, did_you_mean, near_matches, one_line
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import is_command_line, spell_argument, spell_key
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.import_paths import parameters_of
 from calibench.plugins.registries import Family
@@ -35,6 +35,11 @@ from calibench.run_configuration.keys import (
 _NULL = "null"  # YAML's nothing, as a command line gives it
 
 
+def describe_keys_help() -> str:
+    """Where the keys of a configuration are listed, for the reader of a message."""
+    return "`calibench fit --help`" if is_command_line() else "`options` of `help(calibench.fit)`"
+
+
 def describe_unknown_option(name: str, options: Iterable[str], group: str = "") -> str:
     """One line about an option, with or without dashes, that is not among others, or not in the group `where`."""
     dashes = "--" if name.startswith("--") else ""
@@ -42,7 +47,7 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
     dashed = [dashes + option.lstrip("-") for option in options]
     last = name.rpartition(".")[2]
     same = did_you_mean(option for option in dashed if option.rpartition(".")[2] == last)
-    return f"unknown option `{full}`{same or near_matches(full, dashed) or ' (see `calibench fit --help`)'}"
+    return f"unknown option `{full}`{same or near_matches(full, dashed) or f' (see {describe_keys_help()})'}"
 
 
 def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
@@ -86,7 +91,7 @@ def check_class_name(key: str, name: str) -> None:
         return
     path = _class_path(expand_short_name(key, name))
     if path not in ("", name):
-        raise UsageError(f"`{name}` is short for a class: `--{key}.help {path}`.")
+        raise UsageError(f"`{name}` is short for a class: {spell_key(f'{key}.help', path)}.")
     _arguments(key, name, place)
 
 
@@ -166,10 +171,11 @@ def _read_value(value: Any) -> Any:
 
 def _check_checkpoint(path: str) -> None:
     if not Path(path).is_file():
-        raise UsageError(f"`--ckpt_path {path}`: no such file.")
+        raise UsageError(f"{spell_argument('ckpt_path', path)}: no such file.")
     if not is_zipfile(path):
         raise UsageError(
-            f"`--ckpt_path {path}` is no checkpoint, or not a whole one: a run's are in its folder checkpoints/."
+            f"{spell_argument('ckpt_path', path)} is no checkpoint, or not a whole one: a run's are in its folder "
+            "checkpoints/."
         )
 
 
@@ -187,16 +193,21 @@ def _check_blocks(config: Config) -> None:
 
 def _check_required(config: Config) -> None:
     if not config.get("data"):
+        benchmark = "`--config digits_lt`" if is_command_line() else "`benchmark='digits_lt'`"
+        users_data = (
+            "--data ImageFolderDataModule --data.folder DIR"
+            if is_command_line()
+            else "data=ImageFolderDataModule(folder=DIR)"
+        )
         raise UsageError(
-            "`data` is required: name a benchmark, as `--config digits_lt` (see `calibench list benchmarks`), "
-            "or data of your own, as `--data ImageFolderDataModule --data.folder DIR`."
+            f"`data` is required: name a benchmark, as {benchmark} (see `calibench list benchmarks`), "
+            f"or data of your own, as `{users_data}`."
         )
     model = config.get("model") or {}
     for name in (name for name, required in _arguments_of("model").items() if required):
         if isinstance(model, Mapping) and (not model.get(name) or model[name] == _NULL):
-            raise UsageError(
-                f"`model.{name}` is required: name a class with `--model.{name} CLASS`."
-            )
+            setting = spell_key(f"model.{name}", "CLASS")
+            raise UsageError(f"`model.{name}` is required: name a class with {setting}.")
 
 
 def _class_path(value: Any) -> str:
@@ -284,6 +295,5 @@ def _check_arguments(
             raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
     for name, required in parameters.items():
         if required and name not in init_args and name not in LINKED:
-            raise UsageError(
-                f"`{key}`: {owner} needs `{name}`: give it with `--{key}.{name} VALUE`."
-            )
+            setting = spell_key(f"{key}.{name}", "VALUE")
+            raise UsageError(f"`{key}`: {owner} needs `{name}`: give it with {setting}.")

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from calibench import backbones, calibrators, data, losses, metrics
 from calibench.configuration.merging import Config, load_configuration_file
 from calibench.messages.errors import UsageError
+from calibench.messages.spelling import spell_argument
 from calibench.plugins.import_paths import import_by_path
 from calibench.run_configuration.adapters import STAND_INS
 from calibench.run_configuration.keys import KEY_TYPES
@@ -44,8 +45,9 @@ def check_is_trusted(file: Path, groups: Mapping[str, type]) -> None:
     """
     name = next(find_foreign_names(load_configuration_file(str(file)), groups), None)
     if name is not None:
+        trust = spell_argument("trust", python="True")
         raise UsageError(
-            f"{file} names {name}, whose code would be run; add `--trust` if you trust it."
+            f"{file} names {name}, whose code would be run; add {trust} if you trust it."
         )
 
 

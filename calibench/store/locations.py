@@ -18,6 +18,7 @@ from calibench.files.atomic_files import (
     remove_temporary_files,
 )
 from calibench.messages.errors import ExpectedFailure, errors_as, one_line
+from calibench.messages.spelling import spell_argument
 from calibench.runs import Busy, CorruptRun, run_folders, write_atomically
 from calibench.runs.files import describe_content
 from calibench.runs.folder import holds_run
@@ -199,7 +200,9 @@ class Remote(Place):
                 raise StoreError(f"{self.url}/{name} has more than {allowed}.")
             if waited > len(content) / self.limits.least_rate:
                 rate = f"{self.limits.least_rate:,.0f} bytes a second are expected"
-                raise StoreError(f"{self.url}/{name} is sent too slowly: {rate} (`--least-rate`).")
+                raise StoreError(
+                    f"{self.url}/{name} is sent too slowly: {rate} ({spell_argument('least_rate')})."
+                )
         return bytes(content)
 
     def write(self, name: str, content: bytes) -> None:

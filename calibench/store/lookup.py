@@ -132,7 +132,9 @@ def find(name: str, store: Path | str = SHIPPED) -> Entry:
 
 
 def find_run(text: str) -> Entry:
-    """The run of a text `<results or store>/<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`.
+    """The run of a text `[<results or store>/]<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`.
+
+    Without a folder or store before it, it is of the store that comes with calibench.
 
     Raises:
         FileNotFoundError: If there is no such folder or store.
@@ -145,6 +147,8 @@ def find_run(text: str) -> Entry:
         store, name = "/".join(parts[:-depth]), "/".join(parts[-depth:])
         if store and parts[-1].startswith(SEED_PREFIX) and (depth == 4 or _is_store(store)):
             return find(name, store)
+    if parts[-1].startswith(SEED_PREFIX) and len(parts) in (4, 5):
+        return find(text, SHIPPED)
     raise FileNotFoundError(_describe_no_run(text))
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from calibench.configuration.merging import Config, class_title, to_class_block
 from calibench.messages.checks import Count, positive
 from calibench.messages.errors import UsageError, one_line
-from calibench.messages.spelling import command_line_spelling, is_command_line
+from calibench.messages.spelling import command_line_spelling, is_command_line, spell_argument
 from calibench.parallel.processes import (
     Terminated,
     cause_of_death,
@@ -305,7 +305,8 @@ class Pool:
         if worker.ending is not None or kind == "last":
             self._remove(worker)
         if worker.ending is not None and first == "failed":
-            second = f"took longer than {self.minutes_per_cell:g} minutes (--minutes-per-cell)"
+            limit = spell_argument("minutes_per_cell")
+            second = f"took longer than {self.minutes_per_cell:g} minutes ({limit})"
         is_unchanged = (job.state, job.reason) == (first, second)
         job.state, job.reason, job.seconds = first, second, time.monotonic() - job.started
         if first == "waiting":
@@ -393,6 +394,6 @@ def build_pool(jobs: Sequence[Job], logs: Path, options: LauncherOptions) -> Poo
         reason = (
             "none is visible here" if uses_gpus else "the configuration says `accelerator: cpu`"
         )
-        raise UsageError(f"`--cells-per-gpu` needs a GPU; {reason}.")
+        raise UsageError(f"{spell_argument('cells_per_gpu')} needs a GPU; {reason}.")
     size = options.jobs or (options.cells_per_gpu or 1) * len(gpus) or cores()
     return Pool(min(size, len(jobs)), logs, gpus, options.minutes_per_cell)

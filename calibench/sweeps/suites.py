@@ -33,7 +33,7 @@ from calibench.configuration.merging import (
 from calibench.data.source import has_dataset
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, errors_as, near_matches
-from calibench.messages.spelling import split_names
+from calibench.messages.spelling import is_command_line, spell_argument, split_names
 from calibench.ranking.comparison import Primary
 from calibench.run_configuration.checks import class_in_file
 from calibench.run_configuration.keys import expand_short_name
@@ -52,10 +52,13 @@ def parse_seeds(text: str) -> list[int]:
         numbers = (first, last) if dots else (first,)
         if not all(number.isdecimal() for number in numbers):
             raise UsageError(
-                f"`--seeds` must look like 1..3 or 1,2,5, got {text!r}{_near_seeds(part) or '.'}"
+                f"{spell_argument('seeds')} must look like 1..3 or 1,2,5, got {text!r}{_near_seeds(part) or '.'}"
             )
         if dots and int(last) < int(first):
-            raise UsageError(f"`--seeds {part}` has no seed: write `--seeds {last}..{first}`.")
+            empty, ascending = (
+                spell_argument("seeds", text) for text in (part, f"{last}..{first}")
+            )
+            raise UsageError(f"{empty} has no seed: write {ascending}.")
         seeds += range(int(first), int(last) + 1) if dots else [int(first)]
     return list(dict.fromkeys(seeds))
 
@@ -66,8 +69,15 @@ def _near_seeds(text: str) -> str:
     if bounds:
         return f"; did you mean {bounds[1]}..{bounds[2]}?"
     if text in list_configuration_files():
-        return f": name the benchmark before the option, `calibench sweep {text} --seeds ...`"
+        return f": name the benchmark first, {_spell_sweep(text, 'seeds')}"
     return ""
+
+
+def _spell_sweep(benchmark: str, argument: str) -> str:
+    """A sweep of a benchmark with an argument, as the reader of a message would type it."""
+    if is_command_line():
+        return f"`calibench sweep {benchmark} --{argument} ...`"
+    return f'`calibench.sweep("{benchmark}", {argument}=...)`'
 
 
 def is_import_path(name: str) -> bool:
@@ -117,7 +127,7 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
     if re.fullmatch(r"[\w.]+:\w+", name):
         return f"no loss `{name}`: write your own as `{name.replace(':', '.')}`."
     if name in list_configuration_files():
-        return f"`{name}` is no loss: name the benchmark before the option, `calibench sweep {name} --losses ...`"
+        return f"`{name}` is no loss: name the benchmark first, {_spell_sweep(name, 'losses')}"
     alias = LOSSES.aliases.get(name.lower().replace("_", ""))
     if alias:
         return f"no loss `{name}`; did you mean {_file_of_loss(alias)}?"

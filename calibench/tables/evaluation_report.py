@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import FileRow, say, wrap_text
+from calibench.messages.spelling import is_command_line
 from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.tables.cells import Place, printed, sentences
@@ -215,7 +216,10 @@ class Report:
             verdict = self.calibration.get((TEST, first["ece"].key.model, RAW))
             yield verdict.in_words() if verdict else first["ece"].in_words(n)
             yield "limit: what 95 % of calibrated models with these confidences do not exceed"
-        yield f"to compare calibrators: calibench evaluate {shlex.quote(self.file)} --val FILE"
+        if is_command_line():
+            yield f"to compare calibrators: calibench evaluate {shlex.quote(self.file)} --val FILE"
+        else:
+            yield "to compare calibrators: `calibench.evaluate(..., val=(logits, labels))`"
 
     def csv(self) -> str:
         """The numbers as CSV."""

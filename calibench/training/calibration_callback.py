@@ -19,7 +19,7 @@ from calibench.messages.errors import UsageError
 from calibench.metrics import calibration_metrics
 from calibench.plugins.registries import initials
 from calibench.runs import Predictions
-from calibench.tensors.distributed import gather_batch, gather_rows, world_size_and_rank
+from calibench.tensors.distributed import gather_batch, gather_rows
 
 
 class Calibration(Callback):
@@ -90,7 +90,6 @@ class Calibration(Callback):
         self.calibrators = build_calibrators(val_calibrators)
         self.output = None if output is None else Path(output)
         self._batches: list[tuple[Tensor, Tensor]] = []
-        self._gathering: Any = None
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Pass the class counts to the loss, and let a batch-coupled one see the batch of all processes."""
@@ -107,7 +106,7 @@ class Calibration(Callback):
                 "`Calibration(loss, class_counts=...)`."
             )
         if self.loss.batch_coupled:
-            self._gathering = self.loss.register_forward_pre_hook(_gather_training_batch)
+            self.loss.gather = gather_batch
             if trainer.accumulate_grad_batches > 1:
                 rank_zero_warn(
                     f"gradients are accumulated over {trainer.accumulate_grad_batches} batches, and "
@@ -121,9 +120,8 @@ class Calibration(Callback):
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Leave the loss as it was found."""
-        if self._gathering is not None:
-            self._gathering.remove()
-            self._gathering = None
+        if self.loss is not None:
+            self.loss.gather = None
 
     def on_validation_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *args: Any
@@ -190,13 +188,3 @@ class Calibration(Callback):
 def _is_one_process() -> bool:
     """Whether other processes have rows that a metric lacks: none has."""
     return False
-
-
-def _gather_training_batch(
-    loss: CalibrationLoss, batch: tuple[Any, ...]
-) -> tuple[Tensor, Tensor] | None:
-    """The batch of all processes for a step of training, with its gradient; None leaves the process's own."""
-    logits, target = batch
-    if world_size_and_rank()[0] == 1 or not logits.requires_grad:
-        return None
-    return gather_batch(logits, target)

@@ -21,6 +21,7 @@ from rich.progress import (
 from torch import Tensor
 
 from calibench.messages.printable_text import say
+from calibench.messages.spelling import spell_argument
 from calibench.messages.terminal import Terminal
 from calibench.runs import Claim, write_atomically
 from calibench.runs.durations import RunDuration, describe_seconds
@@ -178,7 +179,8 @@ class EpochProgress(Callback):
         """Open the bar."""
         if trainer.is_global_zero and trainer.current_epoch:
             place = f"at epoch {trainer.current_epoch + 1} of {trainer.max_epochs}"
-            say(f"calibench: the run goes on {place} (--overwrite true starts anew)", to=sys.stderr)
+            anew = spell_argument("overwrite", "true", python="True")
+            say(f"calibench: the run goes on {place} ({anew} starts anew)", to=sys.stderr)
         self._began, self._first_epoch = time.monotonic(), trainer.current_epoch
         if self._duration is not None and (epochs := self._epochs_left(trainer)):
             seconds = describe_seconds(self._duration.seconds(epochs))

@@ -20,9 +20,15 @@ from torch import nn
 
 from calibench.backbones import Backbone
 from calibench.messages.errors import ExpectedFailure, UsageError
+from calibench.messages.spelling import spell_key
 from calibench.parallel.processes import cause_of_death, cores, unwinding
 
-DEVICES_HINT = " (`--trainer.accelerator auto --trainer.devices auto` take what there is)"
+
+def describe_devices_remedy() -> str:
+    """How a run takes the accelerator and the devices that there are, in brackets."""
+    settings = [spell_key(f"trainer.{name}", "auto") for name in ("accelerator", "devices")]
+    return f" ({' and '.join(settings)} take what there is)"
+
 
 PROCESSES_A_CORE = 4  # to try how a run of many processes behaves
 _CPU_INFO = Path("/proc/cpuinfo")

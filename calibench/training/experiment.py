@@ -23,6 +23,7 @@ from calibench.evaluation.extra_metrics import import_metrics
 from calibench.evaluation.serialization import fill_defaults
 from calibench.messages.errors import UsageError, pip_install
 from calibench.messages.printable_text import relative_word
+from calibench.messages.spelling import spell_argument
 from calibench.parallel.threads import use_threads
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import load_plugins, reach_own_classes
@@ -33,9 +34,9 @@ from calibench.run_configuration.parser_messages import Parser, shorten_parser_m
 from calibench.runs import Run, RunId, effective_settings
 from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.distributed import (
-    DEVICES_HINT,
     Replicas,
     build_cluster_plugins,
+    describe_devices_remedy,
     follow_launcher,
     lacks_bfloat16,
     plan_replicas,
@@ -127,7 +128,9 @@ def build_logger(kind: str, run_id: RunId, root: Path) -> loggers.Logger:
     try:
         return LOGGERS[kind](root, run_id.folder(Path()).as_posix())
     except ModuleNotFoundError as error:
-        raise UsageError(f"`--logger {kind}` needs a library: {pip_install(kind)}") from error
+        raise UsageError(
+            f"{spell_argument('logger', kind)} needs a library: {pip_install(kind)}"
+        ) from error
 
 
 # --- the experiment ---
@@ -257,7 +260,7 @@ class Experiment(LightningCLI):
     @cached_property
     def replicas(self) -> Replicas:
         """The processes that train the run; raises a UsageError if the devices do not exist."""
-        with _refusals("trainer.accelerator", DEVICES_HINT):
+        with _refusals("trainer.accelerator", describe_devices_remedy()):
             return plan_replicas(self.config.trainer)
 
     @cached_property
@@ -324,7 +327,7 @@ class Experiment(LightningCLI):
             [*configured_plugins] if isinstance(configured_plugins, list) else [configured_plugins]
         )
         plugins += [AtomicCheckpointIO(), *build_cluster_plugins(plugins)]
-        with _refusals("trainer", DEVICES_HINT):
+        with _refusals("trainer", describe_devices_remedy()):
             self.trainer = self.instantiate_trainer(plugins=plugins, **trainer_options)
 
     @property

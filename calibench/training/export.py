@@ -22,6 +22,7 @@ from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as, pip_install
 from calibench.messages.printable_text import say
+from calibench.messages.spelling import spell_argument
 from calibench.run_configuration.trusted_names import check_is_trusted
 from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
 from calibench.training.checkpoints import read_checkpoint
@@ -60,8 +61,9 @@ def load_trained_network(source: Run, *, trusted: bool = False) -> Trained:
     checkpoint = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
     path = source.checkpoints / f"{checkpoint}.ckpt"
     if not path.is_file():
+        anew = spell_argument("overwrite", "true", python="True")
         raise UsageError(
-            f"{path} is missing: the weights are needed (`calibench fit` with --overwrite true trains the run again)."
+            f"{path} is missing: the weights are needed (`fit` with {anew} trains the run again)."
         )
     experiment.build()
     data = experiment.datamodule
@@ -128,7 +130,9 @@ def export_run(
     calibrator = build_calibrator(name)
     val = Predictions.load(source.predictions("val"))
     if per_label and val.labels is None:
-        raise UsageError("`--per-label` is for networks with several labels an example.")
+        raise UsageError(
+            f"{spell_argument('per_label')} is for networks with several labels an example."
+        )
     fitted = (PerLabelFit if per_label else SharedFit)(calibrator).fit(val)
     calibrated = fitted.module(val.label_names)
     for part in calibrated.modules():

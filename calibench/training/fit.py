@@ -16,6 +16,7 @@ from calibench.configuration.merging import Config
 from calibench.evaluation.serialization import build_evaluation, fill_defaults, unite_evaluations
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import next_commands, say
+from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.messages.terminal import Terminal
 from calibench.parallel.processes import Terminated
 from calibench.runs import (
@@ -72,6 +73,7 @@ def fit(
     report: Callable[[int, int], None] | None = None,
     console: Terminal | None = None,
     keep: Callable[[Sequence[Logger], Run], None] | None = None,
+    quiet: bool = False,
 ) -> tuple[Outcome, Run]:
     """Train one run, collect its logits, evaluate them, and write the run folder.
 
@@ -84,6 +86,7 @@ def fit(
         report: Called with (epochs done, epochs in all); without it a progress bar is shown.
         console: Prints the table; None for no table.
         keep: Called with the loggers of a run that was trained, for what they keep of it when it is done.
+        quiet: Print nothing; warnings are warnings still.
 
     Returns:
         Whether the run was trained now, and its folder.
@@ -104,16 +107,16 @@ def fit(
         with run.claimed() if lead else nullcontext() as claim:
             if not (lead and _is_finished(experiment, run)):  # by another process, before the claim
                 with _failure_recorded(experiment, run, claim):
-                    outcome = _train(experiment, run, claim, report)
+                    outcome = _train(experiment, run, claim, report, quiet=quiet)
                     if claim is not None:
                         claim.check()
                         run.write_status(outcome, request=digest_request(config))
     if lead and outcome == "done" and keep is not None:
         keep(experiment.trainer.loggers, run)
     if lead and outcome == "skipped":
-        _evaluate_again(experiment, run, patient=report is None)
+        _evaluate_again(experiment, run, patient=report is None, quiet=quiet)
     if lead and console is not None:
-        _print_table(run, console, _OUTCOME_TEXTS[outcome])
+        _print_table(run, console, _OUTCOME_TEXTS[outcome].format(anew=_spell_anew()))
         if outcome != "trial":
             console.print(next_commands(experiment.root), soft_wrap=True)
     return "skipped" if outcome == "skipped" else "done", run
@@ -121,9 +124,14 @@ def fit(
 
 _OUTCOME_TEXTS: dict[str, str] = {
     "done": "is done",
-    "skipped": "is already done (train it again with --overwrite true)",
+    "skipped": "is already done ({anew} trains it again)",
     "trial": "is a dry run (fast_dev_run, or no training step): not counted, and overwritten by the next run",
 }
+
+
+def _spell_anew() -> str:
+    """The argument with which a finished or interrupted run is trained from its beginning."""
+    return spell_argument("overwrite", "true", python="True")
 
 
 def _is_finished(experiment: Experiment, run: Run) -> bool:
@@ -163,15 +171,22 @@ def _describe_resume(experiment: Experiment, run: Run) -> str:
     trainer, config = experiment.trainer, experiment.config
     epoch, epochs = trainer.current_epoch + 1, trainer.max_epochs
     place = f"at epoch {epoch} of {epochs}" if epoch <= (epochs or epoch) else "at the evaluation"
+    call = "command" if is_command_line() else "call"
     if not (run.checkpoints / "last.ckpt").is_file():
-        return f"{place}, before the first checkpoint; the same command starts anew"
+        return f"{place}, before the first checkpoint; the same {call} starts anew"
     if config.overwrite or config.ckpt_path not in (None, "last"):
-        return f"{place}; the same command without --overwrite and --ckpt_path goes on"
-    return f"{place}; the same command goes on, --overwrite true starts anew"
+        names = f"{spell_argument('overwrite')} and {spell_argument('ckpt_path')}"
+        return f"{place}; the same {call} without {names} goes on"
+    return f"{place}; the same {call} goes on, {_spell_anew()} starts anew"
 
 
 def _train(
-    experiment: Experiment, run: Run, claim: Claim | None, report: Callable[[int, int], None] | None
+    experiment: Experiment,
+    run: Run,
+    claim: Claim | None,
+    report: Callable[[int, int], None] | None,
+    *,
+    quiet: bool,
 ) -> Literal["done", "trial"]:
     """Train, evaluate and write everything but the status. Returns the status. The first process has the claim."""
     start = first_checkpoint(experiment, run, warn=claim is not None)
@@ -192,13 +207,13 @@ def _train(
         *best,
         LastCheckpoint(run.checkpoints, experiment.config.checkpoint_every_n_steps),
         *trace.callbacks(run.checkpoints),
-        *_progress(experiment, report),
+        *([] if quiet else _progress(experiment, report)),
     ]
     with interruptible() as interruption, report_deaths(lambda: experiment.trainer):
         experiment.build([*callbacks, interruption], enable_progress_bar=False)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         check_monitors(trainer, module.logged)
-        _take_caveats(experiment, aloud=claim is not None)
+        _take_caveats(experiment, aloud=claim is not None and not quiet, warn=claim is not None)
         with refuse_in_one_line(beginning, start):
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
         evaluated_alone = trainer.max_epochs == 0 and module.backbone.is_trained
@@ -239,8 +254,8 @@ def _progress(experiment: Experiment, report: Callable[[int, int], None] | None)
     return [DataInventory(), EpochProgress(mean_duration(kind))]
 
 
-def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:
-    """Give the module what is to be said of the run; one process says it."""
+def _take_caveats(experiment: Experiment, *, aloud: bool, warn: bool) -> None:
+    """Give the module the caveats of the run; one process prints them, and warns of what is in its key."""
     caveats = experiment.model.caveats = [*experiment.caveats]
     if experiment.lacks_float16:
         caveats.append("trained with bf16-mixed: a CPU has no 16-mixed precision")
@@ -254,7 +269,7 @@ def _take_caveats(experiment: Experiment, *, aloud: bool) -> None:
                 "twice as long as with them.",
                 to=sys.stderr,
             )
-    if experiment.caveats and aloud:
+    if experiment.caveats and warn:
         warnings.warn(
             f"{'; '.join(experiment.caveats)}. Their number is in the run's key.", stacklevel=3
         )
@@ -274,13 +289,13 @@ def _predict_sets(
     return saved
 
 
-def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
+def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool, quiet: bool) -> None:
     """Evaluate the saved logits of a finished run again, if calibrators, metrics or bins are asked for that it lacks.
 
     Earlier numbers stay, also those that another process adds at the same time; if `patient`, this one waits for it,
     which takes seconds. Raises Busy otherwise, or if another process trains the run.
     """
-    has_said_so = False
+    has_said_so = quiet
     while _missing_evaluation(experiment, run) is not None:
         try:
             with run.claimed() as claim:
@@ -331,7 +346,7 @@ def _load_sets(run: Run) -> dict[str, Predictions]:
     if missing:
         raise CorruptRun(
             f"{run.folder} is done, but its logits of {' and '.join(sorted(missing))} are gone "
-            "(--overwrite true trains it again)."
+            f"({_spell_anew()} trains it again)."
         )
     return sets
 

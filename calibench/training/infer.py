@@ -11,6 +11,7 @@ from calibench.configuration.merging import Config
 from calibench.evaluation.calibrator_files import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_fits import fit_calibrator
 from calibench.messages.errors import ExpectedFailure, UsageError
+from calibench.messages.spelling import spell_argument
 from calibench.messages.terminal import Terminal
 from calibench.runs import Predictions
 from calibench.training.checkpoints import refuse_other_network
@@ -106,10 +107,15 @@ def predict(
     """
     other, as_row = _other_predictive(passes, laplace), str(row).lower()
     if as_row not in ("true", "false") or (as_row == "true" and not other):
-        raise UsageError("`--row true` makes predictions of `--passes` or `--laplace` a run.")
+        passes, laplace = map(spell_argument, ("passes", "laplace"))
+        raise UsageError(
+            f"{spell_argument('row', 'true')} makes predictions of {passes} or {laplace} a run."
+        )
     output = Path(output)
     if output.exists() and not output.is_dir():
-        raise UsageError(f"`--output {output}` is a file; a folder is expected.")
+        raise UsageError(
+            f"{spell_argument('output', str(output))} is a file; a folder is expected."
+        )
     fitted = build_calibrator(calibrator) if calibrator else None
     experiment, _ = _run_trainer(config, "predict", other, return_predictions=False)
     saved = save_predictions(experiment, output)
@@ -125,7 +131,7 @@ def predict(
     if as_row == "true" and saved:
         run = experiment.run
         if not run.done:
-            raise UsageError(f"`--row`: {run.folder} is not a finished run.")
+            raise UsageError(f"{spell_argument('row')}: {run.folder} is not a finished run.")
         folder_of_run = write_derived([run], saved, {"predictive": other[0].title})
         console.print(f"{folder_of_run}  a run of the leaderboard", soft_wrap=True)
 
@@ -133,7 +139,8 @@ def predict(
 def _other_predictive(passes: str | int | None, laplace: str | None) -> list[Predictive]:
     """The network that predicts in place of the trained one, if one is asked for."""
     if passes is not None and laplace is not None:
-        raise UsageError("`--passes` and `--laplace` exclude each other: choose one.")
+        names = " and ".join(map(spell_argument, ("passes", "laplace")))
+        raise UsageError(f"{names} exclude each other: choose one.")
     if passes is not None:
         return [DropoutPasses(int(passes) if str(passes).isdecimal() else 0)]
     return [] if laplace is None else [LastLayerLaplace(laplace)]
@@ -173,7 +180,8 @@ def _checkpoint(experiment: Experiment) -> str | None:
         return None
     hint = "; a network is evaluated without one where all of its weights are pretrained"
     raise UsageError(
-        f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {candidates[0]}{hint}."
+        f"{spell_argument('ckpt_path', 'FILE')} is needed: this configuration has no checkpoint of its own at "
+        f"{candidates[0]}{hint}."
     )
 
 

@@ -20,7 +20,7 @@ from calibench.data import ClassificationDataModule
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
 from calibench.messages.errors import ExpectedFailure, UsageError, one_line
-from calibench.messages.spelling import spell_key
+from calibench.messages.spelling import spell_key, spell_traceback_hint
 from calibench.tensors.scores import are_probabilities
 from calibench.training.module import ClassificationModule
 
@@ -195,7 +195,7 @@ def _describe_remedy(
         return f"refuses them: {reason}"
     if layers.unfit is None:
         failure = f"fails in its layer `{layers.layer}`" if layers.layer else "fails"
-        return f"{failure}: {reason[:200]} (--debug shows where)"
+        return f"{failure}: {reason[:200]}{spell_traceback_hint()}"
     expected, got, options = layers.unfit
     if layers.sized == 1:
         settable = [name for name in options if name in backbone.argument_names()]

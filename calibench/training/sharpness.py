@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from calibench.messages.checks import positive
 from calibench.messages.errors import UsageError
+from calibench.messages.spelling import spell_key
 
 
 class SharpnessAware(Optimizer, ABC):
@@ -59,8 +60,9 @@ class SharpnessAware(Optimizer, ABC):
         Raises a UsageError if there is no closure, as with float16, whose gradients are scaled.
         """
         if closure is None:
+            precision = spell_key("trainer.precision", "16-mixed")
             raise UsageError(
-                f"`model.sharpness`: {type(self).__name__} does not go with `--trainer.precision 16-mixed`."
+                f"`model.sharpness`: {type(self).__name__} does not go with {precision}."
             )
         closure = torch.enable_grad()(closure)
         loss = closure()

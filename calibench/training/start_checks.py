@@ -16,6 +16,7 @@ from lightning.pytorch.callbacks import (
 
 from calibench.data import ClassificationDataModule
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches
+from calibench.messages.spelling import spell_argument
 from calibench.plugins.import_paths import import_by_path
 from calibench.run_configuration.parser_messages import shorten_parser_message
 from calibench.runs import CorruptRun, Run
@@ -197,7 +198,8 @@ class Beginning(Callback):
 @contextmanager
 def refuse_in_one_line(beginning: Beginning, checkpoint: str | None) -> Iterator[None]:
     """Turn errors of data, checkpoint, optimiser or schedule before training begins into one-line UsageErrors."""
-    other = "holds another network or loss than this configuration (--overwrite true starts anew)."
+    anew = spell_argument("overwrite", "true", python="True")
+    other = f"holds another network or loss than this configuration ({anew} starts anew)."
     try:
         with refuse_other_network(f"{checkpoint} {other}"):
             yield

@@ -14,6 +14,7 @@ from calibench.data import ClassificationDataModule
 from calibench.data.in_memory_loader import mix_seeds, run_seed
 from calibench.data.task import Task
 from calibench.messages.errors import UsageError, errors_as, pip_install
+from calibench.messages.spelling import spell_argument, spell_key
 from calibench.training.module import ClassificationModule
 
 
@@ -45,18 +46,24 @@ class DropoutPasses(Predictive):
 
     def __init__(self, passes: int) -> None:
         if passes < 2:
-            raise UsageError(f"`--passes` must be an integer from 2 on, got {passes}.")
+            raise UsageError(
+                f"{spell_argument('passes')} must be an integer from 2 on, got {passes}."
+            )
         self.passes = passes
         self.title = f"{passes} passes with dropout"
 
     def network(self, module: ClassificationModule, data: ClassificationDataModule) -> nn.Module:
         """The network, several times for each batch."""
         if not module.backbone.draws_in_training:
+            title = module.backbone.title()
             raise UsageError(
-                f"`--passes`: {module.backbone.title()} has no dropout here, so its passes are all the same."
+                f"{spell_argument('passes')}: {title} has no dropout here, so its passes are all the same."
             )
         if module.trainer.world_size > 1:
-            raise UsageError("`--passes` draws dropout in one process: set `--trainer.devices 1`.")
+            devices = spell_key("trainer.devices", 1)
+            raise UsageError(
+                f"{spell_argument('passes')} draws dropout in one process: set {devices}."
+            )
         torch.manual_seed(mix_seeds(run_seed(), 3))
         return _Mean(module.backbone, self.passes, module.task)
 
@@ -92,13 +99,13 @@ class LastLayerLaplace(Predictive):
         structures = ("kron", "diag", "full")
         if structure not in structures:
             raise UsageError(
-                f"`--laplace` must be one of {', '.join(structures)}, got {structure}."
+                f"{spell_argument('laplace')} must be one of {', '.join(structures)}, got {structure}."
             )
         try:
             import laplace  # noqa: F401 - to be missed before the network is built
         except ImportError:
             raise UsageError(
-                f"`--laplace` needs laplace-torch: {pip_install('laplace')}."
+                f"{spell_argument('laplace')} needs laplace-torch: {pip_install('laplace')}."
             ) from None
         self.structure = structure
         self.title = f"a last-layer Laplace approximation ({structure})"
@@ -109,12 +116,16 @@ class LastLayerLaplace(Predictive):
 
         name = module.backbone.title()
         if type(module.task) is not Task:
-            raise UsageError("`--laplace` is of one class an example, not of several labels.")
+            raise UsageError(
+                f"{spell_argument('laplace')} is of one class an example, not of several labels."
+            )
         # what Lightning predicts in has no gradients
         with (
             torch.inference_mode(False),
             torch.enable_grad(),
-            errors_as(f"`--laplace` of {name}", ValueError, TypeError, RuntimeError),
+            errors_as(
+                f"{spell_argument('laplace')} of {name}", ValueError, TypeError, RuntimeError
+            ),
         ):
             fitted: Any = Laplace(
                 module.backbone,
@@ -127,7 +138,7 @@ class LastLayerLaplace(Predictive):
             outputs, features = fitted.model.forward_with_features(inputs)
             if not torch.allclose(outputs, fitted.model.last_layer(features), atol=1e-5):
                 raise UsageError(
-                    f"`--laplace`: what {name} returns is not what its last layer does."
+                    f"{spell_argument('laplace')}: what {name} returns is not what its last layer does."
                 )
             with warnings.catch_warnings():  # of a call that we make as it wants
                 warnings.filterwarnings("ignore", "By default `link_approx`")

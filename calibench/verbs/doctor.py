@@ -20,7 +20,7 @@ from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import Predictions
 from calibench.predictions.files import Arrays, Reader, Source, check_file, is_no_folder, is_read
 from calibench.predictions.hdf5 import is_hdf5, the_model
@@ -254,8 +254,8 @@ def _sources(test: Any, val: Any) -> dict[str, Source]:
         sets = {"test": f"{model}/test", "val": val or f"{model}/cal"}
     elif text and not Path(text).suffix and not is_no_folder(text):
         if val is not None:
-            reason = "give either a RUN, which has its own validation set"
-            raise UsageError(f"{reason}, or FILE --val FILE.")
+            files = "FILE --val FILE" if is_command_line() else "a file and `val=FILE`"
+            raise UsageError(f"give either a RUN, which has its own validation set, or {files}.")
         files = files_of_run(text, needed=("val", "test"))
         sets = {name: files[name] for name in sets}
     sources = {name: sources_of(name, part) for name, part in sets.items() if part is not None}

@@ -168,7 +168,7 @@ def fit(
         overlays: Further configuration files, merged over the benchmark.
         results: Folder of results; the run is below it in <benchmark>/<network>/<loss>/<key>/seed=<k>.
         overwrite: Start anew although the run is done, or was interrupted.
-        progress: Show a bar on a terminal.
+        progress: Show a bar on a terminal, or lines, and what data of your own hold; else nothing is printed.
         options: Any other keys of a configuration, as `calibench fit --help` names them:
             `{"model.optimizer.lr": 0.1}`.
 
@@ -219,10 +219,9 @@ def fit(
         pairs.append(("evaluation.calibrators", [_named_calibrator(part) for part in calibrators]))
     pairs += [("seed_everything", seed), ("trainer.default_root_dir", str(results))]
     pairs += [("overwrite", True)] if overwrite else []
-    pairs += [] if progress else [("trainer.enable_progress_bar", False)]
     pairs += (options or {}).items()
     files = [str(file) for file in ([] if benchmark is None else [benchmark]) + overlay_files]
-    outcome, run = train(build_configuration(files, pairs))
+    outcome, run = train(build_configuration(files, pairs), quiet=not progress)
     return FittedRun(run.folder, outcome)
 
 

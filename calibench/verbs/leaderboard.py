@@ -13,6 +13,7 @@ from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import option_named, output_format, positive_integer
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import fill_docstring, loading, say, without_collector
+from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
 from calibench.predictions.files import is_a_file
 from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column
@@ -366,7 +367,7 @@ def rank_files(files: Sequence[str], val: Sequence[str], ranking: Ranking) -> Le
         )
     if val and len(val) != len(files):
         raise UsageError(
-            f"`--val` takes one file for each of the {len(files)} models, got {len(val)}."
+            f"{spell_argument('val')} takes one file for each of the {len(files)} models, got {len(val)}."
         )
     with loading():
         from calibench.ranking.models import rank_models
@@ -407,7 +408,8 @@ def check_same_labels(files: Sequence[str]) -> None:
         if target != targets[first]:
             raise UsageError(
                 f"{file} has other labels than {first} ({len(target)} and {len(targets[first])} examples): models are "
-                "ranked on the same test examples in the same order; a validation set is given as `--val FILE`."
+                "ranked on the same test examples in the same order; a validation set is given as "
+                f"{spell_argument('val', 'FILE')}."
             )
 
 

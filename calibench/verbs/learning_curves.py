@@ -7,7 +7,7 @@ from typing import Annotated
 
 from calibench.calibrator_comparison.learning_curves import (
     DEFAULT_CURVES,
-    SIZES_COMMAND,
+    describe_sizes_command,
     draw_learning_curves,
     read_curve_results,
 )
@@ -46,7 +46,7 @@ def plot_learning_curves(
     file = results / "results.csv" if results.is_dir() else results
     check_kept(output, file)
     if not file.is_file():
-        raise UsageError(f"there is no {file}: {SIZES_COMMAND} writes one.")
+        raise UsageError(f"there is no {file}: {describe_sizes_command()} writes one.")
     name = metric_named(metric)
     draw_learning_curves(read_curve_results(file, name), name, calibrators).write(
         output, width=width

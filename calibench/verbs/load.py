@@ -13,14 +13,15 @@ from calibench.store.entry import STATUS
 
 
 def load(
-    name: Path | str, store: Path | str = lookup.SHIPPED, **reading: Any
+    name: Path | str, store: Path | str | None = None, **reading: Any
 ) -> Predictions | ConfidencePairs | dict[str, Predictions]:
     """Read predictions: of a file of any framework, a run, or an entry of a store.
 
     Args:
         name: A file, as `calibench evaluate` reads it (`x.npz`, `x.csv`, `logits.npy:labels.npy`, ...); the folder of a
-            run; or an entry `<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`.
-        store: Where an entry is: a folder, a URL or `shipped`, the store that comes with calibench.
+            run; or an entry `<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`, its folder or store before it or not.
+        store: Where an entry is, if its name does not say so: a folder, a URL or `shipped`, the store that comes with
+            calibench (default: that one).
         **reading: Of a file, the arguments of `Reader`: `scores`, `clip`, `task`.
 
     Returns:
@@ -39,7 +40,7 @@ def load(
     """
     if is_a_file(str(name)):
         return Reader(**reading).read(str(name))
-    if (Path(name) / STATUS).is_file():
+    if store is None or (Path(name) / STATUS).is_file():
         return lookup.find_run(str(name)).predictions()
     return lookup.load_entry(str(name), store)
 
@@ -55,12 +56,14 @@ def reliability_pairs(
     """Predicted probabilities, whether each event happened, and the name of the event, for a reliability diagram.
 
     Of two classes the event is the second one, with its name. Else it is that the top label is right, and the name is
-    empty; so it is of pairs of a confidence and whether it was right.
+    empty; so it is of pairs of a confidence and whether it was right. Of a run it is its test set.
 
     Arrays are those that `Reader` takes, `scores` and `classes` its own; `labels` (N,) are class indices or names, of
     confidences whether each was right; a file has its labels. Raises a ValueError if an array is not what it should be,
     or labels are unknown.
     """
+    if labels is None and isinstance(logits, str | Path) and not is_a_file(str(logits)):
+        logits = lookup.find_run(str(logits)).predictions()["test"]
     (source,) = sources_of("labels", logits if labels is None else (logits, labels))
     read = Reader(scores=scores, classes=classes, pairs=pairs).read(source)
     if isinstance(read, ConfidencePairs):

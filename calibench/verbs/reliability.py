@@ -36,7 +36,7 @@ def reliability(
 
     Args:
         predictions: Logits (N, K), an array, tensor, data frame or nested lists; or confidences (N,) in [0, 1]; or a
-            file, which has its labels; or a network, with a loader in place of `labels`.
+            file or run, which has its labels; or a network, with a loader in place of `labels`.
         labels: Their class indices or names (N,); of confidences, whether each was right.
         scores: `"logits"`, or `"probs"` if these are probabilities, of which a calibrator's may be drawn.
         classes: Names of the columns; by default those of a data frame.

@@ -110,7 +110,9 @@ def check_output(output: str) -> None:
 def write_predictions_page(file: str, output: str, *, title: str | None, bins: int) -> None:
     """Write the page of a file of test predictions: verdict, diagram, table, what to do next."""
     if is_site(output):
-        raise UsageError(f"`--output` must end in .html for a file of predictions, got {output}.")
+        raise UsageError(
+            f"{spell_argument('output')} must end in .html for a file of predictions, got {output}."
+        )
     with loading():
         from calibench.plots.selection import Selection
         from calibench.plots.style import as_file

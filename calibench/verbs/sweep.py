@@ -14,7 +14,7 @@ from calibench.command_line.verb_parser import Option, VerbParser, options_from_
 from calibench.configuration.merging import Options, find_configuration_file, read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
 from calibench.messages.printable_text import fill_docstring, next_commands, say
-from calibench.messages.spelling import spell_argument, split_names
+from calibench.messages.spelling import spell_argument, spell_key, split_names
 from calibench.messages.terminal import Terminal
 from calibench.parallel.processes import Terminated, cores, unwinding
 from calibench.ranking import Leaderboard, rank_results
@@ -366,8 +366,8 @@ def results_root(overrides: Options) -> Path:
 def _check(options: LauncherOptions, slurm: Mapping[str, object], keys: Options) -> None:
     """Raise a UsageError for options that exclude each other."""
     if options.launcher == "local" and (slurm or options.detach):
-        name = "--detach" if options.detach else f"--slurm.{next(iter(slurm))}"
-        raise UsageError(f"`{name}` is for `--launcher slurm`.")
+        name = spell_argument("detach") if options.detach else f"`--slurm.{next(iter(slurm))}`"
+        raise UsageError(f"{name} is for {spell_argument('launcher', 'slurm')}.")
     if options.jobs and options.cells_per_gpu:
         raise UsageError(
             f"{spell_argument('jobs')} and {spell_argument('cells_per_gpu')} exclude each other: give one of them."
@@ -376,7 +376,8 @@ def _check(options: LauncherOptions, slurm: Mapping[str, object], keys: Options)
     for key in ("trainer.devices", "trainer.num_nodes"):
         if values.get(key, "1") not in ("1", "auto"):
             raise UsageError(
-                f"`--{key}`: a sweep runs each cell in one process on one device; use `calibench fit` for several."
+                f"{spell_key(key, values[key])}: a sweep runs each cell in one process on one device; "
+                "`fit` uses several."
             )
 
 

@@ -73,7 +73,7 @@ def test_the_name_decides_the_format(suffix: str, results: Path, tmp_path: Path)
 
 @pytest.mark.usefixtures("figures")
 def test_one_of_several_tables_is_chosen_by_its_title(results: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"choose by `--table WORDS`"):
+    with pytest.raises(ValueError, match=r"choose by `table`"):
         called("roc", str(results), "-o", str(tmp_path / "x.png"))
     assert called("roc", str(results), "-o", str(tmp_path / "x.png"), "--table", "b /") == 0
     with pytest.raises(ValueError, match="no table has nothing in its title: a / SmallCNN, b"):
@@ -348,7 +348,7 @@ def test_ranks_over_holes_are_drawn_only_on_demand(tmp_path: Path) -> None:
     write_run(tmp_path, benchmark="d", loss="BrierLoss")
     picture = tmp_path / "ranks.svg"
     call = ("critical-difference", str(tmp_path), "-o", str(picture))
-    with pytest.raises(ValueError, match=r"CrossEntropy \(no run\) \(`--allow-missing`"):
+    with pytest.raises(ValueError, match=r"CrossEntropy \(no run\) \(`allow_missing`"):
         called(*call)
     called(*call, "--allow-missing")
     assert picture.exists()
@@ -390,7 +390,7 @@ def test_improvement_is_over_the_baseline(tmp_path: Path) -> None:
     mirrored = (1 - ends[1], 1 - ends[0]) if pair.beats.probability < 0.5 else ends
     assert (row["low"], row["high"]) == pytest.approx(mirrored)
     assert 0.5 < row["low"] < 0.9
-    with pytest.raises(ValueError, match=r"baseline FocalLoss.*`--baseline LOSS`"):
+    with pytest.raises(ValueError, match=r"baseline FocalLoss.*`baseline`"):
         PICTURE_KINDS["improvement"](replace(request, shown=Selection(baseline="FocalLoss")))
 
 

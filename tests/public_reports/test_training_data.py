@@ -199,9 +199,7 @@ def test_images_of_a_kind_that_training_lacks_are_said_or_refused(tmp_path: Path
     tree(tmp_path, {"a": 8, "b": 8}, parts=("train",))
     for name in "ab":
         save(tmp_path / "test" / name / "1.png", Image.fromarray(np.full((6, 6), 4000, np.uint16)))
-    with pytest.raises(
-        DataError, match=r"2 images are 16-bit, .* no value above 4,095: `--data.white`"
-    ):
+    with pytest.raises(DataError, match=r"2 images are 16-bit, .* no value above 4,095: `white`"):
         images(tmp_path)
     data = images(tmp_path, white=4095)
     assert {content[0] for _, content in contents(data, "test")} == {round(4000 * 255 / 4095)}
@@ -390,7 +388,7 @@ def test_a_tsv_without_quoting_is_refused_or_read_whole(tmp_path: Path) -> None:
     write_unquoted(tmp_path / "train.tsv", rows)
     options = {"train_file": str(tmp_path / "train.tsv"), "text_columns": ["sentence"]}
     with pytest.raises(
-        DataError, match=r"lines 14 to 24 are one row.*100 rows then.*--data\.quotes false"
+        DataError, match=r"lines 14 to 24 are one row.*100 rows then.*`quotes=False`"
     ):
         TextFileDataModule(**options)
     data = TextFileDataModule(**options, quotes=False, root=str(tmp_path))

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from calibench.cli import parser_of
+from calibench.messages.spelling import command_line_spelling
 from calibench.ranking import rank_results
 from calibench.ranking.formats import table_grid
 from calibench.tables.terminal import fitting, show
@@ -206,7 +207,8 @@ def test_the_text_does_not_depend_on_hashes(
     )
     *lines, hashed = done.stdout.splitlines()
     assert int(hashed) != hash("nll")
-    called(*words)
+    with command_line_spelling():
+        called(*words)
     assert capsys.readouterr().out.splitlines() == lines
 
 
@@ -259,5 +261,5 @@ def test_at_most_four_lines_stand_under_a_table_and_notes_shows_them_all(
     assert meaning.startswith("- bold: the best method")
     assert unseen.startswith("- 3 seeds detect differences of")
     assert caveat == "- missing: Focal, seeds 2, 3: no run"
-    assert rest.startswith(f"- {len(every)} notes: --notes; https://")
+    assert rest.startswith(f"- {len(every)} notes: notes=True; https://")
     assert {unseen, caveat} < set(every)

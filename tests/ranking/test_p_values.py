@@ -70,7 +70,7 @@ def test_the_command_prints_them_in_its_format(
     assert "p-values of A is better" in out
     assert "| B | **0.031** |" in out
     assert "seeds are needed" not in out
-    with pytest.raises(ValueError, match="`--pvalues D`: there is no such loss"):
+    with pytest.raises(ValueError, match='`pvalues="D"`: there is no such loss'):
         parser.run([*asked, "D"])
 
 

@@ -78,13 +78,13 @@ def test_on_the_command_line(results: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("text", ["nll", "nll=", "nll=-1", "=x"])
 def test_a_wrong_region_is_one_line(text: str) -> None:
-    with pytest.raises(ValueError, match=r"`--equivalent` takes METRIC=VALUE .* got `"):
+    with pytest.raises(ValueError, match=r"`equivalent` takes METRIC=VALUE .* got `"):
         parse_margins([text])
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1)
-    with pytest.raises(ValueError, match="`--pairs` needs two methods with nll in one table"):
+    with pytest.raises(ValueError, match="`pairs` needs two methods with nll in one table"):
         compare_pairs(rank_results(tmp_path).tables, NLL)
     with pytest.raises(ValueError, match="needs a metric that is a quality"):
         compare_pairs([], Column("temperature", calibrator="TemperatureScaling"))

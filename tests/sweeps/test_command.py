@@ -24,6 +24,7 @@ from rich.console import Console
 
 from calibench.cli import main
 from calibench.messages.errors import UsageError
+from calibench.messages.spelling import command_line_spelling
 from calibench.messages.terminal import Terminal
 from calibench.sweeps import pool
 from calibench.sweeps.pool import Job, Pool
@@ -95,7 +96,7 @@ def test_seeds(text: str, seeds: list[int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "1...3", "3..1", "-1"])
 def test_bad_seeds(text: str) -> None:
-    with pytest.raises(UsageError, match="--seeds"):
+    with pytest.raises(UsageError, match="`seeds"):
         parse_seeds(text)
 
 
@@ -108,7 +109,7 @@ def test_bad_seeds(text: str) -> None:
     ],
 )
 def test_bad_seeds_say_what_to_type(text: str, remedy: str) -> None:
-    with pytest.raises(UsageError) as error:
+    with command_line_spelling(), pytest.raises(UsageError) as error:
         parse_seeds(text)
     assert remedy in str(error.value)
 
@@ -137,7 +138,7 @@ def test_losses(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_loss_says_what_to_type(name: str, remedy: str) -> None:
-    with pytest.raises(UsageError) as error:
+    with command_line_spelling(), pytest.raises(UsageError) as error:
         parse_losses([name])
     assert remedy in str(error.value)
 

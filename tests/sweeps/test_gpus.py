@@ -65,7 +65,7 @@ def test_cells_for_the_cpu_get_the_cores(
 
 def test_without_a_gpu(gpus: Callable[[str], None], tmp_path: Path) -> None:
     gpus("")
-    with pytest.raises(UsageError, match="`--cells-per-gpu` needs a GPU; none is visible here"):
+    with pytest.raises(UsageError, match="`cells_per_gpu` needs a GPU; none is visible here"):
         build_pool(jobs(*ANY), tmp_path, LauncherOptions(cells_per_gpu=2))
     assert build_pool(jobs(*ANY), tmp_path, LauncherOptions(jobs=3)).devices == []
 

@@ -202,7 +202,7 @@ def test_a_cell_that_takes_too_long_is_ended_and_failed(tmp_path: Path) -> None:
     cells = jobs(1)
     list(history(spawned(1, tmp_path, minutes_per_cell=0.001), cells))
     assert cells[0].state == "failed"
-    assert cells[0].reason == "took longer than 0.001 minutes (--minutes-per-cell)"
+    assert cells[0].reason == "took longer than 0.001 minutes (`minutes_per_cell`)"
 
 
 def test_one_that_hangs_is_killed_and_the_next_cell_gets_a_process(

@@ -85,7 +85,7 @@ def test_a_batch_coupled_loss_warns_under_accumulation() -> None:
     module = Classifier(ECEWeightedLoss())
     with pytest.warns(UserWarning, match="ECEWeightedLoss is batch-coupled: it sees each"):
         trained(Calibration(module.loss), module, accumulate_grad_batches=2)
-    assert not module.loss._forward_pre_hooks
+    assert module.loss.gather is None
     trained(Calibration(), Classifier(CrossEntropyLoss()), accumulate_grad_batches=2)
 
 

@@ -53,6 +53,11 @@ def examples() -> tuple[torch.Tensor, torch.Tensor]:
     return inputs, torch.arange(N) % 3
 
 
+def soft_targets() -> torch.Tensor:
+    """Distributions over the classes, of which each half of the batch has others."""
+    return torch.linspace(-1, 1, N * 3, dtype=torch.float64).mul(9).cos().view(N, 3).softmax(1)
+
+
 def network() -> torch.nn.Module:
     """A network without batch normalisation."""
     torch.manual_seed(0)
@@ -228,6 +233,8 @@ def _callback_in_a_process(
     inputs, target = (part.chunk(processes)[rank] for part in examples())
     callback.on_fit_start(trainer, module)
     loss(model(inputs), target).backward()
+    soft_model = network()  # targets that are distributions, as of mixed examples
+    loss(soft_model(inputs), soft_targets().chunk(processes)[rank]).backward()
     sampler: Any = DistributedSampler(range(n), processes, rank, shuffle=False)  # type: ignore[arg-type]
     rows = [*sampler, *extra]
     outputs = {"logits": model(examples()[0][rows]), "target": examples()[1][rows]}
@@ -236,14 +243,16 @@ def _callback_in_a_process(
     callback.on_fit_end(trainer, module)
     return {
         "slopes": slopes(model).tolist(),
+        "soft slopes": slopes(soft_model).tolist(),
         "logged": {name: float(value) for name, value in logged.items()},
     }
 
 
 def test_the_callback_in_two_processes_is_that_of_one() -> None:
     alone, halves = _callback_in_a_process(0, 1), run_processes(_callback_in_a_process, 2)
-    averaged = np.mean([half["slopes"] for half in halves], axis=0)
-    np.testing.assert_allclose(averaged, alone["slopes"], rtol=1e-9, atol=1e-12)
+    for name in ("slopes", "soft slopes"):
+        averaged = np.mean([half[name] for half in halves], axis=0)
+        np.testing.assert_allclose(averaged, alone[name], rtol=1e-9, atol=1e-12, err_msg=name)
     cross_fitted = alone["logged"].pop("val/nll_ts")
     for half in halves:  # folds follow the order of the rows, which is that of the processes
         assert half["logged"].pop("val/nll_ts") == pytest.approx(cross_fitted, rel=1e-2)

@@ -91,7 +91,7 @@ def test_other_losses_are_left_to_the_parser(line: str) -> None:
 
 def test_a_checkpoint_may_be_a_path_and_must_be_there() -> None:
     config = build_configuration(["digits_lt"], {"ckpt_path": Path("nowhere.ckpt")})
-    with pytest.raises(UsageError, match=r"`--ckpt_path nowhere\.ckpt`: no such file"):
+    with pytest.raises(UsageError, match=r'`ckpt_path="nowhere\.ckpt"`: no such file'):
         Experiment(config)
 
 

@@ -106,11 +106,11 @@ def test_the_same_command_goes_on_after_ctrl_c(
 ) -> None:
     said = interrupted(tmp_path, epoch=2)
     assert said == (
-        "calibench: interrupted at epoch 2 of 3; the same command goes on, --overwrite true starts anew"
+        "calibench: interrupted at epoch 2 of 3; the same command goes on, `--overwrite true` starts anew"
     )
     assert main(["fit", *SMALL, str(tmp_path)]) == 0
     said = capsys.readouterr().err.splitlines()[0]
-    assert said == "calibench: the run goes on at epoch 2 of 3 (--overwrite true starts anew)"
+    assert said == "calibench: the run goes on at epoch 2 of 3 (`--overwrite true` starts anew)"
     (folder,) = (path.parent for path in tmp_path.rglob("metrics.json"))
     assert numbers(Run(folder)) == whole
 
@@ -133,7 +133,7 @@ def test_overwrite_starts_anew_and_leaves_nothing_of_before(
     copy(finished, tmp_path)
     assert "before the first checkpoint" in interrupted(tmp_path, *anew, epoch=1)
     assert interrupted(tmp_path, epoch=3).endswith(
-        "the same command goes on, --overwrite true starts anew"
+        "the same command goes on, `--overwrite true` starts anew"
     )
     said = interrupted(tmp_path, *anew, epoch=2)
     assert said.endswith("the same command without --overwrite and --ckpt_path goes on")

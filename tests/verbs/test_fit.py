@@ -123,6 +123,26 @@ def test_own_network_and_loss_are_trained_and_found_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_without_progress_nothing_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "\n".join(f"{i % 7},{i % 5},{'ab'[i % 2]}" for i in range(80))
+    (tmp_path / "train.csv").write_text(f"x,y,label\n{rows}\n")
+    arguments: dict[str, Any] = {
+        "network": nn.Linear(2, 2), "loss": FocalLoss(gamma=3), "epochs": 1, "results": tmp_path / "results",
+        "options": QUICK | {"data.train_file": str(tmp_path / "train.csv"), "data.label_column": "label"},
+    }  # fmt: skip
+    for progress in (False, True):
+        run = calibench.fit(
+            data="TableDataModule", progress=progress, overwrite=progress, **arguments
+        )
+        assert run.outcome == "done"
+        printed = "".join(capsys.readouterr())
+        assert ("data: " in printed) is progress
+        assert progress or not printed
+
+
+@pytest.mark.slow
 def test_own_loaders_are_trained_on(tmp_path: Path) -> None:
     torch.manual_seed(0)
     inputs = torch.randn(200, 8)

@@ -44,6 +44,23 @@ def test_it_is_a_picture_a_page_and_text(board: calibench.ranking.Leaderboard) -
         board.figure("classwise_ece")
 
 
+def test_a_column_that_the_table_does_not_show_is_drawn_and_told(
+    board: calibench.ranking.Leaderboard,
+) -> None:
+    axes = board.figure("nll@TS").axes[-1]
+    assert axes.get_xlabel() == "NLL +TS"
+    drawn = axes.containers[0].lines[0].get_xdata()  # type: ignore[attr-defined]
+    table = board.tables[-1]
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    values = [board.value(row.label, "nll@TS", benchmark=table.benchmark) for row in table.rows]
+    assert list(drawn) == values
+    assert len(labels) == len(values)
+    raw = [board.value(row.label, "nll", benchmark=table.benchmark) for row in table.rows]
+    assert values != raw
+    with pytest.raises(ValueError, match="no table has nll@TX; did you mean nll@best"):
+        board.figure("nll@TX")
+
+
 def test_mistakes_are_in_the_words_of_python() -> None:
     with pytest.raises(ValueError, match="`top` must be a positive integer, got 0"):
         calibench.leaderboard("store", top=0)

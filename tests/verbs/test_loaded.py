@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import calibench
+from calibench.store import StoreError
 
 
 def test_loaded_predictions_go_into_every_function() -> None:
@@ -26,3 +27,20 @@ def test_loaded_predictions_go_into_every_function() -> None:
         calibench.evaluate(test, test.target)
     with pytest.raises(ValueError, match=r"test set.*cannot be `val`"):
         calibench.evaluate(test, val=test)
+
+
+def test_a_run_has_the_same_names_in_every_function() -> None:
+    name = "digits_lt/SmallCNN/FocalLoss/seed=1"
+    sets = calibench.load(name)
+    assert isinstance(sets, dict)
+    for store in ("shipped/", "store/"):
+        loaded = calibench.load(f"{store}{name}")
+        assert isinstance(loaded, dict)
+        assert (loaded["test"].logits == sets["test"].logits).all()
+    verdict = str(calibench.doctor(f"shipped/{name}", calibrators="TS"))
+    assert str(calibench.doctor(name, calibrators="TS")) == verdict
+    assert calibench.reliability(f"shipped/{name}").get_ylabel() == "accuracy"
+    with pytest.raises(StoreError, match="did you mean digits_lt/SmallCNN/FocalLoss/seed=1"):
+        calibench.doctor("digits_lt/SmallCNN/FocalLos/seed=1")
+    with pytest.raises(FileNotFoundError, match="no run nothing: "):
+        calibench.load("nothing")

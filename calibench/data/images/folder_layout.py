@@ -15,6 +15,7 @@ from calibench.data.layouts import (
 )
 from calibench.data.source import DataError
 from calibench.messages.errors import near_matches
+from calibench.messages.spelling import spell_argument
 
 
 @dataclass
@@ -54,9 +55,10 @@ class FolderLayout:
         """Raise a DataError for the first class that the training part lacks, if there is any."""
         for place, count in self.unknown.items():
             name = Path(place).name
+            skip = spell_argument("data.skip_bad", "true", python="True")
             raise DataError(
                 f"{self.folder / place} has {count} images of a class that {self.parts['train']} lacks"
-                f"{near_matches(name, self.classes)} (`--data.skip_bad true` leaves them out, and results say so)."
+                f"{near_matches(name, self.classes)} ({skip} leaves them out, and results say so)."
             )
 
 

@@ -27,6 +27,7 @@ from calibench.data.task import Multilabel
 from calibench.data.users_table import open_users_table, require_columns, select_usable_rows
 from calibench.files.set_names import UNKNOWN
 from calibench.messages.checks import positive_integer
+from calibench.messages.spelling import spell_argument
 
 
 class LabelledFiles(NamedTuple):
@@ -124,9 +125,10 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
             return part
         first, count = int(is_present.argmin()), f"{(~is_present).sum()} of {len(is_present)}"
         if not self.skip_missing:
+            skip = spell_argument("data.skip_missing", "true", python="True")
             raise DataError(
                 f"{part.places[first]}: the image {part.files[first]} is missing, {count} are "
-                "(`--data.skip_missing true` goes on without, and results say so)."
+                f"({skip} goes on without, and results say so)."
             )
         self.caveats.append(f"{count} images are missing, {part.files[first].name} the first")
         return part.take(np.flatnonzero(is_present))
@@ -264,7 +266,8 @@ _STATES = {"1": 1, "0": 0, "-1": UNKNOWN, "": UNKNOWN, "1.0": 1, "0.0": 0, "-1.0
 
 def _find_wrong_cells(table: Any, labels: Sequence[str], split: str | None) -> dict[int, str]:
     """Problems of rows whose label or split is none of the allowed ones, by row."""
-    states = "1 (present), 0 (absent), or -1 or nothing (unknown) are expected (`--data.labels` names the columns)"
+    naming = f"{spell_argument('data.labels')} names the columns"
+    states = f"1 (present), 0 (absent), or -1 or nothing (unknown) are expected ({naming})"
     wrong = dict[int, str]()
     for name in reversed(labels):
         for row, cell in table[name][~table[name].isin([*_STATES])].items():

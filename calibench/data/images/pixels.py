@@ -11,6 +11,7 @@ import numpy as np
 
 from calibench.data.mixing import Crop
 from calibench.data.source import DataError
+from calibench.messages.spelling import spell_argument
 
 Mode = Literal["RGB", "L"]
 CHANNELS: dict[Mode, int] = {"RGB": 3, "L": 1}
@@ -184,7 +185,7 @@ def describe_further_kinds(images: Iterable[tuple[Depth, float]], scale: PixelSc
         if scale.otherwise is None and by_range is not None and by_range < white:
             raise DataError(
                 f"{len(group)} images are {kind}, which no training image is, and have no value above {by_range:,.6g}: "
-                "`--data.white` names their white."
+                f"{spell_argument('data.white')} names their white."
             )
         reason = "by the header" if scale.otherwise is None else "as `white` says"
         caveats.append(
@@ -214,7 +215,7 @@ def _header_white(depths: list[Depth], largest: float) -> tuple[float | None, st
             bits = white.bit_length()
             return (
                 white,
-                f"no training value is above: {bits} bits in 16, `--data.white` says another",
+                f"no training value is above: {bits} bits in 16, {spell_argument('data.white')} says another",
             )
     return header, "by the header"
 
@@ -309,7 +310,7 @@ def refuse_above_white(values: np.ndarray, depth: Depth, scale: PixelScale) -> N
     if values.size and values.max() > white:
         raise DataError(
             f"holds values up to {values.max():,.6g}, above {white:,.6g}, the white of the {depth.kind} training "
-            "images (`--data.white` names another)"
+            f"images ({spell_argument('data.white')} names another)"
         )
 
 

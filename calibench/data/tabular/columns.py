@@ -20,6 +20,7 @@ from calibench.files.tables import NAMELESS
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
+from calibench.messages.spelling import spell_argument
 
 
 class Columns(NamedTuple):
@@ -98,7 +99,7 @@ def read_columns(
             first = min(wrong)
             raise DataError(
                 f"{path}, row {table.rows[first]}: {wrong[first]} ({len(wrong)} of {len(frame)} rows; "
-                "`--data.features` names the columns to use)."
+                f"{spell_argument('data.features')} names the columns to use)."
             )
         blocks.append(numbers)
         problems = {int(table.rows[at]): text for at, text in wrong.items()} | problems
@@ -117,7 +118,9 @@ def _select_features(
 ) -> list[str]:
     """The columns of numbers, in the order of the file."""
     for name, option in zip(names, ("label_column", "group_column"), strict=False):
-        users_table.require_columns(path, columns, [name], f"`--data.{option}` names it; ")
+        users_table.require_columns(
+            path, columns, [name], f"{spell_argument(f'data.{option}')} names it; "
+        )
     others = [name for name in columns if name not in names]
     for pattern in features or ():
         if not fnmatch.filter(others, pattern):
@@ -180,7 +183,8 @@ class TableParts:
         if train.groups is not None and len({*train.groups}) == len(train.rows):
             raise DataError(
                 f"{train_file}, row 1: the group `{train.groups[0]}` has this row only, and so has every other group; "
-                "leave `--data.group_column` out, or name the column that says which rows belong together."
+                f"leave {spell_argument('data.group_column')} out, or name the column that says which rows belong "
+                "together."
             )
         self.class_names, self.feature_names = _sort_labels(train.labels), train.features
 
@@ -205,7 +209,7 @@ class TableParts:
         for place in splits[0].inputs.isnan().all(0).nonzero().flatten().tolist():
             raise DataError(
                 f"{self._train_file}: column `{self.feature_names[place]}` has no number in the training rows; "
-                "`--data.features` names the columns to use."
+                f"{spell_argument('data.features')} names the columns to use."
             )
         counts = {
             part: len(split.target) for part, split in zip(Splits._fields, splits, strict=True)
@@ -226,7 +230,11 @@ class TableParts:
         if classes is not None:
             problems = users_table.find_unknown_labels(table.rows, table.labels, classes) | problems
         empty = _find_missing_numbers(table) if self._missing == "refuse" else {}
-        other = "`--data.missing mean` or `drop` allows empty cells" if empty else ""
+        other = (
+            f"{spell_argument('data.missing', 'mean')} or `drop` allows empty cells"
+            if empty
+            else ""
+        )
         bad = empty | problems
         good, caveats = users_table.select_usable_rows(
             file, table.rows, bad, skip=self._skip_bad, other=other

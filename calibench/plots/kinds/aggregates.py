@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 
 from calibench.messages.errors import near_matches
+from calibench.messages.spelling import spell_argument
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.selection import Request, after, with_bins
 from calibench.plots.style import GREY, PALETTE, Axes, inches, panel, tidied
@@ -84,7 +85,7 @@ def _baseline(request: Request, runs: ScoresOfRuns) -> str:
         if row.is_named(named) and row.label in runs:
             return row.label
     none = f"there are no runs of the baseline {named}{near_matches(named, runs)}"
-    raise ValueError(f"{none}: `--baseline LOSS` names it.")
+    raise ValueError(f"{none}: {spell_argument('baseline')} names it.")
 
 
 def _column(request: Request) -> Column:
@@ -106,9 +107,10 @@ def _runs(request: Request, column: Column) -> ScoresOfRuns:
     pairs = product(labels, zip(request.tables, of_tables, strict=True))
     missing = [f"{label} in {item.title}" for label, (item, rows) in pairs if label not in rows]
     if missing and (not request.shown.allow_missing or not complete):
+        losses, table, leave_out = map(spell_argument, ("losses", "table", "allow_missing"))
         raise ValueError(
             f"a mean over tables needs every loss in every one; missing: {'; '.join(missing)} "
-            "(`--losses` and `--table` choose; `--allow-missing` leaves these losses out)."
+            f"({losses} and {table} choose; {leave_out} leaves these losses out)."
         )
     seeds = {loss: [list(rows[loss].seeds.values()) for rows in of_tables] for loss in complete}
     return {loss: list(map(np.array, values)) for loss, values in seeds.items()}

@@ -10,6 +10,7 @@ import yaml
 
 from calibench.configuration.merging import Config, read_yaml
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, pip_install
+from calibench.messages.spelling import is_command_line, spell_argument
 
 _PREFIX = "slurm."
 _FIXED_OPTIONS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a run is one process
@@ -33,14 +34,19 @@ def _parse_value(key: str, text: Any) -> Any:
     try:
         return read_yaml(text)
     except yaml.YAMLError as error:
-        raise UsageError(f"`--slurm.{key}`: {text!r} is not valid YAML.") from error
+        raise UsageError(f"{_spell(key)}: {text!r} is not valid YAML.") from error
+
+
+def _spell(key: str) -> str:
+    """A parameter of a SLURM job, as the reader of a message would type it."""
+    return f"`--slurm.{key}`" if is_command_line() else f'`options={{"slurm.{key}": ...}}`'
 
 
 def parse_minutes(text: str) -> int:
     """A time in whole minutes: `90`, `90:00`, `1:30:00`, `1-12`, `1-12:30`, `1-12:30:00`; another is a UsageError."""
     if not re.fullmatch(r"(\d+-\d+(:\d+){0,2}|\d+(:\d+){0,2})", text):
         raise UsageError(
-            f"`--slurm.time` must be minutes, or like 1:30:00 or 1-12:00:00, got {text!r}."
+            f"{_spell('time')} must be minutes, or like 1:30:00 or 1-12:00:00, got {text!r}."
         )
     days, dash, clock = text.rpartition("-")
     numbers = [int(number) for number in clock.split(":")]
@@ -66,8 +72,8 @@ def _explain_refusal(message: str, options: Mapping[str, Any]) -> str:
     names = [name for name in listed if name not in _FIXED_OPTIONS]
     for key in options if listed else ():
         if key not in names:
-            return f"no option `--slurm.{key}`{near_matches(key, names)}"
-    return f"`--slurm`: {' '.join(message.split())}"
+            return f"no option {_spell(key)}{near_matches(key, names)}"
+    return f"{spell_argument('slurm')}: {' '.join(message.split())}"
 
 
 class JobArray:
@@ -80,18 +86,18 @@ class JobArray:
         try:
             import submitit
         except ImportError as error:
-            raise ExpectedFailure(
-                f"`--launcher slurm` needs submitit: {pip_install('slurm')}"
-            ) from error
+            launcher = spell_argument("launcher", "slurm")
+            raise ExpectedFailure(f"{launcher} needs submitit: {pip_install('slurm')}") from error
         try:
             self._executor: Any = submitit.SlurmExecutor(folder, max_num_timeout=_ATTEMPTS)
         except RuntimeError as error:
+            launcher = spell_argument("launcher", "slurm")
             raise ExpectedFailure(
-                "`srun` was not found: `--launcher slurm` runs on a machine of a SLURM cluster."
+                f"`srun` was not found: {launcher} runs on a machine of a SLURM cluster."
             ) from error
         for key in options:
             if key in _FIXED_OPTIONS:
-                raise UsageError(f"no option `--slurm.{key}`: a run is one process on one node")
+                raise UsageError(f"no option {_spell(key)}: a run is one process on one node")
         try:
             named = {"job_name": "calibench", "time": minutes, **options}
             self._executor.update_parameters(**named)

@@ -152,7 +152,7 @@ def _changed(root: Path, file: str, old: str, new: str) -> None:
         ("test_list.txt", "00000030_000.png", "00000003_000.png", {}, r"the patient 3 is in train_val_list.txt and in test_list.txt"),
         ("labels/val_list.txt", "00000025", "00000003", {"split": "chexnet"}, r"the patient 3 is in train and in val"),
         ("labels/val_list.txt", " 0 ", " 2 ", {"split": "chexnet"}, r"val_list.txt, line 1: a name and 14 zeros or ones"),
-        ("test_list.txt", "", "", {"skip_missing": False}, r"00000001_001.png is missing, 1 of .*skip_missing true"),
+        ("test_list.txt", "", "", {"skip_missing": False}, r"00000001_001.png is missing, 1 of .*skip_missing=True"),
     ],
 )  # fmt: skip
 def test_what_is_refused_names_its_place(

@@ -59,7 +59,7 @@ def test_tables_without_quoting_and_with_other_separators(tmp_path: Path) -> Non
         line.replace(",", "|").replace("0.png", '"0.png', line.startswith("0")) for line in lines
     ]
     (tmp_path / "labels.csv").write_text("\n".join(bars))
-    with pytest.raises(DataError, match=r"a quote opens and never closes.*`--data.quotes false`"):
+    with pytest.raises(DataError, match=r"a quote opens and never closes.*`quotes=False`"):
         images(tmp_path, split_column="split", separator="|")
     data = images(tmp_path, split_column="split", separator="|", quotes=False)
     assert data.inventory == [

@@ -134,7 +134,7 @@ def test_columns_by_pattern_and_parquet(tmp_path: Path) -> None:
         (
             (),
             {"group_column": "kinds"},
-            "no column `kinds`; did you mean kind.*--data.group_column",
+            "no column `kinds`; did you mean kind.*`group_column`",
         ),
         (
             (),

@@ -11,6 +11,7 @@ import pytest
 from calibench.cli import main
 from calibench.configuration.merging import read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError
+from calibench.messages.spelling import command_line_spelling
 from calibench.sweeps.launchers.sbatch import (
     JobArray,
     count_requested_gpus,
@@ -108,7 +109,7 @@ def test_options_that_submitit_refuses(
 ) -> None:
     pytest.importorskip("submitit")
     pretend("srun", "")
-    with pytest.raises(UsageError, match=message):
+    with command_line_spelling(), pytest.raises(UsageError, match=message):
         JobArray(tmp_path, options, minutes=5)
 
 
