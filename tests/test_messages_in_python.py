@@ -56,7 +56,15 @@ OF_THE_SHELL = {
 VERBS_IN_PYTHON = {
     "calibrate", "collect", "doctor", "evaluate", "fit", "leaderboard", "load", "reliability", "report", "sweep",
 }  # fmt: skip
-PARSING_FUNCTIONS = {"_as_models", "check", "check_override", "say_help", "_dry_run", "_check"}
+PARSING_FUNCTIONS = {
+    "_as_models",
+    "_page",
+    "check",
+    "check_override",
+    "say_help",
+    "_dry_run",
+    "_check",
+}
 
 
 def _is_read_in_python(file: Path) -> bool:

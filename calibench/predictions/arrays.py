@@ -11,7 +11,7 @@ import numpy as np
 
 from calibench.files.set_names import MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions.confidence_pairs import PAIR_NAMES
 from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
@@ -81,9 +81,13 @@ def predictions_of(
     role = next((role for role in (LOGITS, PROBS, UNDECLARED) if role in roles), None)
     if role is None:
         if {"calibrator", "state"} <= set(arrays):
+            applying = (
+                "`calibench calibrate --apply CALIBRATOR --input FILE`"
+                if is_command_line()
+                else "`calibench.load_calibrator(FILE)(logits)`"
+            )
             raise ValueError(
-                "it is a calibrator, and predictions are expected: "
-                "`calibench calibrate --apply CALIBRATOR --input FILE` applies it."
+                f"it is a calibrator, and predictions are expected: {applying} applies it."
             )
         names = ", ".join(f"`{name}`" for name in arrays) or "nothing"
         raise ValueError(

@@ -27,7 +27,7 @@ from calibench.files.tables import (
 from calibench.messages.checks import InPython, unit_interval
 from calibench.messages.errors import UsageError, did_you_mean, no_file
 from calibench.messages.printable_text import say
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import hdf5
 from calibench.predictions.arrays import (
     CLASS_NAMES,
@@ -267,9 +267,13 @@ def check_file(text: str) -> None:
         if path.suffix.lower() in _PICKLES:
             raise ValueError(f"`{path}` is a pickle, which can run code when it is read: {_SAFELY}")
         if path.suffix.lower() == ".ckpt":
+            writing = (
+                f"`calibench predict --config RUN/config.yaml --ckpt_path {path}` writes its logits"
+                if is_command_line()
+                else "`calibench.collect(model, loader)` gives its logits"
+            )
             raise ValueError(
-                f"`{path}` is a checkpoint: `calibench predict --config RUN/config.yaml --ckpt_path {path}` writes its "
-                "logits; of another program, save logits and labels as .npz."
+                f"`{path}` is a checkpoint: {writing}; of another program, save logits and labels as .npz."
             )
         if not _is_read(path):
             raise ValueError(

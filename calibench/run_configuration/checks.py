@@ -61,9 +61,13 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
         if key not in (*KEY_TYPES, SEED_KEY, "data", *KEY_GROUPS):
             raise UsageError(describe_unknown_option(key, [*list_options(config), *others]))
     if not str(seed := config.get(SEED_KEY, 0)).isdecimal():
+        sweep = (
+            "`calibench sweep BENCHMARK --seeds 1,2,3`"
+            if is_command_line()
+            else "`calibench.sweep(benchmark, seeds=[1, 2, 3])`"
+        )
         raise UsageError(
-            f"{spell_argument('seed')} must be an integer >= 0, got {seed}; several seeds: "
-            "`calibench sweep BENCHMARK --seeds 1,2,3`."
+            f"{spell_argument('seed')} must be an integer >= 0, got {seed}; several seeds: {sweep}."
         )
     _check_blocks(config)
     _check_required(config)
@@ -260,9 +264,12 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
             f"`{key}`: `{path}` is a file of Python: name the class in it, `{class_in_file(path)}`."
         )
     if key == "data" and Path(path).is_dir():
-        raise UsageError(
-            f"`{key}`: `{path}` is a folder: `--data ImageFolderDataModule --data.folder {path}` for images by class."
+        module = (
+            f"--data ImageFolderDataModule --data.folder {path}"
+            if is_command_line()
+            else f"data=ImageFolderDataModule(folder={path!r})"
         )
+        raise UsageError(f"`{key}`: `{path}` is a folder: `{module}` for images by class.")
 
 
 def class_in_file(path: str, example: str = "MyClass") -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from calibench.configuration.merging import benchmarks_folder, data_root
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
+from calibench.messages.spelling import is_command_line
 from calibench.runs import CorruptRun, Predictions
 from calibench.runs.files import OldFormat
 from calibench.runs.folder import SEED_PREFIX
@@ -177,7 +178,9 @@ def _hint_for_images(folder: Path) -> str:
     endings = {path.suffix.lower() for path in islice(folder.glob("*/*"), 1000)}
     if not endings & {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"}:
         return ""
-    return f"; to train on its images: `calibench new images NEW_FOLDER --data {folder}`"
+    if is_command_line():
+        return f"; to train on its images: `calibench new images NEW_FOLDER --data {folder}`"
+    return f"; to train on its images: `calibench.fit(data=ImageFolderDataModule(folder={str(folder)!r}))`"
 
 
 def _is_store(text: str) -> bool:
