@@ -44,7 +44,7 @@ def stratified_folds(target: Tensor, folds: int, scores: Tensor | None = None) -
         return fold
     places = first_copies(as_array(scores), as_array(target))
     together = fold[torch.from_numpy(places)]
-    return together if len(together.unique()) == len(fold.unique()) else fold
+    return together if set(together.tolist()) == set(fold.tolist()) else fold
 
 
 FEWEST_EXAMPLES_FOR_FOLDS = 20  # examples that can be cut into folds
@@ -234,7 +234,8 @@ class CrossValidatedCalibration(Calibrator):
         return self.choice.log_prob(logits)
 
     def _prob(self, logits: Tensor) -> Tensor:
-        return self.choice(logits)
+        probs: Tensor = self.choice(logits)
+        return probs
 
 
 def held_out_nll(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tensor) -> Tensor:

@@ -198,7 +198,7 @@ def _with_arguments(calibrator: Calibrator, changed: Mapping[str, Any]) -> Calib
     for name in changed.keys() - arguments.keys():
         title = type(calibrator).__name__
         raise ValueError(f"{title} has no parameter `{name}`{near_matches(name, arguments)}")
-    return type(calibrator)(**(arguments | changed))
+    return type(calibrator)(**{**arguments, **changed})
 
 
 def _method(estimator: Any) -> str:

@@ -226,8 +226,8 @@ class ImportedDataModule(ClassificationDataModule):
         loader = self._batches_of(split)
         local_rows, wrong = list[tuple[Tensor, ...]](), ""
         try:
-            for rows in _report_reading(loader):
-                local_rows.append((_digest_examples(rows.inputs), rows.target, rows.index))
+            for batch in _report_reading(loader):
+                local_rows.append((_digest_examples(batch.inputs), batch.target, batch.index))
         except DataError as error:  # the other processes wait for this one's part
             wrong = str(error)
         parts = _gather_objects((local_rows, wrong))

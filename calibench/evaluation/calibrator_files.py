@@ -92,10 +92,11 @@ def _apply_by_name(calibrator: Calibrator, predictions: Predictions) -> Floats:
     A ValueError with both lists if their names are not the same.
     """
     logits, names = _as_fitted(calibrator, predictions), names_of_classes(predictions)
-    is_alike = not names or not calibrator.class_names or names == calibrator.class_names
-    if is_alike or predictions.labels is not None:
-        return calibrator(torch.from_numpy(logits)).numpy()
-    order = class_order(names, calibrator.class_names, "the input", "the calibrator")
+    fitted_names = calibrator.class_names
+    if not names or not fitted_names or names == fitted_names or predictions.labels is not None:
+        same_order: Floats = calibrator(torch.from_numpy(logits)).numpy()
+        return same_order
+    order = class_order(names, fitted_names, "the input", "the calibrator")
     aligned = np.ascontiguousarray(logits[:, order])
     probs: Floats = calibrator(torch.from_numpy(aligned)).numpy()
     say("classes are aligned by name with those of the calibrator", to=sys.stderr)

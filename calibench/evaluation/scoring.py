@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ from calibench.tensors.scores import blocks_of_rows
 if TYPE_CHECKING:  # five seconds of imports, which files of logits do without
     from torchmetrics import Metric, MetricCollection
 
-OOD_SCORES = ("entropy", "msp")
+OOD_SCORES: tuple[Literal["entropy", "msp"], ...] = ("entropy", "msp")
 
 
 def update_metrics(

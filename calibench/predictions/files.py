@@ -171,8 +171,9 @@ class Reader:
     def of_classes(self, source: Source) -> Predictions:
         """Predictions; pairs of a confidence and a hit as those of the classes `wrong` and `right`."""
         predictions = self.read(source)
-        is_pair = isinstance(predictions, ConfidencePairs)
-        return predictions.binary(self.clip) if is_pair else predictions
+        if isinstance(predictions, ConfidencePairs):
+            return predictions.binary(self.clip)
+        return predictions
 
     def read(self, source: Source) -> Predictions | ConfidencePairs:
         """Read predictions, or pairs of a confidence and whether it was right; raises as a call."""

@@ -97,8 +97,8 @@ def _scores_and_names(values: Any) -> tuple[Any, str, list[str] | None, str]:
     """Scores, their role, the names of their columns, and a line on columns that are left out."""
     rows = values.tolist() if hasattr(values, "iloc") and values.ndim == 1 else values
     if isinstance(rows, list | tuple) and rows and isinstance(_first_cell(rows), Mapping):
-        scores, names = scores_of_records(rows)
-        return scores, UNDECLARED, names, ""
+        scores, classes = scores_of_records(rows)
+        return scores, UNDECLARED, classes, ""
     names = names_of_columns(values)
     columns = [] if names is None else columns_of_one_beginning(names)
     if names is None or not columns:

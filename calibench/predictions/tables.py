@@ -230,11 +230,11 @@ class _Columns:
         if not labels:
             _check_labels_are_named(values, names)
         check_distinct(names)
-        role, names = role_and_classes(names)
+        role_of_columns, names = role_and_classes(names)
         numbered = [str(number) for number in range(len(names))]
         if sorted(names) == sorted(numbered):  # the labels are these numbers, not places of columns
             values, names = values[:, [names.index(number) for number in numbered]], numbered
-        return {role or PROBS: values, CLASS_NAMES: np.array(names), **target}, self._left_out_line(
+        return {role_of_columns or PROBS: values, CLASS_NAMES: np.array(names), **target}, self._left_out_line(
             others, class_columns
         )
 

@@ -287,8 +287,9 @@ def rank_results(
         table.of_models = models is not None
         if columns is usual_columns:
             table.drop_empty_columns()
-        for column, row in product(table.columns, table.rows) if models else ():
-            models.add_spread(column, row)
+        if models:
+            for column, row in product(table.columns, table.rows):
+                models.add_spread(column, row)
         mark_best(table, models or examples)
         table.answer = None if table.of_models else choose_best_pair(table.rows)
         if against:

@@ -265,7 +265,7 @@ def _shift(table: Table, row: Row) -> Json:
     }
 
 
-def _mean_by_split(splits: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
+def _mean_by_split(splits: Mapping[str, Sequence[float]]) -> dict[str, float | str | None]:
     """The mean of the values of each split, that of the test split first."""
     first_test = sorted(splits, key=lambda split: split != TEST)
     return {

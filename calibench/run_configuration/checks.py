@@ -124,7 +124,9 @@ def check_loss_values(config: Config) -> None:
     """
     model = config.get("model")
     block = to_class_block(model.get("loss")) if isinstance(model, Mapping) else None
-    arguments_of_loss = block.get("init_args") if isinstance(block, Mapping) else None
+    if not isinstance(block, Mapping):
+        return
+    arguments_of_loss = block.get("init_args")
     if not isinstance(arguments_of_loss, Mapping) or not arguments_of_loss:
         return
     name = block["class_path"].removeprefix(f"{LOSSES.package}.")

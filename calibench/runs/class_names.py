@@ -74,16 +74,14 @@ def reorder_classes(
     metadata = {**predictions.metadata, "class_names": [*names]}
     if counts := metadata.get("class_counts"):
         metadata["class_counts"] = [counts[index] for index in order]
-    tables = {
-        name: None if table is None else np.ascontiguousarray(table[:, order])
-        for name, table in (("posterior", predictions.posterior), ("probs", predictions.probs))
-    }
+    posterior, probs = predictions.posterior, predictions.probs
     return replace(
         predictions,
         logits=np.ascontiguousarray(predictions.logits[:, order]),
         target=np.where(target >= 0, place[target], target),
         metadata=metadata,
-        **tables,
+        posterior=None if posterior is None else np.ascontiguousarray(posterior[:, order]),
+        probs=None if probs is None else np.ascontiguousarray(probs[:, order]),
     )
 
 

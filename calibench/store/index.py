@@ -97,7 +97,7 @@ def iterate_index(place: Place) -> Iterator[Listed]:
         file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         format = int((file.schema_arrow.metadata or {}).get(_FORMAT, FORMAT))
         if format < FORMAT:
-            raise old_format(place, format)
+            raise old_format(str(place), format)
         if format > FORMAT:
             supported = f"this calibench reads {FORMAT}: a newer one is needed"
             raise StoreError(f"{place} is of format {format}, {supported}.")

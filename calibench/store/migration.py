@@ -244,7 +244,8 @@ def _migrate_metrics(text: bytes, name: str) -> tuple[bytes, str]:
     is_sealed, is_compact = b'"sha256"' in text, not text.startswith(b"{\n")
     content = parse_json(text)
     check_schema(content, SCHEMAS["metrics.json"])
-    run_id = RunId(*name.split("/")[:4], int(name.rpartition("=")[2]))
+    benchmark, backbone, loss, key, seed = name.split("/")
+    run_id = RunId(benchmark, backbone, loss, key, int(seed.rpartition("=")[2]))
     is_named = content["key"] == run_id.key == _hash(content["settings"])
     if not is_named or content["seed"] != run_id.seed:
         raise ValueError(

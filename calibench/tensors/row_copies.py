@@ -19,7 +19,7 @@ def hash_rows(scores: Array, target: Integers) -> npt.NDArray[np.uint64]:
     """Hashes (N,) of rows of scores (N, K) and labels (N,)."""
     words = np.ascontiguousarray(scores, dtype=np.float64).view(np.uint64)
     odd = np.random.default_rng(0).integers(0, 2**63, words.shape[1] + 1, dtype=np.uint64) * 2 + 1
-    mixed = target.astype(np.uint64) * odd[-1]
+    mixed: npt.NDArray[np.uint64] = target.astype(np.uint64) * odd[-1]
     for column, factor in zip(words.T, odd, strict=False):
         mixed = (mixed ^ (column * factor)) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(29)
@@ -38,7 +38,7 @@ def is_saturated(logits: Array) -> npt.NDArray[np.bool_]:
 def are_coarse(scores: Array, precision: float | None = None) -> bool:
     """Whether values of rows (N, K) have so few digits that examples are alike by chance."""
     unit = shared_unit(scores[:_LOOKED_AT], precision)
-    return (scores.shape[1] - 1) * -log10(unit) < _FEWEST_DIGITS
+    return bool((scores.shape[1] - 1) * -log10(unit) < _FEWEST_DIGITS)
 
 
 def first_copies(logits: Array, target: Integers) -> Integers:

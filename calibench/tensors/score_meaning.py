@@ -63,10 +63,12 @@ def are_probabilities(values: Array) -> bool:
 def sum_to_1(values: Array) -> Booleans:
     """Which rows (N, K) sum to 1 within what the decimals or the type of all values allow, (N,)."""
     off = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
-    if (off <= EXACT_SUM).all() or not np.isfinite(off).all():
-        return off <= EXACT_SUM
+    are_near: Booleans = off <= EXACT_SUM
+    if are_near.all() or not np.isfinite(off).all():
+        return are_near
     allowed = min(MOST_OFF, values.shape[1] / 2 * shared_unit(values))
-    return off <= max(EXACT_SUM, allowed * (1 + 1e-9))
+    are_allowed: Booleans = off <= max(EXACT_SUM, allowed * (1 + 1e-9))
+    return are_allowed
 
 
 def shared_unit(values: Array, precision: float | None = None) -> float:

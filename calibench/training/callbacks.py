@@ -20,6 +20,7 @@ from rich.progress import (
 )
 from torch import Tensor
 
+from calibench.data import ClassificationDataModule
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
 from calibench.messages.terminal import Terminal
@@ -150,7 +151,8 @@ class DataInventory(Callback):
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Print the lines of the data module."""
         if trainer.is_global_zero:
-            say(*(f"data: {line}" for line in trainer.datamodule.inventory), to=sys.stderr)
+            data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
+            say(*(f"data: {line}" for line in data.inventory), to=sys.stderr)
 
 
 MEASURED_SECONDS = 1.0  # of the first epoch, before it is said how long all take

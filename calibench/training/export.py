@@ -203,6 +203,7 @@ def export_onnx(model: nn.Module, inputs: Tensor, notes: Mapping[str, object]) -
         exported = torch.onnx.export(
             _trace(model, inputs), (), dynamo=True, input_names=[ONNX_INPUT], output_names=["probs"], verbose=False
         )  # fmt: skip
+        assert exported is not None  # without a file it is returned
         proto = exported.model_proto
         entry = proto.metadata_props.add()
         entry.key, entry.value = NOTES_FILE, json.dumps(notes)

@@ -329,7 +329,7 @@ class ClassificationModule(L.LightningModule):
         """The loss of the global batch."""
         sizes = [batch.copies * size for size in slice_sizes(batch.size, world_size_and_rank()[0])]
         if self.compile_mode in _WITH_GRAPHS:
-            torch.compiler.cudagraph_mark_step_begin()
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         own_logits = at_least_float32(self(batch.inputs))
         if self.compile_mode in _WITH_GRAPHS:  # the next step overwrites what a graph gave
             own_logits = own_logits.clone()
@@ -480,7 +480,8 @@ class ClassificationModule(L.LightningModule):
             logits, target, index = gather_rows(*parts)
             # Not batch by batch: a look at a value waits for the device.
             self._check_finite(name, logits)
-            self.counts[name] = (len(index), len(index.unique()))
+            distinct = index.unique()  # type: ignore[no-untyped-call]
+            self.counts[name] = (len(index), len(distinct))
             order = index.argsort()
             outputs[name] = Outputs(logits[order], target[order])
         self._chunks = {}

@@ -375,10 +375,11 @@ def evaluate_options(
     load_plugins("metrics", "calibrators")
     source, read = options.sets.test[0], options.reader
     first = read.read(source)
-    is_pairs = isinstance(first, ConfidencePairs)
-    further = parse_metric_names(options.metrics, of_pairs=is_pairs)
+    drawn: ConfidencePairs | dict[str, dict[str, Predictions]]
+    further = parse_metric_names(options.metrics, of_pairs=isinstance(first, ConfidencePairs))
     if isinstance(first, ConfidencePairs):
         _check_pairs(options, calibrators)
+        drawn = first
         report = evaluate_pairs(first, options.n_bins, further, options.bootstrap)
     else:
         extent = choose_extent(options, output, first, every_number=every_number)
@@ -386,12 +387,12 @@ def evaluate_options(
             build_calibrators(calibrators), extent.select_bins(options.n_bins),
             metrics=[*map(dict, further)] or None, priors=options.priors,
         )  # fmt: skip
-        files = read_models(options, lambda file: first if file is source else read(file))
-        report = _of_models(evaluation, options, files, extent)
+        drawn = read_models(options, lambda file: first if file is source else read(file))
+        report = _of_models(evaluation, options, drawn, extent)
     report.metrics = [name for name in options.metrics if isinstance(name, str)]
     report.file = str(source) if options.is_single_row else ""
     if output and output.suffix == PAGE:
-        write_output(output, _page(report, first if is_pairs else files, options))
+        write_output(output, _page(report, drawn, options))
     elif output:
         write_output(output, _content(report, options, output.suffix))
     return report
@@ -423,7 +424,9 @@ def _page(
     file = str(options.sets.test[0])
     name = "arrays" if isinstance(options.sets.test[0], Arrays) else Path(file).name
     if isinstance(drawn, ConfidencePairs):
-        figure = reliability(drawn.confidence, drawn.correct, pairs=True).figure
+        axes = reliability(drawn.confidence, drawn.correct, pairs=True)
+        figure = axes.get_figure(root=True)
+        assert figure is not None  # of axes that were just made
     else:
         test = next(iter(drawn.values()))["test"]
         selection = Selection(bins=options.n_bins[0])

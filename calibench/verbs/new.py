@@ -197,7 +197,7 @@ def _try_to_read(kind: str, files: PartFiles, options: dict[str, Any]) -> list[s
     from calibench.data.tabular.columns import TableParts
     from calibench.data.text.parts import TextParts
 
-    paths = {f"{part}_file": str(path) for part, path in files.paths.items()}
+    paths: dict[str, Any] = {f"{part}_file": str(path) for part, path in files.paths.items()}
     reader = TextParts if kind == "texts" else TableParts
     try:
         parts = reader(val_fraction=0.2, test_fraction=0.2, **paths, **options)

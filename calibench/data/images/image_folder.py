@@ -218,9 +218,8 @@ class HubDataModule(_OwnImageDataModule):
         train, title = self._part(self.train_split), self._images.source.name
         names = {"test": self.test_split, "val": self.val_split}
         examples_by_part = {part: self._part(split) for part, split in names.items() if split}
-        splits = Splits(
-            *make_splits(train, self.held_out | examples_by_part, seed=seed, title=title)
-        )
+        parts: dict[str, Examples | float] = {**self.held_out, **examples_by_part}
+        splits = Splits(*make_splits(train, parts, seed=seed, title=title))
         self.add_caveats(self._images.caveats)
         self.describe_splits(splits, {part: str(names[part]) for part in examples_by_part})
         unused = {*self._images.splits} - {self.train_split, *names.values()}
