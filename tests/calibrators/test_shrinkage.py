@@ -275,6 +275,7 @@ PANEL = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [100, 300])
 def test_what_is_chosen_by_default_holds_on_a_hundred_classes(n: int, shared: Path) -> None:
