@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from calibench.ranking.columns import BEST, Column
 from calibench.ranking.ranked_results import Leaderboard, rank_results
 from calibench.ranking.records import Layout, Numbers, Record, Results, Verdicts
-from calibench.ranking.table import Row
+from calibench.ranking.table import Row, Table
 from calibench.runs import RunId
 from calibench.statistics.number import RAW, TEST, Key
 from calibench.statistics.resamples import best_by_replicates
@@ -45,12 +46,13 @@ class ModelReplicates:
         key = Key(column.metric, column.split or TEST, calibrator, column.score, n_bins)
         return self._reports[row.key].replicates.get(key)
 
-    def add_spread(self, column: Column, row: Row) -> None:
-        """Give a value the standard error over test examples, where its report has replicates of it."""
-        replicates, value = self.replicates(column, row), row.values[column]
-        if replicates is not None and value.seeds:
-            spread = value.mean, float(np.nanstd(replicates, ddof=1))
-            row.values[column] = replace(value, given=spread)
+    def add_spreads(self, table: Table) -> None:
+        """Give values the standard error over test examples, where their reports have replicates of them."""
+        for column, row in product(table.columns, table.rows):
+            replicates, value = self.replicates(column, row), row.values[column]
+            if replicates is not None and value.seeds:
+                spread = value.mean, float(np.nanstd(replicates, ddof=1))
+                row.values[column] = replace(value, given=spread)
 
 
 def rank_models(

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -58,8 +57,8 @@ class ModelSpread(Protocol):
     def __call__(self, column: Column, rows: Sequence[Row]) -> Sequence[bool] | None:
         """Which of several rows may be the best of a column; None where it is not known."""
 
-    def add_spread(self, column: Column, row: Row) -> None:
-        """Give the value of a row its standard error."""
+    def add_spreads(self, table: Table) -> None:
+        """Give the values of a table their standard errors."""
 
 
 @dataclass(repr=False)
@@ -288,8 +287,7 @@ def rank_results(
         if columns is usual_columns:
             table.drop_empty_columns()
         if models:
-            for column, row in product(table.columns, table.rows):
-                models.add_spread(column, row)
+            models.add_spreads(table)
         mark_best(table, models or examples)
         table.answer = None if table.of_models else choose_best_pair(table.rows)
         if against:
