@@ -234,9 +234,11 @@ class _Columns:
         numbered = [str(number) for number in range(len(names))]
         if sorted(names) == sorted(numbered):  # the labels are these numbers, not places of columns
             values, names = values[:, [names.index(number) for number in numbered]], numbered
-        return {role_of_columns or PROBS: values, CLASS_NAMES: np.array(names), **target}, self._left_out_line(
-            others, class_columns
-        )
+        return {
+            role_of_columns or PROBS: values,
+            CLASS_NAMES: np.array(names),
+            **target,
+        }, self._left_out_line(others, class_columns)
 
     def _unscored(self, names: Collection[str]) -> list[int]:
         """Columns of some names that hold texts or whole numbers, as scores of classes do not."""

@@ -327,10 +327,10 @@ class EvaluationOptions:
         """
         sets, of_members = self.sets, self.calibrate_members
         if not sets.test:
-            val = sets.val[1:2]
+            second_file = sets.val[1:2]
             example = (
-                f"`calibench evaluate {val[0]} --val {sets.val[0]}`"
-                if val
+                f"`calibench evaluate {second_file[0]} --val {sets.val[0]}`"
+                if second_file
                 else "`calibench evaluate test.npz`"
             )
             raise UsageError(
