@@ -41,7 +41,7 @@ from calibench.evaluation.extra_metrics import (
     score_extra_metrics,
     score_pairs,
 )
-from calibench.evaluation.floors import Floors
+from calibench.evaluation.floors import Enough, Floors
 from calibench.evaluation.multilabel import (
     find_unranked_labels,
     resample_labels,
@@ -164,7 +164,7 @@ class Evaluation:
         def variant(name: str) -> tuple[list[Number], dict[Key, Floats]]:
             watch_stage = partial(watch, name)
             set_numbers, set_replicates = self._scored(
-                sets, fitted.get(name), bootstrap, watch_stage, extent
+                sets, name, fitted.get(name), bootstrap, watch_stage, extent
             )
             if extent.verdicts:
                 calibration.update(_judge_sets(sets, name, fitted.get(name)))
@@ -212,6 +212,7 @@ class Evaluation:
     def _scored(
         self,
         sets: Mapping[str, Predictions],
+        calibrator: str,
         fitted: Fitting | None,
         bootstrap: int,
         watch: Callable[[str], object],
@@ -229,7 +230,10 @@ class Evaluation:
             set_replicates: dict[Key, Floats] = {}
             if part.kind in LABELLED and (extent.has_unprinted or name != VAL):
                 probs = given_probabilities(part, fitted)
-                labelled = LabelledSet(part, log_probs[name], extent.draws, probs=probs)
+                enough = _of_place(extent.enough, part.split or name, calibrator)
+                labelled = LabelledSet(
+                    part, log_probs[name], extent.draws, probs=probs, enough=enough
+                )
                 leads = extent.panel is None and fitted is None and name == TEST
                 # Before the draws of the floors fill memory.
                 leading = labelled.whole_set(LEADING_METRIC, None) if leads else []
@@ -295,6 +299,15 @@ class Evaluation:
             refitted = resample_refitted_metrics(metrics, log_probs, labelled.target, resamples)
             replicates |= {key: refitted[key.metric] for key in refitted_keys}
         return replicates | resample_labels(log_probs, labelled.predictions, resamples, self.n_bins)
+
+
+def _of_place(enough: Enough | None, split: str, calibrator: str) -> Enough | None:
+    """The question whether draws are enough, for numbers of a set after a calibrator."""
+    if enough is None:
+        return None
+    return lambda number, errors: enough(
+        number.with_key(split=split, calibrator=calibrator), errors
+    )
 
 
 def _judge_sets(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from calibench.evaluation.floors import Enough
 from calibench.tables.metric_titles import HEADLINE
 
 Numbers = Literal["every", "printed", "headline"]
@@ -21,11 +22,14 @@ class Extent:
             what the tables show; "headline": the few metrics of a single test set, without the parts of its NLL.
         verdicts: Whether the calibration of each labelled set, raw and after each calibrator, is judged.
         draws: Calibrated models that are drawn for a floor at most; a thousand if None.
+        enough: Asked after 64 draws, with a number (set and calibrator are in its key) and the errors so far, whether
+            they are enough for its verdict.
     """
 
     numbers: Numbers = "every"
     verdicts: bool = False
     draws: int | None = None
+    enough: Enough | None = None
 
     @property
     def has_unprinted(self) -> bool:

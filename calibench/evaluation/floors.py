@@ -6,9 +6,10 @@ Of top-label errors only the correctness is drawn, Bernoulli(confidence). All dr
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -41,9 +42,13 @@ from calibench.tensors.scores import rows_at_once
 _AT_ONCE = 1 << 22  # hits in cells that are counted at a time, 4 bytes each
 _SCORED_AT_ONCE = 1 << 18  # and those that an error is made of at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
+_FIRST = 64  # draws after which it is asked whether they are enough
 _MOST_COMPARED_CLASSES = (
     64  # classes up to which all are compared with a draw, which is faster than a search
 )
+
+Enough = Callable[[Number, Floats], bool]
+"""Whether the errors (draws,) of calibrated models that are drawn so far are enough for the verdict on a number."""
 
 
 class Floors:
@@ -55,6 +60,7 @@ class Floors:
         seed: Of the draws.
         draws: How many calibrated models are drawn at most; None for as many as each error says.
         are_logs: Whether the scores are logarithms of probabilities: these are then made of some rows at a time.
+        enough: Asked from 64 draws on whether they are enough for the verdict on a number; all are drawn if None.
     """
 
     def __init__(
@@ -65,10 +71,12 @@ class Floors:
         seed: int = 0,
         draws: int | None = None,
         are_logs: bool = False,
+        enough: Enough | None = None,
     ) -> None:
         self._scores, self._target = scores, target
         self._seed, self._most = seed, draws
-        self._are_logs = are_logs
+        self._are_logs, self._enough = are_logs, enough
+        self._labels: dict[tuple[int, int], Integers] = {}
 
     @classmethod
     def from_pairs(cls, confidence: Tensor, correct: Tensor) -> Self:
@@ -160,29 +168,59 @@ class Floors:
 
     def draw_errors(self, metric: ErrorOfCells, sums: Sums | None = None) -> Floats:
         """Values of a calibration error for calibrated models with these probabilities, (draws,)."""
-        count, total, _ = sums or self.sums(metric)
-        draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
-        with one_thread():
-            errors = [
-                metric.error_of_cells(count, total, hits) for hits in draw(metric, count.shape)
-            ]
-        values: Floats = torch.cat(errors).double().numpy()
+        *_, values = self._draw_until(metric, sums or self.sums(metric), [self._number(metric)])
         return values
+
+    def _draw_enough(self, error: ErrorOfCells, sums: Sums, number: Number) -> Floats:
+        """Values for calibrated models, as many as are enough for the verdict on a number."""
+        if self._enough is None or self._number(error) <= 2 * _FIRST:
+            return self.draw_errors(error, sums)
+        values: Floats = np.empty(0)
+        for values in self._draw_until(error, sums, [_FIRST, self._number(error)]):
+            if self._enough(number, values):
+                break
+        return values
+
+    def _draw_until(
+        self, metric: ErrorOfCells, sums: Sums, ends: Sequence[int]
+    ) -> Iterator[Floats]:
+        """Values of a calibration error for all calibrated models that are drawn up to each of these numbers."""
+        count, total, _ = sums
+        draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
+        values: Floats = np.empty(0)
+        for hits_of_part in draw(metric, count.shape, [0, *ends]):
+            with one_thread():
+                errors = [metric.error_of_cells(count, total, hits) for hits in hits_of_part]
+            values = np.concatenate([values, torch.cat(errors).double().numpy()])
+            yield values
 
     def _number(self, metric: type[ErrorOfCells] | ErrorOfCells) -> int:
         return metric.draws if self._most is None else min(metric.draws, self._most)
 
-    def _drawn_hits(self, error: ErrorOfCells, shape: torch.Size) -> Iterator[Tensor]:
-        """Hits of calibrated models in each cell, in chunks (some draws, cells)."""
+    def _drawn_hits(
+        self, error: ErrorOfCells, shape: torch.Size, ends: Sequence[int]
+    ) -> Iterator[Iterator[Tensor]]:
+        """Hits of calibrated models in each cell, in parts between these numbers, in chunks (some draws, cells)."""
         ((_, cells, _),) = self.parts(error)
         confidence = cells.value.double().clamp(0, 1).numpy()
         correct = PoissonBinomial(confidence, cells.index.numpy(), cells.size)
-        number = limit_draws(self._number(error), correct.singles)
-        yield from map(torch.from_numpy, correct.draws(number, np.random.default_rng(self._seed)))
+        most, random = limit_draws(ends[-1], correct.singles), np.random.default_rng(self._seed)
+        for start, end in pairwise(min(end, most) for end in ends):
+            yield map(torch.from_numpy, correct.draws(end - start, random))
 
-    def _hits_of_drawn_labels(self, error: ErrorOfCells, shape: torch.Size) -> Iterator[Tensor]:
-        """Hits of calibrated models in each cell of each class, in chunks (some draws, K, cells)."""
-        size, labels = shape.numel(), self._labels[:, : self._number(error)]
+    def _hits_of_drawn_labels(
+        self, error: ErrorOfCells, shape: torch.Size, ends: Sequence[int]
+    ) -> Iterator[Iterator[Tensor]]:
+        """Hits of calibrated models in each cell of each class, in parts, in chunks (some draws, K, cells)."""
+        most = limit_draws(self._number(ErrorOfCells), len(self._target))  # of all such errors
+        for start, end in pairwise([*ends[:-1], most]):
+            labels = self._draw_labels(start, end)[:, : ends[-1] - start]
+            yield self._hits_of_labels(error, shape, labels)
+
+    def _hits_of_labels(
+        self, error: ErrorOfCells, shape: torch.Size, labels: Integers
+    ) -> Iterator[Tensor]:
+        size = shape.numel()
         step = max(1, _AT_ONCE // size)
         for chunk in np.split(labels, range(step, labels.shape[1], step), axis=1):
             hits = torch.zeros(chunk.shape[1], size, dtype=torch.int32)
@@ -193,24 +231,25 @@ class Floors:
 
     def forget_labels(self) -> None:
         """Let go of the labels of calibrated models; they are drawn again where they are needed again."""
-        vars(self).pop("_labels", None)
+        self._labels.clear()
 
-    @cached_property
-    def _labels(self) -> Integers:
-        """Labels of calibrated models, (N, draws): by inversion of each example's distribution."""
+    def _draw_labels(self, start: int, end: int) -> Integers:
+        """Labels of the calibrated models between two numbers, (N, draws): by inversion of each distribution."""
+        if (start, end) in self._labels:
+            return self._labels[start, end]
         n, k = self._scores.shape
-        random = np.random.default_rng([self._seed, 1])
-        number = limit_draws(self._number(ErrorOfCells), n)
-        labels = np.empty((n, number), np.min_scalar_type(k - 1))
-        step = min(max(1, _IN_CACHE // number), rows_at_once(self._scores))
-        for start in range(0, n, step):
-            below = self.probs(slice(start, start + step)).double().cumsum(1).numpy()
-            uniform = random.random((len(below), number)) * below[:, -1:]
-            labels[start : start + step] = invert_distributions(below[:, :-1], uniform)
+        random = np.random.default_rng([self._seed, 1, *([start] if start else [])])
+        labels = np.empty((n, end - start), np.min_scalar_type(k - 1))
+        step = min(max(1, _IN_CACHE // (end - start)), rows_at_once(self._scores))
+        for first in range(0, n, step):
+            below = self.probs(slice(first, first + step)).double().cumsum(1).numpy()
+            uniform = random.random((len(below), end - start)) * below[:, -1:]
+            labels[first : first + step] = invert_distributions(below[:, :-1], uniform)
+        self._labels[start, end] = labels
         return labels
 
     def _add_verdict(self, error: ErrorOfCells, sums: Sums, number: Number) -> Number:
-        verdict = make_verdict(number.value, self.draw_errors(error, sums))
+        verdict = make_verdict(number.value, self._draw_enough(error, sums, number))
         if verdict and sums.counts.ndim == 1:
             confidence, correct = self.top_label
             excess = float(confidence.double().mean() - correct.double().mean())

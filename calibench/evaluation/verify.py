@@ -2,9 +2,9 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,11 +16,14 @@ from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import load_plugins
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.number import RAW, VAL, Key, Number
+from calibench.statistics.resamples import p_value
 from calibench.store import Entry
 from calibench.store.packing import ROUNDING
+from calibench.tensors.arrays import Floats
 
 _FITTED = "calibrator"  # in place of the name of a metric
 _DRAWS = 200  # of a floor: what float16 may move it by is several times the error of so many
+_ERRORS = 1.645  # standard errors of a mean that it is below with 95 %
 _OTHER_MACHINE = 1e-5  # relative: another order of summation, fits that stop at 1e-6 or so
 
 
@@ -119,16 +122,47 @@ def find_wrong_numbers(
 def _compare_with_logits(
     content: Mapping[str, Any], sets: Mapping[str, Predictions], *, exact: bool
 ) -> Verification:
+    claimed = [Number.from_row(row) for row in content["rows"]]
+    extent = Extent() if exact else Extent(draws=_DRAWS, enough=Enough.of_claims(claimed, sets))
     # On two threads that wait for a core another uses, an entry took six times as long.
     with one_thread():
-        report = build_evaluation(content["evaluation"])(
-            sets, extent=Extent(draws=None if exact else _DRAWS)
-        )
-    claimed = [Number.from_row(row) for row in content["rows"]]
+        report = build_evaluation(content["evaluation"])(sets, extent=extent)
     compared = [number for number in claimed if number.key.split in sets]
     wrong = [*_find_differences(compared, report.numbers, sets, exact)]
     wrong += _compare_parameters(content["calibrators"], report.calibrators, exact)
     return Verification(report.numbers, len(compared), len(claimed) - len(compared), wrong)
+
+
+@dataclass(frozen=True)
+class Enough:
+    """Whether calibrated models that are drawn so far prove a claimed verdict: of float16 logits up to 200 are.
+
+    They do where floor and p-value are within what is tolerated by more than their own errors (one-sided, 95 %), so
+    that a claim which all draws would refute is seldom taken earlier.
+    """
+
+    claims: Mapping[Key, Number]
+    sets: Mapping[str, Predictions]
+
+    @classmethod
+    def of_claims(cls, claimed: Iterable[Number], sets: Mapping[str, Predictions]) -> Self:
+        """Of the numbers of an entry."""
+        return cls({number.key: number for number in claimed}, sets)
+
+    def __call__(self, number: Number, errors: Floats) -> bool:
+        """Whether errors (draws,) of calibrated models are enough for the verdict on a number."""
+        claim = self.claims.get(number.key)
+        if claim is None or claim.verdict is None or not np.isfinite([number.value, *errors]).all():
+            return False
+        draws, p = len(errors), p_value(number.value, errors)
+        share = (p * draws + 2) / (draws + 4)  # as Agresti and Coull: an error also where p is 0
+        spread = float(errors.std()) / math.sqrt(draws)
+        predictions = self.sets[number.key.split]
+        of_floor = tolerated_difference(number.key, claim.verdict.floor, predictions, exact=False)
+        return bool(
+            _is_near(claim.verdict.floor, float(errors.mean()), of_floor - _ERRORS * spread)
+            and _is_near(claim.verdict.p, p, P_VALUE - _ERRORS * math.sqrt(share * (1 - share) / draws))
+        )  # fmt: skip
 
 
 def _find_differences(
@@ -206,4 +240,6 @@ def _compare_parameters(
 
 def _is_near(claimed: float, recomputed: float, allowed: float) -> bool:
     both_nan = math.isnan(claimed) and math.isnan(recomputed)
+    if allowed < 0:
+        return both_nan
     return both_nan or math.isclose(claimed, recomputed, rel_tol=0, abs_tol=allowed)

@@ -19,9 +19,9 @@ from calibench.calibrators import (
 from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import parse_metric_names
 from calibench.evaluation.serialization import fill_defaults
-from calibench.evaluation.verify import tolerated_difference, verify_entry
+from calibench.evaluation.verify import Enough, tolerated_difference, verify_entry
 from calibench.runs import Predictions, read_json, write_json
-from calibench.statistics.number import Key
+from calibench.statistics.number import Key, Number, Verdict
 from calibench.store.packing import round_predictions
 from tests.examples import sampled
 from tests.run_folders import write_run
@@ -155,6 +155,46 @@ def test_a_number_that_does_not_follow_is_named(results: Path, tmp_path: Path) -
         ("error", None),
     }
     assert "test error after raw: 0 is claimed, the logits give 0.4" in str(found.wrong[-1])
+
+
+def test_few_draws_prove_what_is_far_from_the_edge_of_what_is_tolerated() -> None:
+    """Of 64 draws; where they do not, all are drawn and decide."""
+    sets = {"test": Predictions(np.zeros((1000, 2), "f4"), np.zeros(1000, int))}
+    errors = np.linspace(0.01, 0.03, 64)  # of mean .02
+
+    def enough(value: float, floor: float, p: float) -> bool:
+        claim = Number(Key("ece"), value, verdict=Verdict(floor, p))
+        return Enough.of_claims([claim], sets)(Number(Key("ece"), value), errors)
+
+    assert enough(0.5, 0.02, 0.001)
+    assert enough(0.02, 0.02, 0.45)
+    assert not enough(
+        0.02, 0.02, 0.65
+    )  # within what is tolerated, by less than the error of 64 draws
+    assert not enough(0.5, 0.02, 0.3)
+    assert not enough(0.5, 0.024, 0.001)
+    assert tolerated_difference(Key("ece"), 0.023, sets["test"], exact=False) > 0.003
+    assert not enough(0.5, 0.023, 0.001)
+    assert not enough(float("nan"), 0.02, 0.001)
+    assert not Enough({}, sets)(Number(Key("ece"), 0.5), errors)
+
+
+@pytest.mark.parametrize(("part", "by"), [("p", 0.35), ("floor", 0.06)])
+def test_a_false_verdict_does_not_follow(
+    part: str, by: float, results: Path, tmp_path: Path
+) -> None:
+    file = copied(results, tmp_path) / "metrics.json"
+    content = read_json(file)
+    for row in content["rows"]:
+        if row.get(part) is not None:
+            row[part] = row[part] + by if row[part] < 0.6 else row[part] - by
+    write_json(file, content, sealed=True)
+    store.add(tmp_path / "kept", tmp_path / "results")
+    wrong = verify_entry(store.find(NAME, tmp_path / "kept")).wrong
+    false = [row for row in content["rows"] if row.get(part) is not None]
+    assert len(false) > 20
+    assert {difference.what for difference in wrong} == {part}
+    assert len(wrong) == len(false)
 
 
 def test_other_labels_or_classes_in_another_order_do_not_follow(

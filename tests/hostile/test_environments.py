@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,6 +152,12 @@ def run(environment: Environment, command: str, folder: Path) -> subprocess.Comp
     )  # fmt: skip
 
 
+@cache
+def usual_output(command: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """What a command prints in a plain environment."""
+    return run(Environment(), COMMANDS[command][0], folder)
+
+
 def check(environment: Environment, code: int, usual: subprocess.CompletedProcess[bytes], ended: subprocess.CompletedProcess[bytes]) -> None:  # fmt: skip
     """The output is the usual one, or one line says why not; never a traceback, never an empty success."""
     assert b"Traceback" not in ended.stderr
@@ -181,7 +188,7 @@ def check(environment: Environment, code: int, usual: subprocess.CompletedProces
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_the_output_is_the_usual_one_or_one_line(name: str, command: str, folder: Path) -> None:
     words, code = COMMANDS[command]
-    usual = run(Environment(), words, folder)
+    usual = usual_output(command, folder)
     assert usual.returncode == code
     check(ENVIRONMENTS[name], code, usual, run(ENVIRONMENTS[name], words, folder))
 
