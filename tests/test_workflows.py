@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 MAY_WRITE = {  # by file and job: what a step needs beyond reading
     ("docs", "publish"): {"pages": "write", "id-token": "write"},
+    ("index", "commit"): {"contents": "write"},  # likewise: only `gh`
     ("release", "wheel"): {"contents": "read", "id-token": "write", "attestations": "write"},
     ("release", "publish"): {"id-token": "write"},
     ("submission", "answer"): {"issues": "write"},  # a job that runs no code but `gh`
@@ -109,6 +110,22 @@ def test_the_plainest_kernels_have_a_whole_run() -> None:
     assert job["steps"][-1]["run"] == "bash .ci/run"
     for name, value in job["env"].items():
         assert f"{name}={value}" in script
+
+
+def test_the_index_is_rebuilt_without_a_token_that_writes() -> None:
+    """Its two jobs: one verifies what strangers sent and may read, the other commits and runs none of the code."""
+    index = workflow("index")
+    assert index[True]["push"] == {"branches": ["main"], "paths": ["benchmarks/store/**"]}
+    rebuild, commit = index["jobs"]["rebuild"], index["jobs"]["commit"]
+    command = "python -I benchmarks/contributions/verify_store.py --index"
+    assert [step.get("run") for step in rebuild["steps"]].count(command) == 1
+    assert commit["needs"] == "rebuild"
+    assert not any("checkout" in step.get("uses", "") for step in commit["steps"])
+    (script,) = [step["run"] for step in commit["steps"] if "run" in step]
+    assert not re.search(r"python|pip|github\.event", script)
+    assert "benchmarks/store/index.parquet" in script
+    shared = rebuild["steps"][-1]["with"]["name"], commit["steps"][0]["with"]["name"]
+    assert shared == ("index", "index")
 
 
 def test_a_submission_is_text_and_never_a_part_of_a_command() -> None:

@@ -183,27 +183,50 @@ class Remote(Place):
         return self.url
 
     def read(self, name: str, limit: int = TEXT_LIMIT) -> bytes:
-        """Fetch a file."""
+        """Fetch a file; a StoreError where more is announced or comes than it may have, or less than is announced."""
+        most = min(limit, self.limits.largest)
         with (
             self._answering(name),
             self._files.open(f"{self._root}/{name}", "rb", **self._opening) as file,
         ):
-            return self._content(file, name, min(limit, self.limits.largest))
+            announced = _announced_bytes(file)
+            self._check_size(name, announced, most)
+            content = self._content(file, name, most, announced)
+        if len(content) < announced:
+            raise StoreError(self._cut(name, announced - len(content)))
+        return content
 
-    def _content(self, file: IO[bytes], name: str, limit: int) -> bytes:
+    def _content(self, file: IO[bytes], name: str, limit: int, announced: int) -> bytes:
         content, began = bytearray(), time.monotonic()
-        while part := file.read(min(_PART, limit + 1 - len(content))):
+        while part := self._read_part(
+            file, name, limit + 1 - len(content), announced - len(content)
+        ):
             content += part
             waited = time.monotonic() - began - self.limits.patience
-            if len(content) > limit:
-                allowed = f"the {limit:,} bytes that it may have"
-                raise StoreError(f"{self.url}/{name} has more than {allowed}.")
+            self._check_size(name, len(content), limit)
             if waited > len(content) / self.limits.least_rate:
                 rate = f"{self.limits.least_rate:,.0f} bytes a second are expected"
                 raise StoreError(
                     f"{self.url}/{name} is sent too slowly: {rate} ({spell_argument('least_rate')})."
                 )
         return bytes(content)
+
+    def _read_part(self, file: IO[bytes], name: str, most: int, missing: int) -> bytes:
+        """The next bytes; a StoreError if these end though some are missing."""
+        try:
+            return file.read(min(_PART, most))
+        except Exception as error:  # each file system has errors of its own
+            if missing <= 0:
+                raise
+            raise StoreError(self._cut(name, missing)) from error
+
+    def _check_size(self, name: str, size: int, limit: int) -> None:
+        if size > limit:
+            allowed = f"the {limit:,} bytes that it may have"
+            raise StoreError(f"{self.url}/{name} has more than {allowed}.")
+
+    def _cut(self, name: str, missing: int) -> str:
+        return f"{self.url}/{name} is cut: {missing:,} of the bytes that its server announced are missing."
 
     def write(self, name: str, content: bytes) -> None:
         """Send a file; an object store shows it when it is there as a whole."""
@@ -259,6 +282,16 @@ def place_of(text: str | Path, limits: Limits | None = None) -> Place:
 def is_url(text: str | Path) -> bool:
     """Whether a text names a place that is not here."""
     return "://" in str(text)
+
+
+def _announced_bytes(file: Any) -> int:
+    """What a web server says of the size of the file that it sends, its Content-Length; 0 if it does not."""
+    headers: Mapping[str, str] = getattr(getattr(file, "r", None), "headers", None) or {}
+    encoded = (
+        headers.get("Content-Encoding", "identity") != "identity"
+    )  # that is the size of what is unpacked
+    text = headers.get("Content-Length", "")
+    return int(text) if text.isdecimal() and not encoded else 0
 
 
 def _web_timeouts() -> dict[str, Any]:

@@ -39,6 +39,20 @@ def of_a_petabyte(request: http.server.BaseHTTPRequestHandler) -> None:
         request.wfile.write(bytes(2**20))
 
 
+def of_a_petabyte_at_once(request: http.server.BaseHTTPRequestHandler) -> None:
+    request.send_response(200)
+    request.send_header("Content-Length", str(10**15))
+    request.end_headers()  # and nothing more, for as long as somebody waits
+    request.rfile.read()
+
+
+def torn(request: http.server.BaseHTTPRequestHandler) -> None:
+    request.send_response(200)
+    request.send_header("Content-Length", "5000")
+    request.end_headers()
+    request.wfile.write(bytes(2000))
+
+
 def dripping(request: http.server.BaseHTTPRequestHandler) -> None:
     request.send_response(200)
     request.end_headers()
@@ -89,6 +103,26 @@ def test_a_body_without_end_is_cut_at_the_limit(
     tracemalloc.stop()
     with pytest.raises(StoreError, match=r"index\.parquet has more than the 2,000,000 bytes"):
         store.pull(place.url, tmp_path / "mine", limits=Limits(largest=2_000_000))
+
+
+def test_an_announced_size_is_read_before_the_file(
+    hostile: Callable[[Answer], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, began = store.Remote(hostile(of_a_petabyte_at_once)), time.monotonic()
+    with pytest.raises(StoreError, match=r"index\.parquet has more than the 67,108,864 bytes"):
+        store.read_index(place)
+    assert time.monotonic() - began < 5  # not a byte is waited for
+    assert main(["store", "pull", place.url, str(tmp_path / "mine")]) in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "more than" in line
+
+
+def test_less_than_was_announced_is_cut(hostile: Callable[[Answer], str]) -> None:
+    with pytest.raises(
+        StoreError,
+        match=r"x\.npz is cut: [35],000 of the bytes that its server announced are missing",
+    ):
+        store.Remote(hostile(torn)).read("labels/x.npz", 10_000)
 
 
 def test_a_server_that_drips_is_given_up(hostile: Callable[[Answer], str], tmp_path: Path) -> None:
