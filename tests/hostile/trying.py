@@ -23,6 +23,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -567,12 +568,15 @@ def _stamps(ground: Ground, but: Path) -> dict[Path, tuple[int, int]]:
 _DERIVED = (INDEX, ".runs.parquet", "store.lock")
 
 
-def tried_entries(folder: Path, names: Collection[str] = ()) -> dict[str, Tally]:
+def tried_entries(
+    folder: Path, names: Collection[str] = (), number: int | None = None
+) -> dict[str, Tally]:
     """Let verbs meet each hostile entry beside two good ones. Returns the tallies by verb.
 
     Args:
         folder: An empty one, made if it is not there.
         names: The verbs, all if empty.
+        number: How many of the entries, from the first on; all if None.
     """
     folder.mkdir(exist_ok=True)
     ground = Ground.made(folder)
@@ -586,7 +590,7 @@ def tried_entries(folder: Path, names: Collection[str] = ()) -> dict[str, Tally]
         usual = _said(ground, words)
         assert usual[0] == 0, usual
         others = _stamps(ground, spoiled)
-        for kind, (spoil, needed) in HOSTILE.items():
+        for kind, (spoil, needed) in islice(HOSTILE.items(), number):
             shutil.copytree(ground.entry(), spoiled)
             spoil(spoiled)
             tally.tried += 1
@@ -646,7 +650,14 @@ def _alarm() -> Iterator[None]:
 
 
 def tried(
-    folder: Path, tries: int, seed: int = 1, *, quick: bool = False, kind: str = ""
+    folder: Path,
+    tries: int,
+    seed: int = 1,
+    *,
+    quick: bool = False,
+    kind: str = "",
+    entries: int | None = None,
+    of_entries: Collection[str] = (),
 ) -> dict[str, Tally]:
     """Try every kind so many times, servers a fifth as often. Returns the tallies by kind.
 
@@ -656,6 +667,8 @@ def tried(
         seed: Of what is drawn.
         quick: Whether files are read by the quickest verb, or by what the verbs read them with.
         kind: Only kinds of files whose names have this text, without entries and servers.
+        entries: How many of the hostile entries are tried, all if None.
+        of_entries: The verbs that meet hostile entries, all nine if empty.
     """
     ground, plain = Ground.made(folder), dict[str, tuple[int, str]]()
     (folder / "inside").mkdir()
@@ -669,7 +682,7 @@ def tried(
             attempt(ground, draw(chance), chance, tallies[name], plain)
     if kind:
         return tallies
-    tallies |= tried_entries(folder / "entries", QUICK_VERBS if quick else ())
+    tallies |= tried_entries(folder / "entries", of_entries, entries)
     tallies["servers"] = servers = Tally()
     for number in range(max(1, tries // 5)):
         servers.tried += 1
@@ -705,7 +718,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tries", type=int, default=50, help="tries of each kind")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="by the quickest verb, or by readers")
+    parser.add_argument(
+        "--quick", action="store_true", help="files by the quickest verb, or by readers"
+    )
     parser.add_argument("--kind", default="", help="only kinds with this text in their names")
     options = parser.parse_args()
     os.environ.setdefault("COLUMNS", "200")
