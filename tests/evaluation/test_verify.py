@@ -179,7 +179,7 @@ def test_few_draws_prove_what_is_far_from_the_edge_of_what_is_tolerated() -> Non
     assert not Enough({}, sets)(Number(Key("ece"), 0.5), errors)
 
 
-@pytest.mark.parametrize(("part", "by"), [("p", 0.35), ("floor", 0.06)])
+@pytest.mark.parametrize(("part", "by"), [("p", 0.35), ("floor", 0.5)])
 def test_a_false_verdict_does_not_follow(
     part: str, by: float, results: Path, tmp_path: Path
 ) -> None:

@@ -70,6 +70,14 @@ def test_silent_is_another_output_without_a_line_that_names_the_file() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*labels are names")
+def test_one_of_every_kind(tmp_path: Path) -> None:
+    tallies = tried(tmp_path, 1, quick=True, entries=3, of_entries=QUICK_VERBS)
+    assert len(tallies) >= 32
+    check(tallies, 38)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*labels are names")
 def test_four_of_every_kind(tmp_path: Path) -> None:
     check(tried(tmp_path, 4, quick=True, of_entries=QUICK_VERBS), 80)
 

@@ -79,6 +79,13 @@ def link_in_place(path: Path, target: str) -> None:
     path.symlink_to(target)
 
 
+EVERY_WALK = (
+    "loop of two",
+    "run that leads up",
+    "locked run",
+    "no status",
+    "status that is a folder",
+)
 SPOILERS: dict[str, tuple[Callable[[Path], object], str]] = {
     "loop to itself": (lambda base: (base / "loop").symlink_to("loop"), "loop"),
     "loop to the root": (lambda base: (base / "loop").symlink_to("."), "loop"),
@@ -109,7 +116,10 @@ def heard() -> Iterator[list[str]]:
     texts += [str(warning.message) for warning in caught]
 
 
-@pytest.mark.parametrize("name", SPOILERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in EVERY_WALK)) for name in SPOILERS],
+)
 def test_a_walk_names_what_it_skips_and_goes_on(name: str, place: Path) -> None:
     spoil, named = SPOILERS[name]
     results = place / "results"
@@ -139,15 +149,13 @@ def test_links_are_followed_after_all_else_and_once(place: Path) -> None:
 
 
 VERBS = ("leaderboard", "report", "plot", "methods", "add", "pull")
-DEAR = ("plot", "add", "report")
+QUICK = {("leaderboard", "locked run"), ("pull", "locked status"), ("methods", "no status")}
 
 
 @pytest.mark.parametrize(
     ("verb", "name"),
     [
-        pytest.param(
-            verb, name, marks=[pytest.mark.slow] * (verb in DEAR and name != "locked status")
-        )
+        pytest.param(verb, name, marks=[pytest.mark.slow] * ((verb, name) not in QUICK))
         for verb in VERBS
         for name in ("loop to the root", "locked run", "locked status", "no status")
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -154,12 +153,12 @@ def forged_index(store: Path) -> None:
 
 
 def large(store: Path) -> None:
-    write(add_entry(store) / "predictions" / "test.npz", os.urandom(1000) * 20_001)
+    write(add_entry(store) / "predictions" / "test.npz", bytes(2_000_001))
 
 
 def many(store: Path) -> None:
     for number in range(6):
-        write(store / f"{GROUP}/{KEY}/seed={number + 3}/predictions/val.npz", bytes(19_000_000))
+        write(store / f"{GROUP}/{KEY}/seed={number + 3}/predictions/val.npz", bytes(1_900_000))
 
 
 def attributes(store: Path) -> None:
@@ -223,8 +222,8 @@ BY_PATH: dict[str, tuple[Callable[[Path], None], str]] = {
     "file added to an entry": (into_ours, "added to an entry that is there"),
     "copy of an entry": (copy_of_ours, "are a copy of"),
     "index beside an entry": (index_with_entry, "leave it out"),
-    "large file": (large, "a file has at most 20 MB"),
-    "many files": (many, "more than 100 MB"),
+    "large file": (large, "a file has at most 2 MB"),
+    "many files": (many, "more than 10 MB"),
     "nothing": (nothing, "there is nothing to verify"),
 }  # fmt: skip
 
@@ -240,8 +239,16 @@ def judge(
 
 @pytest.mark.parametrize("case", BY_PATH)
 def test_a_hostile_pull_request_is_refused_in_one_line(
-    case: str, script: ModuleType, repository: Path, store: Path, capsys: pytest.CaptureFixture[str]
+    case: str,
+    script: ModuleType,
+    repository: Path,
+    store: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    assert (script.LARGEST, script.MOST) == (20_000_000, 100_000_000)
+    for limit in ("LARGEST", "MOST"):  # a tenth, which git writes sooner
+        monkeypatch.setattr(script, limit, getattr(script, limit) // 10)
     propose, reason = BY_PATH[case]
     propose(store)
     if case == "submodule":  # which `git add` would take out again

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -242,8 +243,40 @@ def test_two_writers_at_once_are_one_line(results: Path, kept: Path) -> None:
         store.add(kept, results)
 
 
-def test_two_processes_that_add_at_once_lose_nothing(results: Path, tmp_path: Path) -> None:
+def check_both_are_listed(mine: Path) -> None:
+    names = [entry.name for entry in store.entries(mine)]
+    assert len(names) == 2
+    assert [row.name for row in store.read_index(store.Folder(mine))] == sorted(names)
+    assert not (mine / ".partial").exists()
+
+
+def test_two_forks_that_add_at_once_lose_nothing(results: Path, tmp_path: Path) -> None:
     """One of them may be refused, and comes again; the store then has all, and its index lists them."""
+    runs, mine, busy = sorted(results.glob("*/*/*/*/*")), tmp_path / "mine", 3
+    for _ in range(2):
+        children = []
+        for run in runs:
+            if (pid := os.fork()) == 0:
+                code = 1
+                try:
+                    store.add(mine, run)
+                    code = 0
+                except store.StoreError as error:
+                    code = busy if "is being written by" in str(error) else 1
+                finally:
+                    os._exit(code)
+            children.append(pid)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+        assert set(codes) <= {0, busy}
+        runs = [run for run, code in zip(runs, codes, strict=True) if code]
+        assert len(runs) <= 1  # the other one is alone by then
+    assert runs == []
+    check_both_are_listed(mine)
+
+
+@pytest.mark.slow
+def test_two_processes_that_add_at_once_lose_nothing(results: Path, tmp_path: Path) -> None:
+    """As forks do, by the command line."""
     runs = sorted(results.glob("*/*/*/*/*"))
     assert len(runs) == 2
     mine = tmp_path / "mine"
@@ -258,10 +291,7 @@ def test_two_processes_that_add_at_once_lose_nothing(results: Path, tmp_path: Pa
         commands = [command for command, one in done if one.returncode]
         refused += len(commands)
         assert refused <= 1  # the other one is alone by then
-    names = [entry.name for entry in store.entries(mine)]
-    assert len(names) == 2
-    assert [row.name for row in store.read_index(store.Folder(mine))] == sorted(names)
-    assert not (mine / ".partial").exists()
+    check_both_are_listed(mine)
 
 
 def test_an_index_with_fewer_rows_than_its_footer_says_is_damaged(
