@@ -1,6 +1,7 @@
 """The command `calibench`: finds the verb and imports only what that verb needs."""
 
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -103,7 +104,7 @@ of results
   plot learning-curves  draw how many validation examples calibrators need, from results of posthoc --sizes
 
 of losses
-  audit        say whether a loss is proper, finite, right in several processes, ... and what it costs
+  audit        check that a loss is proper, numerically stable and DDP-safe, and what it costs
 
 """
 _START = """\
@@ -193,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     open_closed_streams()
     spell_plainly()
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = [*map(_plain_dashes, sys.argv[1:] if arguments is None else arguments)]
     debug = "--debug" in words
     if not debug:
         warnings.showwarning = _warner()  # type: ignore[assignment]
@@ -207,6 +208,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(OSError):  # a closed terminal takes no more lines
             say(line, to=sys.stderr)
         return code
+
+
+def _plain_dashes(word: str) -> str:
+    """An option with hyphens, where an editor has made dashes of them."""
+    match = re.match(r"[-\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}]+(?=[A-Za-z])", word)
+    if not match or not match[0].strip("-"):
+        return word
+    name = word[match.end() :]
+    return f"{'-' if len(name) == 1 else '--'}{name}"
 
 
 def run_program() -> NoReturn:

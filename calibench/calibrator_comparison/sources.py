@@ -42,7 +42,7 @@ class PosthocSettings:
             them.
         metrics: Of {metrics}, or all for these; names of `calibench list metrics`, import paths of torchmetrics
             classes; the first ranks.
-        sizes: Fit on so many validation examples, drawn at random (default: on all).
+        sizes: Fit on N validation examples, drawn at random (default: on all).
         repeats: Random halves of a file that is alone, and draws of each size.
         also: Calibrators of other packages as PACKAGE:NAME, probmetrics:sms, netcal:BBQ, sklearn:isotonic say, as
             they come: timed alike, in the same process.

@@ -31,6 +31,7 @@ OPTION_HINTS: Mapping[str, str] = {
 WORD_SYNONYMS: Mapping[str, str] = {
     "delete": "rm", "remove": "rm", "del": "rm", "ls": "list", "show": "list", "download": "fetch", "get": "fetch",
     "upload": "push", "publish": "push", "check": "verify", "training": "curves",
+    "smooth": "reliability", "histogram": "reliability",
 }  # fmt: skip
 """Words that others have for a choice of an argument, with ours."""
 

@@ -137,9 +137,9 @@ class Reader:
 
     Several labels an example: `logits` or `probs` (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; in tables
     a column NAME of probabilities and a column label:NAME for each label.
-    Also read: predictions and label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 and arr_1; what is
-    guessed is said in one line, and --keys tells. Scores (N,) are those of the second of two classes: P(y = 1), or its
-    log-odds. Columns of text, of row numbers and of the predicted class are left out, which is said.
+    Also read: predictions and label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 and arr_1; every
+    guess is printed in one line, and --keys overrides it. Scores (N,) are those of the second of two classes: P(y = 1),
+    or its log-odds. Columns of text, of row numbers and of the predicted class are left out, which is said.
     Classes go by name: labels, and sets whose columns have another order, are aligned. An OOD set needs no labels.
     Rows of probabilities must sum to 1 within what their decimals allow. What may be logits or probabilities by its
     values, and by its name the other, is refused: --scores says which.

@@ -95,13 +95,15 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
 
     Losses that some table lacks altogether are left out, if two others remain, and named. With `allow_missing` all
     losses are compared, also where runs are missing: means are over the seeds that finished, a table without some loss
-    is left out, and the result names both. Raises a ValueError if runs are missing and this is not allowed, or fewer
-    than two tables remain.
+    is left out if two others remain, and the result names both. Raises a ValueError if runs are missing and this is not
+    allowed, or fewer than two tables remain.
     """
     methods = list(dict.fromkeys(row.label for table in tables for row in table.rows))
     rows = {t.title: {row.label: row for row in t.rows} for t in tables}
     not_everywhere = [m for m in methods if any(m not in of_table for of_table in rows.values())]
-    if not_everywhere and not allow_missing and len(methods) - len(not_everywhere) > 1:
+    dense = [title for title in rows if _has_all_means(rows[title], methods, column)]
+    leaves_out = not allow_missing or len(dense) < 2
+    if not_everywhere and leaves_out and len(methods) - len(not_everywhere) > 1:
         methods = [method for method in methods if method not in not_everywhere]
         rows = {
             title: {label: of_table[label] for label in methods} for title, of_table in rows.items()

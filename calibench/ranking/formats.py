@@ -62,7 +62,30 @@ def table_grid(table: Table, lines: Sequence[str]) -> Grid:
             entries.append(initials(row.calibrator) if row.calibrator else HOLE)
         entries += [_number(table, column, row.values[column]) for column in table.columns]
         rows.append(entries)
-    return Grid(table.title, headings, rows, lines, lead=table.remark or str(table.answer or ""))
+    return Grid(table.title, headings, rows, lines, lead=_lead(table))
+
+
+def _lead(table: Table) -> str:
+    """The answer of a table in a sentence; of models the one with the best value of the ranking column."""
+    if table.remark or not table.of_models:
+        return table.remark or str(table.answer or "")
+    column = table.sort
+    names = {
+        row.label: f"{row.label} + {initials(row.calibrator)}" if row.calibrator else row.label
+        for row in table.rows
+    }
+    texts = [
+        f"{names[row.label]} {_number(table, column, row.values[column]).text}"
+        for row in table.rows
+    ]
+    ends = "lowest" if column.info.direction < 0 else "highest"
+    sentence = "; ".join([f"{ends} test {column.info.title}: {texts[0]}", *texts[1:2]])
+    best, *others = table.rows
+    if not (others and best.values[column].tied):
+        return sentence
+    tied = [names[row.label] for row in others if row.values[column].tied]
+    verdict = f"not significantly better than {', '.join(tied)}" if tied else "significant"
+    return f"{sentence}; {verdict}"
 
 
 def marked_label(row: Row) -> str:

@@ -113,7 +113,7 @@ def _sheet_of_labels(split: str, numbers: Sequence[Number]) -> Grid:
 _MICRO_AND_MACRO = (
     "above, numbers of several labels are of all of them pooled, or macro: the mean over the labels that have them",
     "Brier of a label: (p - y)^2 summed over absent and present, so twice the score of the probability alone",
-    "floors of what is pooled take the labels of an example for independent, given its probabilities",
+    "limits of pooled errors take the labels of an example as independent, given its probabilities",
 )
 
 

@@ -1,4 +1,4 @@
-"""`calibench audit`: whether a loss is proper, finite, right in several processes, and what it costs."""
+"""`calibench audit`: whether a loss is proper, numerically stable and DDP-safe, and what it costs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ def audit(
     argument: LossArguments = (),
     output: Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".json", ".md")] = None,
 ) -> int:
-    """Audit any loss: is it proper, finite, right in several processes, differentiable, and what does it cost.
+    """Check that a loss is proper, numerically stable, differentiable and DDP-safe, and what it costs.
 
     Does training end at the true probabilities (is it proper), is it finite at logits of 1e4 and -inf, does it depend
     on what it should not, is it batch-coupled, does it work with torch.func, in bfloat16, in 2 and 3 processes with

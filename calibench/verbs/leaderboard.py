@@ -57,7 +57,7 @@ class Ranking:
         wide: Show all usual columns, raw and after each calibrator.
         rank_by: Rank by this column; `best` is the calibrator of each row.
         losses: Only rows of these losses.
-        top: Only so many rows of each table.
+        top: Only the first N rows of each table.
         against: Put a paper's numbers beside ours.
         same_version: Leave out the runs that were made by another version of calibench, torch or the data than most of
             the table.
@@ -83,10 +83,10 @@ class Comparisons:
         primary: With --compare: the losses whose comparison with the baseline was fixed before the runs were seen;
             they are tested alone, and all others are exploratory.
         allow_missing: With --compare: even if runs are missing.
-        pairs: Also say of every two losses how likely a run of one beats one of the other.
+        pairs: Also print, for every two losses, the probability that a run of one beats a run of the other.
         pvalues: Also test this loss against each other one, by every column of every table: one-sided Wilcoxon
             signed-rank tests over seeds, Holm.
-        equivalent: With --pairs: differences that make none in practice, as fractions (default: {margins}).
+        equivalent: With --pairs: differences that count as practically equal, as fractions (default: {margins}).
     """
 
     compare: bool = False
@@ -127,7 +127,7 @@ def leaderboard(
         rank_by: Rank by this column; `best` is the calibrator that validation chooses for each row.
         wide: Show all usual columns, raw and after each calibrator.
         losses: Only rows of these losses.
-        top: Only so many rows of each table.
+        top: Only the first N rows of each table.
         against: Put a paper's numbers beside ours.
         same_version: Leave out the runs that were made by another version of calibench, torch or the data than most of
             the table.

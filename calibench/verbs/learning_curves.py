@@ -39,7 +39,7 @@ def plot_learning_curves(
         width: Its width in a paper.
 
     Examples:
-        calibench posthoc store --sizes 100 300 1000 3000 -o posthoc
+        calibench posthoc shipped --sizes 100 300 1000 3000 -o posthoc
         calibench plot learning-curves posthoc -o learning_curves.pdf
         calibench plot learning-curves posthoc --metric ece --calibrators TemperatureScaling VectorScaling -o ece.png
     """

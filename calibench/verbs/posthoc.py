@@ -46,11 +46,11 @@ def posthoc(
         output: Folder of the results.
 
     Examples:
-        calibench posthoc store                                  the runs that come with calibench
+        calibench posthoc shipped                                the runs that come with calibench
         calibench posthoc results --calibrators default
         calibench posthoc logits/ --repeats 10                   a folder of files, each split into random halves
         calibench posthoc cv-multiclass.h5 --also probmetrics:sms --arena      a file of CalArena
-        calibench posthoc store --sizes 100 300 1000 3000        learning curves
+        calibench posthoc shipped --sizes 100 300 1000 3000      learning curves
 
     A source is a store (`shipped`, a folder, a URL), a folder of runs, a folder of files `val` and `test` or of such
     folders, a file, a folder of files, or an HDF5 file of CalArena, x.h5 or x.h5:DATASET/MODEL; a file
@@ -92,7 +92,7 @@ def posthoc(
     ]
     if not planned:
         largest = max(source.fitted_on for source in sources_read)
-        reason = f"no source has so many validation examples; the largest has {largest}."
+        reason = f"`--sizes` are larger than every validation set; the largest has {largest}."
         raise ValueError(f"`--sizes`: {reason}")
     with hold_lock(output / ".posthoc.lock"):
         results = cells.ResultsFile(output / "results.csv", metrics)

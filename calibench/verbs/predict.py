@@ -18,7 +18,7 @@ DIR/NAME/calibrator.pt, the calibrator (a NAME of `calibench list calibrators`).
 With --passes the probabilities are means of N passes with dropout (MC dropout), with --laplace those of a Gaussian over
 the last layer's weights (extra `laplace`); --row true makes either a run beside the trained one, with a row of its own.
 
-Without a checkpoint it takes a network whose weights, last layer included, are pretrained on so many classes, as in
+Without a checkpoint it takes a network whose weights, last layer included, are pretrained on as many classes, as in
 the second line; `calibench fit --trainer.max_epochs 0` with the same options makes it a row of the leaderboard.
 """
 

@@ -97,7 +97,7 @@ def _remove(folders: Sequence[str], *, failed: bool, yes: bool) -> int:
         _refuse_store(results_folder(text))
     states = _states(folders, failed=failed)
     if not states:
-        say(f"no run{' that is not done' if failed else ''} below {', '.join(folders)}")
+        say(f"{'every run is done' if failed else 'no run'} below {', '.join(folders)}")
         return 1
     megabytes = sum(state.size for state in states) / 1e6
     counted = f"{count_of(len(states), 'run')} ({megabytes:.1f} MB)"

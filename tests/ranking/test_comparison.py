@@ -65,6 +65,13 @@ def test_holes_that_are_allowed_are_named(results: Path) -> None:
     assert compared.left_out == ["missing: X / SmallCNN: C, seed 3"]
 
 
+def test_where_every_table_lacks_a_loss_the_others_are_compared(results: Path) -> None:
+    for place, loss in zip("XYZ", "DEF", strict=True):
+        write(results, loss, 0.1, 0.2, benchmark=place)
+    compared = compare(rank_results(results).tables, NLL, allow_missing=True)
+    assert compared.methods == ["A", "B", "C"]
+
+
 def test_one_table_is_no_comparison(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1)
     write(tmp_path, "B", 0.1)

@@ -46,6 +46,9 @@ def test_a_row_for_each_model_with_its_best_calibrator(
     assert main(command) == 0
     text = capsys.readouterr().out
     assert "models / 300 test examples" in text
+    lead = next(line for line in text.splitlines() if line.startswith("lowest test NLL: good"))
+    assert "; sharp" in lead
+    assert lead.endswith("; significant")
     assert "| # | model | after | NLL | Brier | ECE% | raw NLL | raw ECE% | Error % |" in text
     (first, second) = [line for line in text.splitlines() if line.startswith(("| 1 |", "| 2 |"))]
     assert "good" in first
