@@ -415,8 +415,9 @@ def _temperature_finding() -> str:
     before, after = (100 * summary.means["ece"][name] for name in (RAW, TS))
     fall, networks = ece_fall(), len(models.groupby(["dataset", "model"]))
     return (
-        f"**One fitted temperature lowers the ECE** of {networks} public networks from {before:.1f} % to {after:.1f} %,"
-        f" over {fall.sets} data sets by {fall.value:.1f} percentage points [{fall.low:.1f}, {fall.high:.1f}]"
+        f"**One fitted temperature lowers the ECE** of {networks} public networks from {before:.1f} % to {after:.1f} %."
+        f" The mean over their {fall.sets} data sets is a fall of {fall.value:.1f} percentage points"
+        f" [{fall.low:.1f}, {fall.high:.1f}]"
         f" ([all calibrators]({ON_GITHUB}/results/posthoc_real.md))."
     )
 
@@ -427,7 +428,7 @@ def _choice_finding() -> str:
     lower = int((nll["CrossValidatedCalibration"] < nll[TS]).sum())
     return (
         f"**A calibrator chosen by cross-validation** has a lower NLL than temperature scaling on {lower} of these"
-        f" {len(nll)} sets; {len(nll)} sets cannot decide for others"
+        f" {len(nll)} sets, too few to decide for others"
         f" ([by how much]({ON_GITHUB}/results/posthoc_real.md#five-random-halves))."
     )
 
@@ -438,9 +439,9 @@ def _loss_finding() -> str:
     alone, corrected = (100 * share for share in sign_power(len(sets()), 0.06, 0.05))
     return (
         f"**After that calibrator** (published form), {_count(significant)} of the {counted} losses that ran on all"
-        f" {len(sets())} data sets differs significantly from cross-entropy. That is no equality:"
+        f" {len(sets())} data sets differs significantly from cross-entropy. That does not make them equal:"
         f" {len(sets())} sets detect a difference of 5 % with a power of {corrected:.0f} %, or"
-        f" {alone:.0f} % for a single comparison ([table and limits]({SITE}/concepts/do-losses-matter.html))."
+        f" {alone:.0f} % in a single comparison ([table and limits]({SITE}/concepts/do-losses-matter.html))."
     )
 
 
@@ -450,9 +451,9 @@ def _method_finding() -> str:
     lower = sum(high < 0 for _, _, high in of_cifar.values())
     significant = sum(not low <= 0 <= high for _, low, high in of_digits.values())
     return (
-        f"**An ensemble of three networks** lowers the NLL after it (default form) by {-mean:.3f}"
-        f" [{-high:.3f}, {-low:.3f}] on CIFAR-10; {_count(lower - 1)} of eight other losses and methods"
-        f" lowers it, and on long-tailed digits {_count(significant)} of the nine changes it significantly"
+        f"**An ensemble of three networks** lowers the NLL after that calibrator (default form) on CIFAR-10 by"
+        f" {-mean:.3f} [{-high:.3f}, {-low:.3f}]. {_count(lower - 1).capitalize()} of eight other losses and methods"
+        f" lowers it. On long-tailed digits, {_count(significant)} of the nine changes it significantly"
         f" ([all methods]({ON_GITHUB}/results/methods.md))."
     )
 
