@@ -49,5 +49,5 @@ def did_you_mean_verb(word: str) -> str:
 
 
 def option_hint(verb: str, option: str) -> str:
-    """What to type in place of an option, or an empty string."""
+    """The words to type in place of an option, or an empty string."""
     return OPTION_HINTS.get(f"{verb} {option}", OPTION_HINTS.get(option, ""))

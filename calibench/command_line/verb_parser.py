@@ -325,7 +325,7 @@ class VerbParser(argparse.ArgumentParser):
         return options
 
     def _hint_for_file(self, text: str, words: Sequence[str]) -> str:
-        """What a file too many may be: labels of the one before it, or the validation set; else an empty string."""
+        """A hint at a file too many: labels of the one before it, or the validation set; an empty string for others."""
         before = words[max(0, words.index(text) - 1)]
         if text.endswith(".npy") and before.endswith(".npy") and before != text:
             return f"; labels belong to the file: `{before}:{text}`"
@@ -373,7 +373,7 @@ class VerbParser(argparse.ArgumentParser):
         return [part for part in self.arguments.parts.values() if isinstance(part, _Argument)]
 
     def _complete(self, missing: str, example: str) -> str:
-        """What was typed, and a missing option with its value in an example; the example where that is not enough."""
+        """The typed words with a missing option as an example has it; the example itself where that is not enough."""
         option, *more = missing.split("/")
         parts = example.split()
         values = [parts[parts.index(name) + 1] for name in (option, *more) if name in parts]

@@ -93,7 +93,7 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
 
 
 def kind_of_input(predictions: Predictions) -> str:
-    """What predictions hold, a key of `NAMES_OF_KINDS`."""
+    """The kind of input that predictions hold, a key of `NAMES_OF_KINDS`."""
     if predictions.labels is not None:
         return LABELS
     if predictions.metadata.get("class_names") == [*CLASSES_OF_PAIRS]:

@@ -735,7 +735,7 @@ class LabelLoss(nn.Module):
         return total / (target != UNKNOWN).sum().clamp(min=1)
 
     def of_all(self, logits: Tensor, target: Tensor) -> Tensor:
-        """The same of losses per example, without asking how many labels are known, which waits for a device."""
+        """Mean loss of losses per example, without asking how many labels are known, which waits for a device."""
         total, is_known = logits.sum() * 0, target != UNKNOWN
         columns = (self._split(table) for table in (logits, target.clamp(min=0), is_known))
         for loss, scores, labels, known in zip(self._each(), *columns, strict=True):

@@ -15,7 +15,7 @@ from calibench.runs import Predictions
 from calibench.runs.files import write_output
 from calibench.tensors.arrays import Array, Floats
 
-PREFIX = "prob_"
+_COLUMN_PREFIX = "prob_"
 """How columns of probabilities begin where the input names none."""
 _SAME = 0.02  # a probability that was raised by `--clip` is the same
 
@@ -78,7 +78,7 @@ def _fill_source(
     names = _class_names(predictions, probs.shape[1])
     columns = _score_columns(frame, predictions, names, probs.shape[1])
     if columns is None:
-        new_columns = {f"{PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
+        new_columns = {f"{_COLUMN_PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
         return _insert(frame, len(frame.columns), new_columns)
     places = [list(frame.columns).index(column) for column in columns]
     if len(columns) == probs.shape[1]:
@@ -92,7 +92,9 @@ def _fill_source(
     frame = frame.drop(columns=columns)
     if as_text:
         return _insert(
-            frame, places[0], {f"{PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
+            frame,
+            places[0],
+            {f"{_COLUMN_PREFIX}{name}": probs[:, k] for k, name in enumerate(names)},
         )
     return _insert(frame, places[0], {"probs": list(probs)})
 
@@ -160,7 +162,7 @@ def _table_of_predictions(
         columns |= {name: probs[:, k] for k, name in enumerate(names)}
         columns |= {f"label:{name}": target[:, k] for k, name in enumerate(names)}
     else:
-        columns |= {f"{PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
+        columns |= {f"{_COLUMN_PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
         if len(target) and target.min() >= 0:
             is_named = bool(predictions.metadata.get("class_names"))
             columns["label"] = [names[k] for k in target] if is_named else target

@@ -295,10 +295,8 @@ def select_rows(tables: list[Table], losses: Sequence[str]) -> None:
     if not losses:
         return
     rows = [row for table in tables for row in table.rows]
-    texts = [
-        [text] if any(row.is_named(text) for row in rows) else split_names([text])
-        for text in losses
-    ]
+    whole_names = {text for text in losses if any(row.is_named(text) for row in rows)}
+    texts = [[text] if text in whole_names else split_names([text]) for text in losses]
     losses = [name for names in texts for name in names]
     for name in losses:
         if not any(row.is_named(name) for row in rows):

@@ -275,7 +275,7 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
 
 
 def class_in_file(path: str, example: str = "MyClass") -> str:
-    """What to type for a class in a file of Python, `mylosses.PolyLoss`: the first class there, or an example."""
+    """The import path of a class in a file of Python, `mylosses.PolyLoss`: the first class there, or an example."""
     with suppress(OSError, SyntaxError, UnicodeError):
         module = ast.parse(Path(path).read_text(encoding="utf-8"))
         names = [node.name for node in module.body if isinstance(node, ast.ClassDef)]

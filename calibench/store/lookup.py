@@ -174,7 +174,7 @@ def _describe_no_run(text: str) -> str:
 
 
 def _hint_for_images(folder: Path) -> str:
-    """What a folder of images is for, or an empty string: predictions come of a network that is trained on it."""
+    """A hint at what a folder of images is for, or an empty string: predictions come of a network trained on it."""
     endings = {path.suffix.lower() for path in islice(folder.glob("*/*"), 1000)}
     if not endings & {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"}:
         return ""

@@ -20,7 +20,7 @@ from calibench.messages.terminal import Terminal
 from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, grouped, stacked
 
 PIPE_WIDTH = 100
-LABEL_WIDTH = 13
+_LABEL_WIDTH = 13
 _BOLD = "bold:"  # begins the line of a footer that says what bold means
 
 
@@ -145,7 +145,7 @@ class _Drawing(NamedTuple):
             if isinstance(entry, str):
                 keeps_lines = "\n" in entry or not (narrow and column.left)
                 cells.append(
-                    _plain(entry.split("\n") if keeps_lines else wrap_label(entry, LABEL_WIDTH))
+                    _plain(entry.split("\n") if keeps_lines else wrap_label(entry, _LABEL_WIDTH))
                 )
             else:
                 star = "*" if entry.best else " "

@@ -45,7 +45,7 @@ def equal_width_bin_of_array(values: Floats, n_bins: int) -> Integers:
 
 
 def places_among_edges(values: Floats, edges: Floats, *, right: bool = False) -> Integers:
-    """How many ascending edges lie below each value, with `right` also those that equal it; NaN lies above all; int64.
+    """Numbers of ascending edges below each value, with `right` also of those equal to it; NaN is above all; int64.
 
     Few edges are compared with all values, one after the other: several times as fast as a search for each value.
     """

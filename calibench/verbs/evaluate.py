@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     )
 
 REPORTS = (".json", ".md", ".csv", ".html")
-PAGE = ".html"
+_PAGE_SUFFIX = ".html"
 _EVERY_NUMBER = (".json", ".csv")  # the others hold what is printed: the test sets, the first bins
 
 
@@ -391,7 +391,7 @@ def evaluate_options(
         report = _of_models(evaluation, options, drawn, extent)
     report.metrics = [name for name in options.metrics if isinstance(name, str)]
     report.file = str(source) if options.is_single_row else ""
-    if output and output.suffix == PAGE:
+    if output and output.suffix == _PAGE_SUFFIX:
         write_output(output, _page(report, drawn, options))
     elif output:
         write_output(output, _content(report, options, output.suffix))

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from calibench.cli import main
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds import OVER_TABLES, PICTURE_KINDS
-from calibench.plots.kinds.calibrators import BEST
+from calibench.plots.kinds.calibrators import CHOSEN
 from calibench.plots.style import draw_diagonal
 from calibench.tables.text import rows_csv
 
@@ -259,7 +259,7 @@ def overview(rows: Rows) -> None:
     }
     best = {loss: min(CALIBRATORS, key=lambda name: on_val[loss, name]) for loss in LOSSES}
     for loss in LOSSES:
-        shown = {"raw": "raw", "temperature scaling": "TemperatureScaling", BEST: best[loss]}
+        shown = {"raw": "raw", "temperature scaling": "TemperatureScaling", CHOSEN: best[loss]}
         for shows, calibrator in shown.items():
             (bar,) = of(bars, loss=loss, shows=shows)
             values = [one.nll for one in scores(loss, calibrator)]

@@ -140,10 +140,10 @@ def _numbers(request: Request) -> list[FileRow]:
     ]  # fmt: skip
 
 
-BEST = "the calibrator that is best on validation"
+CHOSEN = "the calibrator that is best on validation"
 _BARS = {
     RAW: "raw",
-    BEST: f"after {BEST}",
+    CHOSEN: f"after {CHOSEN}",
 }  # a third bar, of temperature scaling, is nearly always the second
 
 
@@ -190,4 +190,4 @@ def _temperature(row: Row) -> str:
 
 def _shown_after(row: Row, best: LossAndCalibrator) -> dict[str, str]:
     """The calibrators of the bars of a row, by what a bar shows."""
-    return {RAW: RAW, "temperature scaling": _temperature(row), BEST: best.calibrator}
+    return {RAW: RAW, "temperature scaling": _temperature(row), CHOSEN: best.calibrator}
