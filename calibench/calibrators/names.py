@@ -85,7 +85,7 @@ def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
     """A unique name of each, such as `TemperatureScaling` or `AdaptiveTemperatureScaling(n_bins=5)`.
 
     A name says what a calibrator is, whatever stands beside it, so runs that were evaluated with different ones
-    still agree on it. Those that it cannot tell apart get a number: `Name#2`.
+    still agree on it. Those that it does not distinguish get a number: `Name#2`.
     """
     names = [_name(calibrator) for calibrator in calibrators]
     numbered = ((name, names[: place + 1].count(name)) for place, name in enumerate(names))

@@ -131,7 +131,7 @@ def _encode_image(colour: tuple[int, int, int], side: int, format: str) -> bytes
 def write_tiny_imagenet(root: Path, *, per_class: int = 52, classes: int = 200) -> None:
     """Write `tiny-imagenet-200`: class folders, an annotated flat validation folder, wnids.txt unsorted.
 
-    Red is class % 25 in training images, so that few of the 200 classes can be told apart.
+    Red is class % 25 in training images, so that few of the 200 classes are separable.
     """
     folder = root / "tiny-imagenet-200"
     names = [f"n{number:08d}" for number in range(classes)]

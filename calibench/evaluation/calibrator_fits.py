@@ -198,7 +198,9 @@ def list_fit_remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[st
         return remarks
     n, counts = len(val.target), np.bincount(val.target, minlength=val.logits.shape[1])
     if (val.logits.argmax(1) == val.target).all():
-        remarks.append(f"calibrators were fitted on {n} validation examples without an error")
+        remarks.append(
+            f"none of the {n} validation examples is misclassified: calibrators are unreliable"
+        )
     absent = np.flatnonzero(counts == 0).tolist()
     if absent:
         names = [

@@ -52,14 +52,14 @@ def color(index: int) -> str:
 def look(index: int, *, marked: bool = False) -> dict[str, Any]:
     """Colour, line style and, where it is `marked`, marker of line number `index`, as arguments of matplotlib.
 
-    Without colours, neighbours are told apart by their style, and so are lines of the same colour.
+    Without colours, neighbours differ by their style, and so are lines of the same colour.
     """
     marks = {"marker": marker(index)} if marked else {}
     return {"color": color(index), "linestyle": LINE_STYLES[index % len(LINE_STYLES)], **marks}
 
 
 def hatch(index: int) -> str:
-    """The hatching of bar number `index`: neighbours are told apart in grey."""
+    """The hatching of bar number `index`: neighbours differ in grey, too."""
     return HATCHES[index % len(HATCHES)]
 
 

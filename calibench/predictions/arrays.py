@@ -313,7 +313,7 @@ def are_labels(
 ) -> bool:
     """Whether the examples have several labels (N, L) each: 1 present, 0 absent, -1 unknown.
 
-    A ValueError says what to do where that cannot be told, because there is exactly one 1 in every row.
+    A ValueError says what to do where that is ambiguous, because there is exactly one 1 in every row.
     """
     declared_task = task or metadata.get("task")
     if declared_task or labels.ndim != 2 or labels.shape != scores.shape:

@@ -104,8 +104,8 @@ class Reader:
     """Reads predictions, of files or arrays.
 
     Attributes:
-        scores: What the numbers are, whatever the files say (default: what their array is called, probabilities in
-            tables, logits in arrays without a name).
+        scores: Read the numbers as these, whatever the files say (default: by the name of the array; tables hold
+            probabilities, arrays without a name logits).
         clip: Raise smaller probabilities to this one. Without it an exact 0 stays 0: the NLL is infinite where the true
             class has it, and calibrators, which need finite logits, refuse the file.
         task: One class or several labels an example (default: what the files say, or the shape of the labels).
@@ -139,10 +139,10 @@ class Reader:
     a column NAME of probabilities and a column label:NAME for each label.
     Also read: predictions and label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 and arr_1; every
     guess is printed in one line, and --keys overrides it. Scores (N,) are those of the second of two classes: P(y = 1),
-    or its log-odds. Columns of text, of row numbers and of the predicted class are left out, which is said.
+    or its log-odds. Columns of text, of row numbers and of the predicted class are left out, and a line says so.
     Classes go by name: labels, and sets whose columns have another order, are aligned. An OOD set needs no labels.
-    Rows of probabilities must sum to 1 within what their decimals allow. What may be logits or probabilities by its
-    values, and by its name the other, is refused: --scores says which.
+    Rows of probabilities must sum to 1 within what their decimals allow. Arrays that are logits by their name and
+    probabilities by their values, or the other way round, are refused: --scores decides.
     """
 
     scores: Literal["logits", "probs"] | None = None

@@ -42,7 +42,7 @@ class LossAndCalibrator:
         name: Both as a sentence has them: `BrierLoss + TS`.
         val: Cross-fitted NLL of validation, the mean over seeds.
         seeds: NLL of test of each seed.
-        told: What the seeds can tell of it against the best on validation, by the NLL of test; empty if nothing.
+        told: Whether it differs significantly from the best on validation, by the NLL of test; empty if not compared.
     """
 
     loss: str
@@ -117,7 +117,7 @@ def choose_best_pair(table_rows: Sequence[RowOfRuns]) -> Answer:
     """Choose the best pair of loss and calibrator on validation, and compare it with others on test.
 
     Means are over the seeds that all compared rows share; rows with fewer than three seeds are left out where others
-    have as many. Two pairs are told apart by the limits of `comparison_with_best` for as many rows K as there are
+    have as many. Two pairs differ significantly by the limits of `comparison_with_best` for as many rows K as there are
     losses, and one more for cross-entropy with temperature scaling, at (K - 1) / (K + 1) of the level: among few, which
     one comes out ahead is itself chance. Of equal losses 95 to 98 % of tables tell none from another, whatever
     validation and test have in common (simulated).

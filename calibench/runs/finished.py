@@ -1,4 +1,4 @@
-"""Finished runs below folders, and labels that tell them apart."""
+"""Finished runs below folders, and labels that distinguish them."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -58,7 +58,7 @@ def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
         row = int(lost.argmax())
         top = np.abs(logits[row].max())
         raise ValueError(
-            f"`logits` of {lost.sum()} rows cannot be told apart: {top:g} in row {row} is kept in steps of "
+            f"`logits` of {lost.sum()} rows lose their differences: {top:g} in row {row} is kept in steps of "
             f"{np.spacing(top):.2g} by {logits.dtype}. Subtract each row's largest logit before they are saved."
         )
     if all(is_kept for is_kept, _ in exact):

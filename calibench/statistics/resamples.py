@@ -137,7 +137,7 @@ def bootstrap_interval(
     *,
     centre: float | None = None,
 ) -> tuple[float, float] | None:
-    """The 95 % bootstrap interval of a metric: of its expected plug-in value at this number of examples.
+    """The 95 % bootstrap interval of a metric: of its expected value at this number of examples.
 
     [v - (q97.5 - mean), v - (q2.5 - mean)] with the quantiles and the mean of the replicates. A calibration error is
     larger on resampled sets than on the set itself; by their own mean that bias cancels, so the interval holds the

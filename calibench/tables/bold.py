@@ -21,7 +21,8 @@ def with_best(
     """Say of numbers with replicates whether their calibrator may be the best of a metric of a set.
 
     The best is among them with 95 % confidence (see `best_by_replicates`). A value that is not finite, one without
-    replicates and a metric that is no quality have none; none is best alone, nor where all are at their floor.
+    replicates and a metric that is no quality have none; none is best alone, nor where all are consistent with perfect
+    calibration.
     Calibrators whose probabilities say no more than the accuracy alone are not compared by calibration errors: one
     confidence for all examples has the least there is.
     """

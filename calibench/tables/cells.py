@@ -1,4 +1,4 @@
-"""The scores of an evaluation as entries of a table and as sentences, and the mark of those that are at their floor."""
+"""The scores of an evaluation as entries of a table and as sentences, and the mark of errors below their limit."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

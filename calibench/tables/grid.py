@@ -7,7 +7,7 @@ from dataclasses import dataclass
 HOLE = "—"
 SCATTER = "~"
 UNVERIFIED = "†"
-"""The mark of a value that is bold for its own scatter alone."""
+"""The mark of a value that is not ruled out only because of its own spread."""
 
 
 @dataclass(frozen=True, slots=True)

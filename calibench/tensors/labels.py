@@ -270,7 +270,7 @@ def _list(names: Sequence[object], count: int = _SHOWN) -> str:
 
 
 def check_distinct(names: Sequence[str]) -> None:
-    """Raise a ValueError if two classes or labels have one name, by which their columns could not be told apart."""
+    """Raise a ValueError if two classes or labels have one name, which would make their columns ambiguous."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(

@@ -79,7 +79,7 @@ def fit(
 
     A run that is done is not trained again; if other calibrators or bins are asked for, its saved logits are evaluated
     again. A run that was cut short goes on from its last checkpoint, to the same numbers. A trial (`fast_dev_run`, or
-    a run without a training step) is written too, but is never done, so that nothing counts it.
+    a run without a training step) is written too, but is never done, so that it is not counted.
 
     Args:
         config: Merged files and options, as `calibench.configuration.merging.configuration` gives them.

@@ -180,15 +180,16 @@ def doctor_command(
     The verdict joins three tests by Holm's correction, so that it rejects at most 5 % of calibrated models: the top
     label (its Kuiper calibration error), the class frequencies (predicted less observed counts), and class by class
     (the Kuiper error of each class). Each is compared with labels drawn from the model's own probabilities; its limit
-    is what 95 % of calibrated models stay below. Of two classes it is about P(y = 1) of the second one; of pairs of
-    confidence and correct, and of several labels, the top label alone is tested. A file's rounding is allowed for.
+    is what 95 % of calibrated models stay below. With two classes the test is of P(y = 1), of the second class. For
+    pairs of confidence and correct, and for several labels, only the top label is tested. Rounding in the file is
+    allowed for.
 
-    A gain is NLL per example that the choice takes away; the choice is made anew without each fold, and its 95 %
-    interval comes from refits on resampled examples. Temperature scaling is chosen unless others' cross-validated NLL
-    is lower by two standard errors (raw's by 600 / n after n examples, as few show few errors), then the lowest of
-    those. Where a class has fewer than five examples, maps with parameters of each class are left
-    out. Each is mixed with the uniform probabilities by 1 / (n + 1) after n examples: having seen no error rules none
-    out. Of pairs, calibrators map the confidence; the exported one knows two classes, wrong and right.
+    The gain is the decrease of NLL per example, measured on folds that the choice has not seen; its 95 % interval comes
+    from refits on resampled examples. Temperature scaling is chosen unless the cross-validated NLL of others is lower
+    by two standard errors (of raw: by 600 / n after n examples, as few examples show few errors); then the lowest of
+    those is. Calibrators with parameters for each class need five examples of each. After n examples, a calibrator
+    mixes in a fraction 1 / (n + 1) of the uniform distribution: n examples without an error do not rule errors out. For
+    pairs, calibrators map the confidence, and the exported one has two classes, wrong and right.
     """
     return _diagnose(logits, val, options)
 

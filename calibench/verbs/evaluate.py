@@ -224,11 +224,11 @@ def evaluate_command(
       {first},
       {others}
     (`calibench list calibrators` names all). Intervals are 95 % bootstrap intervals over test examples (smECE keeps the
-    kernel width of the whole set; AUPR and FPR@95 have none). A finite sample makes a binned calibration error larger
-    than its value in the population, and the interval is about the larger one: compare the error with its limit, which
-    95 % of perfectly calibrated models with these confidences stay below, or ask for the debiased estimate
-    (`--metrics DebiasedCalibrationError`, which stands beside ECE). A small circle marks an error that is consistent
-    with perfect calibration: more than 5 % of calibrated models reach it. The last lines say so of each row. An
+    kernel width of the whole set; AUPR and FPR@95 have none). Binned calibration errors are biased upwards on a finite
+    sample, and so are their intervals: compare the error with its limit, which 95 % of perfectly calibrated models with
+    these confidences stay below, or ask for the debiased estimate (`--metrics DebiasedCalibrationError`, which stands
+    beside ECE). A small circle marks an error that is consistent with perfect calibration: more than 5 % of calibrated
+    models reach it. The last lines give the verdict of each row. An
     infinite NLL is shown as inf: without their default shrinkage some calibrators give a probability of exactly 0.
     """
     if logits:

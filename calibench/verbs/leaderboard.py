@@ -210,8 +210,9 @@ def leaderboard_command(
 ) -> int:
     """Rank losses on every benchmark and backbone below folders of runs.
 
-    One line a loss: rank by the NLL after the calibrator that validation chooses for it, never test. The best method is
-    among the bold ones with 95 % confidence; fewer than three seeds make no bold. A missing run is named under its
+    One line per loss, ranked by the test NLL after its calibrator, which is chosen on validation. The best method is
+    among the bold ones with 95 % confidence; with fewer than three seeds nothing is bold. A missing run is named under
+    its
     table.
 
     Args:

@@ -30,7 +30,7 @@ def test_a_validation_set_without_an_error_is_named_and_so_is_a_bound() -> None:
     published = TemperatureScaling(shrinkage=False)
     assert remarks(logits, right, TemperatureScaling(), published) == [
         "TemperatureScaling(shrinkage=False): the fit ended at a bound",
-        "calibrators were fitted on 13 validation examples without an error",
+        "none of the 13 validation examples is misclassified: calibrators are unreliable",
     ]
     report = evaluate(*NEW, val=(logits, right), calibrators=[published], n_bins=[15])
     assert str(report).splitlines()[-1] == report.remarks[-1]
@@ -70,4 +70,7 @@ def test_photos_whose_validation_holds_no_error_keep_a_finite_nll() -> None:
     assert report.value("nll", calibrator="TemperatureScaling(shrinkage=False)") > 20 * raw
     for name in ("TemperatureScaling", "AdaptiveTemperatureScaling"):
         assert report.value("nll", calibrator=name) < 1.2 * raw
-    assert "calibrators were fitted on 13 validation examples without an error" in report.remarks
+    assert (
+        "none of the 13 validation examples is misclassified: calibrators are unreliable"
+        in report.remarks
+    )
