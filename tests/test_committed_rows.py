@@ -14,6 +14,7 @@ from calibench.cli import main
 from calibench.ranking.columns import COSTS, Column
 from calibench.ranking.table import Value
 from calibench.statistics import Verdict, comparison_with_best, verdict_over_seeds
+from calibench.statistics.number import WITHOUT_POWER
 from calibench.tables.metric_titles import initials
 from tests.committed import agree
 
@@ -48,7 +49,10 @@ def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[s
     """The cells of a column, by label."""
     column = Column(next(iter(next(iter(of_labels.values())).values()))["metric"])
     values = {
-        label: Value({seed: float(row["value"]) for seed, row in sorted(seeds.items())})
+        label: Value(
+            {seed: float(row["value"]) for seed, row in sorted(seeds.items())},
+            has_power=column.metric not in WITHOUT_POWER,
+        )
         for label, seeds in of_labels.items()
     }
     for label, value in values.items():
@@ -59,7 +63,7 @@ def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[s
         known = [verdict for verdict in of_seeds if verdict is not None]
         value.verdict = verdict_over_seeds(known) if known else None
     compared = column.info.direction and column.metric not in COSTS
-    if compared and not all(value.marked for value in values.values()):
+    if compared and not all(value.is_at_floor for value in values.values()):
         best = comparison_with_best(
             [[*value.seeds.values()] for value in values.values()],
             higher_is_better=column.info.direction > 0,

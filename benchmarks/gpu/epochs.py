@@ -14,7 +14,7 @@ One H200, torch 2.11, 2026-11-26, `--precision bf16-mixed --channels-last --fuse
 176 steps: 3,568 to 4,361 images a second for the first five losses, 5,916 and 4,929 for dual focal and AdaFocal, which
 were run minutes later; cross-entropy and GCE in float32 4,632 and 4,681. That is 1.31 to 2.17 times Table 6. As float32
 beside them is no slower and two runs at once are more than twice as fast (`cells_at_once.py`), the processor that
-starts the kernels decides, not the GPU: losses cannot be told apart by these figures.
+starts the kernels decides, not the GPU: these figures do not compare losses.
 """
 
 from __future__ import annotations

@@ -92,12 +92,12 @@ def draw_set(
 
 
 def draw_sets(
-    candidates: str, sizes: Sequence[int], sets: int, output: Path | None = None
+    candidates: str, sizes: Sequence[int], sets: int, output: Path | None = None, first: int = 0
 ) -> list[Draw]:
-    """So many sets of each world and size, those that a file holds among them."""
+    """So many sets of each world and size from a first one on, those that a file holds among them."""
     kept = {(d.candidates, d.world, d.size, d.number): d for d in read_draws(output)}
     draws = []
-    for number in range(sets):
+    for number in range(first, first + sets):
         for size in sizes:
             for world in WORLDS:
                 key = (candidates, world, size, number)
@@ -149,13 +149,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--candidates", choices=CANDIDATES, default="temperature")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--sets", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first set")
     parser.add_argument("--output", type=Path, help="CSV with a row a set, which is gone on with")
     parser.add_argument("--table", action="store_true", help="print what the file holds")
     options = parser.parse_args(arguments)
     if options.table:
         draws = read_draws(options.output)
     else:
-        draws = draw_sets(options.candidates, options.sizes, options.sets, options.output)
+        draws = draw_sets(
+            options.candidates, options.sizes, options.sets, options.output, options.first
+        )
     for line in coverage_table(draws):
         print(line)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from calibench.evaluation.calibrator_fits import log_probabilities
+from calibench.evaluation.calibrator_fits import given_probabilities, log_probabilities
 from calibench.messages.spelling import spell_argument
 from calibench.metrics.probability_batches import first_largest, top_label, true_class
 from calibench.predictions import Predictions
@@ -68,7 +68,8 @@ class LabelledExamples:
             f"class {k}" for k in range(scores.shape[1])
         ]
         label = None if predictions.labels is None else torch.from_numpy(predictions.labels.label)
-        top = _top(scores, target)
+        probs = given_probabilities(predictions)  # which are binned as they are
+        top = _top(scores, target) if probs is None else top_label(probs, target)
         return cls(scores, target, *top, names, label=label, label_names=predictions.label_names)
 
     def __len__(self) -> int:

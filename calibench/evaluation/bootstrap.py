@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.evaluation.cross_fitting import REFITTED
 from calibench.evaluation.floors import Floors
+from calibench.evaluation.refits import REFITTED
 from calibench.evaluation.scoring import OOD_SCORES, uncertainty
 from calibench.metrics.bins import ErrorOfCells
 from calibench.metrics.calibration_errors import list_panel_errors

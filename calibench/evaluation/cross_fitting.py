@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,7 +29,7 @@ from calibench.calibrators.cross_validated import silence_fit_warnings, stratifi
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.messages.checks import integer_from, option_named
 from calibench.metrics.probability_batches import log_softmax, scores_of_examples, true_class
-from calibench.statistics.resamples import Resamples, weighted_means
+from calibench.statistics.resamples import Resamples
 from calibench.tensors.arrays import Floats
 from calibench.tensors.scores import at_least_float32, blocks_of_rows, rows_at_once
 
@@ -90,12 +90,17 @@ def _prepare_for_fit(model: Calibrator, rows: Tensor) -> Tensor:
 
 
 def compute_refinement(
-    logits: Tensor, target: Tensor, *, folds: int = 5, in_sample: bool = False
+    logits: Tensor,
+    target: Tensor,
+    *,
+    folds: int = 5,
+    in_sample: bool = False,
+    calibrator: Calibrator | None = None,
 ) -> dict[str, Tensor]:
     """Refinement and calibration parts of the NLL and the Brier score of each example.
 
-    The refinement is the score after recalibration by temperature scaling with a uniform mixture, each example by a
-    temperature that was fitted on the other folds; the calibration part is the score less the refinement. It is
+    The refinement is the score after recalibration by temperature scaling with a uniform mixture, or by another
+    calibrator, each example by a fit to the other folds; the calibration part is the score less the refinement. It is
     negative where the recalibration does harm.
 
     With `in_sample` it is fitted and scored on the same examples, as `probmetrics` does with its splits `all`.
@@ -110,7 +115,7 @@ def compute_refinement(
         refinements = {f"{name}_refinement": left[name] for name in left}
         return refinements | {f"{name}_calibration": raw[name] - left[name] for name in left}
 
-    return cross_fit(parts, logits, target, folds=folds, in_sample=in_sample)
+    return cross_fit(parts, logits, target, folds=folds, in_sample=in_sample, calibrator=calibrator)
 
 
 def compute_cross_fitted_nll(
@@ -189,35 +194,10 @@ def compute_variational_terms(
 
 
 REFINED_SCORES = ("nll", "brier")
-REFITTED = {
-    "nll_refinement": ("nll", False), "nll_calibration": ("nll", True),
-    "brier_refinement_crossfit": ("brier", False), "brier_calibration_crossfit": ("brier", True),
-}  # fmt: skip
-"""The metrics whose temperatures are fitted again, with their score, and whether they are its calibration part."""
 
 _NODES_FAR, _NODES_NEAR = 33, 13  # of ln T, by whether temperatures may be far from the whole set's
 _FINE = 201  # places that a minimum is first looked for at
 _CHUNK = 250  # resamples at a time
-
-
-def resample_refitted_metrics(
-    metrics: Iterable[str], log_probs: Tensor, target: Tensor, resamples: Resamples
-) -> dict[str, Floats]:
-    """Replicates (R,) of those metrics of a set that are refinements or calibration parts, of five folds."""
-    refitted = [metric for metric in dict.fromkeys(metrics) if metric in REFITTED]
-    left = resample_refinement(log_probs, target, resamples) if refitted else {}
-    scores = {
-        name: values.numpy() for name, values in scores_of_examples(log_probs, target).items()
-    }
-    replicates = {}
-    for metric in refitted:
-        score, is_calibration = REFITTED[metric]
-        replicates[metric] = left[score]
-        if is_calibration:
-            column, chunks = scores[score][:, None], resamples.chunks(_CHUNK)
-            raw = [weighted_means(counts, column)[:, 0] for counts in chunks]
-            replicates[metric] = np.concatenate(raw) - left[score]
-    return replicates
 
 
 def resample_refinement(

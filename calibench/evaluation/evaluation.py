@@ -27,11 +27,7 @@ from calibench.evaluation.calibrator_fits import (
     list_fits,
     predicted_log_probabilities,
 )
-from calibench.evaluation.cross_fitting import (
-    REFITTED,
-    compute_cross_fitted_nll,
-    resample_refitted_metrics,
-)
+from calibench.evaluation.cross_fitting import compute_cross_fitted_nll
 from calibench.evaluation.extent import EVERY_NUMBER, Extent
 from calibench.evaluation.extra_metrics import (
     LabelledSet,
@@ -48,6 +44,7 @@ from calibench.evaluation.multilabel import (
     score_labels,
     score_positive_class,
 )
+from calibench.evaluation.refits import REFITTED, resample_refitted_metrics
 from calibench.evaluation.verdict import find_rounding, judge_calibration, judge_pairs
 from calibench.evaluation.whole_set import Refinement
 from calibench.messages.checks import numbers_of_bins
@@ -68,8 +65,10 @@ from calibench.tensors.arrays import Floats
 LABELLED = ("", "val", "test", "shift")
 OUTSIDE = ("ood", "shift")
 _LOGITS_AT_ONCE = 1 << 25  # of all fits together, each of which takes up to three copies in float64
-# Beside the panel, of the raw test set.
-LEADING_METRIC = Refinement(scores=["nll"])
+# Beside the panel, of the raw test set: what a run keeps, and what an evaluation has.
+LEADING_METRIC = Refinement(scores=["nll"], by_class=False)
+LEADING_METRIC_BY_CLASS = Refinement(scores=["nll"])
+_MOST_LOGITS_BY_CLASS = 1 << 22  # whose biases are fitted unasked: a million take 0.7 s
 
 EVALUATION_STAGES = ("fit", "score", "resample", "done")
 
@@ -236,7 +235,7 @@ class Evaluation:
                 )
                 leads = extent.panel is None and fitted is None and name == TEST
                 # Before the draws of the floors fill memory.
-                leading = labelled.whole_set(LEADING_METRIC, None) if leads else []
+                leading = labelled.whole_set(_choose_leading(part, extent), None) if leads else []
                 numbers += self._numbers(labelled, None if name == VAL else val, leading, extent)
                 if bootstrap and name != VAL:
                     watch("resample")
@@ -310,6 +309,14 @@ def _of_place(enough: Enough | None, split: str, calibrator: str) -> Enough | No
     )
 
 
+def _choose_leading(part: Predictions, extent: Extent) -> Refinement:
+    """The parts of the raw NLL: of a run those after a temperature, of an evaluation those by class too."""
+    has_biases = (
+        extent.verdicts and part.labels is None and part.logits.size <= _MOST_LOGITS_BY_CLASS
+    )
+    return LEADING_METRIC_BY_CLASS if has_biases else LEADING_METRIC
+
+
 def _judge_sets(
     sets: Mapping[str, Predictions], name: str, fitted: Fitting | None
 ) -> dict[Place, CalibrationVerdict]:
@@ -323,7 +330,8 @@ def _judge_sets(
         rounding = find_rounding(scores) if part.labels is None else None
         moved = None
         if rounding:
-            moved = predict(replace(part, logits=rounding.move(scores).float().numpy()))
+            logits = rounding.move(scores).float().numpy()
+            moved = predict(replace(part, logits=logits, probs=None))
         verdicts[part.split or split, "", name] = judge_calibration(
             predict(part), torch.from_numpy(part.target), class_names=part.metadata.get("class_names") or (),
             moved=moved, rounding=rounding, only_top_label=part.labels is not None,

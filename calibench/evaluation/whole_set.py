@@ -11,6 +11,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from calibench.calibrators import Calibrator
+from calibench.calibrators.cross_validated import silence_fit_warnings
+from calibench.evaluation.class_biases import BiasesWithMixture, has_enough_of_each_class
 from calibench.evaluation.cross_fitting import compute_refinement, compute_variational_terms
 from calibench.messages.checks import integer_from, option_named, unit_interval
 from calibench.metrics.conformal import conformal_of_examples
@@ -53,6 +56,18 @@ class WholeSetMetric(MetricTitles, ABC):
         return Number(Key(name), mean, verdict=verdict)
 
 
+_ALONE, _BY_CLASS = "", "_by_class"
+"""Ends of the names of values after a temperature alone, and after a temperature and a bias of each class."""
+
+
+def _list_recalibrations(scored: Scored, *, by_class: bool) -> dict[str, Calibrator | None]:
+    """The calibrators that are cross-fitted, by the end of the names of their values: class biases where they can."""
+    log_probs, target = scored
+    if by_class and has_enough_of_each_class(target, log_probs.shape[1]):
+        return {_ALONE: None, _BY_CLASS: BiasesWithMixture(shrinkage=False)}
+    return {_ALONE: None}
+
+
 def _can_be_cross_fitted(scored: Scored) -> bool:
     """Whether there are two examples, and no log-probability is undefined."""
     return len(scored[1]) > 1 and not bool(scored[0].isnan().any())
@@ -63,11 +78,16 @@ class Refinement(WholeSetMetric):
 
     The refinement is the score after a temperature with a uniform mixture, cross-fitted ("Rethinking early stopping");
     a richer map may leave less. The calibration part is the score less it, at most 0 on average for a calibrated
-    model. See `refinement_of_examples`. NaN below two examples.
+    model. See `compute_refinement`. NaN below two examples.
+
+    A temperature sees no fault class by class, such as that of class weights. So where every class has 20 examples the
+    parts are there a second time, `by_class`, after a temperature and a bias of each class; these alone are marked
+    where they are consistent with perfect calibration.
 
     Args:
         scores: Of `nll` and `brier`.
         folds: Number of stratified folds.
+        by_class: Also the parts after class biases, where every class has 20 examples.
 
     Raises:
         ValueError: If `scores` or `folds` is none.
@@ -78,37 +98,61 @@ class Refinement(WholeSetMetric):
         "nll_calibration": signed("NLL calibration"),
         "brier_refinement_crossfit": signed("Brier refinement, cross-fitted"),
         "brier_calibration_crossfit": signed("Brier calibration, cross-fitted"),
+        "nll_refinement_by_class": signed("NLL refinement by class"),
+        "nll_calibration_by_class": signed("NLL calibration by class"),
+        "brier_refinement_by_class": signed("Brier refinement by class"),
+        "brier_calibration_by_class": signed("Brier calibration by class"),
     }
     group_name = "refinement"
 
-    calibration_errors = ("nll_calibration", "brier_calibration_crossfit")
+    calibration_errors = (
+        "nll_calibration", "brier_calibration_crossfit", "nll_calibration_by_class", "brier_calibration_by_class",
+    )  # fmt: skip
 
-    def __init__(self, scores: list[Literal["nll", "brier"]] | None = None, folds: int = 5) -> None:
+    def __init__(
+        self,
+        scores: list[Literal["nll", "brier"]] | None = None,
+        folds: int = 5,
+        *,
+        by_class: bool = True,
+    ) -> None:
         score_names = ("nll", "brier")
         self.scores = [
             option_named("scores", s, dict.fromkeys(score_names, s)) for s in scores or score_names
         ]
         self.folds = integer_from("folds", folds, 2)
+        self.by_class = by_class
 
     def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
         """The parts; see `WholeSetMetric`."""
         names = [name for name in self.value_names if name.partition("_")[0] in self.scores]
         if not _can_be_cross_fitted(scored):
-            return dict.fromkeys(names, _UNDEFINED)
-        parts = compute_refinement(*scored, folds=self.folds)
-        # Murphy's parts of the Brier score have the plain names.
-        return {name: parts[name.removesuffix("_crossfit")] for name in names}
+            return dict.fromkeys((n for n in names if not n.endswith(_BY_CLASS)), _UNDEFINED)
+        values: dict[str, Tensor] = {}
+        for end, calibrator in _list_recalibrations(scored, by_class=self.by_class).items():
+            with silence_fit_warnings():
+                parts = compute_refinement(*scored, folds=self.folds, calibrator=calibrator)
+            # Murphy's parts of the Brier score have the plain names.
+            values |= {
+                f"{name}{end or ('_crossfit' if name.startswith('brier') else '')}": part
+                for name, part in parts.items()
+            }
+        return {name: values[name] for name in names if name in values}
 
 
 class VariationalCalibrationError(WholeSetMetric):
     """Variational L1 calibration error of the whole distribution, a lower bound (Berta et al. 2026).
 
     With the over- and underconfidence of the most probable class; each is 0 on average for a calibrated model. See
-    `variational_terms`. NaN below two examples.
+    `compute_variational_terms`. NaN below two examples.
+
+    The recalibration is a temperature, which sees no fault class by class. Where every class has 20 examples the errors
+    are there a second time, `by_class`, after a temperature and a bias of each class; these alone are marked.
 
     Args:
         p: The norm of the error, 1 or 2; 2 gives `variational_error_l2` alone.
         folds: Number of stratified folds.
+        by_class: Also the errors by class biases, where every class has 20 examples.
 
     Raises:
         ValueError: If `p` or `folds` is none.
@@ -118,27 +162,44 @@ class VariationalCalibrationError(WholeSetMetric):
         "variational_error": signed_rate("variational L1"),
         "variational_overconfidence": signed_rate("variational over"),
         "variational_underconfidence": signed_rate("variational under"),
+        "variational_error_by_class": signed_rate("variational L1 by class"),
+        "variational_overconfidence_by_class": signed_rate("variational over by class"),
+        "variational_underconfidence_by_class": signed_rate("variational under by class"),
     }
     variant_titles: ClassVar[Mapping[str, Titles]] = {
-        "2": {"variational_error_l2": signed_rate("variational L2")}
+        "2": {
+            "variational_error_l2": signed_rate("variational L2"),
+            "variational_error_l2_by_class": signed_rate("variational L2 by class"),
+        }
     }
 
     plot_upper_bound = 2.0
-    calibration_errors = (
-        "variational_error", "variational_overconfidence", "variational_underconfidence", "variational_error_l2",
-    )  # fmt: skip
+    calibration_errors = tuple(
+        f"variational_{part}{end}"
+        for part in ("error", "overconfidence", "underconfidence", "error_l2")
+        for end in (_ALONE, _BY_CLASS)
+    )
 
-    def __init__(self, p: Literal[1, 2] = 1, folds: int = 5) -> None:
+    def __init__(self, p: Literal[1, 2] = 1, folds: int = 5, *, by_class: bool = True) -> None:
         self.p = option_named("p", p, {1: p, 2: p})
         self.folds = integer_from("folds", folds, 2)
+        self.by_class = by_class
         self.take_variant_name(str(p))
 
     def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
         """The parts; see `WholeSetMetric`."""
+        alone = [name for name in self.value_names if not name.endswith(_BY_CLASS)]
         if not _can_be_cross_fitted(scored):
-            return dict.fromkeys(self.value_names, _UNDEFINED)
-        terms = compute_variational_terms(*scored, p=self.p, folds=self.folds)
-        return dict(zip(self.value_names, terms.values(), strict=False))  # the error is the first
+            return dict.fromkeys(alone, _UNDEFINED)
+        values: dict[str, Tensor] = {}
+        for end, calibrator in _list_recalibrations(scored, by_class=self.by_class).items():
+            with silence_fit_warnings():
+                terms = compute_variational_terms(
+                    *scored, p=self.p, folds=self.folds, calibrator=calibrator
+                )
+            names = (f"{name}{end}" for name in alone)
+            values |= zip(names, terms.values(), strict=False)  # the error is the first
+        return values
 
 
 class ConformalSets(WholeSetMetric):

@@ -64,7 +64,7 @@ def _mark_column(
     by_examples: ByExamples | None,
     comparisons: _ColumnComparisons,
 ) -> None:
-    if all(row.values[column].marked for row in rows):
+    if all(row.values[column].is_at_floor for row in rows):
         comparisons.all_marked.append(column)
         return
     counts = [len(row.values[column].seeds) for row in rows]

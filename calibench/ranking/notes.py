@@ -126,17 +126,15 @@ def _calibrators(table: Table) -> Iterator[str]:
 
 
 def _marks(table: Table) -> Iterator[str]:
-    verdicts = [
-        (column, row.values[column].verdict) for column in table.columns for row in table.rows
-    ]
+    values = [(column, row.values[column]) for column in table.columns for row in table.rows]
     return note(
         (
             (column.after(RAW) if column.calibrator == BEST else column).title.replace(" %", ""),
-            verdict.floor,
+            value.verdict.floor,
             column.info.percent,
         )
-        for column, verdict in verdicts
-        if verdict and verdict.marked
+        for column, value in values
+        if value.verdict and value.marked
     )
 
 

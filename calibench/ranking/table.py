@@ -37,7 +37,7 @@ from calibench.ranking.records import (
 )
 from calibench.ranking.row_labels import display_name, row_labels, row_variants
 from calibench.statistics import Verdict, mean_std, verdict_over_seeds
-from calibench.statistics.number import RAW, TEST, Key
+from calibench.statistics.number import RAW, TEST, WITHOUT_POWER, Key
 from calibench.tables.cells import MARK
 from calibench.tables.grid import SCATTER
 
@@ -77,6 +77,7 @@ class Value:
         verdict: Floor and p-value of a calibration error, over all its seeds; None if some seed has none.
         noisy: Whether its own scatter alone keeps it from being ruled out (see `BestComparison`): its seeds vary too
             much to rank it, so it is not bold.
+        has_power: Whether the test of the verdict sees every fault that the metric measures, so that a circle is due.
     """
 
     seeds: Mapping[int, float]
@@ -86,11 +87,17 @@ class Value:
     behind: float | None = None
     verdict: Verdict | None = None
     noisy: bool = False
+    has_power: bool = True
+
+    @property
+    def is_at_floor(self) -> bool:
+        """Whether it is a calibration error not above its floor at 5 %."""
+        return self.verdict is not None and self.verdict.marked
 
     @property
     def marked(self) -> bool:
-        """Whether it is marked by a small circle: a calibration error not above its floor at 5 %."""
-        return self.verdict is not None and self.verdict.marked
+        """Whether it is marked by a small circle: at its floor, by a test with power against what it measures."""
+        return self.has_power and self.is_at_floor
 
     @property
     def mark(self) -> str:
@@ -446,8 +453,9 @@ def _values(
         verdicts = [by_key[key] for by_key in judged if by_key for key in keys if key in by_key]
         complete = verdicts and len(verdicts) == len(seeds)
         yield Value(
-            seeds, n_bins=n_bins, verdict=verdict_over_seeds(verdicts) if complete else None
-        )
+            seeds, n_bins=n_bins, verdict=verdict_over_seeds(verdicts) if complete else None,
+            has_power=column.metric not in WITHOUT_POWER,
+        )  # fmt: skip
 
 
 def _values_of_choice(

@@ -15,6 +15,7 @@ from calibench.tables.metric_titles import (
     LEADING_OF_LABELS,
     OF_LABELS,
     OF_POSITIVE_CLASS,
+    PARTS_BY_CLASS,
     POSTERIOR_METRICS,
     TEST_METRICS,
     initials,
@@ -74,7 +75,7 @@ def _displayed_metrics(
         return list(dict.fromkeys([*first, *metrics]))
     classes = {METRIC_CLASSES.class_of(name) for name in requested} & TABLE.keys()
     names = {value for cls in classes for value in TABLE[cls].values}
-    omitted = {*TEST_METRICS, *OF_LABELS} - names
+    omitted = {*TEST_METRICS, *PARTS_BY_CLASS, *OF_LABELS} - names
     if not has_labels:
         omitted -= _in_every_row(split, numbers)
     others = [name for name in metrics if name not in {*omitted, *first}]

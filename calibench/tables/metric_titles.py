@@ -39,6 +39,9 @@ _OTHERS = {
 _OURS = {name: title for entry in TABLE.values() for name, title in entry.all_values.items()}
 _LEADING = ("error", "nll", "brier", "nll_refinement", "nll_calibration")
 
+# The parts of the raw NLL, which has them alone where there are rows after calibrators.
+PARTS_BY_CLASS = ("nll_refinement_by_class", "nll_calibration_by_class")
+
 # Those of the panel, whose values on resampled test sets are known.
 RESAMPLED = tuple(next(iter(TABLE[name].values)) for name in PANEL)
 

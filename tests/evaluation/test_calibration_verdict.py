@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 import calibench
+from calibench.diagnosis.examples import LabelledExamples
+from calibench.diagnosis.verdict import measure_ece
 from calibench.evaluation.verdict import (
     LabelStatistics,
     RankedClasses,
@@ -144,6 +146,31 @@ def test_evaluate_and_the_doctor_say_the_same() -> None:
     assert report.verdicts[0] == f"raw: {calibench.doctor(log_probs, target).lines[0]}"
 
 
+def test_what_rounding_explains_is_no_verdict(script: ModuleType) -> None:
+    """Of a file of probabilities with two decimals, whose rows are off 1 by more than five points."""
+    truth = script.softmax_probabilities(3000, 100, 3.0, 0)
+    generator = torch.Generator().manual_seed(77)
+    target = torch.multinomial(truth, 1, generator=generator).squeeze(1)
+    log_probs = script.round_scores(truth, "2").double().log_softmax(1)
+    assert not judge_calibration(log_probs, target).is_consistent
+    probs = truth.double().mul(100).round().div(100)
+    assert float((probs.sum(1) - 1).abs().max()) > 0.05
+    report = calibench.evaluate(probs.numpy(), target.numpy(), scores="probs", every_number=False)
+    assert "within the rounding of the file (2 decimals; n = 3,000)" in report.verdicts[0]
+
+
+def test_evaluate_and_the_doctor_bin_the_same_confidences(tmp_path: Path) -> None:
+    """Those of the file, whose rows sum to 1 within the rounding of their decimals."""
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.randn(400, 10, generator=generator, dtype=torch.float64).softmax(1)
+    target = torch.multinomial(truth, 1, generator=generator).squeeze(1).numpy()
+    probs = truth.mul(100).round().div(100).clamp(min=0.01).numpy()
+    np.savez(tmp_path / "test.npz", probs=probs, labels=target)
+    ece = calibench.evaluate(probs, target, scores="probs").value("ece")
+    examples = LabelledExamples.from_predictions(calibench.load(tmp_path / "test.npz"), 0.0)
+    assert measure_ece(examples).value == pytest.approx(ece, abs=1e-7)
+
+
 def test_few_examples_are_said_to_be_few() -> None:
     log_probs, target = binary(36, weight=1.0)
     assert (
@@ -166,16 +193,3 @@ def test_a_rounded_file_is_known() -> None:
     moved = Rounding(2).move(probs.mul(100).round().div(100).log()).exp()
     assert float((moved - probs).abs().max()) < 0.03
     assert moved.sum(1).tolist() == pytest.approx([1.0] * 50)
-
-
-def test_what_rounding_explains_is_no_verdict(script: ModuleType) -> None:
-    truth = script.softmax_probabilities(3000, 100, 3.0, 0)
-    generator = torch.Generator().manual_seed(77)
-    target = torch.multinomial(truth, 1, generator=generator).squeeze(1)
-    scores = script.round_scores(truth, "2")
-    rounding = find_rounding(scores)
-    assert rounding is not None
-    log_probs = scores.double().log_softmax(1)
-    assert not judge_calibration(log_probs, target).is_consistent
-    verdict = judge_calibration(log_probs, target, moved=rounding.move(scores), rounding=rounding)
-    assert "within the rounding of the file (2 decimals; n = 3,000)" in verdict.in_words()

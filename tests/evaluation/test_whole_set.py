@@ -13,10 +13,12 @@ import torch
 from calibench.cli import main
 from calibench.evaluation import Evaluation
 from calibench.evaluation.cross_fitting import compute_refinement, compute_variational_terms
+from calibench.evaluation.extent import Extent
 from calibench.evaluation.extra_metrics import metric_blocks, parse_metric_names
 from calibench.evaluation.whole_set import (
     ConformalSets,
     Refinement,
+    Scored,
     VariationalCalibrationError,
 )
 from calibench.metrics import METRIC_CLASSES
@@ -87,12 +89,75 @@ def test_calibration_errors_alone_have_a_floor_and_means_have_intervals() -> Non
     found = {row["metric"]: row for row in report.rows if row["split"] == "test"}
     judged = {name for name in found if found[name].get("floor") == 0.0}
     assert judged == {
-        "nll_calibration", "brier_calibration_crossfit", "variational_error",
-        "variational_overconfidence", "variational_underconfidence",
-    }  # fmt: skip
+        f"{name}{end}"
+        for name in ("nll_calibration", "variational_error", "variational_overconfidence", "variational_underconfidence")
+        for end in ("", "_by_class")
+    } | {"brier_calibration_crossfit", "brier_calibration_by_class"}  # fmt: skip
+    assert found["nll_calibration_by_class"]["p"] < 0.05
     assert found["nll_calibration"]["p"] < 0.05  # twice as sharp as it should be
     assert len(report.replicates[Key("lac_size")]) == 50
     assert Key("lac_worst_class") not in report.replicates
+
+
+def weighted(k: int, n: int = 4000) -> tuple[Scored, float]:
+    """A set of a network trained with balanced class weights, and the calibration part of its NLL.
+
+    Of two classes the second has 4.7 % of the examples and 38 % of the probability; of more the last one is a hundredth
+    as frequent as the first. The logits are the truth's, with the inverse frequencies' logarithms added.
+    """
+    generator = torch.Generator().manual_seed(0)
+    if k == 2:
+        log_odds = -3.66 + 1.25 * torch.randn(n, 1, generator=generator, dtype=torch.float64)
+        truth, frequencies = (
+            torch.cat([0 * log_odds, log_odds], dim=1),
+            torch.tensor([0.953, 0.047]),
+        )
+    else:
+        frequencies = 0.01 ** (torch.arange(k) / (k - 1))
+        truth = 2 * torch.randn(n, k, generator=generator, dtype=torch.float64) + frequencies.log()
+    target = torch.multinomial(truth.softmax(1), 1, generator=generator).squeeze(1)
+    shown, truth = (truth - frequencies.log()).log_softmax(1), truth.log_softmax(1)
+    return (shown, target), float((truth - shown).gather(1, target[:, None]).mean())
+
+
+@pytest.mark.parametrize(("k", "part"), [(2, 0.38), (10, 0.56)])
+def test_class_weights_are_seen_by_class_and_not_by_a_temperature(k: int, part: float) -> None:
+    """The fault that cancels in the top label: a temperature takes away a part of it at most, and has no mark for it."""
+    scored, expected = weighted(k)
+    assert expected == pytest.approx(part, abs=0.03)
+    for metric in (Refinement(), VariationalCalibrationError()):
+        numbers = {number.key.metric: number for number in numbers_of(metric, scored)}
+        by_class = {name: n for name, n in numbers.items() if name.endswith("_by_class")}
+        assert len(by_class) == len(numbers) / 2
+        assert not any(number.is_marked for number in numbers.values())
+        judged = [n.verdict for n in by_class.values() if n.verdict and "under" not in n.key.metric]
+        assert len(judged) == 2
+        assert all(verdict.p < 1e-6 for verdict in judged)
+        if "nll_calibration" in numbers:
+            assert abs(numbers["nll_calibration"].value) < expected / 4
+            assert numbers["nll_calibration_by_class"].value == pytest.approx(expected, abs=0.02)
+
+
+def test_biases_are_fitted_from_twenty_examples_of_each_class_on() -> None:
+    """Below that there are the parts after a temperature alone, none of which has a mark."""
+    log_probs, target = LOGITS.log_softmax(1), TARGET
+    assert int(target.bincount().min()) > 20
+    order = target.argsort(stable=True)
+    for rarest, has_biases in ((20, True), (19, False)):
+        kept = order[int((target == 0).sum()) - rarest :]
+        for metric in (Refinement(), VariationalCalibrationError(p=2)):
+            numbers = numbers_of(metric, (log_probs[kept], target[kept]))
+            ends = {number.key.metric.endswith("_by_class") for number in numbers}
+            assert ends == ({False, True} if has_biases else {False})
+            assert has_biases or not any(number.is_marked for number in numbers)
+
+
+def test_an_evaluation_has_the_parts_by_class_unasked_and_a_run_does_not() -> None:
+    evaluated = Evaluation([])(SETS, extent=Extent("every", verdicts=True)).rows
+    names = {row["metric"] for row in evaluated if row["split"] == "test"}
+    by_class = {"nll_refinement_by_class", "nll_calibration_by_class"}
+    assert by_class <= names
+    assert not by_class & rows([]).keys()
 
 
 def numbers_of(metric: Any, *sets: Any) -> list[Number]:
@@ -101,7 +166,12 @@ def numbers_of(metric: Any, *sets: Any) -> list[Number]:
 
 
 @pytest.mark.parametrize(
-    "metric", [Refinement(), pytest.param(VariationalCalibrationError(), marks=pytest.mark.slow)]
+    "metric",
+    [
+        Refinement(by_class=False),
+        pytest.param(Refinement(), marks=pytest.mark.slow),
+        pytest.param(VariationalCalibrationError(), marks=pytest.mark.slow),
+    ],
 )
 def test_at_most_five_percent_of_calibrated_models_lack_the_mark(metric: Any) -> None:
     """Of 100 models; the long simulations are in benchmarks/simulations."""
@@ -109,9 +179,12 @@ def test_at_most_five_percent_of_calibrated_models_lack_the_mark(metric: Any) ->
     for _ in range(100):
         probs = torch.from_numpy(random.dirichlet([0.5] * 4, size=150))
         target = (probs.cumsum(1) > torch.from_numpy(random.random((150, 1)))).int().argmax(1)
-        verdict = next(n.verdict for n in numbers_of(metric, (probs.log(), target)) if n.verdict)
-        unmarked += not verdict.marked
-    assert unmarked / 100 <= 0.1
+        verdicts = [n.verdict for n in numbers_of(metric, (probs.log(), target)) if n.verdict]
+        assert len(verdicts) == (4 if metric.by_class else 2) + 2 * isinstance(
+            metric, VariationalCalibrationError
+        )
+        unmarked += np.array([not verdict.marked for verdict in verdicts])
+    assert (np.divide(unmarked, 100) <= 0.1).all()
 
 
 def test_verdict_of_a_mean_by_hand() -> None:
