@@ -235,7 +235,8 @@ class Evaluation:
                 )
                 leads = extent.panel is None and fitted is None and name == TEST
                 # Before the draws of the floors fill memory.
-                leading = labelled.whole_set(_choose_leading(part, extent), None) if leads else []
+                metric = self._choose_leading(part, extent)
+                leading = labelled.whole_set(metric, None) if leads else []
                 numbers += self._numbers(labelled, None if name == VAL else val, leading, extent)
                 if bootstrap and name != VAL:
                     watch("resample")
@@ -256,6 +257,13 @@ class Evaluation:
             all_numbers += [number.with_key(split=split) for number in numbers]
         watch("done")
         return all_numbers, replicates
+
+    def _choose_leading(self, part: Predictions, extent: Extent) -> Refinement:
+        """The parts of the raw NLL: of an evaluation those by class too, unless a table of calibrators hides them."""
+        is_seen = extent.has_unprinted or not self.named()
+        is_quick = part.labels is None and part.logits.size <= _MOST_LOGITS_BY_CLASS
+        by_class = extent.verdicts and is_seen and is_quick
+        return LEADING_METRIC_BY_CLASS if by_class else LEADING_METRIC
 
     def _numbers(
         self,
@@ -307,14 +315,6 @@ def _of_place(enough: Enough | None, split: str, calibrator: str) -> Enough | No
     return lambda number, errors: enough(
         number.with_key(split=split, calibrator=calibrator), errors
     )
-
-
-def _choose_leading(part: Predictions, extent: Extent) -> Refinement:
-    """The parts of the raw NLL: of a run those after a temperature, of an evaluation those by class too."""
-    has_biases = (
-        extent.verdicts and part.labels is None and part.logits.size <= _MOST_LOGITS_BY_CLASS
-    )
-    return LEADING_METRIC_BY_CLASS if has_biases else LEADING_METRIC
 
 
 def _judge_sets(
