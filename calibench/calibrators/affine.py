@@ -13,6 +13,7 @@ from calibench.calibrators.likelihood import Penalty, ValueAndGradient, lbfgs_mi
 from calibench.calibrators.temperature import (
     TemperatureWithMixture,
     iterate_blocks,
+    keep_if_few,
     nll_temperature,
     prior_weight,
 )
@@ -73,12 +74,11 @@ class DiagonalAffine(Affine):
         start = weight.new_tensor([[scale], [0.0]]).repeat(1, logits.shape[1])
         penalty = self._penalty(*logits.shape).to(weight)
 
-        def blocks() -> likelihood.Blocks:
-            parts = iterate_blocks(
-                logits, target, weight
-            )  # features of all rows would be another copy
+        def make_blocks() -> likelihood.Blocks:
+            parts = iterate_blocks(logits, target, weight)
             return ((self._features(rows), labels, shares) for rows, labels, shares in parts)
 
+        blocks = keep_if_few(make_blocks, logits)  # features of many rows would be another copy
         factor = likelihood.diagonal_factors(blocks(), scale, penalty)
 
         def moved(parameters: Tensor) -> Tensor:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, repeat
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from calibench.tensors.binning import equal_width_bin, equal_width_bin_of_array
 BOUNDS = MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
 PRIOR_DEVIATION = 0.5  # of ln T, about 0
 Solver = Callable[[Tensor, Tensor, Tensor, float], float]
+T = TypeVar("T")
 
 # Values of 1/T that are tried first, five to a decade, 1 among them.
 INVERSE_GRID = tuple(10 ** (i / 5) for i in range(-20, 11))
@@ -30,7 +31,7 @@ LOWEST_TEMPERATURE = -80.0
 
 # Bytes of a block of rows: scale, exp and sum then run in the cache. Measured on 5,000 x 100.
 NUMBERS_IN_BLOCK = 1 << 19
-_KEPT = 1 << 23  # bytes of differences that are kept for one temperature after the other
+_KEPT = 1 << 23  # bytes of float64 that are kept for one step of a fit after the other
 
 # The grid of Mukhoti et al. (2020), added up as their code does: 0.1, 0.2, ..., 9.99999999999998.
 GRID_POINTS = tuple(accumulate(repeat(0.1, 100)))
@@ -137,11 +138,16 @@ def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float
     below = (logits.gather(1, target.unsqueeze(1)) - top).squeeze(1)
     of_target = (below * weight).mean().item()
 
+    def make_blocks() -> Iterator[tuple[Tensor, Tensor]]:
+        parts = iterate_blocks(logits, top, weight)
+        return ((rows - largest, share) for rows, largest, share in parts)
+
+    blocks = keep_if_few(make_blocks, logits)
+
     def nll(inverse: float) -> tuple[float, float, float]:
         """Mean NLL at 1/T, and its first two derivatives."""
         value, mean, variance = 0.0, 0.0, 0.0
-        for rows, largest, share in iterate_blocks(logits, top, weight):
-            block = rows - largest
+        for block, share in blocks():
             terms = (block * inverse).exp_()
             total = terms.sum(dim=1)
             first = terms.mul_(block).sum(dim=1) / total
@@ -156,19 +162,27 @@ def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float
     if prior == 0 or likely == 1:
         return 1 / likely
 
-    def by_log(log_inverse: float) -> tuple[float, float]:
-        """Penalised NLL at ln(1/T), and its derivative."""
+    def by_log(log_inverse: float) -> tuple[float, float, float]:
+        """Penalised NLL at ln(1/T), and its first two derivatives."""
         inverse = math.exp(log_inverse)
-        value, slope, _ = nll(inverse)
-        penalty = prior * log_inverse
-        return value + penalty * log_inverse / 2, slope * inverse + penalty
+        value, slope, curvature = nll(inverse)
+        penalty, slope = prior * log_inverse, slope * inverse
+        curvature = curvature * inverse**2 + slope + prior
+        return value + penalty * log_inverse / 2, slope + penalty, curvature
 
     # Likelihood and prior both fall towards the other's optimum: the best lies between, but need not be the only one.
     log_likely = math.log(likely)
     steps = math.ceil(abs(log_likely) / math.log(INVERSE_GRID[1] / INVERSE_GRID[0])) + 1
     grid = [log_likely * i / steps for i in range(steps + 1)]
-    best = min(range(len(grid)), key=lambda i: by_log(grid[i])[0])
-    return math.exp(-_refined(grid, best, lambda x: by_log(x)[1]))
+    at_grid = [by_log(x) for x in grid]
+    best = min(range(len(grid)), key=lambda i: at_grid[i][0])
+    left, right = sorted({max(best - 1, 0), min(best + 1, len(grid) - 1)}, key=lambda i: grid[i])
+    if not at_grid[left][1] < 0 < at_grid[right][1]:
+        return math.exp(-grid[best])
+    bracket = grid[left], grid[right]
+    return math.exp(
+        -_root_by_newton(lambda x: by_log(x)[1:], grid[best], at_grid[best][1:], bracket)
+    )
 
 
 def _refined(grid: Sequence[float], best: int, slope: Callable[[float], float]) -> float:
@@ -210,6 +224,35 @@ def _increasing_root(
         value, slope = f(x)
     warn_unless_converged("the last relative step", abs(x - before) / x, 1e-9)
     return x
+
+
+def _root_by_newton(
+    f: Callable[[float], tuple[float, float]],
+    x: float,
+    at_x: tuple[float, float],
+    bracket: tuple[float, float],
+) -> float:
+    """A root of a function, with its slope, that rises from below 0 to above it in a bracket.
+
+    Newton from x; a step that leaves the bracket, which shrinks, is replaced by its middle.
+    """
+    (lower, upper), (value, slope) = bracket, at_x
+    for _ in range(200):
+        lower, upper = (x, upper) if value < 0 else (lower, x)
+        step = x - value / slope if slope > 0 else math.inf
+        x, before = (step if lower <= step <= upper else (lower + upper) / 2), x
+        if abs(x - before) <= 1e-13:
+            break
+        value, slope = f(x)
+    return x
+
+
+def keep_if_few(blocks: Callable[[], Iterable[T]], logits: Tensor) -> Callable[[], Iterable[T]]:
+    """Blocks of logits (N, K) that a fit makes in each step, made once where they are few numbers."""
+    if 8 * logits.numel() > _KEPT:
+        return blocks
+    made = [*blocks()]
+    return lambda: made
 
 
 def ece_temperature(
