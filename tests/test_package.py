@@ -62,6 +62,38 @@ def test_the_wheel_has_every_yaml_outside_the_checkout(built: Path, tmp_path: Pa
     assert (inside / "store/index.parquet").is_file()
 
 
+IN_AN_ARCHIVE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import calibench
+from calibench import calibrators, cli, evaluation, losses, metrics, predictions, ranking, runs, store
+assert calibench.__file__.startswith(sys.argv[1])
+for face in (calibench, calibrators, evaluation, losses, metrics, predictions, ranking, runs, store):
+    assert face.__all__ and set(face.__all__) <= set(dir(face)), face
+assert cli.main(["list", "losses"]) == 0
+for words in ("fit --config digits_lt", "leaderboard shipped", "new loss mine", "sweep digits_lt --dry-run"):
+    assert cli.main(words.split()) == 2, words
+assert "torch" not in sys.modules
+"""
+
+
+def test_the_package_works_in_an_archive(tmp_path: Path) -> None:
+    """Names, lists and faces are read from a zip; what opens files that come with it says so in one line."""
+    archive = tmp_path / "calibench.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in (ROOT / "calibench").rglob("*"):
+            if path.suffix in (".py", ".txt", ".yaml", ".json"):
+                packed.write(path, path.relative_to(ROOT))
+    command = [sys.executable, "-I", "-c", IN_AN_ARCHIVE, str(archive)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "FocalLoss" in done.stdout
+    refusals = done.stderr.splitlines()
+    assert len(refusals) == 4
+    assert all(f"is imported from the archive {archive}" in line for line in refusals)
+    assert not (tmp_path / "mine").exists()
+
+
 def test_the_wheel_has_what_the_code_reads(built: Path) -> None:
     site = built / "site/calibench"
     sources = {

@@ -128,6 +128,15 @@ def benchmarks_folder() -> Path:
     return checkout if checkout.is_dir() else _PACKAGE / "_benchmarks"
 
 
+def check_is_unpacked() -> None:
+    """Raise a UsageError where the package is imported from an archive, in which its files cannot be opened."""
+    if not _PACKAGE.is_dir():
+        raise UsageError(
+            f"calibench is imported from the archive {_PACKAGE.parent}, and the benchmarks, starts and store that come "
+            "with it are read from a folder: install it, or unpack the archive."
+        )
+
+
 def data_root(root: str | None = None) -> Path:
     """The folder that holds the datasets: by default the environment's CALIBENCH_DATA, else ~/.cache/calibench."""
     folder = root or os.environ.get("CALIBENCH_DATA") or "~/.cache/calibench"
@@ -161,6 +170,7 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
             return candidate
     if path.is_dir():
         raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
+    check_is_unpacked()
     names = [entry for entry in list_configuration_files() if entry.rpartition("/")[0] in folders]
     full = names if "" in folders else []  # `losses/focal` is a name in the folder above
     near = near_matches(

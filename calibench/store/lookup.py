@@ -9,7 +9,7 @@ from glob import escape
 from itertools import islice
 from pathlib import Path
 
-from calibench.configuration.merging import benchmarks_folder, data_root
+from calibench.configuration.merging import benchmarks_folder, check_is_unpacked, data_root
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.messages.spelling import is_command_line
 from calibench.runs import CorruptRun, Predictions
@@ -46,6 +46,7 @@ def results_folder(results: Path | str) -> Path:
         part = benchmarks_folder().joinpath(_FOLDER, *path.parts[1:])
         if part.is_dir():
             return part
+        check_is_unpacked()
     if path.is_file():
         raise FileNotFoundError(
             f"{results} is a file, and a folder of runs is expected; for predictions: `calibench evaluate {results}`"

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from calibench.configuration.merging import check_is_unpacked
 from calibench.data.images.folder_layout import read_folder_layout
 from calibench.data.layouts import PART_TITLES, PartFiles, find_part_files, name_few
 from calibench.data.source import DataError
@@ -289,6 +290,7 @@ def new(
         raise UsageError(
             f"there is no start `{kind}`{near_matches(kind, STARTERS)} (there are: {', '.join(STARTERS)})"
         )
+    check_is_unpacked()
     start, target = STARTERS[kind], folder.expanduser()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         obstacle = "not empty" if target.is_dir() else "a file"

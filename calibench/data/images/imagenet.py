@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -37,7 +38,7 @@ class ImageNetClass(NamedTuple):
 @cache
 def imagenet_classes() -> tuple[ImageNetClass, ...]:
     """The 1,000 classes in order; `sets` has r for ImageNet-R and a for ImageNet-A."""
-    lines = Path(__file__).with_name("imagenet_classes.txt").read_text().splitlines()
+    lines = files(__package__).joinpath("imagenet_classes.txt").read_text().splitlines()
     parts = (line.split(" ", 2) for line in lines)
     return tuple(ImageNetClass(wnid, name, sets) for wnid, sets, name in parts)
 
