@@ -135,6 +135,17 @@ def test_contributing_draws_every_room() -> None:
     assert set(places()) - {"cli"} <= set(re.findall(r"(\w+)/", drawn))
 
 
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_paths_on_pages_about_the_code_are_there(name: str) -> None:
+    """`foo` is what somebody adds, and predictions/ what a run folder has."""
+    page = PACKAGE.parent / name
+    paths = re.findall(r"[`(]([\w.-]+(?:/[\w.-]+)+)/?[`:)]", page.read_text())
+    ours = {path for path in paths if "foo" not in path and not path.endswith(".npz")}
+    assert len(ours) > 20
+    places = (PACKAGE, PACKAGE.parent, page.parent, PACKAGE.parent / "benchmarks")
+    assert [path for path in ours if not any((place / path).exists() for place in places)] == []
+
+
 def test_imports_point_down() -> None:
     at = places()
     up = [
