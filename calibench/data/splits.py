@@ -191,7 +191,7 @@ def make_splits(
         if not len(held_out) or not len(kept_positions):
             unit = "rows" if groups is None else "groups of rows"
             raise DataError(
-                f"{title} has too few {unit} to hold any out for {name} ({len(target)} rows, a share of {share:.3g})."
+                f"{title} has too few {unit} to hold any out for {name} ({len(target)} rows, fraction {share:.3g})."
             )
         splits[name], remaining = examples.take(remaining[held_out]), remaining[kept_positions]
         left -= part / len(examples.target) if isinstance(part, int) else part

@@ -31,7 +31,7 @@ from calibench.tensors.binning import equal_width_bin
 
 
 class ErrorRate(PairMetric, MeanMetric):
-    """Classification error: the share of wrong predictions, 1 - accuracy (this package).
+    """Classification error: the fraction of wrong predictions, 1 - accuracy (this package).
 
     The first class wins among equal probabilities.
 
@@ -57,7 +57,7 @@ class ErrorRate(PairMetric, MeanMetric):
 
 
 def error_rate(preds: Tensor, target: Tensor, *, ignore_index: int | None = None) -> Tensor:
-    """Classification error: the share of wrong predictions, 1 - accuracy (this package).
+    """Classification error: the fraction of wrong predictions, 1 - accuracy (this package).
 
     The value for a single set; see `ErrorRate`.
 

@@ -259,7 +259,9 @@ def draw_class(axes: Axes, diagrams: Mapping[str, Reliability], *, title: str = 
             **look(index, marked=True), markersize=2.5, linewidth=0.9, elinewidth=0.5, label=label,
         )  # fmt: skip
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    return tidied(axes, xlabel="probability of the class", ylabel="share of the class", title=title)
+    return tidied(
+        axes, xlabel="probability of the class", ylabel="frequency of the class", title=title
+    )
 
 
 NUMBERS_OF_BINS = (2, 5, 10, 15, 20, 30, 50, 75, 100, 150, 200)

@@ -78,7 +78,7 @@ class Comparison:
             self.alike,
             f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
             f"no significant difference: {', '.join(named) or 'none'}",
-            "win rate: share of the other losses that a loss beats, mean over tables",
+            "win rate: fraction of the other losses that a loss beats, mean over tables",
             "P and its interval are of runs on these tables, not of the next data set",
             *self.left_out,
         ]

@@ -25,7 +25,7 @@ function drawReliability(rows) {
     el("div", {}, ...[...new Set(["raw", view.after])].filter((c) => r.reliability[c]).map((c) => reliabilityPanel(r.reliability[c], c))))));
   const { count } = known[0].reliability.raw;
   const total = count.reduce((a, b) => a + b, 0);
-  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} predictions of all seeds; bars: their share; band: 95 % interval of the accuracy; grey area: 95 % of calibrated models`));
+  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} predictions of all seeds; bars: where they lie; band: 95 % interval of the accuracy; grey area: 95 % of calibrated models`));
 }
 function reliabilityPanel(r, calibrator) {
   const n = r.count.length;
