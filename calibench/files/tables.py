@@ -36,7 +36,10 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_DECIMAL_COMMA = re.compile(rb"(?:^|;)\s*-?\d+,\d+\s*(?:;|\r?$)", re.MULTILINE)
+_DECIMAL_COMMAS = {
+    sign: re.compile(rb"(?:^|%s)\s*-?\d+,\d+\s*%%?\s*(?:%s|\r?$)" % (cut, cut), re.MULTILINE)
+    for sign, cut in ((";", b";"), ("\t", b"\t"), ("|", rb"\|"))
+}
 _REPLACED = "\ufffd"
 _INDEX = "__index_level_"  # how pandas calls the names of its rows
 NAMELESS = "Unnamed: "
@@ -200,10 +203,12 @@ def _open_separated(
     content, header = text.content, header_names is None
     first = content.partition(b"\n")[0].decode() if header else ""
     sign = separator or guess_separator(first, default)
-    comma = sign == ";" and _DECIMAL_COMMA.search(content[:_BLOCK])
-    if separator is None and sign != default:
-        note = f"with {_SEPARATORS[sign]} between cells"
-        text.said.append(f"{note} and decimal commas" if comma else note)
+    comma = sign in _DECIMAL_COMMAS and _DECIMAL_COMMAS[sign].search(content[:_BLOCK])
+    notes = [f"{_SEPARATORS[sign]} between cells"] * (separator is None and sign != default)
+    if comma:
+        notes.append("decimal commas")
+    if notes:
+        text.said.append(f"with {' and '.join(notes)}")
     header_quoting = _UNQUOTED if quotes is False else _QUOTED
     first_row = next(_parse_rows(content, sign, header_quoting), _Row(0, [], 0, 0))
     written = [name.strip() for name in header_names or first_row.cells]

@@ -16,7 +16,7 @@ from calibench.predictions.confidence_pairs import PAIR_NAMES
 from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
 from calibench.tensors.arrays import Array, Floats, as_array
-from calibench.tensors.labels import resolve_labels
+from calibench.tensors.labels import are_numbered, class_order, resolve_labels
 from calibench.tensors.score_meaning import (
     LOGITS,
     NEEDS_PROBABILITIES,
@@ -42,7 +42,7 @@ ROLES = {name: role for role, names in NAMES.items() for name in names}
 _CLASSES = ("classes", "classes_", "class_labels", "target_names", "categories")
 # What may be logits or probabilities, by their values; and labels without a name.
 SCORES_OF_ANY_KIND = (
-    "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "arr_0",
+    "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "decision_function", "arr_0",
 )  # fmt: skip
 _UNNAMED_LABELS = "arr_1"
 # What they call the class that was predicted, beside its scores.
@@ -61,6 +61,7 @@ def predictions_of(
     clip: float = 0.0,
     task: str | None = None,
     notes: list[str] | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> Predictions:
     """Predictions from named arrays.
 
@@ -72,6 +73,7 @@ def predictions_of(
         clip: Probabilities below it are raised to it.
         task: `multiclass` or `multilabel`; by default what the file says, or the shape of the labels.
         notes: Takes a line on each reading that nobody declared; by default these are warnings.
+        classes: Names of the classes in their order, that of labels which are numbers; columns with names go by them.
 
     Raises:
         ValueError: If something is missing or is not what it should be; the message says what was found.
@@ -106,6 +108,8 @@ def predictions_of(
     lines.append(line)
     values, declaration = _as_table(values, labels, declaration, name, task_of_file, lines)
     class_names = _given_class_names(_class_names_among(roles, values.shape[-1]), metadata)
+    if classes is not None and not is_own:  # in which labels are places of its columns
+        values, class_names = _in_order(values, class_names, [str(name) for name in classes])
     if are_labels(values, _or_unknown(labels, values), metadata, task):
         meaning, line = meaning_of_label_scores(values, declaration, name)
         say_readings([*lines, line], notes)
@@ -150,15 +154,36 @@ def _or_unknown(labels: Array | None, values: Array) -> Array:
 
 def _flatten_positions(values: Array, labels: Array | None) -> tuple[Array, Array | None, str]:
     """Scores of positions (N, T, K), or of pixels (N, K, d1, ...), with labels of that shape, as rows (M, K)."""
-    if labels is None or values.ndim < 3:
+    if values.ndim < 3:
+        return values, labels, ""
+    if (labels is None or labels.ndim == 1) and np.prod(values.shape[1:]) == max(values.shape[1:]):
+        return values.reshape(len(values), -1), labels, ""  # (N, 1, K), (N, K, 1, 1)
+    if labels is None:
         return values, labels, ""
     positions = labels.shape
-    if values.shape[:1] + values.shape[2:] == positions and values.shape[:-1] != positions:
-        values = np.moveaxis(values, 1, -1)
+    if values.shape[:1] + values.shape[2:] == positions:
+        second = np.moveaxis(values, 1, -1)
+        is_last = values.shape[:-1] == positions
+        if is_last and _sum_alike(values) == _sum_alike(second):
+            raise ValueError(
+                f"scores {values.shape} with labels {positions}: classes may be the last axis, or the second one as in "
+                "segmentation; write rows, `logits.reshape(-1, K)` or `np.moveaxis(logits, 1, -1).reshape(-1, K)`, "
+                "and `labels.reshape(-1)`."
+            )
+        if not is_last or _sum_alike(second):
+            values = second
     if values.shape[:-1] != positions:
         return values, labels, ""
     line = f"positions {positions} are rows: intervals and limits treat them as independent"
     return values.reshape(-1, values.shape[-1]), labels.reshape(-1), line
+
+
+def _sum_alike(values: Array) -> bool:
+    """Whether scores are probabilities over their last axis, or logarithms of such."""
+    if values.dtype.kind != "f":
+        return False
+    rows = values.reshape(-1, values.shape[-1])
+    return are_probabilities(np.exp(rows) if (rows <= 0).all() else rows)
 
 
 def _as_table(
@@ -213,6 +238,20 @@ def _given_class_names(names: Array | None, metadata: Mapping[str, Any]) -> list
     return [str(name) for name in metadata[CLASS_NAMES]] if metadata.get(CLASS_NAMES) else None
 
 
+def _in_order(
+    values: Array, names: Sequence[str] | None, classes: list[str]
+) -> tuple[Array, list[str]]:
+    """Scores (N, K) in the order of the classes, by the names of their columns; a ValueError where these are others.
+
+    Columns without names, or whose names are numbers in their order, are the classes as they stand.
+    """
+    if len(classes) != values.shape[1]:
+        raise ValueError(f"there are {len(classes)} `classes` and {values.shape[1]} columns.")
+    if names is None or [*names] == classes or are_numbered(names):
+        return values, classes
+    return values[:, class_order(names, classes, "it", "`classes`")], classes
+
+
 def _of_labels(
     logits: Array,
     labels: Array | None,
@@ -241,7 +280,7 @@ def roles_told(keys: Sequence[str], present_names: Collection[str]) -> dict[str,
     for role, _, names in (text.partition("=") for text in keys):
         if role not in (LOGITS, PROBS, TARGET, CLASS_NAMES):
             raise ValueError(
-                f"{spell_argument('keys')} takes logits=, probs=, target= or class_names=, got {role}=."
+                f"{spell_argument('keys')} takes logits=, probs=, target=, class_names= or classes=, got {role}=."
             )
         names_by_role[role] = [names] if names in present_names else names.split(",")
         for name in names_by_role[role]:
@@ -286,13 +325,20 @@ def with_roles(
 def _scores_among(named: Mapping[str, Array]) -> list[str]:
     """The name of the scores: one that people give them, or else that of the only probabilities there are."""
     usual_names = [name for name in SCORES_OF_ANY_KIND if name in named]
+    classes = [name for name in usual_names if _may_be_classes(as_array(named[name]))]
+    if len(classes) < len(usual_names):  # predicted classes beside their scores
+        usual_names = [name for name in usual_names if name not in classes]
     others = [name for name in named if name not in (*_NO_SCORES, *ROLES)]
     only = [name for name in others if _may_be_probabilities(as_array(named[name]))]
     return usual_names[:1] or (only if len(only) == 1 else [])
 
 
+def _may_be_classes(values: Array) -> bool:
+    return values.ndim == 1 and (values.dtype.kind not in REAL or not (values % 1 > 0).any())
+
+
 def _may_be_probabilities(values: Array) -> bool:
-    if values.ndim == 1:
+    if values.ndim == 1 or values.shape[1:] == (1,):
         return values.dtype.kind == "f" and bool(((values >= 0) & (values <= 1)).all())
     return values.ndim == 2 and values.dtype.kind == "f" and are_probabilities(values)
 

@@ -1,5 +1,6 @@
 """Pairs of a confidence and whether it was right: what is known of a model that gives no class probabilities."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -101,14 +102,26 @@ def _confidences(values: Array) -> Floats:
 
 def _as_numbers(values: Array) -> Floats:
     """Confidences as numbers; texts that all end in a percent sign are divided by 100."""
-    if values.dtype.kind not in "biuf":
-        texts = [str(value).strip() for value in values]
-        if texts and all(text.endswith("%") for text in texts):
-            return _as_numbers(np.array([text.removesuffix("%").strip() for text in texts])) / 100
+    texts = [] if values.dtype.kind in "biuf" else [str(value).strip() for value in values]
+    if texts and all(text.endswith("%") for text in texts):
+        numbers = [text.removesuffix("%").strip() for text in texts]
+        decimals = [re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", number) for number in numbers]
+        return _as_numbers(np.array(decimals)) / 100
     try:
         return values.astype(np.float64)
     except ValueError as error:
-        raise ValueError(f"`confidence` must hold numbers, and: {error}.") from error
+        row, text = next((row, text) for row, text in enumerate(texts) if not _is_number(text))
+        raise ValueError(
+            f"`confidence` must hold numbers: row {row + 1} holds `{text}`."
+        ) from error
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _hits(values: Array) -> npt.NDArray[np.bool_]:
@@ -121,5 +134,5 @@ def _hits(values: Array) -> npt.NDArray[np.bool_]:
     return np.isin(texts, _RIGHT)
 
 
-_RIGHT = ("1", "1.0", "true", "yes", "y", "correct", "right")
-_HITS = (*_RIGHT, "0", "0.0", "false", "no", "n", "incorrect", "wrong")
+_RIGHT = ("1", "1.0", "true", "t", "yes", "y", "correct", "right")
+_HITS = (*_RIGHT, "0", "0.0", "false", "f", "no", "n", "incorrect", "wrong")

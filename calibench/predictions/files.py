@@ -53,6 +53,7 @@ from calibench.runs.files import check_archive
 from calibench.runs.predictions import Imported, read_arrays
 from calibench.tensors.arrays import Array, as_array
 
+_CLASSES = "classes="
 _OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs")
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _PICKLES = (".pkl", ".pickle", ".joblib")
@@ -110,10 +111,10 @@ class Reader:
             class has it, and calibrators, which need finite logits, refuse the file.
         task: One class or several labels an example (default: what the files say, or the shape of the labels).
         keys: What arrays or columns are: logits=, probs=, target= or class_names=NAME, probs=A,B,C of the columns of
-            a table (default: by their names).
+            a table (default: by their names); classes=A,B,C the classes in the order of labels that are numbers.
         separator: Between the cells of tables (default: the most frequent in the header of comma, semicolon, tab and
             bar).
-        classes: Names of the columns of arrays; by default those of a data frame.
+        classes: Names of the columns, by default those of a data frame or a file; where there are such, their order.
         pairs: Whether arrays (N,) are confidences, with labels that say whether each was right.
 
     Files:
@@ -195,36 +196,49 @@ class Reader:
             predictions: Predictions | ConfidencePairs | None = pairs_of(arrays)
             if predictions is None:
                 options = {name: getattr(self, name) for name in ("scores", "clip", "task")}
-                predictions = predictions_of(arrays, **options, notes=notes)
+                predictions = predictions_of(
+                    arrays, **options, notes=notes, classes=self._ordered_classes
+                )
             for line in filter(None, notes):
                 say(f"{text}: {line}", to=sys.stderr)
             return predictions
+
+    @property
+    def _ordered_classes(self) -> Any:
+        """The classes in their order, where the user says them."""
+        texts = [text.removeprefix(_CLASSES) for text in self.keys if text.startswith(_CLASSES)]
+        return texts[-1].split(",") if texts else self.classes
+
+    @property
+    def _roles(self) -> tuple[str, ...]:
+        """What the user says of arrays or columns, `keys` without the classes."""
+        return tuple(text for text in self.keys if not text.startswith(_CLASSES))
 
     def _arrays(self, path: Path, *labels: Path) -> tuple[dict[str, Array], str, str]:
         """The arrays of a file, or of a pair, by their roles, and what to say of what was left out and guessed."""
         target = {TARGET: _read_labels(labels[0])} if labels else {}
         if table_kind(path) in TABLE_KINDS:
-            if records := _records(path, self.keys):
+            if records := _records(path, self._roles):
                 arrays = {**records.arrays, **target}
-                if CLASS_NAMES in arrays:
-                    check_order_is_known(records.first, arrays)
+                if CLASS_NAMES in arrays and self._ordered_classes is None:
+                    check_order_is_known(records.parsed, arrays)
                 return arrays, records.line, ""
             table = open_table(path, separator=self.separator)
-            arrays, left_out = arrays_of_table(table, roles_told(self.keys, table.written))
+            arrays, left_out = arrays_of_table(table, roles_told(self._roles, table.written))
             _check_labels_once(arrays, target)
             return *with_roles({**arrays, **target}), left_out
         arrays = {name or UNDECLARED: array for name, array in _read(path).items()}
         _check_labels_once(arrays, target)
         arrays |= target
-        return *with_roles(arrays, roles_told(self.keys, arrays)), ""
+        return *with_roles(arrays, roles_told(self._roles, arrays)), ""
 
 
 class _Records(NamedTuple):
-    """Arrays of records of other programs, a line on what they are, and the first record."""
+    """Arrays of records of other programs, a line on what they are, and the records."""
 
     arrays: dict[str, Array]
     line: str
-    first: Any
+    parsed: Sequence[Any]
 
 
 def _records(path: Path, keys: Sequence[str]) -> _Records | None:
@@ -245,7 +259,7 @@ def _records(path: Path, keys: Sequence[str]) -> _Records | None:
     names_by_role = roles_told(keys, fields)
     if names_by_role.keys() - {TARGET}:
         return None
-    return _Records(*arrays_of_records(parsed, *names_by_role.get(TARGET, ())), first)
+    return _Records(*arrays_of_records(parsed, *names_by_role.get(TARGET, ())), parsed)
 
 
 @contextmanager
@@ -367,7 +381,28 @@ def _pt(path: Path) -> dict[str, Array]:
     if "state_dict" in content or any(str(name).endswith("weight") for name in content):
         saved = "`torch.save({'logits': logits, 'labels': labels}, 'x.pt')`"
         raise ValueError(f"it holds the weights of a network; what it predicts is needed, {saved}.")
-    return {name: as_array(value) for name, value in content.items()}
+    return _join_lists(content)
+
+
+def _join_lists(content: Mapping[Any, Any]) -> dict[str, Array]:
+    """Arrays of named tensors, or of lists of batches, tensors (n, K) and labels (n,), one batch after another."""
+    batches = {name: value for name, value in content.items() if _is_list_of_tensors(value)}
+    lengths = [
+        [len(part) for part in parts]
+        for parts in batches.values()
+        if all(part.ndim == 2 for part in parts)
+    ]
+    return {
+        name: _joined(value)
+        if name in batches and [len(part) for part in value] in lengths
+        else as_array(value)
+        for name, value in content.items()
+    }
+
+
+def _is_list_of_tensors(value: Any) -> bool:
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    return is_list and all(getattr(part, "ndim", 0) > 0 for part in value)
 
 
 def _concatenated(batches: Sequence[Any]) -> Any:

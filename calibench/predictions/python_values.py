@@ -44,7 +44,7 @@ def from_python(
             or a list of `{"label": ..., "score": ...}`.
         labels: Class indices or names (N,), labels (N, L), or whether each confidence was right (N,); None if unknown.
         scores: As in `predictions_of`.
-        classes: Names of the columns; by default those of a data frame.
+        classes: Names of the columns, by default those of a data frame; where values have names, their order.
         clip: As in `predictions_of`.
         task: As in `predictions_of`.
         pairs: Whether values (N,) are confidences and labels say whether each was right; by default where these are
@@ -60,7 +60,7 @@ def from_python(
     if labels is None and holds_labels([str(name) for name in getattr(values, "columns", ())]):
         arrays, left_out = arrays_of_table(table_of_frame(values), {})
         say_readings([left_out], notes)
-        return pairs_of(arrays) or predictions_of(arrays, **options)  # type: ignore[arg-type]
+        return pairs_of(arrays) or predictions_of(arrays, classes=classes, **options)  # type: ignore[arg-type]
     records = values
     values, role, names, line = _scores_and_names(values)
     say_readings([line], notes)
@@ -75,12 +75,12 @@ def from_python(
         names = classes_of_one_column(str(values.name), target)
         if names:
             say_readings([f"`{values.name}` is read as that of the class {names[1]}"], notes)
-    names = names if classes is None else [str(name) for name in classes]
-    if isinstance(records, list | tuple) and target is not None and names is not None:
-        check_order_is_known(records[0], {CLASS_NAMES: np.array(names), TARGET: target})
+    has_records = isinstance(records, list | tuple) and names is not None
+    if has_records and target is not None and classes is None:
+        check_order_is_known(records, {CLASS_NAMES: np.array(names), TARGET: target})
     optional = {TARGET: target, CLASS_NAMES: None if names is None else np.array(names)}
     arrays = {name: part for name, part in optional.items() if part is not None}
-    return predictions_of({role: array, **arrays}, **options)  # type: ignore[arg-type]
+    return predictions_of({role: array, **arrays}, classes=classes, **options)  # type: ignore[arg-type]
 
 
 def _as_frame(columns: Mapping[Any, Any]) -> Any:

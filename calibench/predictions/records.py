@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibench.messages.errors import summarize_problems
+from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     NAMES,
@@ -124,25 +125,35 @@ def arrays_of_records(
     return arrays, f"`{field}` holds the scores of {len(names)} classes"
 
 
-def check_order_is_known(first: Any, arrays: Mapping[str, Array]) -> None:
-    """Raise a ValueError where labels are numbers, and records like the first have no order of the classes.
+def check_order_is_known(records: Sequence[Any], arrays: Mapping[str, Array]) -> None:
+    """Raise a ValueError where labels are numbers, and the records have no order of the classes.
 
     Pipelines write the largest score first, so which class is number 0 is known to their model alone; `LABEL_0` is.
+    Dictionaries have the order of their keys, if all have one.
     """
     names, target = [str(name) for name in arrays[CLASS_NAMES]], arrays.get(TARGET)
-    has_order = (
-        isinstance(first, Mapping)
-        and not _is_zero_shot(first)
-        and not any(isinstance(first[name], list) for name in _score_fields(first))
-    )
+    has_order = all(_classes_in_order(record) == names for record in records)
     numbers = [_number_of_name(name)[1] for name in names]
     are_numbered = names[0][-1:].isdecimal() and numbers == [*range(len(names))]
     if has_order or are_numbered or target is None or as_array(target).dtype.kind not in "iufb":
         return
-    raise ValueError(
-        f"labels are numbers, and lists of scores have no order of the classes ({', '.join(names)}): give labels the "
-        "names of the classes."
+    listed = ",".join(names)
+    where = "lists" if _classes_in_order(records[0]) is None else "dictionaries"
+    order = (
+        spell_argument("keys", f"classes={listed}") if is_command_line() else f"`classes={names}`"
     )
+    raise ValueError(
+        f"labels are numbers, and {where} of scores have no order of the classes: say {order} in the order of the "
+        "model, or give labels the names of the classes."
+    )
+
+
+def _classes_in_order(record: Any) -> list[str] | None:
+    """The classes of a record in its own order; None of a list of scores, whose order is that of the scores."""
+    if not isinstance(record, Mapping) or _is_zero_shot(record):
+        return None
+    scores = [record[name] for name in _score_fields(record)] or [record]
+    return [str(name) for name in scores[0]] if isinstance(scores[0], Mapping) else None
 
 
 def _score_fields(record: Mapping[str, Any]) -> list[str]:

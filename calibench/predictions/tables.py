@@ -1,5 +1,6 @@
 """Predictions in a table: which of its columns are scores of classes, labels, or pairs of a confidence and a hit."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,7 @@ _BESIDE = (
     "rowindex",
 )
 LABEL_COLUMN = "label:"
+_COMMA = r"^(-?\d+),(\d+)$"  # of a decimal, in cells that end in a percent sign
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 
 
@@ -70,6 +72,7 @@ def arrays_of_table(
     `label:NAME` of several labels; or of pairs. A ValueError if it is none of these, or names the first wrong rows.
     `told` are the columns of each role that the user names.
     """
+    _check_header(table.written)
     columns = _Columns(table)
     if names_by_role:
         return columns.by_role(names_by_role), ""
@@ -82,6 +85,18 @@ def arrays_of_table(
     if any(name.startswith(LABEL_COLUMN) for name in columns.names):
         return columns.of_labels(), ""
     return columns.of_classes()
+
+
+def _check_header(names: Sequence[str]) -> None:
+    """Raise a ValueError where the first row holds scores, numbers with fractions, in place of names of columns."""
+    numbers = [
+        name for name in names if re.fullmatch(r"-?\d+\.?\d*(e[-+]?\d+)?", name, re.IGNORECASE)
+    ]
+    if len(numbers) == len(names) > 1 and any(float(number) % 1 for number in numbers):
+        shown = ", ".join(names[:3])
+        raise ValueError(
+            f"the first row holds numbers, {shown}, and names of the columns are expected."
+        )
 
 
 def holds_labels(names: Sequence[str]) -> bool:
@@ -121,8 +136,26 @@ class _Columns:
         self._table, self.names = table, table.written
         self._frame = table.frame()
         _refuse(table.problems, table.total)
+        for at in range(len(self.names)):
+            self._read_texts_of_lists(at)
         first = [] if self._frame.empty else self._frame.iloc[0]
         self.lists = [at for at, cell in enumerate(first) if np.ndim(cell) == 1]
+
+    def _read_texts_of_lists(self, at: int) -> None:
+        """Make lists of numbers of cells that are their texts, `[0.1, 0.9]` or `[0.1 0.9]`, if all of a column are."""
+        column = self._frame.iloc[:, at]
+        if column.dtype.kind != "O" or not len(column) or not isinstance(column.iloc[0], str):
+            return
+        texts = column.astype(str).str.strip()
+        if not (texts.str.startswith("[") & texts.str.endswith("]")).all():
+            return
+        cells = [text[1:-1].replace(",", " ").split() for text in texts]
+        try:
+            lists = [np.array(cell, dtype=np.float64) for cell in cells]
+        except ValueError:
+            return
+        self._frame = self._frame.copy()
+        self._frame.isetitem(at, np.array([*lists, None], dtype=object)[:-1])
 
     def _column(self, at: int) -> Any:
         return self._frame.iloc[:, at]
@@ -135,7 +168,8 @@ class _Columns:
         plain = column if column.dtype.kind in "biuf" else column.astype(object)
         texts = column.astype(str).str.strip() if column.dtype.kind == "O" else None
         if texts is not None and len(texts) and texts.str.endswith("%").all():
-            return pandas.to_numeric(texts.str[:-1], errors="coerce") / 100
+            numbers = texts.str[:-1].str.strip().str.replace(_COMMA, r"\1.\2", regex=True)
+            return pandas.to_numeric(numbers, errors="coerce") / 100
         return pandas.to_numeric(plain, errors="coerce")
 
     def _named(self, lower_names: Collection[str]) -> list[int]:
@@ -192,7 +226,7 @@ class _Columns:
     def of_classes(self) -> tuple[dict[str, Array], str]:
         """The columns of classes as one array of probabilities, and the column of labels."""
         labels = (
-            self._named(LABELS) or self._named(("y", "y_true")) or self._named(NAMES[TARGET])
+            self._named(LABELS) or self._without_fractions(("y", "y_true")) or self._named(NAMES[TARGET])
             or self._unscored(LABELS_OF_OTHERS)
         )  # fmt: skip
         if len(labels) > 1:
@@ -200,24 +234,25 @@ class _Columns:
             raise ValueError(f"more than one column of labels: {names_of_labels}.")
         nameless = [at for at, name in enumerate(self._table.names) if name.startswith(NAMELESS)]
         others = [at for at in range(len(self.names)) if at not in (*labels, *nameless)]
-        class_columns = self._classes([at for at in others if not self._is_no_score(at)])
         target = {TARGET: self.labels(labels[0])} if labels else {}
+        scores = [at for at in others if not self._is_no_score(at)]
+        class_columns = self._named_by_labels(scores, target.get(TARGET)) or self._classes(scores)
         whole_columns = [at for at in class_columns if self.names[at].lower() in _OF_ALL]
         if labels and (
             len(class_columns) == 1
             or (len(whole_columns) == 1 and not self._sum_to_1(class_columns))
         ):
-            scores = (whole_columns or class_columns)[0]
-            if pairs := self._confidence_in_prediction(scores, labels[0], others):
+            column = (whole_columns or class_columns)[0]
+            if pairs := self._confidence_in_prediction(column, labels[0], others):
                 return pairs
-            name, left_out = self.names[scores], self._left_out_line(others, [scores])
-            if scores not in self.lists and (pair := classes_of_one_column(name, target[TARGET])):
-                values = self.numbers([scores])[:, 0]
+            name, left_out = self.names[column], self._left_out_line(others, [column])
+            if column not in self.lists and (pair := classes_of_one_column(name, target[TARGET])):
+                values = self.numbers([column])[:, 0]
                 role, _ = meaning_of_column(values, Declaration(), name)
                 line = f"`{name}` is read as {role} of the class {pair[1]}, beside {pair[0]}"
                 arrays = {role: values, CLASS_NAMES: np.array(pair), **target}
                 return arrays, "; ".join(filter(None, (line, left_out)))
-            return {name: self.array(scores), **target}, left_out
+            return {name: self.array(column), **target}, left_out
         if len(class_columns) < 2:
             self._refuse_classes_alone(others)
             separator = spell_argument("separator", "SIGN")
@@ -234,16 +269,31 @@ class _Columns:
         numbered = [str(number) for number in range(len(names))]
         if sorted(names) == sorted(numbered):  # the labels are these numbers, not places of columns
             values, names = values[:, [names.index(number) for number in numbered]], numbered
-        return {
-            role_of_columns or PROBS: values,
-            CLASS_NAMES: np.array(names),
-            **target,
-        }, self._left_out_line(others, class_columns)
+        lines = [self._left_out_line(others, class_columns)]
+        if not labels:
+            lines.append(self._possible_labels_line(others, names))
+        arrays = {role_of_columns or PROBS: values, CLASS_NAMES: np.array(names), **target}
+        return arrays, "; ".join(filter(None, lines))
 
     def _unscored(self, names: Collection[str]) -> list[int]:
-        """Columns of some names that hold texts or whole numbers, as scores of classes do not."""
+        """The first column of some names that holds texts or whole numbers, as scores of classes do not."""
         columns = self._named(names)
         return [at for at in columns if not (self._numeric(at) % 1 > 0).any()][:1]
+
+    def _without_fractions(self, names: Collection[str]) -> list[int]:
+        """Columns of some names; of several those without fractions, as a class may be called y."""
+        columns = self._named(names)
+        kept = [at for at in columns if not (self._numeric(at) % 1 > 0).any()]
+        return kept if kept and len(columns) > 1 else columns
+
+    def _named_by_labels(self, columns: Sequence[int], labels: Array | None) -> list[int]:
+        """Columns whose names are the labels, where these sum to 1 and there are further ones: they are covariates."""
+        if labels is None or labels.dtype.kind in "biuf":
+            return []
+        texts = {str(label).strip() for label in np.unique(labels.astype(str))}
+        named = [at for at in columns if self.names[at] in texts]
+        is_all = len(named) == len(texts) and 2 <= len(named) < len(columns)
+        return named if is_all and self._sum_to_1(named) else []
 
     def _classes(self, columns: Sequence[int]) -> list[int]:
         """Columns of classes: those of one prefix where several have it, else all but weights and folds."""
@@ -265,6 +315,18 @@ class _Columns:
         names = ", ".join(f"`{self.names[at]}`" for at in others if at not in kept_columns)
         say = f"left out: {names} ({spell_argument('keys', 'probs=A,B,C')} names the columns of the classes)"
         return say if names else ""
+
+    def _possible_labels_line(self, others: Sequence[int], names: Sequence[str]) -> str:
+        """One line on columns that hold names of the classes and are called no prediction; empty without any."""
+        texts = [at for at in others if self._column(at).dtype.kind == "O"]
+        possible = [
+            self.names[at]
+            for at in texts
+            if "pred" not in self.names[at].lower()
+            and set(self._column(at).astype(str).str.strip()) <= {*names}
+        ]
+        says = " or ".join(spell_argument("keys", f"target={name}") for name in possible)
+        return f"names of classes are in columns that are not called labels: {says}" if says else ""
 
     def _is_no_score(self, at: int) -> bool:
         """Whether a column holds no number, only counts the rows, or has the class that was predicted."""

@@ -148,6 +148,13 @@ def _shared_start(names: Sequence[str]) -> str:
     return "".join(signs[0] for signs in columns)
 
 
+def are_numbered(names: Sequence[str]) -> bool:
+    """Whether the names of columns are but their places, `0`, `1`, ... or `p0`, `p1`, ...: as good as no names."""
+    numbers = _integer_names(names)
+    numbers = _integer_names(_stems(names)) if numbers is None else numbers
+    return numbers is not None and bool((numbers == np.arange(len(names))).all())
+
+
 def _are_numbered(integers: Integers, numbers: Integers, names: Sequence[str]) -> bool:
     """Whether labels are the numbers in the names of classes, `class_1`, ...; else they are places of columns.
 

@@ -8,6 +8,7 @@
     (N, K)    -             in [0, 1], other sums           refused: logits, labels' probabilities, or not normalised
     (N, K)    -             rows sum to 1, some below 0     refused likewise
     (N, K)    -             >= 0, rows have one other sum   refused likewise: percent, or votes
+    (N, K)    -, or logits  exp(-x), 2^x or 10^x sums to 1  refused: logarithms that are negated, or to another base
     (N, K)    -             anything else                   logits
     (N,)      -             whole numbers alone             refused: classes
     (N,)      -             in [0, 1]                       P(y = 1); confidences where hits are booleans, or named so
@@ -37,6 +38,7 @@ MOST_OFF = 0.5
 _SPACINGS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
 _MOST_DIGITS = 7
 _TEXT = 1e-7  # of a value: what nine digits of a float32 leave
+_OFF_OF_LOGARITHMS = 1e-3  # of a sum of probabilities whose logarithms have four decimals
 _BLOCK = 1 << 20  # values that are looked at together
 
 
@@ -159,6 +161,7 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
             raise ValueError(
                 f"`{name}` are called logits and {_describe(inside)}, as probabilities do: {_name_both_options()}."
             )
+        _refuse_other_logarithms(values, name)
         return LOGITS, ""
     if inside and is_normalised:
         off = float(np.abs(values.sum(axis=1, dtype=np.float64) - 1).max())
@@ -176,12 +179,36 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
             f"`{name}` {_describe(inside)}, as probabilities do, and some lie outside [0, 1]: say "
             f"{spell_argument('scores', 'logits')} if they are logits."
         )
+    _refuse_other_logarithms(values, name)
     if (total := _one_sum(values)) is not None:
         raise ValueError(
             f"`{name}` are >= 0 and each row sums to {total:.6g}, as percent or votes do: divide by it if they are, or "
             f"say {spell_argument('scores', 'logits')}."
         )
     return LOGITS, ""
+
+
+_LOGARITHMS = {
+    "negative logarithms of probabilities, exp(-x) of each row sums to 1: give -x": -1.0,
+    "logarithms to base 2, 2^x of each row sums to 1: multiply by ln 2": np.log(2),
+    "logarithms to base 10, 10^x of each row sums to 1: multiply by ln 10": np.log(10),
+}
+
+
+def _refuse_other_logarithms(values: Array, name: str) -> None:
+    """Raise a ValueError for logarithms of probabilities (N, K), N > 1, that are no natural ones, or are negated."""
+    part = values[:_BLOCK].astype(np.float64)
+    if len(part) < 2 or not ((part <= 0).all() or (part >= 0).all()):
+        return
+    for description, factor in _LOGARITHMS.items():
+        with np.errstate(over="ignore"):
+            powers = np.exp(factor * part)
+        sum_to_one = (np.abs(powers.sum(axis=1) - 1) <= _OFF_OF_LOGARITHMS).all()
+        if sum_to_one and (powers.max(axis=1) < 0.99).any():  # saturated rows do so to any base
+            wish = spell_argument("scores", "logits")
+            raise ValueError(
+                f"`{name}` are {description}, or say {wish} if they are logits all the same."
+            )
 
 
 def _one_sum(values: Array) -> float | None:
@@ -219,7 +246,10 @@ def check_probabilities(values: Array, name: str) -> None:
         return
     sums = values.sum(axis=1, dtype=np.float64)
     are_percent = bool((np.abs(sums - 100) < 1).all())
+    total = _one_sum(values)
     otherwise = f"say {spell_argument('scores', 'logits')} if these are logits"
+    if total is not None and not are_percent:
+        otherwise = f"divide by {total:.6g}"
     hint = "divide percent by 100" if are_percent else otherwise
     first = ", ".join(f"{row} ({sums[row]:.4g})" for row in wrong[:5])
     raise ValueError(

@@ -116,7 +116,7 @@ def evaluate(
         classes: Names of the columns; by default those of a data frame.
         pairs: Whether scores (N,) are confidences, and labels say whether each was right (default: where labels are
             booleans; else scores (N,) are P(y = 1)).
-        keys: What arrays or columns of files are, `probs=NAME` each (default: by their names).
+        keys: What arrays or columns of files are, `probs=NAME` each (default: by their names); `classes=A,B,C` too.
         separator: Between the cells of tables in files (default: the most frequent).
         output: Write a report: .json, .md, .csv, or .html with a reliability diagram.
         every_number: Also what no table shows: numbers of the validation set and of further numbers of bins.

@@ -141,8 +141,17 @@ def test_lists_of_scores_have_their_labels_in_another_file(tmp_path: Path) -> No
     np.save(tmp_path / "numbers.npy", LABELS)  # the model's own order of the classes is not known
     with pytest.raises(ValueError, match="lists of scores have no order of the classes"):
         read(f"{file}:{tmp_path / 'numbers.npy'}")
-    with pytest.raises(ValueError, match="lists of scores have no order of the classes"):
-        read(Arrays([pipeline_row(row) for row in PROBS], LABELS, "x"))
+    rows = [pipeline_row(row) for row in PROBS]
+    with pytest.raises(ValueError, match=r"say `classes=\['neg', 'neu', 'pos'\]` in the order"):
+        read(Arrays(rows, LABELS, "x"))
+    order = ["pos", "neg", "neu"]
+    places = np.array([order.index(NAMES[k]) for k in LABELS])
+    assert nll_of(Arrays(rows, places, "x"), classes=order) == pytest.approx(NLL, abs=1e-6)
+    np.save(tmp_path / "places.npy", places)
+    source = f"{file}:{tmp_path / 'places.npy'}"
+    assert nll_of(source, keys=("classes=pos,neg,neu",)) == pytest.approx(NLL, abs=1e-6)
+    with pytest.raises(ValueError, match=r"has the classes neg, neu, pos, `classes` has a, b, c"):
+        read(source, keys=("classes=a,b,c",))
     numbered = [
         [{**part, "label": f"LABEL_{NAMES.index(part['label'])}"} for part in pipeline_row(row)]
         for row in PROBS
@@ -165,6 +174,23 @@ def test_python_takes_dictionaries_lists_of_scores_and_frames_with_labels() -> N
     ]  # fmt: skip
     for source in sources:
         assert nll_of(source) == pytest.approx(NLL, abs=1e-6)
+
+
+def test_classes_give_the_order_of_labels_that_are_numbers(tmp_path: Path) -> None:
+    """Columns with names go by these; columns without, or whose names are their places, are the classes as they stand."""
+    order = ["pos", "neg", "neu"]
+    places = np.array([order.index(NAMES[k]) for k in LABELS])
+    frame = pd.DataFrame(PROBS, columns=NAMES)
+    keys = ("classes=pos,neg,neu",)
+    assert nll_of(Arrays(frame, places, "x"), classes=order) == pytest.approx(NLL, abs=1e-6)
+    file = write_table(tmp_path / "t.csv", label=places, **dict(zip(NAMES, PROBS.T, strict=True)))
+    assert nll_of(file, keys=keys) == pytest.approx(NLL, abs=1e-6)
+    np.savez(tmp_path / "t.npz", probs=PROBS[:, [2, 0, 1]], labels=np.array(NAMES)[LABELS])
+    assert nll_of(str(tmp_path / "t.npz"), keys=keys) == pytest.approx(NLL, abs=1e-6)
+    plain = pd.DataFrame(PROBS[:, [2, 0, 1]])
+    assert nll_of(Arrays(plain, places, "x"), classes=order) == pytest.approx(NLL, abs=1e-6)
+    with pytest.raises(ValueError, match="2 `classes` and 3 columns"):
+        read(Arrays(plain, places, "x"), classes=["a", "b"])
 
 
 @pytest.mark.parametrize("column", ["no", "prob_no", "P_no", "no_prob"])
