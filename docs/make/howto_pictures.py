@@ -3,7 +3,8 @@
     python docs/make/howto_pictures.py             writes them into docs/howto/pictures
     python docs/make/howto_pictures.py FOLDER      writes them there
 
-They are drawn of digits, by the first block of `own-logits.md`, and of the runs that come with calibench.
+They are drawn of digits, by the first block of `own-logits.md` and the commands of `training.md`, and of the runs that come with
+calibench.
 """
 
 from __future__ import annotations
@@ -48,16 +49,21 @@ def draw_leaderboard() -> Figure:
     return calibench.leaderboard("shipped/digits_lt").figure()
 
 
-def draw_tradeoff() -> bytes:
-    """What the command of `in-a-paper.md` draws, as SVG."""
-    page = (HOWTO / "in-a-paper.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^calibench (plot tradeoff .*)$", page, re.MULTILINE)
+def draw_by_commands(page: str, picture: str, *commands: str) -> bytes:
+    """What the commands of a page draw, as SVG, each of them known by how it begins."""
+    text = (HOWTO / page).read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        assert main(shlex.split(command.replace(".pdf", ".svg"))) == 0
-        return Path("tradeoff.svg").read_bytes()
+        for beginning in commands:
+            (command,) = re.findall(rf"^ *calibench ({beginning}.*)$", text, re.MULTILINE)
+            assert main(shlex.split(re.sub(r"\.(pdf|png)", ".svg", command))) == 0
+        return Path(picture).read_bytes()
 
 
 PICTURES = {"own_logits": draw_own_logits, "leaderboard": draw_leaderboard}
+BY_COMMANDS = {
+    "tradeoff": ("in-a-paper.md", "plot tradeoff"),
+    "curves": ("training.md", "fit --config digits_lt --config losses/flsd", "plot curves"),
+}
 
 
 def draw_pictures(folder: Path) -> None:
@@ -66,7 +72,9 @@ def draw_pictures(folder: Path) -> None:
     matplotlib.rcParams |= {"svg.hashsalt": "calibench", "svg.fonttype": "none"}
     for name, draw in PICTURES.items():
         draw().savefig(folder / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight")
-    (folder / "tradeoff.svg").write_bytes(draw_tradeoff())
+    for name, (page, *commands) in BY_COMMANDS.items():
+        picture = draw_by_commands(page, f"{name}.svg", *commands)
+        (folder / f"{name}.svg").write_bytes(picture)
 
 
 if __name__ == "__main__":

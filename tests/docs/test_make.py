@@ -127,7 +127,7 @@ def test_the_call_beside_a_command_is_one_of_python(monkeypatch: pytest.MonkeyPa
 def test_each_picture_of_a_howto_is_made_by_the_script_and_shown(maker: object) -> None:
     pictures: ModuleType = maker("howto_pictures")  # type: ignore[operator]
     files = sorted((ROOT / "docs/howto/pictures").iterdir())
-    assert {file.stem for file in files} == {*pictures.PICTURES, "tradeoff"}
+    assert {file.stem for file in files} == {*pictures.PICTURES, *pictures.BY_COMMANDS}
     assert sum(file.stat().st_size for file in files) < 300_000
     pages = "".join(page.read_text() for page in (ROOT / "docs/howto").glob("*.md"))
     shown = re.findall(r"!\[(.+)\]\(pictures/(\w+)\.svg\)", pages)
