@@ -3,8 +3,8 @@
     python docs/make/howto_pictures.py             writes them into docs/howto/pictures
     python docs/make/howto_pictures.py FOLDER      writes them there
 
-They are drawn of digits, by the first block of `own-logits.md` and the commands of `training.md`, and of the runs that come with
-calibench.
+They are drawn of digits, by the first block of `own-logits.md` and the commands of `training.md`, and of the runs that
+come with calibench.
 """
 
 from __future__ import annotations

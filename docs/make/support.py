@@ -10,12 +10,14 @@ import json
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import calibench
 from calibench import calibrators, losses, metrics
@@ -27,7 +29,8 @@ FILE = Path(__file__).with_name("support.json")
 Row = dict[str, str]
 YES, NO = "yes", "no"
 GATHERED = "batch-coupled"
-SLOW = ("compile", "export")  # columns that take a second for each row
+ONNX = "ONNX"
+SLOW = ("compile", "export", ONNX)  # columns that take a second for each row
 _MOMENTS = {
     "on_fit_start": "class counts",
     "on_train_epoch_start": "epochs",
@@ -60,7 +63,7 @@ def support(
             name: {
                 column: as_word(cell)
                 for column, cell in columns(name)
-                if slow or column not in SLOW
+                if (slow or column not in SLOW) and (column != ONNX or has_onnx())
             }
             for name in sorted(names)
         }
@@ -87,6 +90,49 @@ def quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+def has_onnx() -> bool:
+    """Whether the packages of the extra `onnx` are installed, without which its column is left out."""
+    return all(find_spec(name) for name in ("onnx", "onnxscript", "onnxruntime"))
+
+
+class LossProgram(nn.Module):
+    """A loss as a program of logits and targets; Module's own `__call__` has no arguments by name."""
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """The loss of the batch."""
+        value: Tensor = self.loss(logits, target)
+        return value
+
+
+def is_exported(module: nn.Module, inputs: tuple[Tensor, ...]) -> bool:
+    """Whether the program of `torch.export` gives what the module gives."""
+    program = torch.export.export(module, inputs).module()
+    return bool(torch.allclose(program(*inputs), module(*inputs), atol=1e-6))
+
+
+def is_in_onnx(module: nn.Module, inputs: tuple[Tensor, ...]) -> bool:
+    """Whether ONNX Runtime gives what the module gives."""
+    import onnxruntime
+
+    from calibench.messages.errors import errors_as
+
+    failures = errors_as("ONNX", Exception, kind=RuntimeError)  # ONNX Runtime's are of many kinds
+    with failures, redirect_stdout(StringIO()), tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/model.onnx"
+        exported = torch.onnx.export(module, inputs, dynamo=True, verbose=False)
+        assert exported is not None
+        exported.save(path)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [part.name for part in session.get_inputs()]
+    values = dict(zip(names, (part.numpy() for part in inputs), strict=True))
+    (result,) = session.run(None, values)
+    return bool(torch.allclose(torch.from_numpy(result), module(*inputs), atol=1e-5))
 
 
 def built(cls: type) -> Any:
@@ -145,6 +191,8 @@ def loss_columns(name: str) -> Iterator[tuple[str, Any]]:
     yield "(N, K, d)", takes_maps
     yield "several labels", takes_several_labels
     yield "compile", compiles
+    yield "export", lambda: is_exported(LossProgram(ready()), (logits, target))
+    yield ONNX, lambda: is_in_onnx(LossProgram(ready()), (logits, target))
 
 
 def calibrator_columns(name: str) -> Iterator[tuple[str, Any]]:
@@ -175,9 +223,10 @@ def calibrator_columns(name: str) -> Iterator[tuple[str, Any]]:
             calibench.save_calibrator(fitted(), path)
             return bool(torch.equal(calibench.load_calibrator(path)(logits), fitted()(logits)))
 
-    def exports() -> bool:
-        program = torch.export.export(fitted(), (logits,)).module()
-        return bool(torch.allclose(program(logits), fitted()(logits), atol=1e-6))
+    def compiles() -> bool:
+        torch.compiler.reset()
+        compiled = torch.compile(fitted(), backend="eager", fullgraph=True)
+        return bool(torch.allclose(compiled(logits), fitted()(logits), atol=1e-6))
 
     yield "keeps the predicted class", YES if fitted().preserves_accuracy else NO
     yield "fitted numbers (K = 10)", _numbers_for_ten_classes(name)
@@ -190,7 +239,9 @@ def calibrator_columns(name: str) -> Iterator[tuple[str, Any]]:
     yield "masked classes", masks_classes
     yield "gradient", has_gradient
     yield "JSON file", is_kept_in_a_file
-    yield "export", exports
+    yield "compile", compiles
+    yield "export", lambda: is_exported(fitted(), (logits,))
+    yield ONNX, lambda: is_in_onnx(fitted(), (logits,))
 
 
 def _numbers_for_ten_classes(name: str) -> str:
@@ -282,5 +333,7 @@ def markdown(family: str) -> str:
 
 
 if __name__ == "__main__":
+    if not has_onnx():
+        raise SystemExit("the column ONNX needs onnx, onnxscript and onnxruntime")
     text = json.dumps(support(), indent=1, ensure_ascii=False)
     FILE.write_text(text + "\n", encoding="utf-8")

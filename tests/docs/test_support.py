@@ -34,7 +34,12 @@ def test_what_losses_take_is_as_committed(support: Any) -> None:
 
 @pytest.mark.slow
 def test_what_every_method_takes_is_as_committed(support: Any) -> None:
-    assert support.support() == committed(support)
+    """The column of ONNX where its packages are installed."""
+    table = committed(support)
+    for row in (row for family in table.values() for row in family.values()):
+        if not support.has_onnx():
+            row.pop(support.ONNX, None)
+    assert support.support() == table
 
 
 def test_every_method_has_a_row_and_every_choice_a_page(support: Any) -> None:
