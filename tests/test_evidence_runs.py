@@ -19,7 +19,6 @@ from calibench.calibrators.cross_validated import default_candidates
 from calibench.cli import main
 from calibench.configuration.merging import read_yaml
 from calibench.runs import Run
-from tests.test_evidence_pages import LESS_CONFIDENT
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 RUNS = runpy.run_path(str(BENCHMARKS / "evidence" / "runs.py"))
@@ -36,6 +35,7 @@ ROWS = (
     "evidence", "evidence_cifar10_lt", "evidence_cifar100_lt",
     "evidence_newsgroups", "evidence_ag_news", "financial_phrasebank_cpu", "digits_tenth",
 )  # fmt: skip
+LESS_CONFIDENT = ("BSCEGRALoss", "FLSDLoss", "DualFocalLoss", "FocalCalibrationLoss")
 UNMEASURED = {"seconds", "seconds_per_epoch", "peak_memory_mb", "temperature", "chosen"}
 KEY = ("metric", "split", "calibrator", "score", "n_bins")
 
