@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tests.sources import nodes, statements
 
 PACKAGE = Path(__file__).parent.parent / "calibench"
 
@@ -62,28 +64,17 @@ def _imported(path: Path) -> tuple[frozenset[str], set[int]]:
     return _names(statements(ast.parse(path.read_text())))
 
 
-def _names(nodes: Iterable[ast.AST]) -> tuple[frozenset[str], set[int]]:
+def _names(parts: Iterable[ast.AST]) -> tuple[frozenset[str], set[int]]:
     """Full names of what statements import, and how many dots they begin with."""
     names: set[str] = set()
     levels: set[int] = set()
-    for node in nodes:
+    for node in parts:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             levels.add(node.level)
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return frozenset(names), levels
-
-
-def statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Every statement, however deep; expressions, which are nine of ten nodes of a tree, hold none."""
-    left: list[ast.AST] = [tree]
-    while left:
-        node = left.pop()
-        yield node
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            inner = getattr(node, field, None)
-            left += inner if isinstance(inner, list) else ()
 
 
 @cache
@@ -119,11 +110,11 @@ def test_the_steps_of_the_page_on_architecture_are_there() -> None:
     steps = re.findall(r"`([\w/]+\.py):([\w.]+)`", page)
     assert len(steps) > 15
     for file, place in steps:
-        nodes: list[ast.stmt] = ast.parse((PACKAGE / file).read_text()).body
+        body: list[ast.stmt] = ast.parse((PACKAGE / file).read_text()).body
         for name in place.split("."):
-            named = [node for node in nodes if getattr(node, "name", None) == name]
+            named = [node for node in body if getattr(node, "name", None) == name]
             assert named, (file, place)
-            nodes = getattr(named[0], "body", [])
+            body = getattr(named[0], "body", [])
     begin = re.findall(r"^\d\. `([\w/]+\.py)`: ", page, re.MULTILINE)
     assert len(begin) == 5
     assert all((PACKAGE / file).is_file() for file in begin)
@@ -165,31 +156,31 @@ def named_rooms(path: Path) -> set[str]:
     `"calibench.training.module"`, `Path(...) / "evaluation" / "whole_set.py"`, `"metrics/panel.py"`; docstrings are left out.
     """
     text = path.read_text()
-    nodes = list(ast.walk(ast.parse(text)))
-    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    tree = list(nodes(ast.parse(text)))
+    prose = {id(node.value) for node in tree if isinstance(node, ast.Expr)}
     texts = {
         node.value
-        for node in nodes
+        for node in tree
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
     }
     modules = {text.split(".")[1] for text in texts if re.fullmatch(r"calibench(\.\w+)+", text)}
     files = {text.split("/")[0] for text in texts if re.fullmatch(r"(\w+/)+\w+\.\w+", text)}
-    joined = set() if "__file__" not in text else _joined(nodes)
+    joined = set() if "__file__" not in text else _joined(tree)
     return (modules | files | joined) & set(places())
 
 
-def _joined(nodes: list[ast.AST]) -> set[str]:
+def _joined(tree: list[ast.AST]) -> set[str]:
     """The texts that are joined by `/` to the file's own folder, or to those above it."""
     own_places = {
         target.id
-        for node in nodes
+        for node in tree
         if isinstance(node, ast.Assign) and "__file__" in ast.unparse(node.value)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     return {
         part.value
-        for node in nodes
+        for node in tree
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
         if {"__file__", *own_places} & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         for part in ast.walk(node)
@@ -309,6 +300,7 @@ def imported_in_words(path: Path) -> set[str]:
         return set(imported(path, relative=True))
 
 
+@cache
 def _is_there(name: str) -> bool:
     """Whether a module has this name, or a file or a folder is called so."""
     module, _, own = name.rpartition(".")
@@ -324,6 +316,7 @@ def _is_there(name: str) -> bool:
     return own in _bound(file) or any(how in file.read_text() for how in finds)
 
 
+@cache
 def _file(module: str) -> Path | None:
     path = PACKAGE.parent.joinpath(*module.split("."))
     files = (path.with_suffix(".py"), path / "__init__.py")
@@ -334,7 +327,7 @@ def _file(module: str) -> Path | None:
 def _bound(file: Path) -> set[str]:
     """The names that a module defines, assigns or imports, wherever in the file."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(ast.parse(file.read_text())):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

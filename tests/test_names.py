@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from tests.sources import statements
+
 PACKAGE = Path(__file__).parent.parent / "calibench"
 
 # Words that name nothing: the reader must open the right-hand side to learn what they hold.
@@ -40,7 +42,7 @@ def local_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 def test_local_names_are_nouns() -> None:
     names, grammar = 0, []
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in statements(ast.parse(path.read_text())):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 bound = local_names(node)
                 names += len(bound)

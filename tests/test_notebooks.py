@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import io
 import json
 import os
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import run_processes
+from tests.sources import nodes
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -34,8 +37,32 @@ def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str, s
     return len(pyplot.get_fignums()), texts.getvalue(), errors.getvalue()
 
 
+def names_of_ours(path: Path) -> set[tuple[str, str]]:
+    """Modules of calibench that the code of a notebook names, each with a name that it takes from it."""
+    cells = json.loads(path.read_text())["cells"]
+    code = [
+        line for cell in cells if cell["cell_type"] == "code" for line in [*cell["source"], "\n"]
+    ]
+    names = set()
+    for node in nodes(ast.parse("".join(line for line in code if line[:1] not in ("%", "!")))):
+        match node:
+            case ast.ImportFrom(module=str(module), names=aliases):
+                names |= {(module, alias.name) for alias in aliases}
+            case ast.Attribute(value=ast.Name(id="calibench"), attr=name):
+                names.add(("calibench", name))
+    return {(module, name) for module, name in names if module.partition(".")[0] == "calibench"}
+
+
+@every_notebook
+def test_what_it_takes_of_calibench_is_there(path: Path) -> None:
+    assert names_of_ours(path)
+    for module, name in names_of_ours(path):
+        assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+
+
+@pytest.mark.slow
 def test_the_code_of_the_first_one_runs(tmp_path: Path) -> None:
-    """Without a kernel, in seconds; the others take up to a minute, with a kernel."""
+    """Without a kernel, in seconds; beside `test_what_it_takes_of_calibench_is_there`."""
     ((pictures, texts, errors),) = run_processes(_run_cells, 1, NOTEBOOKS[0], tmp_path)
     assert pictures
     assert "NLL" in texts

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
+from tests.sources import nodes, statements
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("calibench", "tests", "benchmarks")
 # Python documents these although they begin with an underscore; `_abc_impl` is what ABC leaves in every class.
@@ -32,7 +34,7 @@ class Source(NamedTuple):
     """What is read of a file.
 
     Attributes:
-        defined: Names that it gives to functions, classes, variables, arguments and attributes of `self`.
+        defined: Private names that it gives to functions, classes, variables, arguments and attributes of `self`.
         imported: Modules that it imports, and what it imports of each (of `import a.b`: nothing).
         used: Private names that it reads, imports or asks for by a string; ours as well, if not of our packages.
         derives: Whether a class of it has a base.
@@ -47,7 +49,10 @@ class Source(NamedTuple):
 @cache
 def source(path: Path) -> Source:
     defined, used, imported, derives = set(), set(), [], False
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    # Of a file without such a name only the statements are looked through, which say what it imports and derives.
+    walked = nodes if PRIVATE.search(text) else statements
+    for node in walked(ast.parse(text)):
         match node:
             case (
                 ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.FunctionDef(name=name)
@@ -67,7 +72,7 @@ def source(path: Path) -> Source:
                 texts = (a.value for a in arguments[:2] if isinstance(a, ast.Constant))
                 used.update(part for text in texts if called in BY_NAME for part in str(text).split("."))  # fmt: skip
     used |= of_imports(imported)
-    return Source(defined, imported, set(filter(is_private, used)), derives)
+    return Source({*filter(is_private, defined)}, imported, {*filter(is_private, used)}, derives)
 
 
 def of_imports(imported: Imported) -> set[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from calibench.configuration.merging import benchmarks_folder
 from tests.examples import sampled
+from tests.run_folders import write_predictions, write_run
 
 READING = ("evaluate", "leaderboard")
 
@@ -41,8 +42,14 @@ for line in sys.stdin:
 def test_verbs_of_logits_and_results_need_no_library_of_training(
     verbs: tuple[str, ...], tmp_path: Path
 ) -> None:
-    run = next(benchmarks_folder().glob("store/digits_lt/SmallCNN/BrierLoss/*/seed=1"))
-    results = run.parents[2]  # of a network: ten losses
+    if verbs == READING:  # of little, in the time that an interpreter takes to start
+        for loss in ("BrierLoss", "CrossEntropyLoss"):
+            run = write_run(tmp_path / "results", loss=loss)
+            write_predictions(run, n=40, classes=3)
+        results = tmp_path / "results"
+    else:
+        run = next(benchmarks_folder().glob("store/digits_lt/SmallCNN/BrierLoss/*/seed=1"))
+        results = run.parents[2]  # of a network: ten losses
     lines = {
         "evaluate": f"{run} --calibrators TemperatureScaling --bootstrap 5",
         "leaderboard": f"{results}",

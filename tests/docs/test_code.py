@@ -18,7 +18,9 @@ def test_the_example_of_two_models_with_ece_zero(capsys: pytest.CaptureFixture[s
     assert (first["error"], second["error"]) == (0.4, 0.3)
 
 
+@pytest.mark.slow
 def test_only_logits_and_a_calibrator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside `tests/verbs/test_users_script.py`, which calls the same functions on less."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     page = "docs/howto/own-logits.md"

@@ -299,11 +299,24 @@ CHECKS: dict[str, Callable[[Rows], None]] = {
 
 
 @pytest.mark.parametrize("kind", PICTURE_KINDS)
-def test_the_numbers_are_those_of_the_runs(kind: str, root: Path, tmp_path: Path) -> None:
+def test_the_numbers_are_those_of_the_runs(
+    kind: str, root: Path, tmp_path: Path, figures: list[Figure]
+) -> None:
     rows = drawn(kind, root, tmp_path / "new" / "x.svg")
-    assert "<path" in (tmp_path / "new" / "x.svg").read_text(encoding="utf-8")
+    assert figures[0].axes
+    assert (tmp_path / "new" / "x.svg").is_file()
     assert {row[name] for row in rows for name in ("loss", "baseline") if name in row} == {*LOSSES}
     CHECKS[kind](rows)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*(pytest.param(kind, marks=pytest.mark.slow) for kind in PICTURE_KINDS if kind != "tradeoff"), "tradeoff"],
+)  # fmt: skip
+def test_every_kind_is_drawn(kind: str, root: Path, tmp_path: Path) -> None:
+    """Their marks are there without this, too: a picture of a panel without one is refused before it is drawn."""
+    drawn(kind, root, tmp_path / "x.svg")
+    assert "<path" in (tmp_path / "x.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("figures")

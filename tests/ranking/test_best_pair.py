@@ -162,12 +162,22 @@ def equal_losses(random: np.random.Generator, losses: int, seeds: int, shared: f
 
 
 @pytest.mark.parametrize(
-    ("losses", "shared"), [(2, 0.0), pytest.param(3, 1.0, marks=pytest.mark.slow), (7, 1.0)]
+    ("losses", "shared", "number"),
+    [
+        (2, 0.0, 100),
+        (7, 1.0, 100),
+        *(
+            pytest.param(*each, 200, marks=pytest.mark.slow)
+            for each in ((2, 0.0), (3, 1.0), (7, 1.0))
+        ),
+    ],
 )
-def test_of_equal_losses_nearly_no_table_tells_one_from_another(losses: int, shared: float) -> None:
+def test_of_equal_losses_nearly_no_table_tells_one_from_another(
+    losses: int, shared: float, number: int
+) -> None:
     """At most 5 % of tables are wrong, however much a good network on validation is a good one on test."""
     random = np.random.default_rng(0)
-    tables = [answer(*equal_losses(random, losses, 3, shared)) for _ in range(200)]
+    tables = [answer(*equal_losses(random, losses, 3, shared)) for _ in range(number)]
     assert np.mean([str(one).endswith("not significant with 3 seeds") for one in tables]) >= 0.93
 
 

@@ -44,7 +44,7 @@ loader = DataLoader(TensorDataset(inputs, target), batch_size=20)
 model = nn.Linear(8, 3)
 collected = calibench.collect(model, loader)
 calibench.evaluate(model, loader, val=loader if ece < 0 else None)
-calibench.doctor(*collected, jobs=1)
+calibench.doctor(*collected, calibrators=["TS"], jobs=1)
 
 
 def train() -> None:
