@@ -105,10 +105,10 @@ def test_the_script_prints_a_table_of_coverage(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [100, 200, 500, 1000])
+@pytest.mark.parametrize("size", [100, 200, 500, 1000, 5000])
 def test_intervals_hold_the_realised_gain(script: ModuleType, size: int) -> None:
-    """92 % of each world and 94 % of all; 100 sets each have standard errors of 2.7 and 1.2 points."""
-    draws = script.draw_sets("temperature", [size], 100)
+    """92 % of each world and 94 % of all; 50 sets each have standard errors of 3.8 and 1.7 points."""
+    draws = script.draw_sets("temperature", [size], 50, first=1000)
     for world in script.WORLDS:
-        assert np.mean([draw.is_held for draw in draws if draw.world == world]) >= 0.92 - 0.054
-    assert np.mean([draw.is_held for draw in draws]) >= 0.94 - 0.024
+        assert np.mean([draw.is_held for draw in draws if draw.world == world]) >= 0.92 - 0.076
+    assert np.mean([draw.is_held for draw in draws]) >= 0.94 - 0.034
