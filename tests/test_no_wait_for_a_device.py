@@ -17,9 +17,11 @@ from calibench.data.batch import Batch
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.mixing import CutMix, LabelSmoothing, Mixing, Mixup, RegMixup
 from calibench.losses import BrierLoss, CrossEntropyLoss, FocalLoss, GenerativeCrossEntropy
-from calibench.losses.base import LabelLoss, PerExampleLoss
+from calibench.losses.base import CalibrationLoss, LabelLoss, PerExampleLoss
 from calibench.metrics import calibration_metrics
 from tests.losses.examples import K, builders, live_losses
+from tests.metrics.cases import K as CLASSES_OF_METRICS
+from tests.metrics.cases import cases
 
 N = 24
 
@@ -49,6 +51,20 @@ def move_to_the_device(module: nn.Module) -> None:
                 setattr(part, name, empty(*state.shape, dtype=state.dtype))
 
 
+def descend(loss: CalibrationLoss, *target_shape: int, dtype: torch.dtype = torch.float32) -> None:
+    """A loss of a batch, and the gradient of its logits.
+
+    On the device without memory, which cannot be asked for a value either: without a GPU there is no gradient on it.
+    """
+    on_meta = copy.deepcopy(loss).to("meta")
+    scores = torch.empty(N, target_shape[-1] if len(target_shape) > 1 else K, device="meta")
+    scores.requires_grad_()
+    value = on_meta(scores, torch.empty(target_shape, dtype=dtype, device="meta"))
+    assert value.shape == ()
+    value.backward()
+    assert scores.grad is not None
+
+
 @pytest.mark.parametrize("name", builders())
 def test_losses_of_classes_and_of_distributions(name: str) -> None:
     loss = copy.deepcopy(live_losses()[name])
@@ -62,9 +78,18 @@ def test_losses_of_classes_and_of_distributions(name: str) -> None:
             assert loss(logits(N, K), empty(N, K)).shape == ()
 
 
+@pytest.mark.parametrize("name", builders())
+def test_gradients_of_classes_and_of_distributions(name: str) -> None:
+    loss = live_losses()[name]
+    descend(loss, N, dtype=torch.int64)
+    if loss.accepts_soft_targets:
+        descend(loss, N, K)
+
+
 @pytest.mark.parametrize("loss", [CrossEntropyLoss(), FocalLoss(gamma=2.0), BrierLoss()])
 def test_losses_of_several_labels(loss: PerExampleLoss) -> None:
-    of_labels = LabelLoss(loss, ["a", "b", "c"])
+    of_labels = LabelLoss(copy.deepcopy(loss), ["a", "b", "c"])
+    descend(of_labels, N, 3, dtype=torch.int8)
     with without_values():
         move_to_the_device(of_labels)
         assert of_labels(logits(N, 3), empty(N, 3, dtype=torch.int8)).shape == ()
@@ -73,6 +98,7 @@ def test_losses_of_several_labels(loss: PerExampleLoss) -> None:
 def test_a_coupled_loss_of_several_labels_where_all_are_known() -> None:
     of_labels = LabelLoss(GenerativeCrossEntropy(), ["a", "b", "c"])
     of_labels.all_known = True
+    descend(of_labels, N, 3, dtype=torch.int8)
     with without_values():
         assert of_labels(logits(N, 3), empty(N, 3, dtype=torch.int8)).shape == ()
 
@@ -80,9 +106,18 @@ def test_a_coupled_loss_of_several_labels_where_all_are_known() -> None:
 def test_updates_of_the_metrics() -> None:
     metrics = calibration_metrics(K, n_bins=(15, 20), validate_args=False)
     with without_values():
-        for metric in metrics.values():
-            move_to_the_device(metric)
+        metrics.to("cuda")
         metrics.update_logits(empty(N, K), empty(N, dtype=torch.int64))
+        metrics.evaluate_waiting_rows()
+
+
+@pytest.mark.parametrize("name", cases())
+def test_an_update_of_each_metric(name: str) -> None:
+    build, _ = cases()[name]
+    metric = build(validate_args=False)
+    with without_values():
+        metric.to("cuda")
+        metric.update(empty(N, CLASSES_OF_METRICS), empty(N, dtype=torch.int64))
 
 
 @pytest.mark.parametrize(
@@ -114,6 +149,8 @@ def test_a_value_that_is_read_back_raises() -> None:
         float(empty(N).sum())
     with without_values(), pytest.raises(Exception, match="nonzero"):
         CrossEntropyLoss()._expect_present(empty(N, K), empty(N, K))
+    with pytest.raises(RuntimeError, match="meta"):
+        float(torch.empty(N, device="meta").sum())
 
 
 # --- the forms of fixed shape have the same values ---

@@ -242,6 +242,8 @@ class Calibrator(TakesSavedShapes, ABC):
             BoundWarning: If it ended at a bound, as of examples without an error, or without a relation to the logits.
         """
         check_calibration_set(logits, target)
+        if logits.device.type == "cpu":
+            self.refuse_long_fit(*logits.shape)
         target = target.to(logits.device, torch.int64)
         self._warn_of_few(target, logits.shape[1])
         scores = at_least_float32(logits) if self.widens_blocks else logits.double()
@@ -360,6 +362,9 @@ class Calibrator(TakesSavedShapes, ABC):
     def _share(self, n: int) -> float:
         """The share of the uniform distribution after n examples."""
         return 1 / (n + 1)
+
+    def refuse_long_fit(self, n: int, k: int) -> None:
+        """Raise a ValueError where a fit to n examples of k classes on a CPU would take too long to be waited for."""
 
     def _warn_of_few(self, target: Tensor, k: int) -> None:
         parameters, n = self._number_of_parameters(k), len(target)

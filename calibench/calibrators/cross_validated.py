@@ -12,7 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators.adaptive_temperature import EntropyTemperatureScaling
-from calibench.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
+from calibench.calibrators.affine import (
+    MATRIX_CLASSES,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+)
 from calibench.calibrators.base import (
     BoundWarning,
     Calibrator,
@@ -48,7 +52,6 @@ def stratified_folds(target: Tensor, folds: int, scores: Tensor | None = None) -
 
 
 FEWEST_EXAMPLES_FOR_FOLDS = 20  # examples that can be cut into folds
-_MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
 
 # Standard errors by which a calibrator must be ahead of temperature scaling, some others', and those of the
 # probabilities as they are times the examples: chosen on real networks, see benchmarks/simulations.
@@ -67,7 +70,7 @@ def default_candidates(num_classes: int = 2, *, shrinkage: bool = True) -> list[
         StructuredVectorScaling(shrinkage=shrinkage),
         StructuredMatrixScaling(shrinkage=shrinkage),
     ]
-    return calibrators[:-1] if num_classes > _MATRICES else calibrators
+    return calibrators[:-1] if num_classes > MATRIX_CLASSES else calibrators
 
 
 def find_fallback(calibrators: Sequence[Calibrator]) -> int:

@@ -145,6 +145,8 @@ class Evaluation:
         sizes = {name: part.examples for name, part in sets.items()}
         labels = {name: len(part.target) for name, part in sets.items()}
         if fitted:
+            for calibrator in self.named().values():
+                calibrator.refuse_long_fit(*sets["val"].logits.shape)
             jobs = max(1, min(jobs, _LOGITS_AT_ONCE // max(1, sets["val"].logits.size)))
 
         def fit(name: str) -> None:

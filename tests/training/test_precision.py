@@ -13,6 +13,7 @@ import pytest
 import torch
 from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import nn
+from torch._dynamo.utils import counters
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from calibench.backbones import MLP, SmallCNN
@@ -324,6 +325,22 @@ def test_modes_of_the_compiler_and_the_steps_of_their_graphs(
     training.fit(configuration_of(line))
     assert modes == [None if mode == "true" else mode]
     assert len(begun) == starts
+
+
+@pytest.mark.slow
+def test_two_epochs_are_one_graph_without_a_break(tmp_path: Path) -> None:
+    """What is compiled for CUDA graphs: one graph of the backbone, made once."""
+    line = [
+        "--config", "gaussians", "--data.train_per_class", "64", "--data.batch_size", "80", "--trainer.max_epochs", "2",
+        "--model.compile", "reduce-overhead", "--trainer.default_root_dir", str(tmp_path), "--evaluation.calibrators", "[]",
+        "--trainer.enable_progress_bar", "false", "--data.ood", "[]", "--trainer.accelerator", "cpu",
+    ]  # fmt: skip
+    torch._dynamo.reset()
+    counters.clear()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        training.fit(configuration_of(line))
+    assert not counters["graph_break"]
+    assert counters["stats"]["unique_graphs"] == 1
 
 
 def test_a_mode_that_torch_does_not_know_is_one_line(tmp_path: Path) -> None:
