@@ -18,6 +18,7 @@ from calibench.calibrators.temperature import (
     prior_weight,
 )
 from calibench.messages.checks import non_negative, option_named, positive_integer
+from calibench.messages.printable_text import count_of
 
 # With a handful of examples for each class a set is separable: vector scaling then has no finite optimum, and
 # further iterations only over-fit. On 14 real sets it converges in 12 to 87.
@@ -163,9 +164,9 @@ class FullAffine(Affine):
         """
         seconds = self.count_operations(n, k) / (PRODUCTS_A_SECOND * torch.get_num_threads())
         if k > MATRIX_CLASSES and seconds > self.longest_fit:
-            name, threads = type(self).__name__, torch.get_num_threads()
+            name, threads = type(self).__name__, count_of(torch.get_num_threads(), "thread")
             raise ValueError(
-                f"{name} of {n:,} x {k:,} logits would take about {seconds / 60:,.0f} minutes on {threads} threads: "
+                f"{name} of {n:,} x {k:,} logits would take about {seconds / 60:,.0f} minutes on {threads}: "
                 f"StructuredVectorScaling is as good with {n / k:,.0f} examples a class; in Python "
                 f"`{name}.longest_fit = math.inf` lets it be fitted."
             )
