@@ -59,7 +59,8 @@ class Losses(Family):
         "*Needs*: what `calibench.losses.attach` is told in a loop of your own, and `fit` or the callback `Calibration`"
         " by themselves. *As one batch*: gradients of micro-batches and of processes add up to that of the whole batch;"
         " *batch-coupled* losses need `calibench.gather_batch`, and cannot be accumulated. *(N, K, d)*: logits of maps"
-        " or tokens. *Several labels*: labels (N, L). *compile*: one graph of `torch.compile`."
+        " or tokens. *Several labels*: labels (N, L). *compile*: one graph of `torch.compile`;"
+        " *export*: `torch.export`; *ONNX*: ONNX Runtime gives the same value."
     )
 
     def code(self, name: str, note: Note) -> str:
@@ -93,7 +94,7 @@ class Calibrators(Family):
     cells = (
         "*Fitted numbers*: of ten classes; *by the data*: more of them with more examples. *Weights*: `sample_weight`."
         " *Masked classes*: logits of -inf. *Gradient*: with respect to the logits. *JSON file*: `save_calibrator`."
-        " *export*: `torch.export`."
+        " *compile*: one graph of `torch.compile`; *export*: `torch.export`; *ONNX*: ONNX Runtime gives the same."
     )
 
     def code(self, name: str, note: Note) -> str:
