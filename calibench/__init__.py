@@ -1,4 +1,28 @@
-"""calibench: which loss, with which calibrator, gives probabilities you can trust."""
+"""calibench: which loss, with which calibrator, gives probabilities you can trust.
+
+Predictions of any program go in, as arrays, tensors, data frames, files, or a network with a loader; the test set comes
+first, the validation set by its name. Further functions are below: `help(calibench.evaluate)` has the arguments, errors
+and an example of one.
+
+Examples:
+    >>> import calibench
+    >>> sets = calibench.load("digits_lt/SmallCNN/FocalLoss/seed=1")  # or "test.npz", or your own arrays
+    >>> report = calibench.evaluate(sets["test"], val=sets["val"], calibrators=["TS"], bootstrap=0)
+    >>> round(report.value("ECE"), 3), round(report.value("ECE", calibrator="TS"), 3)
+    (0.146, 0.015)
+    >>> diagnosis = calibench.doctor(sets["test"], val=sets["val"], calibrators="TS")
+    >>> print(str(diagnosis).splitlines()[0])
+    underconfident by 14.6 points (top label, limit 4.3)
+    >>> axes = calibench.reliability(sets["test"])
+    >>> scaling = calibench.calibrate(sets["val"], calibrator="TemperatureScaling")
+    >>> scaling.predict_proba(sets["test"].logits).shape
+    (359, 10)
+
+Training: `calibench.fit("digits_lt", loss="FocalLoss")`, `calibench.sweep("digits_lt", seeds=[1, 2, 3])`, and
+`calibench.leaderboard("results")` ranks what there is. Losses, metrics and calibrators are modules of torch, in
+`calibench.losses`, `calibench.metrics` and `calibench.calibrators`; in a loop of your own `calibench.losses.attach`, in
+Lightning `calibench.Calibration`.
+"""
 
 from typing import TYPE_CHECKING
 

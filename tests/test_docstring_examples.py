@@ -65,6 +65,14 @@ def examples_of(value: Any) -> doctest.DocTest:
     return doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, name, None, 0)
 
 
+@pytest.mark.slow
+def test_the_quickstart_of_help_runs() -> None:
+    """What `help(calibench)` begins with."""
+    example = doctest.DocTestParser().get_doctest(calibench.__doc__ or "", {}, "help", None, 0)
+    assert len(example.examples) >= 6
+    assert doctest.DocTestRunner(checker=NumberChecker()).run(example).failed == 0
+
+
 @pytest.mark.parametrize("wrong", ["tensor(0.1760)", "tensor([0.1750])", "0.175", "tensor(nan)"])
 def test_another_number_fails(wrong: str) -> None:
     checker = NumberChecker()
