@@ -86,7 +86,8 @@ class _Expansion:
         with silence_bounds(), silence_fit_warnings():
             model.fit(scores[~is_scored], target[~is_scored])
         fitted, left = (
-            _Derivatives.at(model, scores[rows], target[rows]) for rows in (~is_scored, is_scored)
+            _Derivatives.from_fit(model, scores[rows], target[rows])
+            for rows in (~is_scored, is_scored)
         )
         step = torch.linalg.pinv(len(fitted.gradient) * fitted.hessian, hermitian=True)
         values = scores_of_examples(model.log_prob(scores[is_scored]), target[is_scored])
@@ -119,10 +120,10 @@ class _Derivatives:
     brier_hessian: Tensor
 
     @classmethod
-    def at(
+    def from_fit(
         cls, model: BiasCorrectedTemperatureScaling, scores: Tensor, target: Tensor
     ) -> _Derivatives:
-        """At a fit, of log-probabilities (n, K); Brier's second derivatives are those of a calibrated model."""
+        """Derivatives at a fit, of log-probabilities (n, K); Brier's second ones are those of a calibrated model."""
         probs = (scores / model.temperature + model.bias).softmax(1)
         residual = probs.clone()
         residual[torch.arange(len(target)), target] -= 1
@@ -149,7 +150,7 @@ def _sum_curvature(probs: Tensor, scores: Tensor) -> Tensor:
 
 
 def _sum_squared_curvature(probs: Tensor, scores: Tensor) -> Tensor:
-    """The same with J J in place of J."""
+    """The sum of the squared curvatures J J, by the parameters."""
     squares = probs.square()
     crossed = squares.T @ probs
     of_biases = squares.sum(0).diag() - crossed - crossed.T

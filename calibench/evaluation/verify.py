@@ -146,7 +146,7 @@ class Enough:
 
     @classmethod
     def of_claims(cls, claimed: Iterable[Number], sets: Mapping[str, Predictions]) -> Self:
-        """Of the numbers of an entry."""
+        """The claims of an entry, by the keys of its numbers."""
         return cls({number.key: number for number in claimed}, sets)
 
     def __call__(self, number: Number, errors: Floats) -> bool:

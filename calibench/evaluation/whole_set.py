@@ -132,11 +132,10 @@ class Refinement(WholeSetMetric):
         for end, calibrator in _list_recalibrations(scored, by_class=self.by_class).items():
             with silence_fit_warnings():
                 parts = compute_refinement(*scored, folds=self.folds, calibrator=calibrator)
-            # Murphy's parts of the Brier score have the plain names.
-            values |= {
-                f"{name}{end or ('_crossfit' if name.startswith('brier') else '')}": part
-                for name, part in parts.items()
-            }
+            for name, part in parts.items():
+                # Murphy's parts of the Brier score have the plain names.
+                plain_end = "_crossfit" if name.startswith("brier") else ""
+                values[f"{name}{end or plain_end}"] = part
         return {name: values[name] for name in names if name in values}
 
 

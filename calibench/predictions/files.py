@@ -211,7 +211,7 @@ class Reader:
 
     @property
     def _roles(self) -> tuple[str, ...]:
-        """What the user says of arrays or columns, `keys` without the classes."""
+        """The names of arrays or columns by their roles: `keys` without the classes."""
         return tuple(text for text in self.keys if not text.startswith(_CLASSES))
 
     def _arrays(self, path: Path, *labels: Path) -> tuple[dict[str, Array], str, str]:
@@ -387,17 +387,18 @@ def _pt(path: Path) -> dict[str, Array]:
 def _join_lists(content: Mapping[Any, Any]) -> dict[str, Array]:
     """Arrays of named tensors, or of lists of batches, tensors (n, K) and labels (n,), one batch after another."""
     batches = {name: value for name, value in content.items() if _is_list_of_tensors(value)}
-    lengths = [
-        [len(part) for part in parts]
-        for parts in batches.values()
-        if all(part.ndim == 2 for part in parts)
-    ]
+    scores = [parts for parts in batches.values() if all(part.ndim == 2 for part in parts)]
+    lengths = [_lengths(parts) for parts in scores]
+    lists = [name for name, parts in batches.items() if _lengths(parts) in lengths]
     return {
-        name: _joined(value)
-        if name in batches and [len(part) for part in value] in lengths
-        else as_array(value)
+        name: _joined(value) if name in lists else as_array(value)
         for name, value in content.items()
     }
+
+
+def _lengths(parts: Sequence[Any]) -> list[int]:
+    """The numbers of examples of the batches of a list."""
+    return [len(part) for part in parts]
 
 
 def _is_list_of_tensors(value: Any) -> bool:

@@ -300,15 +300,16 @@ class _Columns:
         if places := columns_of_one_beginning([self.names[at] for at in columns]):
             return [columns[place] for place in places]
         others = [at for at in columns if self.names[at].lower() not in _BESIDE]
-        inside = [
-            at
-            for at in columns
-            if not ((values := self._numeric(at)) < 0).any() and (values <= 1.5).all()
-        ]
+        inside = [at for at in columns if self._is_like_probabilities(at)]
         for candidates in (others, inside):
             if 2 <= len(candidates) < len(columns) and self._sum_to_1(candidates):
                 return candidates
         return [*columns]
+
+    def _is_like_probabilities(self, column: int) -> bool:
+        """Whether no number of a column is below 0 or above 1.5; one that is missing is above."""
+        values = self._numeric(column)
+        return not (values < 0).any() and bool((values <= 1.5).all())
 
     def _left_out_line(self, others: Sequence[int], kept_columns: Sequence[int]) -> str:
         """One line on the columns that are not chosen, if there are any."""
@@ -319,12 +320,9 @@ class _Columns:
     def _possible_labels_line(self, others: Sequence[int], names: Sequence[str]) -> str:
         """One line on columns that hold names of the classes and are called no prediction; empty without any."""
         texts = [at for at in others if self._column(at).dtype.kind == "O"]
-        possible = [
-            self.names[at]
-            for at in texts
-            if "pred" not in self.names[at].lower()
-            and set(self._column(at).astype(str).str.strip()) <= {*names}
-        ]
+        texts = [at for at in texts if "pred" not in self.names[at].lower()]
+        values_of_texts = {at: set(self._column(at).astype(str).str.strip()) for at in texts}
+        possible = [self.names[at] for at, values in values_of_texts.items() if values <= {*names}]
         says = " or ".join(spell_argument("keys", f"target={name}") for name in possible)
         return f"names of classes are in columns that are not called labels: {says}" if says else ""
 

@@ -285,7 +285,7 @@ def is_url(text: str | Path) -> bool:
 
 
 def _announced_bytes(file: Any) -> int:
-    """What a web server says of the size of the file that it sends, its Content-Length; 0 if it does not."""
+    """The size of a file that a web server announces, its Content-Length; 0 if it does not."""
     headers: Mapping[str, str] = getattr(getattr(file, "r", None), "headers", None) or {}
     encoded = (
         headers.get("Content-Encoding", "identity") != "identity"
