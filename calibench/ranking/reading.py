@@ -54,7 +54,7 @@ NEW = 0.02  # share of runs from which on it is written again: fewer are read in
 _TEST_FILE = "predictions/test.npz"
 TRIAL = "trial runs (fast_dev_run, or no training step)"
 IMPORTED = "imported predictions, which come without numbers (see `calibench evaluate`)"
-CLAIMED = "claimed, as its logits are not in the store: {}"
+CLAIMED = "claimed, as their logits are not in the store: {}"
 
 
 def read_results(

@@ -124,7 +124,7 @@ def test_a_chosen_part_of_the_splits_leaves_claimed_numbers(results: Path, tmp_p
     (row, _) = store.read_index(store.Folder(tmp_path / "kept"))
     assert (row.sets, row.claimed) == (["val", "test"], ["noise", "photos"])
     record = read_results(tmp_path / "kept").records[0]
-    assert "claimed, as its logits are not in the store: noise" in record.caveats
+    assert "claimed, as their logits are not in the store: noise, photos" in record.caveats
 
 
 def test_the_index_is_derived(kept: Path) -> None:

@@ -162,7 +162,7 @@ def test_a_report_is_a_frame_a_picture_and_html() -> None:
     assert [axes.get_xlabel() for axes in panels] == ["Error %", "NLL", "Brier", "ECE %"]
     (first, *_) = panels[1].lines
     assert first.get_xdata() == pytest.approx(report.value("nll"))
-    assert "<td>raw</td>" in report._repr_html_()
+    assert ">raw</td>" in report._repr_html_()
     assert repr(report) == str(report)  # tables, not a dump of their numbers
 
 
