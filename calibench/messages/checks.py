@@ -103,6 +103,19 @@ def ends_in(*suffixes: str) -> Callable[[str, Path], Path]:
     return checked
 
 
+_FILES = (
+    ".csv", ".tsv", ".json", ".jsonl", ".md", ".tex", ".html", ".txt", ".png", ".svg", ".pdf", ".npz", ".npy",
+    ".parquet", ".pt", ".pth", ".pt2", ".onnx",
+)  # fmt: skip
+
+
+def names_a_folder(name: str, folder: Path) -> Path:
+    """Check that a folder which is written has no name of a file: it would not be of the format that was asked for."""
+    if folder.suffix.lower() in _FILES and not folder.is_dir():
+        raise UsageError(f"`{name}` is a folder of several files, got {folder.name}.")
+    return folder
+
+
 def output_format(
     output: Path | None, format: str | None, suffixes: Mapping[str, str], default: str
 ) -> str:

@@ -10,6 +10,7 @@ from calibench.calibrators.names import build_calibrator
 from calibench.configuration.merging import Config
 from calibench.evaluation.calibrator_files import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_fits import fit_calibrator
+from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.spelling import spell_argument
 from calibench.messages.terminal import Terminal
@@ -111,7 +112,7 @@ def predict(
         raise UsageError(
             f"{spell_argument('row', 'true')} makes predictions of {passes} or {laplace} a run."
         )
-    output = Path(output)
+    output = names_a_folder(spell_argument("output").strip("`"), Path(output))
     if output.exists() and not output.is_dir():
         raise UsageError(
             f"{spell_argument('output', str(output))} is a file; a folder is expected."

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from calibench.command_line.verb_parser import Option, VerbParser
 from calibench.configuration.merging import build_configuration, read_arguments
+from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
 from calibench.run_configuration.checks import check_configuration
@@ -24,7 +25,7 @@ def features(
     data: Annotated[str | None, "DATA"] = None,
     *,
     trust: Trust = False,
-    output: Annotated[Path, Option("DIR", ("-o",))],
+    output: Annotated[Path, Option("DIR", ("-o",)), names_a_folder],
     overrides: Annotated[Sequence[str], Option(rest=_check_key)] = (),
 ) -> int:
     """Write what goes into the last layer of a network, of every example, once, and a benchmark of heads on it.

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Literal, NamedTuple
 
 from calibench.command_line.verb_parser import Option
+from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import fill_docstring, loading, say
 from calibench.messages.progress import with_progress
@@ -209,7 +210,7 @@ def gallery_page(title: str, pictures: Sequence[GalleryPicture], suffix: str) ->
 def plot_all(
     results: ResultsFolder = "results",
     *,
-    output: Annotated[Path, Option("DIR", ("-o",))],
+    output: Annotated[Path, Option("DIR", ("-o",)), names_a_folder],
     format: Literal["png", "svg", "pdf"] = "png",
     shown: Selection,
     width: Width = None,

@@ -11,6 +11,7 @@ from calibench.calibrator_comparison.sources import PosthocSettings, check_sourc
 from calibench.calibrator_comparison.sources import find_sources as known_sources
 from calibench.calibrators.names import build_calibrator, parse_calibrator_names
 from calibench.command_line.verb_parser import Option
+from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.printable_text import loading
 from calibench.messages.progress import with_progress
@@ -34,7 +35,7 @@ def posthoc(
     sources: Annotated[tuple[str, ...], "STORE"],
     *,
     asked: PosthocSettings,
-    output: Annotated[Path, Option("DIR", ("-o",))] = Path("posthoc"),
+    output: Annotated[Path, Option("DIR", ("-o",)), names_a_folder] = Path("posthoc"),
 ) -> int:
     """Fit every calibrator on the validation predictions of every model and score it on the test predictions.
 

@@ -13,11 +13,14 @@ from typing import Annotated, Literal
 
 from calibench.command_line.verb_parser import Option
 from calibench.configuration.merging import benchmarks_folder, list_configuration_files
+from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import say
 from calibench.messages.terminal import Terminal
+from calibench.plots.style import PICTURE_FORMATS
 from calibench.reports.reproduce.numbers import folder_of, reproduction
 from calibench.reports.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
+from calibench.runs import write_output
 from calibench.sweeps.plan import find_runs
 from calibench.sweeps.suites import Suite, load_suite
 from calibench.tables.published import PAPERS
@@ -94,7 +97,7 @@ def reproduce(
         table: Number of the table, or its name (ece, ood).
         figure: Number of the figure, or its name (toy).
         results: Folder of runs, or a store.
-        output: The picture of a figure (default: PAPER_figureN.png), its numbers beside it as .csv.
+        output: The picture of a figure (default: PAPER_figureN.png), its numbers beside it as .csv; or a table, .csv.
         format: How a table is printed.
 
     Examples:
@@ -107,8 +110,14 @@ def reproduce(
         raise UsageError(
             "give one of `--table N` and `--figure N` (see `calibench reproduce --help`)"
         )
+    if output is not None:
+        ends_in(*((".csv",) if figure is None else PICTURE_FORMATS))("--output", output)
     if figure is None:
         result = reproduction(paper, str(table), results)
+        if output is not None:
+            write_output(output, csv_text(CSV_COLUMNS, csv_rows(result.lines)).encode())
+            say(str(output))
+            return 0
         if format == "csv":
             sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(result.lines)))
             return 0
