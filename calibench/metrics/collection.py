@@ -25,7 +25,7 @@ PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for na
 """What every run is evaluated by, in the order of a table."""
 
 _ELEMENTS = 1 << 19  # probabilities that wait, two megabytes
-_FEWEST, _MOST = 1024, 10_240  # and bounds of the rows
+_FEWEST, _MOST = 512, 10_240  # and bounds of the rows
 
 
 class CalibrationMetrics(MetricCollection):
