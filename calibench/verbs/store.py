@@ -215,9 +215,12 @@ def _pull(words: Sequence[str], adding: Adding) -> int:
 
 def _push(words: Sequence[str], adding: Adding) -> int:
     if adding.to is not None:
-        url = words[0] if words else "URL"
+        first = words[0] if words else "SOURCE"
+        both = (
+            f"{adding.to} {first}" if is_url(first) else f"{first} {adding.to}"
+        )  # none is sent from a URL
         raise UsageError(
-            f"`--to` is not of `store push`: source first, calibench store push {adding.to} {url} (or the other way)"
+            f"`--to` is not of `store push`: source first, calibench store push {both}"
         )
     if len(words) < 2:
         raise UsageError(

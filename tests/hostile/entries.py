@@ -133,6 +133,8 @@ def verbs(store: Path, place: Path) -> dict[str, tuple[list[str], str]]:
 
     S is the status, T whether it is an entry's at all, M the digest of the numbers, C what they say, P the digests of
     the predictions, A the labels that the status names, L the logits themselves. `store list` reads the index alone.
+    `posthoc` has no A: a file of predictions names its labels itself, by their digest, and the status' list of them says
+    no more than what is moved along with an entry (`test_labels_are_those_that_a_file_of_predictions_names`).
     """
     return {
         "leaderboard": (["leaderboard", str(store)], "SMC"),

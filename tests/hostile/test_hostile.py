@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from calibench.runs import CorruptRun, Predictions
+from calibench.store import Entry
+from tests.hostile.entries import with_status
 from tests.hostile.trying import (
     QUICK_VERBS,
+    SHIPPED,
     Ground,
     Tally,
     always,
@@ -59,6 +64,26 @@ def test_what_a_reader_can_tell() -> None:
     changes = ((b"0.5", b"0.501"), (b"1\n0.1,0.1,0.8,2\n", b"1\n"), (b"0.5", b"0.8"), (b"0.5", b"x"), (b",2\n", b"\n"), (b"c,", b"b,"))  # fmt: skip
     told = [no_table(table_of, table_of.replace(*change)) for change in changes]
     assert told == [False, False, True, True, True, True]
+
+
+def test_labels_are_those_that_a_file_of_predictions_names(tmp_path: Path) -> None:
+    """So what reads logits, `posthoc` among it, owes no word on a status that names others; digests are compared."""
+    source = sorted(SHIPPED.glob("digits_lt/*/*/*/seed=1"))[0]
+    entry = tmp_path / source.relative_to(SHIPPED)
+    shutil.copytree(source, entry)
+    shutil.copytree(SHIPPED / "labels", tmp_path / "labels")
+    file = entry / "predictions" / "test.npz"
+    usual = Predictions.load(file).target
+    labels = Entry.read(entry).status["labels"]
+    with_status(labels=["0" * 20])(entry)
+    assert (Predictions.load(file).target == usual).all()
+    for digest in labels:
+        path = tmp_path / "labels" / f"{digest}.npz"
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(bytes(content))
+    with pytest.raises(CorruptRun, match="labels"):
+        Predictions.load(file)
 
 
 def test_silent_is_another_output_without_a_line_that_names_the_file() -> None:

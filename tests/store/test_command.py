@@ -157,6 +157,16 @@ def test_add_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing to verify: 1 entry" in capsys.readouterr().out
 
 
+def test_to_is_not_of_push_and_what_it_meant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, meant in (
+        ("mine --to backup", "mine backup"),
+        ("memory://a --to mine", "mine memory://a"),
+    ):
+        assert main(["store", "push", *words.split()]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"source first, calibench store push {meant}" in line
+
+
 def test_pull_and_push_there_and_back(
     mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
