@@ -6,7 +6,8 @@ import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from calibench.files.atomic_files import write_atomically
 from calibench.store import Folder, add, entries, push, read_index
 from tests.run_folders import write_predictions, write_run
 
+ROOT = Path(__file__).parents[2]
 ERRNOS = (
     "EACCES", "EBUSY", "EDQUOT", "EEXIST", "EINTR", "EINVAL", "EIO", "EISDIR", "ELOOP", "EMLINK", "ENAMETOOLONG",
     "ENOENT", "ENOMEM", "ENOSPC", "ENOTDIR", "ENOTEMPTY", "EPERM", "EROFS", "ESTALE", "ETXTBSY", "EXDEV",
@@ -136,6 +138,65 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("only root may mount a small file system")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
+    """Makes folders read-only, also for root, by a mount of each on itself."""
+    mounted: list[Path] = []
+
+    def protect(folder: Path) -> None:
+        for options in (["--bind", str(folder)], ["-o", "remount,bind,ro"]):
+            command = ["mount", *options, str(folder)]
+            if (
+                shutil.which("mount") is None
+                or subprocess.run(command, capture_output=True).returncode
+            ):
+                pytest.skip("only root may mount a folder read-only")
+            mounted.append(folder)
+
+    yield protect
+    for folder in dict.fromkeys(mounted):
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.slow
+def test_a_sweep_of_finished_runs_writes_neither_into_them_nor_into_home(
+    tmp_path: Path, read_only: Callable[[Path], None]
+) -> None:
+    """The same table, and nothing on stderr, where results and HOME are read-only; a cell more is one line."""
+    results, home = tmp_path / "results", tmp_path / "home"
+    home.mkdir()
+    words = [
+        sys.executable, "-m", "calibench", "sweep", "digits_lt", "--losses", "cross_entropy", "--jobs", "1",
+        "--trainer.default_root_dir", str(results), "--trainer.max_epochs", "1",
+    ]  # fmt: skip
+    unset = ("XDG_CACHE_HOME", "MPLCONFIGDIR", "CALIBENCH_CACHE")
+    variables = {name: value for name, value in os.environ.items() if name not in unset}
+
+    def sweep(seeds: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*words, "--seeds", seeds], capture_output=True, text=True, timeout=300, cwd=tmp_path,
+            env={**variables, "HOME": str(home), "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+
+    assert sweep("1").returncode == 0
+    usual = sweep("1")
+    assert "digits_lt / SmallCNN" in usual.stdout
+    before = contents(results)
+    read_only(results)
+    read_only(home)
+    with pytest.raises(OSError, match="Read-only"):
+        (home / "x").touch()
+    ended = sweep("1")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, usual.stdout, usual.stderr)
+    more = sweep("1,2")
+    assert more.returncode == 1
+    assert "Traceback" not in more.stderr
+    assert [
+        line for line in more.stderr.splitlines() if "seed=2 failed: Read-only file system" in line
+    ]
+    assert contents(results) == before
 
 
 def grow(disk: Path, size: str) -> None:
