@@ -41,6 +41,7 @@ from calibench.runs.files import describe_files
 from calibench.store import Folder as StoreFolder
 from calibench.store.entry import entry_digest
 from calibench.store.index import INDEX, rebuild_index
+from calibench.store.verdicts import CACHE
 from calibench.training.experiment import GROUP_CLASSES
 from tests.hostile.entries import HOSTILE, verbs
 from tests.hostile.server import hostile_server
@@ -724,7 +725,8 @@ if __name__ == "__main__":
     parser.add_argument("--kind", default="", help="only kinds with this text in their names")
     options = parser.parse_args()
     os.environ.setdefault("COLUMNS", "200")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+        os.environ[CACHE] = cache  # another process may note meanwhile what it has verified
         choice = {"quick": options.quick, "kind": options.kind}
         found = tried(Path(folder), options.tries, options.seed, **choice)
     print(table(found))
