@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,12 @@ PALETTE = (
 MARKERS = "osD^vPX<>ph*d"
 FONTS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
 """Text in files is text: venues refuse the Type 3 fonts that matplotlib embeds by default."""
+
+_FOLDER_NOTES = (
+    "is not a writable directory",
+    "mkdir -p failed for path",
+    "temporary cache directory",
+)
 
 WIDTHS = {"column": 3.3, "page": 6.9}
 """Inches of one column and of the page of a paper in two columns."""
@@ -190,6 +197,12 @@ def _add_legend(
     )  # fmt: skip
 
 
+def _is_no_note_on_a_folder(record: logging.LogRecord) -> bool:
+    """Whether matplotlib logs anything but that it cannot write its own cache, for which it takes another folder."""
+    text = record.getMessage()
+    return not any(note in text for note in _FOLDER_NOTES)
+
+
 def panels(
     number: int,
     *,
@@ -202,6 +215,7 @@ def panels(
 
     A single one has the width and height `alone`, in inches.
     """
+    logging.getLogger("matplotlib").addFilter(_is_no_note_on_a_folder)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

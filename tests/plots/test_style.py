@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 
 import pytest
 
@@ -92,6 +93,17 @@ def test_a_critical_difference_diagram_cuts_no_text(width: str) -> None:
         assert box.y0 >= -1
         assert box.y1 <= figure.bbox.height + 1
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def test_a_cache_that_matplotlib_cannot_write_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    panels(1)
+    log = logging.getLogger("matplotlib")
+    log.warning(
+        "Matplotlib created a temporary cache directory at %s because there was an issue", "/tmp/m"
+    )
+    log.warning("mkdir -p failed for path %s: %s", "/home/x", "Read-only file system")
+    log.warning("findfont: no such font")
+    assert [record.getMessage() for record in caplog.records] == ["findfont: no such font"]
 
 
 def test_lines_of_a_title_stay_lines() -> None:
