@@ -3,9 +3,10 @@
     python benchmarks/speed/verify.py [--copies 20] [--entries 51]
 
 20 copies are 1,020 entries, 109,860 numbers. On 16 cores (a Xeon beside an H200, 2026-11-26) they took 39, 42 and 47 s,
-where an entry took .6 CPU seconds. Since floors end at 64 draws where these prove a claim it is .51 (.65 before, on
-the same busy two cores): smECE .13, fits of adaptive temperatures .10 and of temperatures .05, classwise errors .08, refinement
-.05, binned errors .05, reading .02. So 60 s of 1,000 entries need ten cores, or a memory of earlier verdicts.
+where an entry took .6 CPU seconds.
+Since floors end at 64 draws where these prove a claim it is .51 (.65 before, on the same busy two cores): smECE .13,
+fits of adaptive temperatures .10 and of temperatures .05, classwise errors .08, refinement .05, binned errors .05,
+reading .02. So 60 s of 1,000 entries need ten cores, or a memory of earlier verdicts.
 """
 
 from __future__ import annotations
