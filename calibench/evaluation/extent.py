@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from calibench.evaluation.floors import Enough
 from calibench.tables.metric_titles import HEADLINE
+
+if TYPE_CHECKING:  # it imports torch
+    from calibench.evaluation.floors import Enough
 
 Numbers = Literal["every", "printed", "headline"]
 

@@ -22,6 +22,7 @@ from calibench.calibrators import TemperatureScaling, VectorScaling
 from calibench.calibrators.names import build_calibrator, expand_calibrator_names
 from calibench.cli import main, parser_of
 from calibench.evaluation import Evaluation
+from calibench.evaluation.extent import Extent
 
 from .examples import predictions
 
@@ -43,7 +44,7 @@ def test_one_call_is_the_evaluation_of_files(made: Any, how: dict[str, Any]) -> 
     report = calibench.evaluate(*test, val=val, ood={"far": made(FAR.logits)}, **how)
     chosen = how.get("calibrators", ["default"])
     expected = Evaluation(list(map(build_calibrator, expand_calibrator_names(chosen))))(
-        {"val": VAL, "test": TEST, "far": FAR}
+        {"val": VAL, "test": TEST, "far": FAR}, extent=Extent("every", verdicts=True)
     )
     assert report.value("ece", calibrator="TemperatureScaling") == pytest.approx(
         expected.value("ece", calibrator="TemperatureScaling"), abs=1e-12

@@ -140,7 +140,7 @@ def test_it_leaves_the_winners_result_alone(
 ) -> None:
     """Its own end, good or bad, comes after the winner's."""
 
-    def lose(experiment: Any, run: Run, *_: object) -> str:
+    def lose(experiment: Any, run: Run, *_: object, **__: object) -> str:
         run.write_status("running")
         (run.folder / "run.lock").unlink()
         with run.claimed():
@@ -169,7 +169,7 @@ def test_what_is_done_stays_done_though_the_process_is_ended_just_then(
 
     monkeypatch.setattr(Run, "write_status", write_and_end)
 
-    def train(_: Any, run: Run, *__: object) -> str:
+    def train(_: Any, run: Run, *__: object, **___: object) -> str:
         run.write_status("running")
         return "done"
 

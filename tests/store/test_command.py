@@ -187,7 +187,7 @@ def test_push_takes_the_source_first(
 ) -> None:
     """`push A --to B` copied B into A."""
     for words, problem in (
-        (["push", "there", "--to", str(mine)], f"calibench store push {mine} there"),
+        (["push", "there", "--to", str(mine)], f"calibench store push there {mine}"),
         (["push", str(mine)], "needs a store and a URL"),
         (["push", "file://x", str(mine)], "is a URL"),
         (["add", str(mine)], "needs a store to add to"),

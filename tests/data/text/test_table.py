@@ -57,7 +57,7 @@ def test_columns_are_joined_and_labels_may_be_left_out(tmp_path: Path) -> None:
         (b"", r"cannot be read: it is empty"),
         (
             b"text,label\na,\nb,1\nc\nd,\n",
-            r"row 1: the label is empty; row 3: 1 cells, .*; row 4: .* \(3 of 4 rows; `--data.skip_bad true`",
+            r"row 1: the label is empty; row 3: 1 cells, .*; row 4: .* \(3 of 4 rows; `skip_bad=True`",
         ),
     ],
 )
