@@ -52,8 +52,16 @@ def number(logits: torch.Tensor, target: torch.Tensor) -> float:
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("torch.nn.CrossEntropyLoss", {"reduction": "sum"}, "`options={\"model.loss_scale\": 'sum'}`"),
-        ("torch.nn.functional.cross_entropy", {"reduction": "sum"}, "`options={\"model.loss_scale\": 'sum'}`"),
+        (
+            "torch.nn.CrossEntropyLoss",
+            {"reduction": "sum"},
+            "`options={\"model.loss_scale\": 'sum'}`",
+        ),
+        (
+            "torch.nn.functional.cross_entropy",
+            {"reduction": "sum"},
+            "`options={\"model.loss_scale\": 'sum'}`",
+        ),
         ("torch.nn.CrossEntropyLoss", {"wieght": 1}, "no argument `wieght`; did you mean weight"),
         ("torch.nn.functional.cross_entropy", {"smooth": 1}, "no argument `smooth`"),
         ("torch.tensor", {}, "too many positional arguments|has no argument|must give|cannot take"),
