@@ -6,16 +6,20 @@ Tensors without values stand for those of a GPU: what asks for a value, or for a
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._pytree import tree_leaves
 
-from calibench.data.batch import Batch
-from calibench.data.images.augment import Normalize, RandomCropFlip
-from calibench.data.mixing import CutMix, LabelSmoothing, Mixing, Mixup, RegMixup
+from calibench.data.batch import Batch, Examples
+from calibench.data.images.augment import Normalize, RandomCropFlip, RandomResizedCrop
+from calibench.data.images.augmix import ThreeViews
+from calibench.data.in_memory_loader import ShuffledLoader
+from calibench.data.mixing import Augmentation, CutMix, LabelSmoothing, Mixing, Mixup, RegMixup
 from calibench.losses import BrierLoss, CrossEntropyLoss, FocalLoss, GenerativeCrossEntropy
 from calibench.losses.base import CalibrationLoss, LabelLoss, PerExampleLoss
 from calibench.metrics import calibration_metrics
@@ -29,6 +33,19 @@ N = 24
 def without_values() -> FakeTensorMode:
     """A mode in which tensors are made without values; what was made before it has some."""
     return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+class DeviceWithoutValues(FakeTensorMode):
+    """A mode in which tensors of the CPU have values, and those of the device none."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        leaves = tree_leaves((args, kwargs or {}))
+        devices = [part.type for part in leaves if isinstance(part, torch.device)]
+        if devices == ["cpu"] * len(devices) and not any(
+            isinstance(part, FakeTensor) for part in leaves
+        ):
+            return func(*args, **(kwargs or {}))
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -131,6 +148,37 @@ def test_augmentation_and_normalisation(augmentation: RandomCropFlip) -> None:
         index = empty(N, dtype=torch.int64)
         changed = augmentation(images, index, empty(*draws.shape, dtype=draws.dtype))
         assert normalise(changed).shape == (N, 3, 16, 16)
+
+
+@pytest.mark.parametrize(
+    "augmentation",
+    [
+        RandomResizedCrop(),
+        ThreeViews(RandomCropFlip(), 3.0),
+        ThreeViews(RandomResizedCrop(), 3.0),
+    ],
+)
+def test_augmentation_that_reads_its_draws_has_them_on_the_host(
+    augmentation: Augmentation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way from the order of an epoch to a batch, of images that lie on the device."""
+    monkeypatch.setattr(Tensor, "pin_memory", lambda self: self)  # without a GPU there is none
+    images = torch.zeros(40, 3, 16, 16, dtype=torch.uint8)
+    examples = Examples(images, torch.zeros(40, dtype=torch.int64))
+    loader = ShuffledLoader(examples, seed=1, batch_size=N, augmentation=augmentation)
+    order = loader._start_epoch()
+    assert order.device == loader._draws.device == torch.device("cpu")
+    rows, draws = order[:5].clone(), loader._draws[order[:5]]
+    loader.device = loader.home = torch.device("cuda")
+    side = loader.examples.inputs.shape[-1]
+    with DeviceWithoutValues(allow_non_fake_inputs=True):
+        stored = empty(40, 3, side, side, dtype=torch.uint8)
+        loader.examples = Examples(stored, empty(40, dtype=torch.int64))
+        batch = loader.batch_of(rows, 0)
+        assert batch.inputs.shape == (augmentation.views * 5, 3, 16, 16)
+        assert {part.device.type for part in (batch.inputs, batch.target, batch.index)} == {"cuda"}
+        with pytest.raises(Exception, match="_local_scalar_dense"):
+            augmentation(stored, rows, draws.to("cuda"))
 
 
 @pytest.mark.parametrize("mixing", [Mixup(), CutMix(), RegMixup(), LabelSmoothing(epsilon=0.1)])

@@ -156,20 +156,19 @@ class FullAffine(Affine):
     structured_form = "StructuredMatrixScaling"
     longest_fit: float = LONGEST_FIT
 
-    def refuse_long_fit(self, n: int, k: int) -> None:
-        """Raise a ValueError where the estimate for more than 100 classes is above `longest_fit` seconds.
-
-        Raises:
-            ValueError: With the estimate, and what is as good.
-        """
+    def describe_long_fit(self, n: int, k: int) -> str:
+        """The estimate of more than 100 classes where it is above `longest_fit` seconds, and what is as good."""
+        if k <= MATRIX_CLASSES:
+            return ""
         seconds = self.count_operations(n, k) / (PRODUCTS_A_SECOND * torch.get_num_threads())
-        if k > MATRIX_CLASSES and seconds > self.longest_fit:
-            name, threads = type(self).__name__, count_of(torch.get_num_threads(), "thread")
-            raise ValueError(
-                f"{name} of {n:,} x {k:,} logits would take about {seconds / 60:,.0f} minutes on {threads}: "
-                f"StructuredVectorScaling is as good with {n / k:,.0f} examples a class; in Python "
-                f"`{name}.longest_fit = math.inf` lets it be fitted."
-            )
+        if seconds <= self.longest_fit:
+            return ""
+        name, threads = type(self).__name__, count_of(torch.get_num_threads(), "thread")
+        return (
+            f"{name} of {n:,} x {k:,} logits would take about {seconds / 60:,.0f} minutes on {threads}: "
+            f"StructuredVectorScaling is as good with {n / k:,.0f} examples a class; in Python "
+            f"`{name}.longest_fit = math.inf` lets it be fitted."
+        )
 
     def count_operations(self, n: int, k: int) -> float:
         """Multiplications and additions of a fit, estimated: those of its passes, and of the Hessian's factors."""

@@ -363,8 +363,18 @@ class Calibrator(TakesSavedShapes, ABC):
         """The share of the uniform distribution after n examples."""
         return 1 / (n + 1)
 
+    def describe_long_fit(self, n: int, k: int) -> str:
+        """The reason why a fit to n examples of k classes on a CPU is refused as too long; empty without one."""
+        return ""
+
     def refuse_long_fit(self, n: int, k: int) -> None:
-        """Raise a ValueError where a fit to n examples of k classes on a CPU would take too long to be waited for."""
+        """Raise a ValueError where a fit to n examples of k classes on a CPU would take too long to be waited for.
+
+        Raises:
+            ValueError: With an estimate, and what is as good.
+        """
+        if reason := self.describe_long_fit(n, k):
+            raise ValueError(reason)
 
     def _warn_of_few(self, target: Tensor, k: int) -> None:
         parameters, n = self._number_of_parameters(k), len(target)

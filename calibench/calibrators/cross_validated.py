@@ -206,6 +206,12 @@ class CrossValidatedCalibration(Calibrator):
         self.num_classes = logits.shape[1]
         return self
 
+    def describe_long_fit(self, n: int, k: int) -> str:
+        """The reason of the first candidate that has one; those by default have none."""
+        candidates = () if self.calibrators is None else self._candidates
+        reasons = (candidate.describe_long_fit(n, k) for candidate in candidates)
+        return next(filter(None, reasons), "")
+
     def _share(self, n: int) -> float:
         as_it_is = int(self.chosen) == 0 or self.choice.shrinkage
         return 0.0 if as_it_is else super()._share(n)

@@ -180,6 +180,10 @@ class LabelShiftCorrection(Calibrator, ABC):
         self.test_priors = estimate_priors(probs, self.source_priors)
         return self
 
+    def describe_long_fit(self, n: int, k: int) -> str:
+        """The reason of the calibrator that is corrected."""
+        return self.calibrator.describe_long_fit(n, k)
+
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         k = logits.shape[1]
         self.source_priors = target.bincount(minlength=k).double() / len(target)

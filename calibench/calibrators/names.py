@@ -81,6 +81,19 @@ def build_calibrators(calibrators: Iterable[str | Calibrator]) -> list[Calibrato
     ]
 
 
+def refuse_named_long_fits(calibrators: Sequence[Any], n: int, k: int) -> None:
+    """Raise a ValueError if a calibrator takes too long to be fitted to n examples of k classes.
+
+    Those of a group, such as `all`, are not asked: they can be left out.
+    """
+    names = chain.from_iterable(
+        split_names([part]) if isinstance(part, str) else [part] for part in calibrators
+    )
+    named = [part for part in names if not (isinstance(part, str) and part in _GROUPS)]
+    for calibrator in build_calibrators(expand_calibrator_names(named)):
+        calibrator.refuse_long_fit(n, k)
+
+
 def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
     """A unique name of each, such as `TemperatureScaling` or `AdaptiveTemperatureScaling(n_bins=5)`.
 

@@ -155,9 +155,9 @@ class ResidentLoader:
     def slice_of(self, rows: Tensor, positions: Tensor, read: Tensor | None = None) -> Batch:
         """The part at the positions `mine` of the global batch of `rows`."""
         inputs = self.transform(self.stored(positions, read))
+        places = move_to_device(positions, self.home)
         target, index = (
-            move_to_device(part, self.device)
-            for part in (self.examples.target[positions], positions)
+            move_to_device(part, self.device) for part in (self.examples.target[places], places)
         )
         return Batch(inputs, target, index, len(rows))
 
@@ -208,6 +208,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
             prepared = augmentation.prepare(self.examples.inputs)
             self.examples = self.examples._replace(inputs=prepared)
         self._draws = torch.empty(0)  # of the augmentation, one row for each example
+        reads_draws = augmentation is not None and augmentation.reads_draws
+        self._home_of_draws = torch.device("cpu") if reads_draws else self.home
 
     def __iter__(self) -> Iterator[Batch]:
         # A generator, so that nothing is drawn before Lightning has set the epoch of a resumed run.
@@ -229,7 +231,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         if self.augmentation is not None:
             batch = batch._replace(views=self.augmentation.views)
         if self.examples.distributions is not None:
-            distributions = self.examples.distributions[self.rows_of(rows)]
+            places = move_to_device(self.rows_of(rows), self.home)
+            distributions = self.examples.distributions[places]
             batch = batch._replace(target=move_to_device(distributions, self.device))
         if self.mixing:
             draws = np.random.default_rng(mix_seeds(self.seed, self.epoch, step))
@@ -242,8 +245,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         order = self._order(generator)
         if self.augmentation is not None:
             draws = self.augmentation.draw(len(order), generator, seed=self.seed, epoch=self.epoch)
-            self._draws = draws.to(self.home)
-        return order.to(self.home)
+            self._draws = draws.to(self._home_of_draws)
+        return order.to(self._home_of_draws)
 
     def _order(self, generator: torch.Generator) -> Tensor:
         """The examples of an epoch, shuffled."""
@@ -264,7 +267,9 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         """The inputs at the given positions on the device, augmented."""
         if self.augmentation is None:
             return super().stored(index, read)
-        draws = move_to_device(self._draws[index], self.device)
+        draws = self._draws[index]
+        if not self.augmentation.reads_draws:
+            draws = move_to_device(draws, self.device)
         if self.decode is None:
             return self.augmentation(self.examples.inputs, index, draws)
         return self.augmentation.after_reading(super().stored(index, read), draws)

@@ -22,10 +22,13 @@ class Augmentation(ABC):
     Attributes:
         views: Rows that it gives of each example, one after the other.
         of_files: Whether it changes an image as it is read from its file, so that each is read as it is used.
+        reads_draws: Whether it reads its draws as numbers of Python, so that they and the order of examples stay on the
+            CPU: read from an accelerator, they would wait for all that was asked of it.
     """
 
     views: ClassVar[int] = 1
     of_files: ClassVar[bool] = False
+    reads_draws: ClassVar[bool] = False
 
     @abstractmethod
     def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:

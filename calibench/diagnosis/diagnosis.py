@@ -37,7 +37,7 @@ from calibench.diagnosis.verdict import (
     measure_ece,
     measure_kuiper_error,
 )
-from calibench.evaluation.calibrator_fits import log_probabilities
+from calibench.evaluation.calibrator_fits import leave_out_long_fits, log_probabilities
 from calibench.evaluation.verdict import POWER, Rounding, find_rounding
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import is_command_line, spell_argument
@@ -230,7 +230,9 @@ def choose_and_fit(
     if len(source) < FEWEST_EXAMPLES_FOR_FOLDS:
         return None, None, []
     candidates = list(calibrators or default_candidates(source.scores.shape[1]))
+    candidates, lines = leave_out_long_fits(candidates, *source.scores.shape)
     candidates, remarks = _leave_out_class_maps(source, candidates)
+    remarks += lines
     choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
     if choice.is_unstable:
         remarks.append(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from calibench.calibrators import Calibrator, LabelShiftCorrection
 from calibench.calibrators.base import LabelProbabilities
 from calibench.calibrators.label_shift import check_distribution
+from calibench.calibrators.names import unique_names
 from calibench.messages.errors import UsageError
 from calibench.messages.spelling import spell_argument
 from calibench.metrics.probability_batches import log_softmax, normalise_rows
@@ -107,6 +108,26 @@ def digest_predictions(predictions: Predictions) -> str:
     for array in (predictions.logits, predictions.target):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+def leave_out_long_fits(
+    calibrators: Sequence[Calibrator], n: int, k: int
+) -> tuple[list[Calibrator], list[str]]:
+    """Calibrators whose fits to n examples of k classes can be waited for, and a line that names the others."""
+    names = unique_names(calibrators)
+    kept = [calibrator for calibrator in calibrators if not calibrator.describe_long_fit(n, k)]
+    long = [
+        name
+        for name, model in zip(names, calibrators, strict=True)
+        if model.describe_long_fit(n, k)
+    ]
+    if not long:
+        return kept, []
+    line = (
+        f"left out: {', '.join(long)}, as a fit to {n:,} x {k:,} logits takes minutes; "
+        f"StructuredVectorScaling is as good with {n / k:,.0f} examples a class"
+    )
+    return kept, [line]
 
 
 class SharedFit:

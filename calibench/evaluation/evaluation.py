@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -23,6 +23,7 @@ from calibench.evaluation.calibrator_fits import (
     Fitting,
     check_priors,
     given_probabilities,
+    leave_out_long_fits,
     list_fit_remarks,
     list_fits,
     predicted_log_probabilities,
@@ -113,6 +114,11 @@ class Evaluation:
         """The calibrators, unfitted, by unique name: the class and the arguments that are not its defaults."""
         calibrators = default_calibrators() if self.calibrators is None else self.calibrators
         return dict(zip(unique_names(calibrators), calibrators, strict=True))
+
+    def without_long_fits(self, val: Predictions) -> tuple[Self, list[str]]:
+        """The evaluation without calibrators whose fits to a set would take too long, and a line that names them."""
+        kept, lines = leave_out_long_fits([*self.named().values()], *val.logits.shape)
+        return replace(self, calibrators=kept) if lines else self, lines
 
     def list_fits(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
         """The ways in which the calibrators are fitted on these sets, by name."""

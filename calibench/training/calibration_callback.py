@@ -13,6 +13,7 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator
 from calibench.calibrators.names import build_calibrators
+from calibench.evaluation.calibrator_fits import leave_out_long_fits
 from calibench.evaluation.cross_fitting import compute_cross_fitted_nll
 from calibench.losses import CalibrationLoss
 from calibench.messages.errors import UsageError
@@ -141,6 +142,10 @@ class Calibration(Callback):
         if trainer.sanity_checking:
             return
         self._measure(pl_module, "val", logits, target)
+        if logits.device.type == "cpu":
+            self.calibrators, lines = leave_out_long_fits(self.calibrators, *logits.shape)
+            for line in lines:
+                rank_zero_warn(f"`val_calibrators`: {line}.")
         for calibrator in self.calibrators:
             name = initials(type(calibrator).__name__).lower()
             pl_module.log(f"val/nll_{name}", compute_cross_fitted_nll(logits, target, calibrator))

@@ -13,6 +13,7 @@ from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from calibench.configuration.merging import Config
+from calibench.evaluation import Evaluation
 from calibench.evaluation.serialization import build_evaluation, fill_defaults, unite_evaluations
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import next_commands, say
@@ -53,6 +54,7 @@ from calibench.training.run_metrics import divergence_remarks, write_metrics
 from calibench.training.shape_check import ShapeCheck
 from calibench.training.start_checks import (
     Beginning,
+    FitLengthCheck,
     ValidationCheck,
     check_callbacks,
     check_monitors,
@@ -198,6 +200,7 @@ def _train(
     callbacks: list[Callback] = [
         ValidationCheck(experiment.config.evaluated_checkpoint),  # before anything is written
         ShapeCheck(),
+        FitLengthCheck(experiment),
         beginning,
         SeededSteps(experiment.config.seed_everything),
         NaNGuard(),
@@ -227,13 +230,22 @@ def _train(
             wall = time.perf_counter() - started + earlier
             description = describe_environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", description, sealed=True)
-            numbers = experiment.evaluation(saved, data.unavailable)
-            numbers.remarks += divergence_remarks(saved)
+            evaluation, lines = experiment.evaluation.without_long_fits(saved["val"])
+            numbers = evaluation(saved, data.unavailable)
+            numbers.remarks += [*lines, *divergence_remarks(saved)]
             claim.check()
             is_of = experiment.run_id, effective_settings(experiment.resolved)
-            write_metrics(run, *is_of, saved, numbers, experiment.evaluation_settings, fast=trial)
+            settings = _keep_calibrators(experiment, evaluation)
+            write_metrics(run, *is_of, saved, numbers, settings, fast=trial)
         trainer.strategy.barrier("calibench: the run is written")
     return "trial" if trial else "done"
+
+
+def _keep_calibrators(experiment: Experiment, evaluation: Evaluation) -> Config:
+    """The settings of the evaluation with the calibrators that were fitted."""
+    settings, fitted = experiment.evaluation_settings, evaluation.named()
+    blocks = zip(experiment.evaluation.named(), settings["calibrators"], strict=True)
+    return {**settings, "calibrators": [block for name, block in blocks if name in fitted]}
 
 
 def _best_checkpoint(experiment: Experiment, run: Run) -> list[ModelCheckpoint]:
@@ -318,7 +330,11 @@ def _add_missing(experiment: Experiment, run: Run, claim: Claim) -> None:
     if missing is not None:
         settings, unavailable, fast = missing
         sets = _load_sets(run)
-        numbers = build_evaluation(settings)(sets, unavailable)
+        evaluation = build_evaluation(settings)
+        for calibrator in evaluation.named().values():
+            if reason := calibrator.describe_long_fit(*sets["val"].logits.shape):
+                raise UsageError(f"`evaluation.calibrators`: {reason}")
+        numbers = evaluation(sets, unavailable)
         claim.check()
         is_of = experiment.run_id, effective_settings(experiment.resolved)
         write_metrics(run, *is_of, sets, numbers, settings, fast=fast)

@@ -15,6 +15,7 @@ from lightning.pytorch.callbacks import (
 )
 
 from calibench.data import ClassificationDataModule
+from calibench.data.task import Multilabel
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches
 from calibench.messages.spelling import spell_argument
 from calibench.plugins.import_paths import import_by_path
@@ -137,6 +138,24 @@ class ValidationCheck(Callback):
         """Check; the data know by now how many batches an epoch has."""
         data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
         check_validations(trainer, self.evaluated_checkpoint, data.training_batches)
+
+
+class FitLengthCheck(Callback):
+    """Refuses a calibrator whose fit at the end of a run would take too long, before anything is trained."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Check; the data know by now how many validation examples there are."""
+        data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
+        if isinstance(data.task, Multilabel):
+            return  # a label is one of two classes
+        batches, n = trainer.limit_val_batches, data.set_size("val")
+        n = min(n, batches * data.batch_size) if isinstance(batches, int) else int(n * batches)
+        for calibrator in self.experiment.evaluation.named().values():
+            if reason := calibrator.describe_long_fit(n, data.num_classes):
+                raise UsageError(f"`evaluation.calibrators`: {reason}")
 
 
 def check_monitors(trainer: L.Trainer, logged: Collection[str]) -> None:

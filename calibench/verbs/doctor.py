@@ -15,6 +15,7 @@ from calibench.calibrators.names import (
     ONE_PER_CORE,
     build_calibrators,
     parse_calibrator_names,
+    refuse_named_long_fits,
 )
 from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
@@ -213,7 +214,9 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
     if isinstance(scores, Arrays) and scores.labels is None and not is_read(scores.values):
         raise ValueError("a verdict needs labels: `calibench.doctor(logits, labels)`.")
     sets = _read_examples(sources, reader)
+    fitted_on = sets.get("val", sets["test"]).scores
     with one_thread():  # operations are small
+        refuse_named_long_fits(options.calibrators, *fitted_on.shape)
         diagnosis = diagnose(
             sets["test"], sets.get("val"), build_calibrators(names) or None, jobs=options.jobs
         )

@@ -18,6 +18,7 @@ from calibench.calibrators.names import (
     ONE_PER_CORE,
     build_calibrators,
     parse_calibrator_names,
+    refuse_named_long_fits,
 )
 from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.evaluation.extent import Extent
@@ -388,7 +389,9 @@ def evaluate_options(
             metrics=[*map(dict, further)] or None, priors=options.priors,
         )  # fmt: skip
         drawn = read_models(options, lambda file: first if file is source else read(file))
+        evaluation, lines = _without_long_fits(evaluation, options, drawn)
         report = _of_models(evaluation, options, drawn, extent)
+        report.remarks += lines
     report.metrics = [name for name in options.metrics if isinstance(name, str)]
     report.file = str(source) if options.is_single_row else ""
     if output and output.suffix == _PAGE_SUFFIX:
@@ -396,6 +399,18 @@ def evaluate_options(
     elif output:
         write_output(output, _content(report, options, output.suffix))
     return report
+
+
+def _without_long_fits(
+    evaluation: Evaluation, options: EvaluationOptions, models: Mapping[str, dict[str, Predictions]]
+) -> tuple[Evaluation, list[str]]:
+    """Leave out what takes too long to be fitted, with a line; a ValueError if a user named it."""
+    vals = [sets["val"] for sets in models.values() if "val" in sets]
+    if not (vals and evaluation.calibrators):
+        return evaluation, []
+    largest = max(vals, key=lambda val: val.logits.size)
+    refuse_named_long_fits(options.calibrators or (), *largest.logits.shape)
+    return evaluation.without_long_fits(largest)
 
 
 def choose_extent(

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from calibench.calibrators import affine
 from calibench.cli import main
 from calibench.configuration.merging import build_configuration
 from calibench.messages.errors import UsageError
 from calibench.ranking import read_results
 from calibench.run_configuration.checks import check_loss_values
-from calibench.runs import write_json
+from calibench.runs import read_json, write_json
 from calibench.training.experiment import Experiment
+from calibench.training.start_checks import FitLengthCheck
 from calibench.verbs.fit import configuration_of
 
 SMALL = ["--config", "digits_lt", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false", "--evaluation.calibrators", "[]", "--data.ood", "[]"]  # fmt: skip
@@ -45,6 +47,31 @@ def test_a_refused_argument_is_one_line_and_leaves_no_folder(
     (said,) = capsys.readouterr().err.splitlines()
     assert REFUSED[line] in said
     assert not root.exists()
+
+
+def test_a_calibrator_that_takes_too_long_is_refused_before_training_and_left_out_after_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(affine, "MATRIX_CLASSES", 5)
+    monkeypatch.setattr(affine.MatrixScaling, "longest_fit", 0.0)
+    command = ["fit", *SMALL, "--trainer.limit_train_batches", "1", "--trainer.default_root_dir", str(tmp_path)]  # fmt: skip
+    command += ["--evaluation.calibrators", "[TemperatureScaling, MatrixScaling]"]
+    assert main(command) == 2
+    (message,) = capsys.readouterr().err.splitlines()
+    assert "`evaluation.calibrators`: MatrixScaling of " in message
+    assert not [*tmp_path.iterdir()]
+    # as of data whose number of examples is not known before, or on fewer threads than training had
+    monkeypatch.setattr(FitLengthCheck, "on_fit_start", lambda *_: None)
+    assert main(command) == 0
+    (path,) = tmp_path.glob("**/metrics.json")
+    content = read_json(path)
+    assert [*content["calibrators"]] == ["TemperatureScaling"]
+    assert [block["class_path"].rpartition(".")[2] for block in content["evaluation"]["calibrators"]] == ["TemperatureScaling"]  # fmt: skip
+    assert [line for line in content["caveats"] if line.startswith("left out: MatrixScaling")]
+    capsys.readouterr()
+    assert main(command) == 2  # of a run that is done, whose evaluation lacks it
+    assert "`evaluation.calibrators`: MatrixScaling of " in capsys.readouterr().err
+    assert read_json(path) == content
 
 
 BAD_VALUES = {

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.data.in_memory_loader import mix_seeds
+from calibench.data.in_memory_loader import mix_seeds, move_to_device
 from calibench.data.mixing import Augmentation, Crop
 from calibench.messages.checks import integer_from, option_named
 
@@ -97,6 +97,7 @@ class RandomResizedCrop(Augmentation):
     """
 
     of_files = True
+    reads_draws = True
 
     def __init__(
         self,
@@ -118,9 +119,10 @@ class RandomResizedCrop(Augmentation):
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """Crop and mirror images in memory (N, C, H, W) uint8, to their own size; channels_last in memory."""
+        images = stored[move_to_device(index, stored.device)]
         if not len(index):
-            return stored[index]
-        pairs = zip(stored[index], draws[:, 0].tolist(), strict=True)
+            return images
+        pairs = zip(images, draws[:, 0].tolist(), strict=True)
         parts = [
             self._crop_and_resize(image, *stored.shape[2:], draw=draw) for image, draw in pairs
         ]

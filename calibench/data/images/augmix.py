@@ -10,6 +10,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import InterpolationMode, functional
 
 from calibench.data.batch import Batch
+from calibench.data.in_memory_loader import move_to_device
 from calibench.data.mixing import Augmentation, Crop, Mixing
 from calibench.messages.checks import positive
 
@@ -71,6 +72,7 @@ class ThreeViews(Augmentation):
     """Each image as another augmentation leaves it, if there is any, and two mixtures of it (this package)."""
 
     views: ClassVar[int] = 3
+    reads_draws = True
     numbers = 1 + MIXTURE_WIDTH * (2 + 3 * MIXTURE_DEPTH)  # of a mixture
 
     def __init__(self, first: Augmentation | None, severity: float) -> None:
@@ -90,24 +92,28 @@ class ThreeViews(Augmentation):
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """Three images for each, (3 B, C, H, W), in float32 on the scale of what is stored."""
-        before, *view_draws = self._parts(draws)
+        before, *view_draws = self._parts(draws, stored.device)
+        index = move_to_device(index, stored.device)
         images = self.first(stored, index, before) if self.first else stored[index]
         return self._views(images, view_draws)
 
     def crops(self, draws: Tensor) -> Sequence[Crop]:
         """As of the other augmentation."""
-        return self.first.crops(self._parts(draws)[0]) if self.first else ()
+        return self.first.crops(self._parts(draws, draws.device)[0]) if self.first else ()
 
     def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
         """Three images for each: what the other augmentation leaves to do after reading, and the mixtures of that."""
-        before, *view_draws = self._parts(draws)
+        before, *view_draws = self._parts(draws, images.device)
         images = self.first.after_reading(images, before) if self.first else images
         return self._views(images, view_draws)
 
-    def _parts(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The draws of the other augmentation, and of both mixtures."""
+    def _parts(self, draws: Tensor, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """The draws of the other augmentation, on a device unless it reads them, and of both mixtures, on the CPU."""
         before, first, second = draws.tensor_split([-2 * self.numbers, -self.numbers], dim=1)
-        return before.long(), first.float(), second.float()
+        of_first = before.long()
+        if self.first is not None and not self.first.reads_draws:
+            of_first = move_to_device(of_first, device)
+        return of_first, first.float(), second.float()
 
     def _views(self, images: Tensor, numbers: Sequence[Tensor]) -> Tensor:
         white = 255.0 if images.dtype == torch.uint8 else 1.0
@@ -119,17 +125,16 @@ class ThreeViews(Augmentation):
 
 
 def mix_chains(images: Tensor, numbers: Tensor, severity: float) -> Tensor:
-    """One mixture of images (n, C, H, W) of whole numbers to 255, by its numbers (n, 1 + 3 * 11) in [0, 1)."""
-    share, chains = (
-        numbers[:, 0],
-        numbers[:, 1:].reshape(len(numbers), MIXTURE_WIDTH, 2 + 3 * MIXTURE_DEPTH),
-    )
-    waiting = -torch.log1p(-chains[:, :, 0])
+    """One mixture of images (n, C, H, W) of whole numbers to 255, by numbers (n, 1 + 3 * 11) in [0, 1) on the CPU."""
+    shape = len(numbers), MIXTURE_WIDTH, 2 + 3 * MIXTURE_DEPTH
+    chains = numbers[:, 1:].reshape(shape).tolist()
+    on_device = move_to_device(numbers, images.device)
+    share, waiting = on_device[:, 0], -torch.log1p(-on_device[:, 1:].reshape(shape)[:, :, 0])
     weights = waiting / waiting.sum(1, keepdim=True)  # from Dirichlet(1, 1, 1)
     stored = images.to(torch.uint8)
     totals = torch.zeros_like(images)
     for image, total, image_weights, image_chains in zip(
-        stored, totals, weights, chains.tolist(), strict=True
+        stored, totals, weights, chains, strict=True
     ):
         for weight, chain in zip(image_weights, image_chains, strict=True):
             total += weight * apply_chain(image, chain, severity)
