@@ -6,6 +6,7 @@ Tensors without values stand for those of a GPU: what asks for a value, or for a
 from __future__ import annotations
 
 import copy
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._pytree import tree_leaves
 
 from calibench.data.batch import Batch, Examples
 from calibench.data.images.augment import Normalize, RandomCropFlip, RandomResizedCrop
@@ -39,7 +39,9 @@ class DeviceWithoutValues(FakeTensorMode):
     """A mode in which tensors of the CPU have values, and those of the device none."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        leaves = tree_leaves((args, kwargs or {}))
+        values = [*args, *(kwargs or {}).values()]
+        lists = [value if isinstance(value, list | tuple) else [value] for value in values]
+        leaves = [*chain.from_iterable(lists)]
         devices = [part.type for part in leaves if isinstance(part, torch.device)]
         if devices == ["cpu"] * len(devices) and not any(
             isinstance(part, FakeTensor) for part in leaves

@@ -69,8 +69,15 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         write_atomically(Path(path), buffer.getvalue(), durable=durable)
 
 
+QUICK = 0.1  # seconds of writing after which the next epoch is written, too
+SHARE = 20.0  # seconds of training for each second of writing, where that is longer
+
+
 class LastCheckpoint(ModelCheckpoint):
-    """Writes `last.ckpt` at the end of every epoch, from which a killed run resumes to the same bits.
+    """Writes `last.ckpt` at the end of epochs, of the last one too, from which a killed run resumes to the same bits.
+
+    It does so after every epoch where writing is quick; else once training took 20 times as long as writing, so that a
+    large network does not wait for its checkpoints. A run that is cut short does the epochs since then again.
 
     It is a ModelCheckpoint, so that `--ckpt_path last` finds it. Within an epoch it writes every so many steps (0:
     never), but not after the last batch: resuming from there, Lightning would skip a validation and a whole epoch.
@@ -82,6 +89,18 @@ class LastCheckpoint(ModelCheckpoint):
         )
         self.file = Path(dirpath) / "last.ckpt"
         self.every_n_steps = every_n_steps
+        self._written, self._took = time.monotonic(), 0.0
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Save after an epoch, if it is time or the last one."""
+        due = self._took <= QUICK or time.monotonic() - self._written >= SHARE * self._took
+        if trainer.world_size > 1:  # all processes save together
+            due = trainer.strategy.broadcast(due)
+        if due or _is_last_epoch(trainer):
+            start = time.monotonic()
+            super().on_train_epoch_end(trainer, pl_module)
+            self._written = time.monotonic()
+            self._took = self._written - start
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
         """Save within an epoch, if it is time."""
@@ -89,6 +108,13 @@ class LastCheckpoint(ModelCheckpoint):
         if due and not trainer.is_last_batch:
             self.best_model_path = str(self.file)  # what the checkpoint of an epoch says, too
             trainer.save_checkpoint(self.file)
+
+
+def _is_last_epoch(trainer: L.Trainer) -> bool:
+    """Whether training ends with the epoch that it is in."""
+    epochs, steps = trainer.max_epochs, trainer.max_steps
+    is_last = epochs not in (None, -1) and trainer.current_epoch + 1 >= epochs
+    return trainer.should_stop or is_last or (steps != -1 and trainer.global_step >= steps)
 
 
 class SeededSteps(Callback):

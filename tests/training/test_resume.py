@@ -14,6 +14,7 @@ from lightning.pytorch.callbacks import Callback
 
 from calibench.cli import main
 from calibench.runs import Run
+from calibench.training import checkpoints
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
 from calibench.verbs.fit import configuration_of
@@ -116,6 +117,23 @@ def test_the_same_command_goes_on_after_ctrl_c(
 
 
 @pytest.mark.slow
+def test_epochs_since_a_checkpoint_that_is_slow_to_write_are_done_again_to_the_same_bits(
+    interrupted: Interrupted,
+    whole: tuple[Any, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoints, "QUICK", 0.0)
+    monkeypatch.setattr(
+        checkpoints, "SHARE", 1e9
+    )  # so the first epoch and the last one are written
+    assert "at epoch 3 of 3; the same command goes on" in interrupted(tmp_path, epoch=3)
+    reported, run = epochs_of(tmp_path)
+    assert reported == [1, 2, 3]
+    assert numbers(run) == whole
+    assert checkpoints.read_checkpoint(run.checkpoints / "last.ckpt")["epoch"] == 2
+
+
 def test_before_the_first_checkpoint_there_is_nothing_to_go_on_from(
     interrupted: Interrupted, tmp_path: Path
 ) -> None:
