@@ -3,6 +3,7 @@
 A pipe, a socket or a device, which may have no end, is never read. What a dead writer left goes with the next write.
 """
 
+import errno
 import glob
 import os
 import secrets
@@ -72,6 +73,22 @@ _NAME_BYTES = 100  # of a file's name in that of its temporary file
 _ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file
 
 
+class FailedWrite(OSError):
+    """A file or folder that vanished while it was written: no FileNotFoundError, which is of what a user named."""
+
+
+@contextmanager
+def failures_of(path: Path) -> Iterator[None]:
+    """Raise an error of the operating system as one of this path; a FailedWrite, where a part of it is not there."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        kind = FailedWrite if error.errno == errno.ENOENT else OSError
+        raise kind(error.errno, error.strerror, str(path)) from error
+
+
 @contextmanager
 def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Atomic write: open a file to write, of which a reader sees the old content or the new, never a part.
@@ -87,16 +104,14 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
                 left.unlink()
     temporary = path.with_name(f"{begun}.{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
+        # a new file, so never one behind a symbolic link
+        with failures_of(path), temporary.open("xb") as file:
             yield file
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        with failures_of(path):
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 

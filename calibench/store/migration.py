@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from calibench.configuration.merging import Config, flatten, read_yaml
-from calibench.files.atomic_files import read_content
+from calibench.files.atomic_files import failures_of, read_content
 from calibench.messages.errors import UsageError, errors_as
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, json_bytes, run_folders
@@ -344,8 +344,9 @@ def _new_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(beside)
     try:
         yield beside
-        folder.rename(kept)
-        beside.rename(folder)
+        with failures_of(folder):
+            folder.rename(kept)
+            beside.rename(folder)
     except BaseException:
         if folder.exists():
             shutil.rmtree(beside, ignore_errors=True)

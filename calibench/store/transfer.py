@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from calibench.files.atomic_files import remove_temporary_files
+from calibench.files.atomic_files import failures_of, remove_temporary_files
 from calibench.messages.errors import near_matches
 from calibench.messages.progress import with_progress
 from calibench.runs import CorruptRun, Run, json_bytes, run_folders, write_atomically
@@ -99,7 +99,8 @@ def place_entry(place: Folder, folder: Path, name: str, status: EntryStatus, add
     write_atomically(folder / STATUS, json_bytes(status))
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        folder.rename(target)
+        with failures_of(target):
+            folder.rename(target)
     except OSError as error:
         (folder / STATUS).unlink(missing_ok=True)
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):

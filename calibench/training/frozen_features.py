@@ -15,6 +15,7 @@ from torch import nn
 from calibench.configuration.merging import Config
 from calibench.data import ClassificationDataModule, Splits
 from calibench.data.features import FEATURE_NOTES, digest_features
+from calibench.files.atomic_files import failures_of
 from calibench.files.set_names import MULTICLASS
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.progress import with_progress
@@ -82,7 +83,8 @@ def write_features(source: FeatureSource, output: Path) -> tuple[int, str]:
         text = _benchmark(output, notes, len(data.splits.train.target))
         (folder / f"{place.name}.yaml").write_text(text)
         (folder / FEATURE_NOTES).write_bytes(json_bytes(notes))
-        folder.rename(place)  # which may be there if it is empty
+        with failures_of(place):
+            folder.rename(place)  # which may be there if it is empty
     return dimensions, digest
 
 
