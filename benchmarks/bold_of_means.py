@@ -14,13 +14,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.ranking.bold import NOISY, PROMISE, WELCH, separate_variance_lines
+from calibench.ranking.bold import NOISY, PROMISE, WELCH, detectable_amount, separate_variance_lines
 from calibench.statistics import BestComparison, comparison_of_means
 from calibench.tables.grid import SCATTER
 from calibench.tables.metric_titles import METRICS
 
 UNPAIRED = f"- bold: {PROMISE} (unpaired: from means and deviations)"
-_LINES = re.compile(rf"- \d+ seeds detect differences of .*\n|- {WELCH}: .*\n|- {NOISY}\n")
+_LINES = re.compile(rf"- \d+ seeds detect differences of .*\n|- \d+ of \d+ {WELCH}\n|- {NOISY}\n")
 _COSTS = ("s/run", "s/epoch", "peak MB")
 _DIRECTIONS = {info.title: info.direction for info in METRICS.values()}
 _TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
@@ -49,7 +49,7 @@ def _part(part: str) -> str:
 
 def _amount(title: str, value: float) -> str:
     name, _, unit = title.partition(" ")
-    return f"{value:.2g}{' percentage points' if unit else ''} in {name}"
+    return detectable_amount(name, value / 100 if unit else value, percent=bool(unit))
 
 
 def _table(text: str, seen: Seen) -> str:

@@ -19,6 +19,7 @@ from calibench.ranking.columns import Column
 from calibench.ranking.formats import table_grid
 from calibench.ranking.table import Row, Table, Value
 from calibench.statistics import Verdict, verdict_over_seeds
+from calibench.statistics.number import WITHOUT_POWER
 from calibench.tables.text import markdown
 
 RESULTS = Path(__file__).parent / "results"
@@ -35,7 +36,7 @@ TABLES = {
     "evidence_wine": "evidence",
     **{name: name for name in ("evidence_newsgroups", "evidence_ag_news", "evidence_cifar100_lt")},
 }
-_AGAIN = (r"\d+ seeds detect differences of", re.escape(WELCH), re.escape(NOISY))
+_AGAIN = (r"\d+ seeds detect differences of", rf"\d+ of \d+ {re.escape(WELCH)}", re.escape(NOISY))
 _FAR = {"OOD AUROC % photos": "OOD AUROC % far"}  # a mean over one set
 
 
@@ -55,6 +56,7 @@ def values(file: str, benchmark: str) -> dict[str, dict[Column, Value]]:
         known = [verdict for verdict in verdicts if verdict is not None]
         value = Value({seed: float(row["value"]) for seed, row in sorted(of.items())})
         value.verdict = verdict_over_seeds(known) if known else None
+        value.has_power = column.metric not in WITHOUT_POWER
         found[label][column] = value
     return found
 
@@ -91,7 +93,7 @@ def part_again(part: str, file: str, benchmark: str) -> str:
         for column, title in enumerate(head[3:], 3):
             row[column] = cells[of_titles[title]] if title in of_titles else row[column]
         lines[place] = f"| {' | '.join(row)} |"
-    return "\n".join(_notes(lines, table.notes))
+    return "\n".join(_notes(lines, table.bold))
 
 
 def _notes(lines: Sequence[str], notes: Sequence[str]) -> Iterator[str]:

@@ -21,7 +21,7 @@ OF_NETWORKS = (
     "(one seed; paired bootstrap over test examples)"
 )
 
-WELCH = "more than 1.25 times the others' deviation, so compared by Welch's test with Bonferroni"
+WELCH = "values have more than 1.25 times the others' deviation: Welch's test with Bonferroni compares them"
 NOISY = (
     f"{SCATTER} seeds vary too much to rank: not ruled out only because its own seeds vary widely"
 )
@@ -138,9 +138,19 @@ def _detectable_line(table: Table, comparisons: _ColumnComparisons) -> Iterator[
 
 
 def _amount(column: Column, value: float) -> str:
-    unit = " percentage points" if column.info.percent else ""
     name = column.after(RAW) if column.calibrator == BEST else column
-    return f"{value * column.info.scale:.2g}{unit} in {name.title.replace(' %', '')}"
+    return detectable_amount(name.title.replace(" %", ""), value, percent=column.info.percent)
+
+
+def detectable_amount(title: str, value: float, *, percent: bool) -> str:
+    """The smallest difference that seeds detect in a column: `0.012 in NLL`, `1.4 percentage points in Error`.
+
+    What a table would print as 0 is `less than` its last digit.
+    """
+    smallest, unit = (0.01, " percentage points") if percent else (0.001, "")
+    amount = 100 * value if percent else value
+    text = f"less than {smallest:g}" if amount < smallest else f"{amount:.2g}"
+    return f"{text}{unit} in {title}"
 
 
 def _seed_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
@@ -165,6 +175,6 @@ def separate_variance_lines(compared: Sequence[BestComparison]) -> Iterator[str]
     """Lines that count the values with Welch's test and explain the mark of noisy ones, if there are any."""
     welch_only = sum(len(comparison.apart) for comparison in compared)
     if welch_only:
-        yield f"{WELCH}: {welch_only} of {sum(len(comparison.bold) for comparison in compared)} values"
+        yield f"{welch_only} of {sum(len(comparison.bold) for comparison in compared)} {WELCH}"
     if any(comparison.noisy for comparison in compared):
         yield NOISY

@@ -52,7 +52,7 @@ def table_grid(table: Table, lines: Sequence[str]) -> Grid:
     rows: list[list[TableEntry]] = []
     for row in table.rows:
         entries: list[TableEntry] = [
-            _rank(table, row),
+            printed_rank(table, row),
             "\n".join(textwrap.wrap(marked_label(row), LABEL_WIDTH, break_on_hyphens=False)),
         ]
         if not table.of_models:
@@ -106,7 +106,7 @@ def _title(table: Table, column: Column, names_calibrators: bool) -> str:
     )
 
 
-def _rank(table: Table, row: Row) -> str:
+def printed_rank(table: Table, row: Row) -> str:
     """The rank of a row; the mark of a scatter where its seeds vary too much to rank it."""
     return SCATTER if row.values[table.sort].noisy else str(row.rank or HOLE)
 

@@ -15,9 +15,18 @@ from calibench.parallel.processes import Mapped, start_importing, workers
 from calibench.plots.curves import training_curves
 from calibench.ranking.best_pair import choose_best_pair
 from calibench.ranking.bold import mark_best
-from calibench.ranking.columns import ANY, BEST, COSTS, FAR, NEAR, Column
+from calibench.ranking.columns import (
+    ANY,
+    BEST,
+    COSTS,
+    FAR,
+    NEAR,
+    ONE_LINE_COLUMNS,
+    RAW_ONE_LINE_COLUMNS,
+    Column,
+)
 from calibench.ranking.example_comparison import TestExamples, examples_of
-from calibench.ranking.formats import marked_label
+from calibench.ranking.formats import marked_label, printed_rank
 from calibench.ranking.notes import all_notes
 from calibench.ranking.pairs import compare_pairs
 from calibench.ranking.records import Record, Results
@@ -70,6 +79,7 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
         "title": title,
         "version": __version__,
         "metrics": _metrics(tables),
+        "columns": [[c.metric, c.calibrator] for c in map(Column.parse, ONE_LINE_COLUMNS)],
         "calibrators": _calibrators(tables),
         "rows": [_row(table, row) for table, row in numbered],
         "pictures": pictures,
@@ -154,7 +164,9 @@ def _columns(read: Results) -> list[Column]:
 
 
 def _metrics(tables: Sequence[Table]) -> list[Json]:
-    columns = dict.fromkeys(column.after(RAW) for table in tables for column in table.columns)
+    measured = dict.fromkeys(column.after(RAW) for table in tables for column in table.columns)
+    leading = [column for column in map(Column.parse, RAW_ONE_LINE_COLUMNS) if column in measured]
+    columns = dict.fromkeys([*leading, *measured])
     return [
         {
             "key": str(column),
@@ -229,6 +241,7 @@ def _row(table: Table, row: Row) -> Json:
         "label": marked_label(row),
         "loss": row.loss,
         "rank": row.rank,
+        "shown_rank": printed_rank(table, row),
         "block": int(bool(table.remark)),
         "calibrator": row.calibrator and initials(row.calibrator),
         "seeds": row.count,

@@ -66,6 +66,12 @@ def results_folder(results: Path | str) -> Path:
     )
 
 
+def title_of_folder(folder: Path) -> str:
+    """What a title calls a folder of runs: its name, or `shipped` for the store that comes with calibench."""
+    path = folder.resolve()
+    return SHIPPED if path == benchmarks_folder().joinpath(_FOLDER).resolve() else path.name
+
+
 def _is_folder_of_runs(path: Path) -> bool:
     """Whether a folder is there, or in the store that comes with calibench."""
     shipped = benchmarks_folder().joinpath(_FOLDER, *path.parts[1:])

@@ -25,7 +25,7 @@ from calibench.ranking.records import Layout, Numbers, Record, Verdicts
 from calibench.ranking.table import Row, Table
 from calibench.runs import CorruptRun, Predictions, RunId, write_output
 from calibench.statistics.number import RAW, TEST, TS
-from calibench.store import results_folder
+from calibench.store.lookup import results_folder, title_of_folder
 from calibench.verbs.option_groups import PictureFile, ResultsFolder, Width
 
 
@@ -244,7 +244,7 @@ def plot_all(
     todo = gallery_pictures({kind: requests_by_metric[metric] for kind, metric in metrics.items()})
     drawings = draw_pictures(todo, output, f".{format}", width)
     pictures = list(with_progress(drawings, len(todo), "drawing"))
-    title, page = f"Pictures of {results_folder(results).resolve().name}", output / "index.html"
+    title, page = f"Pictures of {title_of_folder(results_folder(results))}", output / "index.html"
     write_output(page, gallery_page(title, pictures, f".{format}").encode())
     left_out = [picture for picture in pictures if picture.reason]
     say(*(f"left out: {picture.kind}, {picture.title}: {picture.reason}" for picture in left_out))

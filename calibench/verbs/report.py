@@ -12,7 +12,7 @@ from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
 from calibench.predictions.files import is_a_file
 from calibench.runs import write_output
-from calibench.store import results_folder
+from calibench.store.lookup import results_folder, title_of_folder
 
 RESAMPLES = 1000  # of the test examples of a file
 PAGES = (".html", ".htm")
@@ -76,7 +76,7 @@ def report(
         from calibench.reports.content import report_content
         from calibench.reports.page import render_page
         from calibench.reports.site import write_benchmarks, write_site
-    name, page = title or f"calibench: {folder.resolve().name}", Path(output)
+    name, page = title or f"calibench: {title_of_folder(folder)}", Path(output)
     read, page_options = read_results(folder), {"bins": bins, "processes": processes}
     read.warn_of_problems()
     if is_site(output):

@@ -68,6 +68,17 @@ def test_a_line_says_what_cannot_be_seen(tmp_path: Path) -> None:
     assert line in said(tmp_path).splitlines()
 
 
+def test_a_difference_that_would_be_printed_as_0_is_below_the_last_digit(tmp_path: Path) -> None:
+    """Two losses with the same errors in every seed leave no deviation."""
+    for loss, at in (("A", 0.1), ("B", 0.15)):
+        for seed, nll in enumerate((0.0, 0.1, 0.27), start=1):
+            write_run(
+                tmp_path, loss=loss, seed=seed, values={"nll": at + nll * (1 + at), "error": 0.05}
+            )
+    line = next(line for line in said(tmp_path).splitlines() if " seeds detect " in line)
+    assert line.endswith(" in NLL and less than 0.01 percentage points in Error, or more")
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_fewer_than_three_seeds_make_no_bold(tmp_path: Path, seeds: int) -> None:
     write(tmp_path, "A", *[0.1, 0.2][:seeds])
@@ -96,10 +107,8 @@ def test_a_row_with_more_deviation_has_welchs_form_and_is_named(tmp_path: Path) 
         write(tmp_path, loss, *[at + seed for seed in jitter])
     write(tmp_path, "E", 0.1, 0.4, 0.7)
     assert tied(tmp_path) == {"A": True, "B": False, "C": False, "D": False, "E": True}
-    welch = (
-        "more than 1.25 times the others' deviation, so compared by Welch's test with Bonferroni"
-    )
-    assert f"{welch}: 3 of 60 values" in said(tmp_path)
+    line = "3 of 60 values have more than 1.25 times the others' deviation: Welch's test with Bonferroni compares them"
+    assert line in said(tmp_path).splitlines()
 
 
 def test_seeds_that_vary_too_much_to_rank_are_marked_and_never_bold(tmp_path: Path) -> None:

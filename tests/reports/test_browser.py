@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from calibench.ranking import rank_results
+from calibench.ranking.formats import table_grid
+from calibench.store import results_folder
 from calibench.verbs.report import report
 from tests.reports.test_content import HOSTILE
 from tests.run_folders import write_predictions, write_run
@@ -76,7 +79,7 @@ def after(
     return outcome
 
 
-LOSSES = "[...document.querySelectorAll('#table tbody tr')].map(r=>r.cells[0].textContent)"
+LOSSES = "[...document.querySelectorAll('#table tbody tr')].map(r=>r.querySelector('td.name').textContent)"
 CLICK = "document.querySelector('th[data-key={key}] button').click();"
 
 
@@ -96,6 +99,25 @@ def test_it_sorts_both_ways_with_holes_last(page: str, tmp_path: Path) -> None:
     up, down = after(page, f"{click}const a={LOSSES};{click}return [a,{LOSSES}]", tmp_path)
     assert "".join(up).replace("D", "") == "AACCBB"
     assert "".join(down).replace("D", "") == "BBCCAA"
+
+
+def test_its_table_is_that_of_the_terminal(tmp_path: Path) -> None:
+    """The same columns in the same order, and the same ranks and marks."""
+    part = "shipped/digits_lt"
+    report(part, tmp_path / "x.html")
+    script = """
+      const cells = (row) => [...row.cells].map((c) => c.textContent);
+      const table = document.getElementById('table');
+      return [cells(table.tHead.rows[0]), [...table.tBodies[0].rows].map((r) => cells(r).slice(0, 2))];
+    """
+    head, rows = after((tmp_path / "x.html").read_text(), script, tmp_path)
+    board = rank_results(results_folder(part))
+    grid = table_grid(board.tables[0], [])
+    assert head == [
+        heading.title.replace("\n", " ").replace("%", " %").replace("  ", " ")
+        for heading in grid.columns
+    ]
+    assert rows == [list(row[:2]) for row in grid.rows]
 
 
 def test_it_filters_by_words_and_by_benchmark(page: str, tmp_path: Path) -> None:

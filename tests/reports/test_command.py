@@ -11,6 +11,7 @@ from calibench.messages.errors import UsageError
 from calibench.parallel.processes import cores
 from calibench.ranking import read_results
 from calibench.reports.content import ROWS_A_PROCESS, report_content
+from calibench.store.lookup import results_folder, title_of_folder
 from tests.run_folders import write_predictions, write_run
 
 
@@ -24,6 +25,11 @@ def test_a_page_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert called(str(tmp_path / "results"), "-o", str(target)) == 0
     assert capsys.readouterr().out.startswith(str(target))
     assert "<title>calibench: results</title>" in target.read_text(encoding="utf-8")
+
+
+def test_the_shipped_store_is_called_as_it_is_typed() -> None:
+    assert title_of_folder(results_folder("shipped")) == "shipped"
+    assert title_of_folder(results_folder("shipped/digits_lt")) == "digits_lt"
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:

@@ -52,6 +52,31 @@ def test_rows_are_ranked_with_their_cells(content: dict[str, Any]) -> None:
     assert content["calibrators"] == ["raw", "TemperatureScaling", "AdaptiveTemperatureScaling"]
 
 
+def test_the_first_columns_are_those_of_the_terminal(content: dict[str, Any]) -> None:
+    assert content["columns"] == [
+        ["nll", "best"], ["brier", "best"], ["ece", "best"], ["nll", "raw"], ["ece", "raw"], ["error", "raw"],
+    ]  # fmt: skip
+    assert [metric["key"] for metric in content["metrics"]][:4] == ["nll", "brier", "ece", "error"]
+
+
+def test_a_row_that_varies_too_much_to_rank_has_the_mark_of_the_terminal(tmp_path: Path) -> None:
+    for loss, at in (("A", 0.1), ("B", 0.2), ("C", 0.3), ("D", 0.4)):
+        for seed, jitter in enumerate(
+            (0.001, -0.001, 0.0) if loss in "AC" else (-0.001, 0.0, 0.001)
+        ):
+            write_run(tmp_path, loss=loss, seed=seed, values={"nll": at + jitter})
+    for seed, nll in enumerate((0.1, 0.4, 0.7)):
+        write_run(tmp_path, loss="E", seed=seed, values={"nll": nll})
+    rows = report_content(read_results(tmp_path), title="t")["rows"]
+    assert {row["loss"]: row["shown_rank"] for row in rows} == {
+        "A": "1",
+        "B": "2",
+        "C": "3",
+        "D": "4",
+        "E": "~",
+    }
+
+
 def test_pairs_of_losses_by_a_few_metrics(content: dict[str, Any]) -> None:
     first, error, ece = content["pairs"]
     assert [part["metric"] for part in (first, error, ece)] == ["nll", "error", "ece"]

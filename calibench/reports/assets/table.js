@@ -1,10 +1,25 @@
 // The sortable, filterable table. `state` is all there is to know; `draw` follows from it.
 const state = {
-  text: "", benchmark: "", backbone: "", loss: "", calibrator: DATA.rows.some((r) => r.calibrator) ? "best" : "raw", spread: true,
+  text: "", benchmark: "", backbone: "", loss: "", calibrator: DATA.rows.some((r) => r.calibrator) ? "best" : "raw", spread: false,
   sort: "rank", down: false, columns: new Set(), chosen: new Set(),
 };
-const FIRST = new Set(["nll", "brier", "ece", "error", "ood_auroc"]); // what a page of 1,280 pixels has room for
-const hidden = (metric) => !FIRST.has(metric.key.split("/")[0]); // whatever the sets
+const FIRST = new Set(DATA.columns.map(([key]) => key)); // those of the terminal's table
+const hidden = (metric) => !FIRST.has(metric.key);
+const isBest = () => state.calibrator === "best";
+
+const twice = (key) => DATA.columns.filter(([name]) => name === key).length > 1;
+
+// The columns of the table: after each row's calibrator those of the terminal, in its order, and then the others.
+function shownColumns() {
+  const metrics = DATA.metrics.filter((m) => state.columns.has(m.key));
+  if (!isBest()) return metrics.map((m) => ({ metric: m, calibrator: state.calibrator, title: titleOf(m) }));
+  const leading = DATA.columns.filter(([key]) => state.columns.has(key) && METRIC.has(key)).map(([key, calibrator]) => {
+    const metric = METRIC.get(key);
+    return { metric, calibrator, title: (calibrator === "raw" && twice(key) ? "raw " : "") + titleOf(metric) };
+  });
+  return [...leading, ...metrics.filter(hidden).map((m) => ({ metric: m, calibrator: "best", title: titleOf(m) }))];
+}
+const sortKey = (column) => (isBest() && column.calibrator === "raw" && twice(column.metric.key) ? `${column.metric.key}|raw` : column.metric.key);
 
 function cellOf(row, metric, calibrator = state.calibrator) {
   const raw = metric.cost || (calibrator === "best" && !row.calibrator); // such a row is ranked by raw NLL
@@ -18,10 +33,10 @@ function visible() {
   });
 }
 function sortValue(row) {
-  const metric = METRIC.get(state.sort);
-  if (metric) { const cell = cellOf(row, metric); return cell ? number(cell[0]) : NaN; }
+  const column = shownColumns().find((c) => sortKey(c) === state.sort);
+  if (column) { const cell = cellOf(row, column.metric, column.calibrator); return cell ? number(cell[0]) : NaN; }
   if (state.sort === "rank") return row.rank ?? NaN;
-  return row[state.sort];
+  return row[state.sort] ?? NaN;
 }
 function sorted(rows) {
   const sign = state.down ? -1 : 1;
@@ -37,7 +52,7 @@ function sorted(rows) {
 function heading(key, text, className = "") {
   const sort = state.sort === key ? (state.down ? "descending" : "ascending") : "none";
   const click = () => {
-    const direction = METRIC.get(key)?.direction === 1;
+    const direction = METRIC.get(key.split("|")[0])?.direction === 1;
     state.down = state.sort === key ? !state.down : direction;
     state.sort = key;
     drawTable();
@@ -46,13 +61,13 @@ function heading(key, text, className = "") {
 }
 function drawTable() {
   const rows = sorted(visible());
-  const metrics = DATA.metrics.filter((m) => state.columns.has(m.key));
+  const columns = shownColumns();
   const several = (key) => new Set(DATA.rows.map((r) => r[key])).size > 1;
   const places = ["benchmark", "backbone"].filter(several);
   const table = document.getElementById("table");
-  table.tHead.replaceChildren(el("tr", {}, heading("label", "loss", "text name"),
-    heading("rank", "#"), ...places.map((p) => heading(p, p, "text place")), heading("seeds", "seeds"), ...metrics.map((m) => heading(m.key, titleOf(m)))));
-  table.tBodies[0].replaceChildren(...rows.map((row) => tableRow(row, places, metrics)));
+  table.tHead.replaceChildren(el("tr", {}, heading("rank", "#", "rank"), heading("label", "loss", "text name"),
+    ...places.map((p) => heading(p, p, "text place")), heading("seeds", "seeds"), isBest() ? heading("calibrator", "after", "text") : null, ...columns.map((c) => heading(sortKey(c), c.title))));
+  table.tBodies[0].replaceChildren(...rows.map((row) => tableRow(row, places, columns)));
   if (state.sort === "rank") rows.forEach((row, i) => { // ranks begin anew
     if (i && (placeOf(row) !== placeOf(rows[i - 1]) || row.block !== rows[i - 1].block)) table.tBodies[0].rows[i].classList.add("divided");
   });
@@ -60,26 +75,30 @@ function drawTable() {
   drawRuns(rows);
   drawTradeoff(rows);
 }
-function tableRow(row, places, metrics) {
+function tableRow(row, places, columns) {
   const id = DATA.rows.indexOf(row);
   const toggle = (on) => { on ? state.chosen.add(id) : state.chosen.delete(id); drawTable(); drawViews(); };
   const box = el("input", { type: "checkbox", checked: state.chosen.has(id), "aria-label": `show ${row.label}`, onchange: (e) => toggle(e.target.checked) });
   return el("tr", { class: state.chosen.has(id) ? "chosen" : "" },
-    el("td", { class: "text name", title: row.label, "data-place": places.map((p) => row[p]).join(" · ") || null }, el("label", {}, box, broken(row.label), state.calibrator === "best" ? el("small", {}, ` after ${row.calibrator ?? "raw, no validation predictions"}`) : null)),
-    el("td", {}, row.rank ?? "—"), ...places.map((p) => el("td", { class: "text place" }, row[p])),
-    el("td", { class: row.seeds.includes("/") ? "hole" : "" }, row.seeds), ...metrics.map((m) => tableCell(row, m)));
+    el("td", { class: "rank", title: row.shown_rank === "~" ? "its seeds vary too much to rank" : null }, row.shown_rank),
+    el("td", { class: "text name", title: row.label, "data-place": places.map((p) => row[p]).join(" · ") || null }, el("label", {}, box, broken(row.label))),
+    ...places.map((p) => el("td", { class: "text place" }, row[p])),
+    el("td", { class: row.seeds.includes("/") ? "hole" : "" }, row.seeds),
+    isBest() ? el("td", { class: "text", title: row.calibrator ? null : "no validation predictions" }, row.calibrator ?? "raw") : null, ...columns.map((c) => tableCell(row, c)));
 }
 function broken(label) { // a long name may break before a capital
   const parts = label.split(/(?<=[a-z])(?=[A-Z])/);
   return el("span", {}, ...parts.flatMap((part, i) => (i ? [el("wbr"), part] : [part])));
 }
-function tableCell(row, metric) {
-  const cell = cellOf(row, metric);
+function tableCell(row, column) {
+  const { metric, calibrator } = column;
+  const cell = cellOf(row, metric, calibrator);
   if (!cell) return el("td", { class: "hole" }, "—");
-  const spread = state.spread && cell[1] != null ? el("small", {}, ` ±${show(metric, cell[1])}`) : null;
+  const ranks = metric.key === "nll" && calibrator === "best"; // its ± is always shown
+  const spread = (state.spread || ranks) && cell[1] != null ? el("small", {}, ` ±${show(metric, cell[1])}`) : null;
   const [floor, p] = cell[4] ?? [];
   const title = cell[4] ? `p = ${p} of perfect calibration` : null;
-  return el("td", { class: cell[2] ? "tied" : "", title }, show(metric, cell[0]), cell[5] || null, spread);
+  return el("td", { class: cell[2] ? "tied" : "", title }, show(metric, cell[0]), (isBest() ? cell[5]?.replace("~", "") : cell[5]) || null, spread); // the rank has the ~
 }
 function drawFilters() {
   const all = (key, text) => [["", `all ${text}`], ...[...new Set(DATA.rows.map((r) => r[key]))].sort().map((v) => [v, v])];
@@ -89,7 +108,7 @@ function drawFilters() {
     select("", all("benchmark", "benchmarks"), "", set("benchmark")), select("", all("backbone", "backbones"), "", set("backbone")),
     select("", all("loss", "losses"), "", set("loss")),
     select("after", [...(DATA.rows.some((r) => r.calibrator) ? [["best", "each loss's own calibrator, chosen on validation"]] : []), ...DATA.calibrators.map((c) => [c, c === "raw" ? "no calibration (raw)" : c])], state.calibrator, set("calibrator")),
-    check("± over seeds", true, set("spread")));
+    check("± over seeds in every column", false, set("spread")));
   fill("columns", ...DATA.metrics.map((m) => check(titleOf(m), state.columns.has(m.key), (on) => {
     on ? state.columns.add(m.key) : state.columns.delete(m.key);
     drawTable();
