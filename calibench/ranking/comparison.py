@@ -121,7 +121,8 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
         counts = f"{count_of(len(dense), 'table')} and {count_of(len(methods), 'loss', 'losses')}"
         raise ValueError(
             f"a comparison over data sets needs two tables with the same losses, got {counts}: add runs of another "
-            f"benchmark, or leave out {spell_argument('compare')} and {spell_argument('baseline')}."
+            f"benchmark, or compare the losses of one with {spell_argument('pairs')} in place of "
+            f"{spell_argument('compare')} and {spell_argument('baseline')}."
         )
     sign = -column.info.direction or 1
     means = [[sign * rows[title][m].values[column].mean for m in methods] for title in dense]

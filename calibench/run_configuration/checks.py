@@ -30,6 +30,7 @@ from calibench.run_configuration.keys import (
     ClassPlace,
     expand_short_name,
     find_class_place,
+    loss_file,
 )
 
 _NULL = "null"  # YAML's nothing, as a command line gives it
@@ -305,4 +306,6 @@ def _check_arguments(
     for name, required in parameters.items():
         if required and name not in init_args and name not in LINKED:
             setting = spell_key(f"{key}.{name}", "VALUE")
-            raise UsageError(f"`{key}`: {owner} needs `{name}`: give it with {setting}.")
+            file = loss_file(owner) if key == "model.loss" else ""
+            ready = f", or write {file} instead" if file else ""
+            raise UsageError(f"`{key}`: {owner} needs `{name}`: give it with {setting}{ready}.")

@@ -1,5 +1,6 @@
 """Keys of a configuration: calibench's own, and the families of the classes that stand at others."""
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -8,10 +9,11 @@ from typing import Any, Literal, get_type_hints
 from calibench.backbones import BACKBONES
 from calibench.backbones.spellings import expand_network_name, list_library_networks
 from calibench.calibrators import CALIBRATORS
-from calibench.configuration.merging import short_name
+from calibench.configuration.merging import benchmarks_folder, short_name
 from calibench.data import DATA_MODULES
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.spelling import is_command_line
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import Family, installed_plugins
 from calibench.run_configuration.class_arguments import (
@@ -157,6 +159,8 @@ class ClassPlace:
         candidates = public or [*self.names, *others]
         alias = self.family.answer_alias(path) if self.family is not None else ""
         near = alias or ("" if missing else near_matches(name, candidates))
+        if self.family is LOSSES and (file := loss_file(path)):
+            return f"`{key}`: no class `{path}`, but {file} sets a loss of that name: write it instead."
         explanation = f" ({reason})" if reason else ""
         remedy = "" if near else self._remedy(reason)
         return f"`{key}`: no class `{path}`{near}{explanation}{remedy}"
@@ -167,6 +171,19 @@ class ClassPlace:
         if self.family is not None:
             return f" (see `calibench list {self.family.kind}`)"
         return f"; there are {', '.join(self.names)}"
+
+
+def loss_file(name: str) -> str:
+    """The option that names the file of a loss, by the file's name or the loss's class; empty if there is none."""
+    folder = benchmarks_folder() / "losses"
+    if not (folder / f"{name}.yaml").is_file():
+        pattern = re.compile(rf"^model:\n  loss:\n    class_path: {re.escape(name)}$", re.M)
+        files = sorted(folder.glob("*.yaml"))
+        names = [file.stem for file in files if pattern.search(file.read_text("utf-8"))]
+        if not names:
+            return ""
+        name = min(names, key=len)
+    return "`--config losses/" + name + "`" if is_command_line() else f'`overlays="losses/{name}"`'
 
 
 _LOSSES = ClassPlace(LOSSES.package, LOSSES, "ImportedLoss")

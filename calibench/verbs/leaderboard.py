@@ -115,6 +115,7 @@ def leaderboard(
     against: Literal["gce", "fcl", "bsce_gra"] | None = None,
     same_version: bool = False,
     processes: int = 1,
+    scores: Literal["logits", "probs"] | None = None,
 ) -> Leaderboard:
     """Rank losses on every benchmark and network below folders of runs.
 
@@ -133,6 +134,8 @@ def leaderboard(
             the table.
         processes: How many read at a time; a script that asks for more than one needs the guard of `multiprocessing`,
             `if __name__ == "__main__":`.
+        scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
+            probabilities).
 
     Returns:
         The leaderboard: `print` shows its tables, a notebook too; `value("FocalLoss", "nll")`, `frame()`, `figure()`.
@@ -154,7 +157,7 @@ def leaderboard(
     sources, val_files = _as_path_texts(results), _as_path_texts(val)
     if val_files or any(map(is_a_file, sources)):
         ranking = Ranking(tuple(metrics) if metrics else None, wide, rank_by, tuple(losses), top)
-        return rank_files(sources, val_files, ranking)
+        return rank_files(sources, val_files, ranking, scores)
     with without_collector():
         return rank_results(
             sources,
@@ -204,6 +207,7 @@ def leaderboard_command(
     ranking: Ranking,
     comparisons: Comparisons,
     val: Annotated[tuple[str, ...], "FILE"] = (),
+    scores: Literal["logits", "probs"] | None = None,
     format: Annotated[str | None, Option(choices=(*TABLE_FORMATS, *SHORT_FORMATS))] = None,
     notes: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
@@ -218,6 +222,8 @@ def leaderboard_command(
     Args:
         results: Folders of runs, or stores; or files of test predictions of several models.
         val: Files of their validation predictions, one for each model, on which its calibrators are fitted.
+        scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
+            probabilities).
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
         format: How the tables are printed (default: table, or by the suffix of --output); tidy: every number of every
@@ -253,7 +259,7 @@ def leaderboard_command(
     with without_collector():
         files = any(map(is_a_file, results))
         if files or val:
-            board = rank_files(results, val, ranking)
+            board = rank_files(results, val, ranking, scores)
         else:
             board = rank_results(
                 results,
@@ -359,8 +365,13 @@ def _check_baseline(tables: Sequence[Table], baseline: str) -> None:
         raise UsageError(f"no table has the loss `{baseline}`{near}")
 
 
-def rank_files(files: Sequence[str], val: Sequence[str], ranking: Ranking) -> Leaderboard:
-    """Rank models by files of their predictions for the same test examples."""
+def rank_files(
+    files: Sequence[str],
+    val: Sequence[str],
+    ranking: Ranking,
+    scores: Literal["logits", "probs"] | None = None,
+) -> Leaderboard:
+    """Rank models by files of their predictions for the same test examples; `scores` says what all of them hold."""
     folders = [text for text in files if not is_a_file(text)]
     if folders:
         raise UsageError(
@@ -374,11 +385,13 @@ def rank_files(files: Sequence[str], val: Sequence[str], ranking: Ranking) -> Le
         from calibench.ranking.models import rank_models
         from calibench.verbs.evaluate import evaluate
     names = model_names(files)
-    check_same_labels(files)
+    check_same_labels(files, scores)
     reports = {}
     for place, (name, file) in enumerate(zip(names, files, strict=True)):
         val_file = val[place] if val else None
-        reports[name] = evaluate(file, val=val_file, bootstrap=RESAMPLES, every_number=bool(val))
+        reports[name] = evaluate(
+            file, val=val_file, scores=scores, bootstrap=RESAMPLES, every_number=bool(val)
+        )
     return rank_models(
         reports, metrics=ranking.metrics, sort=ranking.rank_by, wide=ranking.wide, losses=ranking.losses,
         top=ranking.top,
@@ -394,14 +407,16 @@ def model_names(files: Sequence[str]) -> list[str]:
     return named if len(set(named)) == len(named) else list(files)
 
 
-def check_same_labels(files: Sequence[str]) -> None:
+def check_same_labels(
+    files: Sequence[str], scores: Literal["logits", "probs"] | None = None
+) -> None:
     """Raise a UsageError for files whose labels differ: models are compared on the same examples in one order."""
     from calibench.predictions.files import Reader
     from calibench.runs import Predictions
 
     targets = {}
     for file in files:
-        read = Reader().read(file)
+        read = Reader(scores=scores).read(file)
         if isinstance(read, Predictions):
             targets[file] = read.target.tolist()
     first = next(iter(targets), "")

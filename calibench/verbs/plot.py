@@ -13,6 +13,7 @@ from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import fill_docstring, loading, say
 from calibench.messages.progress import with_progress
+from calibench.messages.spelling import spell_argument
 from calibench.plots.curves import OverEpochs
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OF_EXAMPLES, OVER_TABLES, PICTURE_KINDS
@@ -43,6 +44,7 @@ def plot(
     output: PictureFile,
     shown: Selection,
     width: Width = None,
+    scores: Literal["logits", "probs"] | None = None,
     over_epochs: OverEpochs,
 ) -> int:
     """Draw one picture of a folder of runs, or of a file of predictions.
@@ -56,6 +58,8 @@ def plot(
         output: The picture.
         shown: Which runs it shows.
         width: Its width in a paper.
+        scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
+            probabilities).
         over_epochs: What training curves show.
 
     Examples:
@@ -76,8 +80,9 @@ def plot(
         {kinds}
     """
     if is_a_file(results):
+        _check_numbers_file(output, results)
         with loading(), room_of(width):
-            picture = draw_file(kind, results, shown)
+            picture = draw_file(kind, results, shown, scores)
     else:
         metric = DEFAULT_METRICS.get(kind, "ece")
         request = read_request(results, shown, over_epochs, metric, logged=kind == "curves")
@@ -87,7 +92,23 @@ def plot(
     return 0
 
 
-def draw_file(kind: str, file: str, selection: Selection) -> Picture:
+def _check_numbers_file(picture: Path, file: str) -> None:
+    """Raise a UsageError where the numbers beside a picture would replace the file that is drawn."""
+    numbers = picture.with_suffix(".csv")
+    if numbers.resolve() == Path(file).resolve():
+        other = picture.with_stem(f"{picture.stem}_drawn")
+        raise UsageError(
+            f"the numbers of {picture} are written to {numbers}, which is the file to draw: "
+            f"{spell_argument('output', str(other))}."
+        )
+
+
+def draw_file(
+    kind: str,
+    file: str,
+    selection: Selection,
+    scores: Literal["logits", "probs"] | None = None,
+) -> Picture:
     """Draw a picture of the examples in a file of test predictions, raw.
 
     Raises a UsageError for a kind that needs runs, or a calibrator, which is fitted on a run's validation set.
@@ -95,13 +116,13 @@ def draw_file(kind: str, file: str, selection: Selection) -> Picture:
     if kind not in OF_EXAMPLES:
         raise UsageError(
             f"`plot {kind}` needs runs, and {file} is a file of predictions: "
-            f"choose from {', '.join(OF_EXAMPLES)}."
+            f"`calibench plot {OF_EXAMPLES[0]} {file}` draws one, as do {', '.join(OF_EXAMPLES[1:])}."
         )
     if selection.calibrator != RAW:
         raise UsageError(
             f"`--calibrator` needs a run: write calibrated predictions by `calibench calibrate {file}`, and plot these."
         )
-    predictions = Reader().read(file)
+    predictions = Reader(scores=scores).read(file)
     if not isinstance(predictions, Predictions):
         raise UsageError(f"{file} holds pairs of confidence and hit: `plot` needs every class.")
     if (predictions.target < 0).any():

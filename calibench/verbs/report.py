@@ -2,7 +2,7 @@
 
 from html import escape
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import positive_integer
@@ -107,7 +107,14 @@ def check_output(output: str) -> None:
     )
 
 
-def write_predictions_page(file: str, output: str, *, title: str | None, bins: int) -> None:
+def write_predictions_page(
+    file: str,
+    output: str,
+    *,
+    title: str | None,
+    bins: int,
+    scores: Literal["logits", "probs"] | None = None,
+) -> None:
     """Write the page of a file of test predictions: verdict, diagram, table, what to do next."""
     if is_site(output):
         raise UsageError(
@@ -119,8 +126,8 @@ def write_predictions_page(file: str, output: str, *, title: str | None, bins: i
         from calibench.reports.predictions_page import render_predictions
         from calibench.verbs.evaluate import evaluate
         from calibench.verbs.plot import draw_file
-    picture = as_file(draw_file("reliability", file, Selection(bins=bins)).figure, "svg")
-    evaluation = evaluate(file, bootstrap=RESAMPLES, n_bins=(bins,))
+    picture = as_file(draw_file("reliability", file, Selection(bins=bins), scores).figure, "svg")
+    evaluation = evaluate(file, scores=scores, bootstrap=RESAMPLES, n_bins=(bins,))
     page = render_predictions(evaluation, picture, title=title or Path(file).name, file=file)
     write_output(Path(output), page.encode())
 
@@ -131,6 +138,7 @@ def report_command(
     output: Annotated[str, Option("FILE", ("-o",))] = "report.html",
     title: str | None = None,
     bins: Annotated[int, "N"] = 15,
+    scores: Literal["logits", "probs"] | None = None,
 ) -> int:
     """Write a self-contained HTML page of a folder of runs, or of a file of predictions.
 
@@ -143,6 +151,8 @@ def report_command(
         output: The page; or a folder, `site/`, for a page of each benchmark and run (default: report.html).
         title: Title of the page (default: the folder's name).
         bins: Bins of reliability diagrams.
+        scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
+            probabilities).
 
     Examples:
         calibench report results/ -o report.html
@@ -153,7 +163,7 @@ def report_command(
     page = Path(output)
     if is_a_file(results):
         check_output(output)
-        write_predictions_page(results, output, title=title, bins=bins)
+        write_predictions_page(results, output, title=title, bins=bins, scores=scores)
         say(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")
         return 0
     count = report(results, output, title=title, bins=bins, processes=cores()).pages

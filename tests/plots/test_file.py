@@ -60,3 +60,42 @@ def test_what_needs_runs_is_refused_in_one_line(
         error = capsys.readouterr().err
         assert message in error
         assert len(error.strip().splitlines()) == 1
+
+
+def test_a_table_of_logits_is_drawn_ranked_and_reported_as_such(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tables hold probabilities unless `--scores logits` says otherwise; the message names an option that is there."""
+    for verb in ("leaderboard", "report"):
+        monkeypatch.setattr(f"calibench.verbs.{verb}.RESAMPLES", 20)
+    with np.load(file) as arrays:
+        rows = np.column_stack([arrays["logits"], arrays["target"]])
+    for name in ("a.csv", "b.csv"):
+        np.savetxt(tmp_path / name, rows, "%.8g", ",", header="x,y,z,label", comments="")
+    a, b = (str(tmp_path / name) for name in ("a.csv", "b.csv"))
+    pictures = {name: str(tmp_path / f"{name}.svg") for name in ("npz", "table")}
+    for words in (
+        ["plot", "confusion", a, "-o", pictures["table"]],
+        ["report", a, "-o", str(tmp_path / "page.html")],
+        ["leaderboard", a, b],
+    ):
+        assert main(words) != 0
+        assert "say `--scores logits`" in capsys.readouterr().err
+        assert main([*words, "--scores", "logits"]) == 0
+    assert main(["plot", "confusion", str(file), "-o", pictures["npz"]]) == 0
+    shares = [
+        [row.split(",")[3] for row in (tmp_path / f"{name}.csv").read_text().splitlines()]
+        for name in pictures
+    ]
+    assert shares[0] == shares[1]
+
+
+def test_numbers_of_a_picture_do_not_replace_the_file_that_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "mine.csv"
+    table.write_text("a,b,label\n0.9,0.1,0\n0.2,0.8,1\n")
+    before = table.read_bytes()
+    assert main(["plot", "confusion", str(table), "-o", str(tmp_path / "mine.png")]) == 2
+    assert "which is the file to draw" in capsys.readouterr().err
+    assert table.read_bytes() == before
