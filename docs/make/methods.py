@@ -11,6 +11,7 @@ import support
 import yaml
 from families import FAMILIES, Family, Note
 from pictures import drawn, shown
+from sources import sources
 
 from calibench.evaluation.extra_metrics import find_metric_class
 from calibench.run_configuration.keys import FAMILIES as LISTED
@@ -57,7 +58,8 @@ def page(family: Family, name: str, reference: str) -> dict[str, str | bytes]:
         shown(code, f"{name}.svg", note.get("alt") or family.alt.format(name=name)),
         *([] if "code" in note else [family.legend]),
         *family.beside(name, note),
-        f"## Reference\n\n::: {reference}",
+        f"## Reference\n\n[Shapes, units and errors](../api/{family.kind}.md) of all {family.kind}.\n\n::: {reference}",
+        *sources(family.kind, name),
     ]
     path = f"{family.kind}/{name}"
     return {f"{path}.md": "\n\n".join(parts) + "\n", f"{path}.svg": drawn(code)}

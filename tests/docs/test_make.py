@@ -53,6 +53,22 @@ def test_a_page_needs_no_equation_in_latex(maker: object, monkeypatch: pytest.Mo
     assert "::: calibench.losses.cross_entropy.BrierLoss" in made["losses/BrierLoss.md"]
 
 
+def test_papers_are_cited_with_their_letters(maker: object) -> None:
+    sources: ModuleType = maker("sources")  # type: ignore[operator]
+    for family in ("losses", "calibrators", "metrics"):
+        for name in FAMILIES[family].lines:
+            for part in sources.sources(family, name):
+                assert not re.search(r"[\\{}]", part), (name, part)
+    (part,) = sources.sources("losses", "FocalLoss")
+    assert (
+        "- Tsung-Yi Lin, Priya Goyal, Ross Girshick, Kaiming He, Piotr Dollár: *Focal Loss for Dense"
+        in part
+    )
+    (part,) = sources.sources("losses", "GenerativeCrossEntropy")
+    assert "[arXiv:2604.06689](https://arxiv.org/abs/2604.06689), 2026." in part
+    assert sources.sources("losses", "WeightedSum") == []
+
+
 def test_the_reference_of_a_method_is_a_class_that_its_module_writes(maker: object) -> None:
     families, methods = (maker(name) for name in ("families", "methods"))  # type: ignore[operator]
     for kind in (family.kind for family in families.FAMILIES):

@@ -72,6 +72,7 @@ def test_every_public_name_has_an_anchor_on_the_built_site(reference: Any, tmp_p
         settings.pop(key)
     (plugin,) = [part["mkdocstrings"] for part in settings["plugins"] if isinstance(part, dict)]
     plugin["handlers"]["python"]["paths"] = [str(ROOT)]
+    plugin["custom_templates"] = str(MAKE / "templates")
     settings |= {"docs_dir": str(tmp_path / "docs"), "site_dir": str(tmp_path / "site")}
     for path, text in reference.pages(ROOT).items():
         file = tmp_path / "docs" / path
@@ -91,9 +92,12 @@ def test_every_public_name_has_an_anchor_on_the_built_site(reference: Any, tmp_p
 
 
 def lacking(name: str, value: Any, part: str) -> list[str]:
-    """What is missing in the HTML of a public name: its anchor, its parameters, its docstring, its example as code."""
+    """What is missing in the HTML of a public name: its anchor, parameters, docstring, source, example as code."""
     if not part:
         return ["an anchor"]
+    part, sources = re.subn(
+        '<details class="mkdocstrings-source">.*?</details>', "", part, flags=re.DOTALL
+    )
     text = " ".join(html.unescape(re.sub("<[^>]+>", "", part)).split())
     if getattr(value, "__name__", name) != name:
         return [] if f"another name of {value.__name__}" in text else ["what it is another name of"]
@@ -104,7 +108,9 @@ def lacking(name: str, value: Any, part: str) -> list[str]:
     is_code = ">>>" not in document or re.search(
         r'class="[^"]*highlight[^"]*">.*&gt;&gt;&gt;', part, re.DOTALL
     )
-    return [*sorted(expected - words(text)), *([] if is_code else ["its example"])]
+    is_code_of_its_own = inspect.isroutine(inspect.unwrap(value)) or inspect.isclass(value)
+    missing = {"its example": not is_code, "its source": is_code_of_its_own and not sources}
+    return [*sorted(expected - words(text)), *(part for part, lacks in missing.items() if lacks)]
 
 
 def parts_of_page(page: Path) -> dict[str, str]:
