@@ -134,6 +134,10 @@ def save_calibrator(calibrator: Calibrator, path: Path | str) -> None:
 
     The suffix decides the format: `.pt`, which torch reads, or `.json`, in which numbers are exact too.
 
+    Args:
+        calibrator: The fitted calibrator: what `calibench.calibrate` returns, or any calibrator after its `fit`.
+        path: The file, `.json` or `.pt`; one that is there is replaced.
+
     Raises:
         ValueError: If it has not been fitted, no file can hold its class, or the suffix is another.
 
@@ -230,6 +234,12 @@ def _check_format(content: dict[str, Any]) -> None:
 
 def load_calibrator(path: Path | str) -> Calibrator:
     """Read a file of `save_calibrator`; nothing but tensors and plain values is unpickled.
+
+    Args:
+        path: The file, `.json` or `.pt`.
+
+    Returns:
+        The calibrator, fitted as it was: `calibrator(logits)` of a tensor, `predict_proba(logits)` of an array.
 
     Raises:
         FileNotFoundError: If there is no such file.

@@ -198,8 +198,8 @@ def _as_table(
     shape = () if labels is None else labels.shape
     if values.ndim == 1 and len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"`{name}` {values.shape} and the labels {shape} look swapped: scores are (N, K), labels (N,), "
-            "as in `logits.npy:labels.npy`."
+            f"`{name}` {values.shape} and the labels {shape} look swapped: "
+            "scores, (N, K), come first, and then labels, (N,)."
         )
     is_column = values.shape[1:] == (1,) and task != MULTILABEL
     fits = shape[:1] == values.shape[:1] or PROBS in declaration

@@ -41,7 +41,10 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: Any) -> st
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Equations as MathML, which browsers draw by themselves: no script, no font, nothing to fetch."""
+    """Equations as MathML, which browsers draw by themselves: no script, no font, nothing to fetch. Search skips source."""
+    html = html.replace(
+        'class="mkdocstrings-source"', 'class="mkdocstrings-source" data-search-exclude'
+    )
     return _MATH.sub(lambda found: f'class="math">{mathml(found[2], found[1] == "[")}<', html)
 
 

@@ -19,9 +19,9 @@ def pages(root: Path) -> dict[str, str | bytes]:
     """The page of each package, and an index."""
     made: dict[str, str | bytes] = {f"api/{stem(name)}.md": page(name) for name in PACKAGES}
     lines = ["| package | names | |", "|---|---|---|"]
-    for name, text in PACKAGES.items():
-        first = text.split(": ")[0].split(". ")[0].split(", then")[0]
-        lines.append(f"| [{name}]({stem(name)}.md) | {len(public_names(name))} | {first} |")
+    for name in PACKAGES:
+        first_line = (inspect.getdoc(import_module(name)) or "").partition("\n")[0]
+        lines.append(f"| [{name}]({stem(name)}.md) | {len(public_names(name))} | {first_line} |")
     return made | {"api/index.md": _HEAD + "\n".join(lines) + "\n"}
 
 

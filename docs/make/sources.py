@@ -36,7 +36,7 @@ def plain(text: str) -> str:
     for latex, letter in _LETTERS.items():
         text = text.replace(latex, letter)
     text = re.sub(r"\{\\([~\"'`^])(\w)\}", lambda match: match[2] + _ACCENTS[match[1]], text)
-    return unicodedata.normalize("NFC", text).replace("--", "–")
+    return unicodedata.normalize("NFC", text)
 
 
 def _natural_order(author: str) -> str:

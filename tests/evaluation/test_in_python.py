@@ -214,5 +214,6 @@ def test_one_column_of_log_odds_is_said_to_be_of_the_second_of_two_classes() -> 
 @pytest.mark.parametrize("labels", [None, TEST.target])
 def test_a_set_without_labels_is_named(labels: Any) -> None:
     which = "test" if labels is None else "val"
-    with pytest.raises(ValueError, match=rf"needs a label .*`{which}=\(logits, labels\)`"):
+    calls = {"test": "two arguments are `logits, labels`", "val": r"`val=\(logits, labels\)`"}
+    with pytest.raises(ValueError, match=f"`{which}` needs a label .*: .*{calls[which]}"):
         calibench.evaluate(TEST.logits, labels, val=VAL.logits if which == "val" else None)
