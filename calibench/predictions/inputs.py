@@ -111,8 +111,9 @@ def labelled_as(predictions: Predictions, split: str, kind: str, source: Source)
         raise ValueError(f"{source} holds no examples.")
     if kind != "ood" and predictions.target.min() < 0:
         if isinstance(source, Arrays):
-            call = "the first two arguments are `logits, labels`"
-            example = call if split == "test" else f"`{split}=(logits, labels)`"
+            is_named = split != "test" and str(source) == f"`{split}`"  # else it comes by position
+            call = f"`{split}=(logits, labels)`"
+            example = call if is_named else "the first two arguments are `logits, labels`"
             raise ValueError(f"{source} needs a label of each example: {example}.")
         raise ValueError(
             f"{source} has examples without a label, which {spell_argument(kind)} needs: an array or column `label`, "

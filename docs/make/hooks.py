@@ -41,7 +41,7 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: Any) -> st
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Equations as MathML, which browsers draw by themselves: no script, no font, nothing to fetch. Search skips source."""
+    """Equations as MathML, which browsers draw without a script, a font or a fetch; source that search skips."""
     html = html.replace(
         'class="mkdocstrings-source"', 'class="mkdocstrings-source" data-search-exclude'
     )
