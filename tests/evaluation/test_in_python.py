@@ -217,5 +217,7 @@ def test_a_set_without_labels_is_named(labels: Any) -> None:
     calls = {"test": "two arguments are `logits, labels`", "val": r"`val=\(logits, labels\)`"}
     with pytest.raises(ValueError, match=f"`{which}` needs a label .*: .*{calls[which]}"):
         calibench.evaluate(TEST.logits, labels, val=VAL.logits if which == "val" else None)
-    with pytest.raises(ValueError, match="`labels` needs a label .*two arguments are `logits, lab"):
+    with pytest.raises(
+        ValueError, match=r"`labels` needs a label .*two arguments are `logits, lab"
+    ):
         calibench.calibrate(VAL.logits)
