@@ -1,0 +1,50 @@
+"""CPU time of applying a calibrator to logits, in times of `logits.softmax(1)`, one thread, medians of ratios.
+
+OMP_NUM_THREADS=1 python benchmarks/speed/applying.py [--rows 5000] [--repeats 9]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from calibrators import synthetic
+
+from calibench.calibrators import TemperatureScaling, VectorScaling
+
+torch.set_num_threads(1)
+
+CLASSES = (10, 100, 1000)
+
+
+def cpu_seconds(function: Callable[[], object]) -> float:
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="CPU time of applying a calibrator.")
+    parser.add_argument("--rows", type=int, default=5000)
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args(arguments)
+    for k in CLASSES:
+        logits, target = synthetic(options.rows, k)
+        for cls in (TemperatureScaling, VectorScaling):
+            model = cls().fit(logits, target)
+            ratios = []
+            for _ in range(options.repeats):
+                softmax = cpu_seconds(lambda scores=logits: scores.softmax(1))  # type: ignore[misc]
+                ratios.append(
+                    cpu_seconds(lambda apply=model, scores=logits: apply(scores)) / softmax  # type: ignore[misc]
+                )
+            print(f"{options.rows:,} x {k:,} {cls.__name__}: {statistics.median(ratios):.1f}")
+
+
+if __name__ == "__main__":
+    from rows import script
+
+    script(main, "applying a calibrator, in times of a softmax", aim="3, 10 and 15")

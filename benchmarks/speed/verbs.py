@@ -1,0 +1,72 @@
+"""CPU seconds of whole commands, from the start of the interpreter to its end: medians.
+
+    python benchmarks/speed/verbs.py [--repeats 3] [--verbs doctor evaluate ...]
+
+Those of a sweep are its own: a warm cell is what each further seed of one loss adds to a sweep of one seed, trained in
+the same process; the dry run is of the folder that this sweep has left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+
+RUN = "shipped/digits_lt/SmallCNN/FocalLoss/seed=1"
+SWEEP = "sweep digits_lt --losses cross_entropy --jobs 1 --seeds"
+COMMANDS = {
+    "import torch": "",
+    "doctor": f"doctor {RUN}",
+    "evaluate": f"evaluate {RUN}",
+    "refused fit": "fit --config digits_lt --data.batch_size 0",
+    "a wrong value of a loss": "fit --config digits_lt --model.loss FocalLoss --model.loss.gamma -1",
+}
+FURTHER_SEEDS = 3
+
+
+def cpu_seconds(command: str, folder: str) -> float:
+    """User and system time of a command of calibench and its children; of `import torch` without one."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    words = ["-m", "calibench", *command.split()] if command else ["-c", "import torch"]
+    subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def sweep_seconds() -> tuple[float, float]:
+    """CPU seconds of a warm cell, and of a dry run of the finished folder."""
+    seeds = " ".join(map(str, range(1, FURTHER_SEEDS + 2)))
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as folder:
+        cold = cpu_seconds(f"{SWEEP} 1", first)
+        warm = (cpu_seconds(f"{SWEEP} {seeds}", folder) - cold) / FURTHER_SEEDS
+        return warm, cpu_seconds(f"{SWEEP} {seeds} --dry-run", folder)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="CPU seconds of whole commands.")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--verbs", nargs="*", default=[*COMMANDS, "sweep"])
+    options = parser.parse_args(arguments)
+    rounds = range(options.repeats)
+    for name in options.verbs:
+        if name == "sweep":
+            cells, dry_runs = zip(*(sweep_seconds() for _ in rounds), strict=True)
+            print(f"a warm cell {statistics.median(cells):.2f}")
+            print(f"a dry run of a finished folder {statistics.median(dry_runs):.2f}")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            seconds = [cpu_seconds(COMMANDS[name], folder) for _ in rounds]
+        print(f"{name} {statistics.median(seconds):.2f}")
+
+
+if __name__ == "__main__":
+    from rows import script
+
+    script(
+        main,
+        "CPU seconds of whole commands: a run of the store, refusals, a sweep of `digits_lt`",
+        aim="`doctor` 3, `evaluate` 5.4, refused `fit` 5.3, a wrong value 2.5, a warm cell 2.8, a dry run 1",
+    )
