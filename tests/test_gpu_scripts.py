@@ -58,6 +58,19 @@ def test_epochs_of_each_loss(in_folder: Path, capsys: pytest.CaptureFixture[str]
     assert all("images/s" in line for line in lines)
 
 
+def test_steps_are_watched(
+    in_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = script("waits")
+    monkeypatch.setattr(waits, "LAST", 5)
+    options = "--device cpu --network CIFARResNet8 --images 12 --batch 2"
+    waits.main(options.split())
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [" ".join(line.split()) for line in lines] == [
+        f"{case} 3 steps, no wait" for case in ("cross-entropy", "GCE", "mixup")
+    ]
+
+
 def test_table_6_stands_beside_its_networks(in_folder: Path) -> None:
     beside = script("epochs").beside
     text = beside("CIFARResNet50", "CrossEntropyLoss", 2 * 45_000 / 16.47)

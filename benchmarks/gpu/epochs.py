@@ -73,10 +73,21 @@ class RandomImages(ClassificationDataModule):
 
 def epoch_seconds(loss: str, options: argparse.Namespace) -> list[float]:
     """Seconds of each epoch, validation and checkpoint included."""
-    torch.manual_seed(0)
     timing = Timing()
+    train(built(losses)[loss](), RandomImages(options.images, options.batch), options, timing)
+    return timing.seconds[1:]
+
+
+def train(
+    loss: losses.CalibrationLoss,
+    data: RandomImages,
+    options: argparse.Namespace,
+    *callbacks: L.Callback,
+) -> None:
+    """Train a network on random images for an epoch more than the options say, with the callbacks of `fit`."""
+    torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
-        ours = [SeededSteps(1), NaNGuard(), timing, LastCheckpoint(folder)]
+        ours = [SeededSteps(1), NaNGuard(), *callbacks, LastCheckpoint(folder)]
         trainer = L.Trainer(
             max_epochs=options.epochs + 1,
             accelerator="gpu" if options.device == "cuda" else options.device,
@@ -92,7 +103,7 @@ def epoch_seconds(loss: str, options: argparse.Namespace) -> list[float]:
         )
         module = ClassificationModule(
             getattr(backbones, options.network)(num_classes=10),
-            built(losses)[loss](),
+            loss,
             10,
             optimizer=lambda weights: torch.optim.SGD(
                 weights, lr=0.1, momentum=0.9, weight_decay=5e-4, fused=options.fused
@@ -100,8 +111,7 @@ def epoch_seconds(loss: str, options: argparse.Namespace) -> list[float]:
             channels_last=options.channels_last,
             compile=options.compile,
         )
-        trainer.fit(module, datamodule=RandomImages(options.images, options.batch))
-    return timing.seconds[1:]
+        trainer.fit(module, datamodule=data)
 
 
 def table(options: argparse.Namespace) -> Iterator[str]:
