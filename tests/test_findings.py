@@ -63,7 +63,7 @@ FINDINGS: dict[str, tuple[str, str] | str] = {
         "test_the_finding_on_methods_is_rarely_false",
     ),
     # the page
-    "A calibration loss needs a training": DONE,
+    "A calibration loss needs a new training": DONE,
     "So what is a loss worth after the calibrator": NEXT,
     "On ten data sets, no loss differs significantly": (
         "test_no_loss_differs_significantly_from_cross_entropy_beyond_these_sets",
@@ -77,7 +77,7 @@ FINDINGS: dict[str, tuple[str, str] | str] = {
         "test_ten_sets_find_a_difference_in_one_study_of_ten",
         "test_the_sign_tests_power_is_that_of_simulated_sets",
     ),
-    "On these sets the focal calibration loss is lower": (
+    "On these sets the focal calibration loss has a lower NLL": (
         "test_no_loss_differs_significantly_from_cross_entropy_beyond_these_sets",
         "test_findings_about_other_sets_are_rarely_false",
     ),

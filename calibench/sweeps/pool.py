@@ -355,8 +355,8 @@ class LauncherOptions:
         cells_per_gpu: Cells that run at a time on each visible GPU, instead of --jobs (a small network leaves most of a
             GPU idle).
         launcher: On this machine (default), or in a SLURM job array.
-        minutes_per_job: SLURM: short cells share a SLURM job of about N minutes, where finished cells show how long a
-            cell takes; the job's time limit is twice that, or --slurm.time.
+        minutes_per_job: SLURM: short cells share a job of about N minutes, once finished cells show how long one takes;
+            the job's time limit is twice that, or --slurm.time.
         minutes_per_cell: End a cell that takes longer, and count it as failed (default: no limit); when the sweep is
             run again, it goes on from its last checkpoint.
         detach: SLURM: submit the jobs and return; the same command again shows how far they are.

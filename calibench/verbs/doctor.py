@@ -51,7 +51,7 @@ class DiagnosisOptions:
     Attributes:
         calibrators: What to choose from: names of `calibench list calibrators`, default or all (default: quick ones).
         export: Write the chosen calibrator, if one helps.
-        output: Write what is found as values: every number, group of examples and gain, and the sentences.
+        output: Write the findings as values (every number, group of examples and gain) and as sentences.
         jobs: Calibrators at a time.
         reader: How files are read.
     """
@@ -155,8 +155,8 @@ def doctor_command(
 ) -> Diagnosis:
     """Test whether anybody's predictions are consistent with perfect calibration, overconfident or underconfident.
 
-    The verdict is the first line; then where, whether validation and test differ in class frequencies, which calibrator
-    nested cross-validation chooses with which gain, and how many examples detect a gap.
+    The first line is the verdict. The next ones say where the model is off, whether validation and test differ in class
+    frequencies, which calibrator nested cross-validation chooses and what it gains, and how many examples detect a gap.
 
     Args:
         logits: Labelled predictions, or a run.
@@ -186,11 +186,12 @@ def doctor_command(
     allowed for.
 
     The gain is the decrease of NLL per example, measured on folds that the choice has not seen; its 95 % interval comes
-    from refits on resampled examples. Temperature scaling is chosen unless the cross-validated NLL of others is lower
-    by two standard errors (of raw: by 600 / n after n examples, as few examples show few errors); then the lowest of
-    those is. Calibrators with parameters for each class need five examples of each. After n examples, a calibrator
-    mixes in a fraction 1 / (n + 1) of the uniform distribution: n examples without an error do not rule errors out. For
-    pairs, calibrators map the confidence, and the exported one has two classes, wrong and right.
+    from refits on resampled examples. Temperature scaling is chosen unless the cross-validated NLL of another
+    calibrator is lower by two standard errors; then the one with the lowest NLL is chosen. Raw must be lower by 600 / n
+    after n examples, as few examples show few errors. Calibrators with parameters for each class need five examples of
+    each. After n examples, a calibrator mixes in a fraction 1 / (n + 1) of the uniform distribution: n examples without
+    an error do not rule errors out. For pairs, calibrators map the confidence, and the exported one has two classes,
+    wrong and right.
     """
     return _diagnose(logits, val, options)
 

@@ -292,11 +292,11 @@ class EvaluationOptions:
     Attributes:
         sets: Files of predictions.
         reader: How files are read.
-        calibrators: Names of `calibench list calibrators`, or default, all or none (default: default with --val, else
-            none).
+        calibrators: Names of `calibench list calibrators`, or `default`, `all` or `none` (default: `default` with
+            --val, else `none`).
         calibrate_members: Calibrate each member of an ensemble on its own --val file, then pool (default: pool, then
             calibrate).
-        priors: Class frequencies of the test data, for a second row of each calibrator, corrected to them: uniform,
+        priors: Class frequencies of the test data; each calibrator gets a second row, corrected to them: uniform,
             estimated (by EM, from the unlabelled test logits), P,P,... of K numbers, or oracle (the test labels' own).
         metrics: Further metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all.
         n_bins: Numbers of bins (default: 15 20; tables show the first).

@@ -59,8 +59,8 @@ class Ranking:
         losses: Only rows of these losses.
         top: Only the first N rows of each table.
         against: Put a paper's numbers beside ours.
-        same_version: Leave out the runs that were made by another version of calibench, torch or the data than most of
-            the table.
+        same_version: Leave out runs whose version of calibench, torch or the data is not that of most runs of the
+            table.
     """
 
     metrics: Annotated[tuple[str, ...] | None, "COLUMN"] = None
@@ -78,11 +78,11 @@ class Comparisons:
     """Comparisons of losses beside the tables.
 
     Attributes:
-        compare: Also compare the losses over all tables: mean ranks, and each with a baseline, data sets as the sample.
+        compare: Also compare the losses across data sets: their mean ranks, and each loss with a baseline.
         baseline: The loss that others are compared with (default: CrossEntropy); implies --compare.
         primary: With --compare: the losses whose comparison with the baseline was fixed before the runs were seen;
             they are tested alone, and all others are exploratory.
-        allow_missing: With --compare: even if runs are missing.
+        allow_missing: With --compare: compare even if runs are missing.
         pairs: Also print, for every two losses, the probability that a run of one beats a run of the other.
         pvalues: Also test this loss against each other one, by every column of every table: one-sided Wilcoxon
             signed-rank tests over seeds, Holm.
@@ -130,8 +130,8 @@ def leaderboard(
         losses: Only rows of these losses.
         top: Only the first N rows of each table.
         against: Put a paper's numbers beside ours.
-        same_version: Leave out the runs that were made by another version of calibench, torch or the data than most of
-            the table.
+        same_version: Leave out runs whose version of calibench, torch or the data is not that of most runs of the
+            table.
         processes: How many read at a time; a script that asks for more than one needs the guard of `multiprocessing`,
             `if __name__ == "__main__":`.
         scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
@@ -221,14 +221,14 @@ def leaderboard_command(
 
     Args:
         results: Folders of runs, or stores; or files of test predictions of several models.
-        val: Files of their validation predictions, one for each model, on which its calibrators are fitted.
+        val: Validation predictions, one file for each model, on which its calibrators are fitted.
         scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
             probabilities).
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
         format: How the tables are printed (default: table, or by the suffix of --output); tidy: every number of every
             run, one a line.
-        notes: All notes under a table, in place of four lines at most.
+        notes: Print all notes under a table, not only four lines.
         output: Write there instead of to the terminal: .txt, .md, .csv, .json, .tex or .html.
 
     Examples:
