@@ -187,11 +187,11 @@ def doctor_command(
 
     The gain is the decrease of NLL per example, measured on folds that the choice has not seen; its 95 % interval comes
     from refits on resampled examples. Temperature scaling is chosen unless the cross-validated NLL of another
-    calibrator is lower by two standard errors; then the one with the lowest NLL is chosen. Raw must be lower by 600 / n
-    after n examples, as few examples show few errors. Calibrators with parameters for each class need five examples of
-    each. After n examples, a calibrator mixes in a fraction 1 / (n + 1) of the uniform distribution: n examples without
-    an error do not rule errors out. For pairs, calibrators map the confidence, and the exported one has two classes,
-    wrong and right.
+    calibrator is lower by two standard errors; then the one with the lowest NLL is chosen. For raw it is 600 / n
+    standard errors after n examples, as few examples show few errors. Calibrators with parameters for each class need
+    five examples of each. After n examples, a calibrator mixes in a fraction 1 / (n + 1) of the uniform distribution: n
+    examples without an error do not rule errors out. For pairs, calibrators map the confidence, and the exported one
+    has two classes, wrong and right.
     """
     return _diagnose(logits, val, options)
 
