@@ -729,6 +729,8 @@ if __name__ == "__main__":
         os.environ[CACHE] = cache  # another process may note meanwhile what it has verified
         choice = {"quick": options.quick, "kind": options.kind}
         found = tried(Path(folder), options.tries, options.seed, **choice)
+    if not found:
+        parser.error(f"no kind of files has `{options.kind}` in its name")
     print(table(found))
     for tally in found.values():
         print(*tally.examples[:3], sep="\n")
