@@ -18,10 +18,10 @@ Examples:
     >>> scaling.predict_proba(sets["test"].logits).shape
     (359, 10)
 
-Training: `calibench.fit("digits_lt", loss="FocalLoss")`, `calibench.sweep("digits_lt", seeds=[1, 2, 3])`, and
-`calibench.leaderboard("results")` ranks what there is. Losses, metrics and calibrators are modules of torch, in
-`calibench.losses`, `calibench.metrics` and `calibench.calibrators`; in a loop of your own `calibench.losses.attach`, in
-Lightning `calibench.Calibration`.
+Training: `calibench.fit("digits_lt", loss=calibench.losses.FocalLoss(gamma=3))` and
+`calibench.sweep("digits_lt", seeds=[1, 2, 3])`; `calibench.leaderboard("results")` ranks what there is. Losses, metrics
+and calibrators are modules of torch, in `calibench.losses`, `calibench.metrics` and `calibench.calibrators`; in a loop
+of your own `calibench.losses.attach`, in Lightning `calibench.Calibration`.
 """
 
 from typing import TYPE_CHECKING

@@ -42,11 +42,11 @@ FINDINGS: dict[str, tuple[str, str] | str] = {
         "test_no_loss_differs_significantly_from_cross_entropy_beyond_these_sets",
         "test_findings_about_other_sets_are_rarely_false",
     ),
-    "The mean over their 5 data sets is a fall of": (
+    "Averaged over their 5 data sets, it falls by": (
         "test_committed_tables_are_those_of_the_rows",
         "test_the_finding_on_the_mean_fall_is_rarely_false",
     ),
-    "That does not make them equal: 10 sets detect": (
+    "That does not make them equal: with 10 sets, the power": (
         "test_committed_tables_are_those_of_the_rows",
         "test_the_sign_tests_power_is_that_of_simulated_sets",
     ),
@@ -73,7 +73,7 @@ FINDINGS: dict[str, tuple[str, str] | str] = {
         "test_no_loss_differs_significantly_from_cross_entropy_beyond_these_sets",
         "test_the_sign_tests_power_is_that_of_simulated_sets",
     ),
-    "Ten sets would find a difference of 5 %": (
+    "With ten sets, the power to find a difference": (
         "test_ten_sets_find_a_difference_in_one_study_of_ten",
         "test_the_sign_tests_power_is_that_of_simulated_sets",
     ),

@@ -416,7 +416,7 @@ def _temperature_finding() -> str:
     fall, networks = ece_fall(), len(models.groupby(["dataset", "model"]))
     return (
         f"**One fitted temperature lowers the ECE** of {networks} public networks from {before:.1f} % to {after:.1f} %."
-        f" The mean over their {fall.sets} data sets is a fall of {fall.value:.1f} percentage points"
+        f" Averaged over their {fall.sets} data sets, it falls by {fall.value:.1f} percentage points"
         f" [{fall.low:.1f}, {fall.high:.1f}]"
         f" ([all calibrators]({ON_GITHUB}/results/posthoc_real.md))."
     )
@@ -428,7 +428,7 @@ def _choice_finding() -> str:
     lower = int((nll["CrossValidatedCalibration"] < nll[TS]).sum())
     return (
         f"**A calibrator chosen by cross-validation** has a lower NLL than temperature scaling on {lower} of these"
-        f" {len(nll)} sets, too few to decide for others"
+        f" {len(nll)} sets, too few to judge other sets"
         f" ([by how much]({ON_GITHUB}/results/posthoc_real.md#five-random-halves))."
     )
 
@@ -440,7 +440,7 @@ def _loss_finding() -> str:
     return (
         f"**After that calibrator** (published form), {_count(significant)} of the {counted} losses that ran on all"
         f" {len(sets())} data sets differs significantly from cross-entropy. That does not make them equal:"
-        f" {len(sets())} sets detect a difference of 5 % with a power of {corrected:.0f} %, or"
+        f" with {len(sets())} sets, the power for a difference of 5 % is {corrected:.0f} %, or"
         f" {alone:.0f} % in a single comparison ([table and limits]({SITE}/concepts/do-losses-matter.html))."
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -25,7 +25,7 @@ from calibench.files.tables import (
     table_kind,
 )
 from calibench.messages.checks import InPython, unit_interval
-from calibench.messages.errors import UsageError, did_you_mean, no_file
+from calibench.messages.errors import UsageError, did_you_mean, near_matches, no_file
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import hdf5
@@ -106,9 +106,9 @@ class Reader:
 
     Attributes:
         scores: Read the numbers as these, whatever the files say (default: by the name of the array; tables hold
-            probabilities, arrays without a name logits).
-        clip: Raise smaller probabilities to this one. Without it an exact 0 stays 0: the NLL is infinite where the true
-            class has it, and calibrators, which need finite logits, refuse the file.
+            probabilities, unnamed arrays logits).
+        clip: Raise smaller probabilities to this one. With 0 an exact 0 stays 0: the NLL is infinite where it is the
+            true class's, and calibrators, which need finite logits, refuse the file.
         task: One class or several labels an example (default: what the files say, or the shape of the labels).
         keys: What arrays or columns are: logits=, probs=, target= or class_names=NAME, probs=A,B,C of the columns of
             a table (default: by their names); classes=A,B,C the classes in the order of labels that are numbers.
@@ -216,21 +216,27 @@ class Reader:
 
     def _arrays(self, path: Path, *labels: Path) -> tuple[dict[str, Array], str, str]:
         """The arrays of a file, or of a pair, by their roles, and what to say of what was left out and guessed."""
-        target = {TARGET: _read_labels(labels[0])} if labels else {}
+        roles = self._roles
+        target = {}
+        if labels:  # which a role then names in their own file
+            of_labels = [text for text in roles if text.startswith(f"{TARGET}=")]
+            names = [text.partition("=")[2] for text in of_labels[-1:]]
+            target = {TARGET: _read_labels(labels[0], *names)}
+            roles = tuple(text for text in roles if text not in of_labels)
         if table_kind(path) in TABLE_KINDS:
-            if records := _records(path, self._roles):
+            if records := _records(path, roles):
                 arrays = {**records.arrays, **target}
                 if CLASS_NAMES in arrays and self._ordered_classes is None:
                     check_order_is_known(records.parsed, arrays)
                 return arrays, records.line, ""
             table = open_table(path, separator=self.separator)
-            arrays, left_out = arrays_of_table(table, roles_told(self._roles, table.written))
+            arrays, left_out = arrays_of_table(table, roles_told(roles, table.written))
             _check_labels_once(arrays, target)
             return *with_roles({**arrays, **target}), left_out
         arrays = {name or UNDECLARED: array for name, array in _read(path).items()}
         _check_labels_once(arrays, target)
         arrays |= target
-        return *with_roles(arrays, roles_told(self._roles, arrays)), ""
+        return *with_roles(arrays, roles_told(roles, arrays)), ""
 
 
 class _Records(NamedTuple):
@@ -338,20 +344,29 @@ def _read(path: Path) -> dict[str, Array]:
         raise
 
 
-def _read_labels(path: Path) -> Array:
-    """The labels in a file of their own: an array without a name, or a column, the only one or one named as labels."""
+def _read_labels(path: Path, *chosen: str) -> Array:
+    """The labels in a file of their own: what is chosen, an array without a name, the only column or one of labels."""
     if table_kind(path) not in TABLE_KINDS:
         arrays = _read(path)
-        if "" not in arrays:
-            raise ValueError(
-                f"{path} holds {', '.join(arrays)}, and one array of labels is expected."
-            )
-        return arrays[""]
+        unnamed = [name for name in arrays if not name]
+        return arrays[_choose_labels(path, arrays, chosen, unnamed)]
     table = open_table(path)
-    names = [name for name in table.names if name.lower() in LABELS] or table.names
-    if len(names) > 1:
-        raise ValueError(f"{path} holds {', '.join(names)}, and one column of labels is expected.")
-    return labels_of_column(table, names[0])
+    usual = [name for name in table.names if name.lower() in LABELS] or table.names
+    return labels_of_column(table, _choose_labels(path, table.names, chosen, usual))
+
+
+def _choose_labels(
+    path: Path, present: Collection[str], chosen: Sequence[str], usual: Sequence[str]
+) -> str:
+    """The name of the labels in a file: the chosen one, or the only usual one; a ValueError without such."""
+    for name in chosen:
+        if name not in present:
+            raise ValueError(f"{path} has no `{name}`{near_matches(name, present)}.")
+        return name
+    if len(usual) != 1:
+        naming = spell_argument("keys", "target=NAME")
+        raise ValueError(f"{path} holds {', '.join(present)}: {naming} says which are the labels.")
+    return usual[0]
 
 
 def _check_labels_once(arrays: Mapping[str, Array], target: Mapping[str, Array]) -> None:

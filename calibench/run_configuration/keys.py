@@ -68,8 +68,8 @@ KEYS_HELP = """\
     --model.backbone CLASS                              a network; any as mymodule.MyNet, timm:resnet18, hf:PATH
     --data CLASS --data.ARGUMENT VALUE                  data; any LightningDataModule as mymodule.MyDataModule
     --benchmark NAME                                    the name in titles and of the folder below results/ (default:
-                                                        that of the file that names the data; for other data given by
-                                                        --data, their folder's or file's)
+                                                        from the file that names the data; for other data by --data,
+                                                        from their folder or file)
     --trainer.max_epochs 10
     --trainer.default_root_dir DIR                      the folder of results
     --logger tensorboard|mlflow|wandb|csv               keep the curve, the settings, the reliability diagram and the

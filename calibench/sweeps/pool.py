@@ -357,8 +357,8 @@ class LauncherOptions:
         launcher: On this machine (default), or in a SLURM job array.
         minutes_per_job: SLURM: short cells share a job of about N minutes, once finished cells show how long one takes;
             the job's time limit is twice that, or --slurm.time.
-        minutes_per_cell: End a cell that takes longer, and count it as failed (default: no limit); when the sweep is
-            run again, it goes on from its last checkpoint.
+        minutes_per_cell: End a cell that takes longer, and count it as failed (default: no limit); a sweep that is run
+            again resumes the cell from its last checkpoint.
         detach: SLURM: submit the jobs and return; the same command again shows how far they are.
     """
 

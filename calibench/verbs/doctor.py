@@ -156,7 +156,7 @@ def doctor_command(
     """Test whether anybody's predictions are consistent with perfect calibration, overconfident or underconfident.
 
     The first line is the verdict. The next ones say where the model is off, whether validation and test differ in class
-    frequencies, which calibrator nested cross-validation chooses and what it gains, and how many examples detect a gap.
+    frequencies, which calibrator nested cross-validation chooses, its gain, and the examples needed to detect a gap.
 
     Args:
         logits: Labelled predictions, or a run.

@@ -123,7 +123,10 @@ def evaluate(
         every_number: Also what no table shows: numbers of the validation set and of further numbers of bins.
 
     Returns:
-        The report: `print` shows its tables, a notebook too; `value("ECE", calibrator="TS")`, `frame()`, `figure()`.
+        The report: `print` shows its tables, a notebook too; `value("ECE", calibrator="TS")`, `figure()`, `frame()`.
+        A calibration error with ° is consistent with perfect calibration: it is at most the limit, which 95 % of
+        calibrated models with the same confidences do not exceed. `frame()` has each number's `floor`, what such
+        models have on average, and `p`.
 
     Raises:
         ValueError: If a file, an array or a name is not what it should be; the message says what was found.

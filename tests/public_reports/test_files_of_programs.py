@@ -367,3 +367,15 @@ def test_calibrated_lists_of_scores_are_a_table(tmp_path: Path) -> None:
     right = VectorScaling().fit(np.log(PROBS), LABELS).predict_proba(np.log(PROBS))
     table = pd.read_csv(out)[[f"prob_{name}" for name in NAMES]]
     np.testing.assert_allclose(table, right, atol=1e-5)
+
+
+def test_a_role_names_the_labels_in_a_file_of_their_own(tmp_path: Path) -> None:
+    scores, labels = tmp_path / "scores.npy", tmp_path / "labels.csv"
+    np.save(scores, np.log(PROBS))
+    pd.DataFrame({"id": range(N), "truth_of": LABELS}).to_csv(labels, index=False)
+    pair = f"{scores}:{labels}"
+    with pytest.raises(ValueError, match=r"holds id, truth_of: `keys=\"target=NAME\"` says which"):
+        Reader()(pair)
+    with pytest.raises(ValueError, match="has no `truth`"):
+        Reader(keys=("target=truth",))(pair)
+    assert (Reader(keys=("target=truth_of",))(pair).target == LABELS).all()
