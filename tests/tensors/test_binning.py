@@ -87,10 +87,18 @@ def test_published_numbers_of_some_runs_keep_their_bins() -> None:
     assert [value for run in runs for value in changed_bins(run)] == []
 
 
+# The softmax of some processors rounds it onto 5 / 100 (its value is .049999998996), that of others below.
+ON_AN_EDGE = (
+    "cifar10_lt/CIFARResNet8/BSCEGRALoss/4829d87c71/seed=1/predictions/test.npz",
+    100,
+    0.05000000074505806,
+)
+
+
 @pytest.mark.slow
-def test_no_value_of_the_shipped_logits_changes_its_bin() -> None:
-    """Of 3,674,160 probabilities at four numbers of bins none moved when edges became k / n (see CHANGELOG)."""
-    assert changed_bins(STORE) == []
+def test_a_single_value_of_the_shipped_logits_may_change_its_bin() -> None:
+    """Of 3,674,160 probabilities at four numbers of bins one lies on an edge that became k / n (see CHANGELOG)."""
+    assert changed_bins(STORE) in ([], [ON_AN_EDGE])
 
 
 def test_an_edge_belongs_to_the_bin_below_and_both_ends_to_real_bins() -> None:
