@@ -157,7 +157,7 @@ class FullAffine(Affine):
     longest_fit: float = LONGEST_FIT
 
     def describe_long_fit(self, n: int, k: int) -> str:
-        """The estimate of more than 100 classes where it is above `longest_fit` seconds, and what is as good."""
+        """The estimate of more than 100 classes where it is above `longest_fit` seconds, and a smaller map."""
         if k <= MATRIX_CLASSES:
             return ""
         seconds = self.count_operations(n, k) / (PRODUCTS_A_SECOND * torch.get_num_threads())
@@ -166,7 +166,7 @@ class FullAffine(Affine):
         name, threads = type(self).__name__, count_of(torch.get_num_threads(), "thread")
         return (
             f"{name} of {n:,} x {k:,} logits would take about {seconds / 60:,.0f} minutes on {threads}: "
-            f"StructuredVectorScaling is as good with {n / k:,.0f} examples a class; in Python "
+            f"StructuredVectorScaling has {2 * k:,} parameters in place of {k * (k + 1):,}; in Python "
             f"`{name}.longest_fit = math.inf` lets it be fitted."
         )
 

@@ -371,7 +371,7 @@ class Calibrator(TakesSavedShapes, ABC):
         """Raise a ValueError where a fit to n examples of k classes on a CPU would take too long to be waited for.
 
         Raises:
-            ValueError: With an estimate, and what is as good.
+            ValueError: With an estimate, and a smaller map.
         """
         if reason := self.describe_long_fit(n, k):
             raise ValueError(reason)

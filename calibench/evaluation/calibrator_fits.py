@@ -3,6 +3,7 @@
 import copy
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -114,18 +115,14 @@ def leave_out_long_fits(
     calibrators: Sequence[Calibrator], n: int, k: int
 ) -> tuple[list[Calibrator], list[str]]:
     """Calibrators whose fits to n examples of k classes can be waited for, and a line that names the others."""
-    names = unique_names(calibrators)
-    kept = [calibrator for calibrator in calibrators if not calibrator.describe_long_fit(n, k)]
-    long = [
-        name
-        for name, model in zip(names, calibrators, strict=True)
-        if model.describe_long_fit(n, k)
-    ]
+    are_long = [bool(calibrator.describe_long_fit(n, k)) for calibrator in calibrators]
+    long = list(compress(unique_names(calibrators), are_long))
+    kept = [model for model, is_long in zip(calibrators, are_long, strict=True) if not is_long]
     if not long:
         return kept, []
     line = (
         f"left out: {', '.join(long)}, as a fit to {n:,} x {k:,} logits takes minutes; "
-        f"StructuredVectorScaling is as good with {n / k:,.0f} examples a class"
+        f"StructuredVectorScaling has {2 * k:,} parameters in place of {k * (k + 1):,}"
     )
     return kept, [line]
 

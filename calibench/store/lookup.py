@@ -67,7 +67,7 @@ def results_folder(results: Path | str) -> Path:
 
 
 def title_of_folder(folder: Path) -> str:
-    """What a title calls a folder of runs: its name, or `shipped` for the store that comes with calibench."""
+    """The name of a folder of runs in a title: its own, or `shipped` for the store that comes with calibench."""
     path = folder.resolve()
     return SHIPPED if path == benchmarks_folder().joinpath(_FOLDER).resolve() else path.name
 
