@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -224,13 +225,12 @@ class _Planned:
         estimate_durations(self.jobs, self.root)
         with unwinding():
             try:
-                run_jobs(self.jobs, self.launcher, console)
+                with closing(self.launcher):
+                    run_jobs(self.jobs, self.launcher, console)
             except (KeyboardInterrupt, Terminated) as error:
                 if isinstance(self.launcher, Pool):
                     error.add_note(self.describe_interruption())
                 raise
-            finally:
-                self.launcher.close()
 
     def describe_interruption(self) -> str:
         """Describe how many jobs are done, and how the sweep goes on."""

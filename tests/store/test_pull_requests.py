@@ -237,6 +237,12 @@ def judge(
     return code, capsys.readouterr().out
 
 
+def check_refusal(code: int, out: str, reason: str) -> None:
+    assert code == 1
+    assert re.fullmatch(r"refused: [ -~]+\n", out), out
+    assert reason in out
+
+
 @pytest.mark.parametrize("case", BY_PATH)
 def test_a_hostile_pull_request_is_refused_in_one_line(
     case: str,
@@ -256,9 +262,7 @@ def test_a_hostile_pull_request_is_refused_in_one_line(
         code, out = script.main(["main"]), capsys.readouterr().out
     else:
         code, out = judge(script, repository, capsys)
-    assert code == 1
-    assert re.fullmatch(r"refused: [ -~]+\n", out), out
-    assert reason in out
+    check_refusal(code, out, reason)
 
 
 # --- pull requests whose paths are right, and whose content is not ---
@@ -339,10 +343,7 @@ def test_a_forged_entry_is_refused_in_one_line(
     if case == "index of its own":
         monkeypatch.setattr(script, "verify_entry_files", lambda *_: set())
     propose(store)
-    code, out = judge(script, repository, capsys)
-    assert code == 1
-    assert re.fullmatch(r"refused: [ -~]+\n", out), out
-    assert reason in out
+    check_refusal(*judge(script, repository, capsys), reason)
     assert not (repository / "pwned").exists()
 
 
