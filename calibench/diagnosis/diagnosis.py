@@ -39,6 +39,7 @@ from calibench.diagnosis.verdict import (
 )
 from calibench.evaluation.calibrator_fits import leave_out_long_fits, log_probabilities
 from calibench.evaluation.verdict import POWER, Rounding, find_rounding
+from calibench.messages.errors import ExpectedFailure
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.statistics.calibration_verdict import CalibrationVerdict
@@ -154,12 +155,18 @@ class Diagnosis:
     __repr__ = __str__
 
     def tell(self, export: Path | None = None) -> None:
-        """Print the sentences, and whether the calibrator was exported."""
+        """Print the sentences, and that the calibrator was exported; raises an ExpectedFailure where there is none."""
         say(*self.lines)
-        if export and self.calibrator:
+        if export and not self.calibrator:
+            raise ExpectedFailure(f"{export} is not written: {self.describe_refusal()}")
+        if export:
             say(f"{export} is written.")
-        elif export:
-            say(f"{export} is not written: no calibrator helps.")
+
+    def describe_refusal(self) -> str:
+        """Why there is no calibrator to export."""
+        if self.choice is None:
+            return _TOO_FEW.format(self.compared).removeprefix("calibrator: none, as ")
+        return "the chosen calibrator raises the NLL" if self.choice.helps else "no calibrator helps"
 
     def _repr_html_(self) -> str:
         first, *others = map(escape, self.lines)

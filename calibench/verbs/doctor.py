@@ -6,6 +6,7 @@ What is named is checked before torch is imported.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ class DiagnosisOptions:
 
     Attributes:
         calibrators: What to choose from: names of `calibench list calibrators`, default or all (default: quick ones).
-        export: Write the chosen calibrator, if one helps.
+        export: Write the chosen calibrator; where none helps nothing is written, and the exit code is 1.
         output: Write the findings as values (every number, group of examples and gain) and as sentences.
         jobs: Calibrators at a time.
         reader: How files are read.
@@ -106,7 +107,7 @@ def doctor(
         keys: What arrays or columns of files are, `probs=NAME` each (default: by their names); `classes=A,B,C` too.
         separator: Between the cells of tables in files (default: the most frequent).
         output: Write the findings as values: .json.
-        export: Write the chosen calibrator, if one helps.
+        export: Write the chosen calibrator; where none helps nothing is written, and a warning says so.
 
     Returns:
         The diagnosis: `print` shows its sentences, a notebook too; `calibrator` is fitted; `frame()`, `figure()`.
@@ -225,6 +226,9 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
         options.output.write_text(json.dumps(diagnosis.to_dict(), indent=1) + "\n")
     if options.export and diagnosis.calibrator:
         save_calibrator(diagnosis.calibrator, options.export)
+    elif options.export and not is_command_line():  # there it is an error, after the sentences
+        refusal = diagnosis.describe_refusal()
+        warnings.warn(f"{options.export} is not written: {refusal}", stacklevel=2)
     return diagnosis
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import calibench
 from calibench.cli import main
 from calibench.evaluation.calibrator_files import load_calibrator
 from calibench.runs import Predictions
@@ -75,11 +76,36 @@ def test_nothing_is_exported_where_nothing_helps(
 ) -> None:
     file, export = tmp_path / "test.npz", tmp_path / "cal.pt"
     predictions(300).save(file)
-    lines = said([str(file), "--export", str(export), "--calibrators", "MeanReplacement"], capsys)
+    words = ["doctor", str(file), "--export", str(export), "--calibrators", "MeanReplacement"]
+    assert main([*words, "--jobs", "1"]) == 1  # a script must notice
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
     assert lines[0] == "consistent with perfect calibration (n = 300)"
     assert any(line.startswith("calibrator: leave it, as nothing is surely") for line in lines)
-    assert lines[-1] == f"{export} is not written: no calibrator helps."
+    assert printed.err == f"calibench: {export} is not written: no calibrator helps\n"
     assert not export.exists()
+    with pytest.warns(UserWarning, match="cal.pt is not written: no calibrator helps"):
+        calibench.doctor(str(file), export=export, calibrators="MeanReplacement", jobs=1)
+    assert not export.exists()
+
+
+def test_nothing_is_exported_that_raises_the_nll(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Validation is too sharp, the test set is calibrated; and of ten examples nothing is compared."""
+    export = tmp_path / "cal.pt"
+    predictions(800, sharpness=2, seed=1).save(tmp_path / "val.npz")
+    predictions(800).save(tmp_path / "test.npz")
+    predictions(10).save(tmp_path / "few.npz")
+    both = [f"{tmp_path}/test.npz", "--val", f"{tmp_path}/val.npz", *QUICK]
+    reasons = {
+        "the chosen calibrator raises the NLL": both,
+        "to compare them takes 20 examples, here are 10": [f"{tmp_path}/few.npz"],
+    }
+    for reason, words in reasons.items():
+        assert main(["doctor", *words, "--export", str(export), "--jobs", "1"]) == 1
+        assert capsys.readouterr().err == f"calibench: {export} is not written: {reason}\n"
+        assert not export.exists()
 
 
 def test_the_calibrator_is_chosen_on_validation_and_measured_on_test(
