@@ -166,7 +166,9 @@ class Diagnosis:
         """Why there is no calibrator to export."""
         if self.choice is None:
             return _TOO_FEW.format(self.compared).removeprefix("calibrator: none, as ")
-        return "the chosen calibrator raises the NLL" if self.choice.helps else "no calibrator helps"
+        return (
+            "the chosen calibrator raises the NLL" if self.choice.helps else "no calibrator helps"
+        )
 
     def _repr_html_(self) -> str:
         first, *others = map(escape, self.lines)

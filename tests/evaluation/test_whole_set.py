@@ -90,7 +90,6 @@ def test_calibration_errors_alone_have_a_floor_and_means_have_intervals() -> Non
     judged = {name for name in found if found[name].get("floor") == 0.0}
     assert judged == {
         "nll_calibration", "brier_calibration_crossfit", "nll_calibration_by_class", "brier_calibration_by_class",
-        "variational_error", "variational_overconfidence", "variational_underconfidence",
     }  # fmt: skip
     assert found["nll_calibration_by_class"]["p"] < 0.05
     assert found["nll_calibration"]["p"] < 0.05  # twice as sharp as it should be
@@ -174,7 +173,6 @@ def numbers_of(metric: Any, *sets: Any) -> list[Number]:
     [
         Refinement(by_class=False),
         pytest.param(Refinement(), marks=pytest.mark.slow),
-        pytest.param(VariationalCalibrationError(by_class=False), marks=pytest.mark.slow),
     ],
 )
 def test_at_most_five_percent_of_calibrated_models_lack_the_mark(metric: Any) -> None:
@@ -184,9 +182,16 @@ def test_at_most_five_percent_of_calibrated_models_lack_the_mark(metric: Any) ->
         probs = torch.from_numpy(random.dirichlet([0.5] * 4, size=150))
         target = (probs.cumsum(1) > torch.from_numpy(random.random((150, 1)))).int().argmax(1)
         verdicts = [n.verdict for n in numbers_of(metric, (probs.log(), target)) if n.verdict]
-        assert len(verdicts) in (2, 3, 4)
+        assert len(verdicts) in (2, 4)
         unmarked += np.array([not verdict.marked for verdict in verdicts])
     assert (np.divide(unmarked, 100) <= 0.1).all()
+
+
+def test_variational_errors_have_no_verdict() -> None:
+    """A normal test of them would find 9 % of calibrated models off, by class 23 %, and 10 % by the squared norm."""
+    scored = LOGITS.log_softmax(1), TARGET
+    for p in (1, 2):
+        assert not any(n.verdict for n in numbers_of(VariationalCalibrationError(p=p), scored))
 
 
 def test_verdict_of_a_mean_by_hand() -> None:
