@@ -3,7 +3,7 @@
     python benchmarks/evidence/pages.py
 
 Rewrites what stands between `<!-- evidence: NAME -->` and `<!-- /evidence -->` in the files of `PAGES`; a test holds
-them equal. Sentences are written by hand: read them again where a table changed.
+them equal. Other sentences are written by hand: read them again where a table changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from textwrap import fill
 
 import claims
@@ -24,6 +23,25 @@ import training_methods
 import tuned
 import validated
 import yaml
+from committed_rows import (
+    BASE,
+    BENCHMARKS,
+    CVC,
+    RESULTS,
+    SETS,
+    SPEEDRUNS,
+    against_base,
+    at_one_rate,
+    full_runs,
+    losses,
+    numbers,
+    ranks,
+    searched,
+    sets,
+    shifts,
+    small_runs,
+    values,
+)
 from scipy.stats import binom, binomtest, norm
 
 from calibench.calibrator_comparison.summary import (
@@ -41,21 +59,16 @@ from calibench.statistics.data_sets import (
     AHEAD,
     BEHIND,
     UNKNOWN,
-    RankComparison,
     SetComparison,
     SetMean,
     compare_log_ratios,
-    compare_ranks,
     mean_over_sets,
 )
 from calibench.statistics.number import RAW
-from calibench.statistics.pairs import Runs, estimate_beats
 from calibench.statistics.seeds import LEVEL, holm
 from calibench.sweeps.suites import load_suite
 from calibench.tables.text import markdown
 
-BENCHMARKS = Path(__file__).parent.parent
-RESULTS = BENCHMARKS / "results"
 PAGES = (
     "README.md",
     "docs/index.md",
@@ -71,20 +84,6 @@ PAGES = (
     "benchmarks/results/validated.md",
 )
 
-BASE, CVC = "CrossEntropyLoss", "CrossValidatedCalibration(shrinkage=False)"
-SETS = {
-    "digits_lt": "long-tailed digits",
-    "breast_cancer": "breast cancer",
-    "wine": "wine",
-    "financial_phrasebank": "Financial PhraseBank",
-    "cifar10_lt_small": "long-tailed CIFAR-10",
-    "cifar100_lt_small": "long-tailed CIFAR-100",
-    "cifar10_small": "CIFAR-10",
-    "cifar100_speedrun": "CIFAR-100",
-    "newsgroups": "20 Newsgroups",
-    "ag_news": "AG News",
-}
-SPEEDRUNS = ("cifar10", "cifar100", "cifar10_lt", "cifar100_lt", "cifar10_overconfident")
 FIGURE = BENCHMARKS / "figures" / "evidence_ranks.svg"
 SITE = "https://calibench.github.io/calibench"
 ON_GITHUB = "https://github.com/calibench/calibench/blob/main/benchmarks"
@@ -94,42 +93,6 @@ FEWEST_PRIMARY, FEWEST_OF_FAMILY = 6, 9
 """Data sets that a sign test needs to reject at 5 %: of one comparison, and of eight or nine by Holm."""
 
 Table = Sequence[Sequence[str]]
-
-
-@cache
-def numbers() -> claims.Numbers:
-    """All committed rows."""
-    return claims.read(sorted(RESULTS.glob("*.csv")))
-
-
-@cache
-def sets(loss: str = BASE) -> dict[str, str]:
-    """The data sets on which a loss has been scored after CVC: the rows' name and the printed one."""
-    of_loss = (n for n in numbers() if (n.method, n.calibrator, n.split) == (loss, CVC, "test"))
-    names = {data: SETS.get(data.split()[0]) for data in {n.data for n in of_loss}}
-    order = [*SETS.values()]
-    kept = {data: title for data, title in names.items() if title}
-    return dict(sorted(kept.items(), key=lambda item: order.index(item[1])))
-
-
-@cache
-def losses(data: str = "") -> list[str]:
-    """The losses that have runs on a data set, or on any, cross-entropy first; those of two sets are no sample."""
-    known = {n.method for n in numbers()}
-    ran = {loss for loss in known if len(sets(loss)) > 2 and (not data or data in sets(loss))}
-    return sorted(ran, key=lambda name: (name != BASE, name))
-
-
-def values(data: str, loss: str, metric: str, calibrator: str) -> np.ndarray:
-    """The values of a loss's runs."""
-    return np.array([*numbers()[claims.Number(data, loss, calibrator, metric)].values()])
-
-
-def against_base(loss: str, calibrator: str, data: Sequence[str], metric: str = "nll") -> str:
-    """How likely a run of a loss has a lower NLL, or another score, than one of cross-entropy, on these sets."""
-    sides = [[Runs(values(one, name, metric, calibrator)) for one in data] for name in (loss, BASE)]
-    found = estimate_beats(*sides)
-    return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def pairs() -> Iterator[list[str]]:
@@ -241,14 +204,6 @@ def sign_power(sets: int, deviation: float, effect: float, family: int = 8) -> t
     return tuple(float(chances[p_values <= level].sum()) for level in (LEVEL, LEVEL / family))
 
 
-def ranks(data: str) -> tuple[list[str], list[str], RankComparison]:
-    """The losses that ran on a data set, the sets that all of them ran on, and their ranks there by NLL after CVC."""
-    names = losses(data)
-    over = [one for one in sets() if set(names) <= set(losses(one))]
-    table = [[float(values(one, loss, "nll", CVC).mean()) for loss in names] for one in over]
-    return names, over, compare_ranks(table)
-
-
 def draw_ranks() -> Picture:
     """Mean ranks of all losses, with their critical difference."""
     names, over, found = ranks("digits_lt")
@@ -314,43 +269,9 @@ def learning_curves() -> Iterator[list[str]]:
         yield [name, *(f"{round(gain, 4) + 0.0:.4f}" for gain in gains.loc[name])]
 
 
-@cache
-def shifts() -> dict[str, label_shift.Found]:
-    """The rows of label_shift.py, by benchmark."""
-    return label_shift.read(RESULTS / "label_shift.csv")
-
-
 def shifted(benchmark: str) -> Iterator[list[str]]:
     """Calibrators and cures on a long-tailed benchmark."""
     yield from label_shift.table(shifts()[benchmark])
-
-
-@cache
-def searched() -> pd.DataFrame:
-    """The search for the rate of each loss in the speedrun, at its small width."""
-    return pd.read_csv(RESULTS / "speedrun_rates.csv")
-
-
-@cache
-def small_runs(data: str = "cifar10") -> pd.DataFrame:
-    """The speedrun's runs of small width on a data set, each loss at the rate that balanced data chose."""
-    runs, search = pd.read_csv(RESULTS / "speedrun_small.csv"), searched()
-    of_data = search[search["benchmark"] == f"{data.partition('_')[0]}_rates"]
-    return speedrun.with_search(runs[runs["benchmark"] == f"{data}_small"], of_data)
-
-
-def at_one_rate() -> pd.DataFrame:
-    """The runs of small width on CIFAR-10, each loss at cross-entropy's rate."""
-    own, others = small_runs(), pd.read_csv(RESULTS / "speedrun_one_rate.csv")
-    rate = own.groupby("loss")["tried"].first()[speedrun.BASE]
-    return pd.concat([own[~own["loss"].isin(others["loss"])], others.assign(tried=rate)])
-
-
-@cache
-def full_runs(data: str = "cifar10") -> pd.DataFrame:
-    """The speedrun's runs of full width on a data set, each loss at its own rate."""
-    runs = pd.read_csv(RESULTS / "speedrun.csv")
-    return speedrun.at_chosen_rates(runs[runs["benchmark"].isin([data, f"{data}_speedrun"])])
 
 
 def over_regimes() -> Iterator[list[str]]:
