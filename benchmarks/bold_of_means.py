@@ -19,7 +19,8 @@ from calibench.statistics import BestComparison, comparison_of_means
 from calibench.tables.grid import SCATTER
 from calibench.tables.metric_titles import METRICS
 
-UNPAIRED = f"- bold: {PROMISE} (unpaired: from means and deviations)"
+UNPAIRED = f"- bold: {PROMISE.removesuffix(')')}; unpaired: from means and deviations)"
+
 _LINES = re.compile(rf"- \d+ seeds detect differences of .*\n|- \d+ of \d+ {WELCH}\n|- {NOISY}\n")
 _COSTS = ("s/run", "s/epoch", "peak MB")
 _DIRECTIONS = {info.title: info.direction for info in METRICS.values()}

@@ -421,7 +421,8 @@ def describe_choice(choice: Choice) -> Iterator[str]:
 def describe_calibrated_result(after: CalibratedResult, kind: str) -> Iterator[str]:
     """The verdict after the calibrator."""
     if after.gain:
-        yield f"measured: gain in NLL {after.gain}"
+        noun = {"classes": "examples"}.get(kind, kind)
+        yield f"gain in NLL on the {after.examples:,} test {noun}: {after.gain} (95 % interval)"
     was, is_now = (f"{100 * share:.1f} %" for share in (after.accuracy_before, after.accuracy))
     accuracy = "" if kind == "pairs" else f"; accuracy {was} before, {is_now} after"
     yield f"after it: {after.calibration.in_words()}{accuracy}"

@@ -10,21 +10,18 @@ from calibench.statistics import FEWEST_SEEDS, BestComparison, comparison_with_b
 from calibench.statistics.number import RAW
 from calibench.tables.grid import SCATTER
 
-PROMISE = "the best method is among the bold ones with 95 % confidence"
-PROMISE_WITH_NOISY = (
-    f"the best method is among the bold ones and those whose seeds vary too much to rank ({SCATTER}), "
-    "with 95 % confidence"
+PROMISE = "no other method is significantly better (95 % confidence)"
+PROMISE_WITH_NOISY = f"{PROMISE}; {SCATTER} seeds vary too much to rank"
+OF_MODELS = (
+    "no other model is significantly better (95 % confidence; paired bootstrap over test examples)"
 )
-OF_MODELS = "the best model is among the bold ones with 95 % confidence (paired bootstrap over test examples)"
 OF_NETWORKS = (
-    "these trained networks, not the methods: the best network is among the bold ones with 95 % confidence "
-    "(one seed; paired bootstrap over test examples)"
+    "no other of these networks is significantly better (95 % confidence; paired bootstrap over test examples); "
+    "one seed cannot compare methods"
 )
 
 WELCH = "values have more than 1.25 times the others' deviation: Welch's test with Bonferroni compares them"
-NOISY = (
-    f"{SCATTER} seeds vary too much to rank: not ruled out only because its own seeds vary widely"
-)
+NOISY = f"{SCATTER} seeds vary too much to rank: with the others' deviation, it would be significantly worse"
 
 ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 """Tells which of several runs, one a row, may be the best on the test examples; None if it cannot."""
@@ -150,7 +147,7 @@ def detectable_amount(title: str, value: float, *, percent: bool) -> str:
     smallest, unit = (0.01, " percentage points") if percent else (0.001, "")
     amount = 100 * value if percent else value
     text = f"less than {smallest:g}" if amount < smallest else f"{amount:.2g}"
-    return f"{text}{unit} in {title}"
+    return f"{text}{unit.removesuffix('s') if text == '1' else unit} in {title}"
 
 
 def _seed_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:

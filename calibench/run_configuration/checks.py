@@ -30,6 +30,7 @@ from calibench.run_configuration.keys import (
     ClassPlace,
     expand_short_name,
     find_class_place,
+    find_loss_file,
     loss_file,
 )
 
@@ -303,9 +304,25 @@ def _check_arguments(
             names = sorted(parameters.keys() - {*LINKED})
             near = near_matches(name, names) or (f"; there are {', '.join(names)}" if names else "")
             raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
-    for name, required in parameters.items():
-        if required and name not in init_args and name not in LINKED:
-            setting = spell_key(f"{key}.{name}", "VALUE")
-            file = loss_file(owner) if key == "model.loss" else ""
-            ready = f", or write {file} instead" if file else ""
-            raise UsageError(f"`{key}`: {owner} needs `{name}`: give it with {setting}{ready}.")
+    required_names = [name for name, required in parameters.items() if required]
+    missing = [name for name in required_names if name not in init_args and name not in LINKED]
+    if missing:
+        owner = re.sub(r"_[0-9a-f]{10}$", "", owner)  # of a class that a program defines
+        remedy = _spell_missing(key, owner, missing)
+        raise UsageError(f"`{key}`: {owner} needs `{missing[0]}`: {remedy}.")
+
+
+def _spell_missing(key: str, owner: str, missing: Sequence[str]) -> str:
+    """How the arguments that a class lacks are given; in Python with the values of a loss's file if it has one."""
+    file = find_loss_file(owner) if key == "model.loss" else None
+    if is_command_line():
+        ready = f", or write {loss_file(owner)} instead" if file else ""
+        return f"give it with {spell_key(f'{key}.{missing[0]}', 'VALUE')}{ready}"
+    values = read_yaml(file.read_text("utf-8"))["model"]["loss"]["init_args"] if file else {}
+    texts = {name: repr(values[name]) if name in values else "..." for name in missing}
+    options = ", ".join(f'"{key}.{name}": {text}' for name, text in texts.items())
+    remedy = f"add `options={{{options}}}`"
+    if key == "model.loss":
+        arguments = ", ".join(f"{name}={text}" for name, text in texts.items())
+        remedy = f"write `loss={owner}({arguments})`, or {remedy}"
+    return remedy if "..." not in texts.values() else f"{remedy}, with a value for `...`"

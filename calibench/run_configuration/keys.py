@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from calibench.backbones import BACKBONES
@@ -175,15 +176,23 @@ class ClassPlace:
 
 def loss_file(name: str) -> str:
     """The option that names the file of a loss, by the file's name or the loss's class; empty if there is none."""
-    folder = benchmarks_folder() / "losses"
-    if not (folder / f"{name}.yaml").is_file():
-        pattern = re.compile(rf"^model:\n  loss:\n    class_path: {re.escape(name)}$", re.M)
-        files = sorted(folder.glob("*.yaml"))
-        names = [file.stem for file in files if pattern.search(file.read_text("utf-8"))]
-        if not names:
-            return ""
-        name = min(names, key=len)
+    file = find_loss_file(name)
+    if file is None:
+        return ""
+    name = file.stem
     return "`--config losses/" + name + "`" if is_command_line() else f'`overlays="losses/{name}"`'
+
+
+def find_loss_file(name: str) -> Path | None:
+    """The file of a loss, by the file's name or the loss's class; None if there is none."""
+    folder = benchmarks_folder() / "losses"
+    if (file := folder / f"{name}.yaml").is_file():
+        return file
+    pattern = re.compile(rf"^model:\n  loss:\n    class_path: {re.escape(name)}$", re.M)
+    files = [
+        file for file in sorted(folder.glob("*.yaml")) if pattern.search(file.read_text("utf-8"))
+    ]
+    return min(files, key=lambda file: len(file.stem), default=None)
 
 
 _LOSSES = ClassPlace(LOSSES.package, LOSSES, "ImportedLoss")

@@ -25,6 +25,8 @@ from calibench.losses import CalibrationLoss
 from calibench.plugins.import_paths import import_path
 
 _kept: dict[str, Any] = {}
+_renamed: dict[type, tuple[str, str, bytes]] = {}
+"""The name and the qualified name that a kept class had, and its digested parts, which its new name would change."""
 _CONTRACTS = (CalibrationLoss, Backbone, ClassificationDataModule)
 _SIMPLE = (bool, int, float, str, Path, type(None))
 
@@ -50,13 +52,15 @@ def describe_object(value: Any) -> Config | str:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, type) or inspect.isfunction(value) or inspect.isbuiltin(value):
+        if value in _renamed:
+            return {"class_path": f"{__name__}.{value.__name__}"}
         path = _importable_path(value)
         return {"class_path": path or _keep(value.__name__, value, _source(value))}
     arguments = _constructor_arguments(value)
     path = _importable_path(type(value))
     if arguments is not None and path is not None:
         return {"class_path": path, **({"init_args": arguments} if arguments else {})}
-    name = type(value).__name__
+    name = _class_name(type(value))
     if isinstance(value, _CONTRACTS):
         return {"class_path": _keep(name, _class_that_gives(value), _digest_parts(value))}
     if isinstance(value, nn.Module) or not callable(value):
@@ -68,7 +72,7 @@ def describe_object(value: Any) -> Config | str:
 def describe_loss(value: Any) -> Config | str:
     """The block that stands for a loss; a module of another kind is called with logits and targets."""
     if isinstance(value, nn.Module) and not isinstance(value, CalibrationLoss):
-        return {"class_path": _keep(type(value).__name__, _caller(value), _digest_parts(value))}
+        return {"class_path": _keep(_class_name(type(value)), _caller(value), _digest_parts(value))}
     return describe_object(value)
 
 
@@ -107,7 +111,12 @@ def _class_that_gives(value: Any) -> type:
         """Take no arguments."""
 
     methods = {"__new__": __new__, "__init__": __init__, "__doc__": type(value).__doc__}
-    return type(type(value).__name__, (type(value),), methods)
+    return type(_class_name(type(value)), (type(value),), methods)
+
+
+def _class_name(value: type) -> str:
+    """The name that a class had before it was kept."""
+    return _renamed[value][0] if value in _renamed else value.__name__
 
 
 def _keep(name: str, value: Any, parts: Iterator[bytes]) -> str:
@@ -117,6 +126,7 @@ def _keep(name: str, value: Any, parts: Iterator[bytes]) -> str:
     unique = f"{name}_{digest.hexdigest()[:10]}"
     _kept[unique] = value
     if isinstance(value, type):
+        _renamed[value] = name, value.__qualname__, b"".join(_class_parts(value))
         value.__module__, value.__qualname__, value.__name__ = __name__, unique, unique
     return f"{__name__}.{unique}"
 
@@ -176,13 +186,22 @@ def _state(value: Any) -> Iterator[bytes]:
                     tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
                 )
         for name, part in value.named_modules():
-            yield f"{name} {type(part).__qualname__} {part.extra_repr()}".encode()
+            kind = _renamed[type(part)][1] if type(part) in _renamed else type(part).__qualname__
+            yield f"{name} {kind} {part.extra_repr()}".encode()
 
 
 def _digest_parts(value: Any) -> Iterator[bytes]:
-    yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
-    yield from _source(type(value))
+    yield from _class_parts(type(value))
     yield from value.digest_parts() if hasattr(value, "digest_parts") else _state(value)
+
+
+def _class_parts(value: type) -> Iterator[bytes]:
+    """The full name and the source of a class, as they were before it was kept."""
+    if value in _renamed:
+        yield _renamed[value][2]
+        return
+    yield f"{value.__module__}.{value.__qualname__}".encode()
+    yield from _source(value)
 
 
 def _source(value: Any) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ one of log-normal deviations in up to 17 %; with 1.25 in 3 to 7 % (benchmarks/si
 
 @dataclass(frozen=True)
 class BestComparison:
-    """Which rows may be the best: the best method is among the bold ones with 95 % confidence.
+    """Which rows may be the best: of a bold row, no other is significantly better (95 % confidence).
 
     Attributes:
         bold: Whether a row may be the best.
@@ -37,7 +37,7 @@ class BestComparison:
             the median of the rows; NaN if nothing was compared.
         seeds: How many seeds all compared rows share.
         apart: Rows with a residual deviation of more than `TRIGGER` times the others', which have Welch's form.
-        noisy: Those of them that are bold for their own scatter alone: with the others' deviation they would not be.
+        noisy: Those of them that with the others' deviation would be significantly worse.
         worse: For each row and each other one, whether it is told to be worse than that: a row that is worse than none
             is bold. That no such verdict on one row is wrong has the probability 1 - level.
 

@@ -151,7 +151,7 @@ def _grid(
 
 
 _BOLD = (
-    "bold: the best calibrator is among the bold ones with 95 % confidence",
+    "bold: no other calibrator is significantly better (95 % confidence)",
     "calibration errors are compared where NLL is below what the accuracy alone gives",
 )
 

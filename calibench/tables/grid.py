@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 HOLE = "—"
 SCATTER = "~"
+"""The mark of a value that with the other rows' spread would be significantly worse."""
 UNVERIFIED = "†"
-"""The mark of a value that is not ruled out only because of its own spread."""
+"""The mark of a row whose numbers nobody computed again from its logits."""
 
 
 @dataclass(frozen=True, slots=True)

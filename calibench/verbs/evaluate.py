@@ -194,8 +194,7 @@ def evaluate_command(
     """Score saved logits of any framework, raw and after each calibrator.
 
     Error, NLL, Brier score and calibration errors of the test set; calibrators are fitted on the validation set only.
-    Every number has a 95 % bootstrap interval over test examples; the best calibrator is among the bold ones with 95 %
-    confidence.
+    Every number has a 95 % bootstrap interval over test examples. Bold: no other calibrator is significantly better.
 
     Args:
         logits: Test predictions, as --test: several files are several models; or a run folder, <results or

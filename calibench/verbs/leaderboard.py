@@ -214,10 +214,8 @@ def leaderboard_command(
 ) -> int:
     """Rank losses on every benchmark and backbone below folders of runs.
 
-    One line per loss, ranked by the test NLL after its calibrator, which is chosen on validation. The best method is
-    among the bold ones with 95 % confidence; with fewer than three seeds nothing is bold. A missing run is named under
-    its
-    table.
+    One line per loss, ranked by the test NLL after its calibrator, which is chosen on validation. Bold: no other method
+    is significantly better (from three seeds on). Missing runs are named under the table.
 
     Args:
         results: Folders of runs, or stores; or files of test predictions of several models.

@@ -122,7 +122,7 @@ def test_terminal_of_a_pipe_is_plain_and_marks_with_stars(
     assert max(map(len, text.splitlines())) <= 100
     best = next(line for line in text.splitlines() if line.startswith("1 Generative"))
     assert "0.200*" in best
-    assert "bold (*): the best" in text
+    assert "bold (*): no other method" in text
     assert "missing: Focal, seeds 2, 3: no run" in text
 
 
@@ -258,7 +258,7 @@ def test_at_most_four_lines_stand_under_a_table_and_notes_shows_them_all(
     called(str(results), "--format", "markdown", "--notes")
     every = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
     meaning, unseen, caveat, rest = few
-    assert meaning.startswith("- bold: the best method")
+    assert meaning.startswith("- bold: no other method is significantly better")
     assert unseen.startswith("- 3 seeds detect differences of")
     assert caveat == "- missing: Focal, seeds 2, 3: no run"
     assert rest.startswith(f"- {len(every)} notes: notes=True; https://")

@@ -1,4 +1,4 @@
-"""Bold of an evaluation: the best calibrator is among the bold ones, and the canary is none of them."""
+"""Bold of an evaluation: a bold calibrator has no other that is significantly better, and the canary is not bold."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,29 @@ def test_an_object_has_a_name_by_what_it_holds() -> None:
         "class_path": "torch.nn.functional.cross_entropy"
     }
     assert describe_loss(OwnLoss()) == describe_loss(OwnLoss())
+
+
+def test_a_class_of_the_program_keeps_its_name_however_often_it_is_given() -> None:
+    class OneArgument(FocalLoss):
+        def __init__(self, epsilon: float = 2.0) -> None:
+            super().__init__(gamma=epsilon)
+
+    instance = describe_loss(OneArgument(epsilon=3.0))
+    names = [describe_loss(OneArgument) for _ in range(3)]
+    assert names == names[:1] * 3
+    assert describe_loss(OneArgument(epsilon=3.0)) == instance
+
+
+@pytest.mark.parametrize("loss", ["FocalLoss", "FocalCalibrationLoss", FocalLoss])
+def test_the_remedies_for_a_missing_argument_work_as_typed(loss: Any) -> None:
+    with pytest.raises(ValueError, match="needs `gamma`") as raised:
+        calibench.fit("digits_lt", loss=loss)
+    code = re.findall(r"`(\w+=.*?)`", str(raised.value))
+    assert [text.partition("=")[0] for text in code] == ["loss", "options"]
+    names = {name: getattr(losses, name) for name in losses.__all__}
+    typed: dict[str, Any] = eval(f"dict({', '.join(code)})", names)
+    init_args = describe_loss(typed["loss"])["init_args"]  # type: ignore[index]
+    assert {f"model.loss.{name}": value for name, value in init_args.items()} == typed["options"]
 
 
 def test_the_key_is_that_of_the_command_line() -> None:
