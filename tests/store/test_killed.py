@@ -71,7 +71,9 @@ def test_those_that_are_killed_leave_nothing_to_the_next(
     action: str, number: int, mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance, killed, left = random.Random(action), 0, 0
-    for attempt in range(number):
+    for attempt in range(10 * number):
+        if attempt >= number and left:
+            break  # on a busy machine a kill often comes before or after all writes
         store = tmp_path / str(attempt)
         words = ["store", action, str(mine), str(store)]
         with warm.started(words) as command:
@@ -88,4 +90,4 @@ def test_those_that_are_killed_leave_nothing_to_the_next(
         capsys.readouterr()
     assert killed > number // 4
     assert left > 0  # or there was nothing to remove
-    print(f"{killed} of {number} were killed, {left} of them left temporary files")
+    print(f"{killed} were killed, {left} of them left temporary files")
