@@ -61,6 +61,8 @@ class TableFile:
         problems: What is wrong with the others, by their numbers.
         caveats: Lines for the reader of a result.
         read: Reads columns, some of them as text; None for all columns.
+        reading: How its text was read where that was guessed, as `with decimal commas`; empty where nothing was.
+        is_text: Whether its cells are written as text, with no types of their own.
     """
 
     names: list[str]
@@ -69,6 +71,8 @@ class TableFile:
     problems: dict[int, str]
     caveats: list[str]
     read: Callable[[Sequence[str] | None, Sequence[str]], Any] = field(repr=False)
+    reading: str = ""
+    is_text: bool = False
 
     @property
     def total(self) -> int:
@@ -124,9 +128,11 @@ def open_table(
         table = _open_separated(text, separator, "," if kind == ".csv" else "\t", names, quotes)
     else:
         table = _open_records(text, is_document=kind == ".json")
-    if text.said and not is_silent:
-        say(f"{path.name} is read {' and '.join(text.said)}", to=sys.stderr)
-    return replace(table, caveats=[f"{path.name}: {line}" for line in text.caveats])
+    reading = " and ".join(text.said)
+    if reading and not is_silent:
+        say(f"{path.name} is read {reading}", to=sys.stderr)
+    caveats = [f"{path.name}: {line}" for line in text.caveats]
+    return replace(table, caveats=caveats, reading=reading, is_text=kind in SEPARATED)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Predictions from arrays of any framework: they are named, checked and made logits and class indices."""
 
 import json
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -12,7 +11,14 @@ import numpy as np
 from calibench.files.set_names import MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import is_command_line, spell_argument
-from calibench.predictions.confidence_pairs import PAIR_NAMES
+from calibench.predictions.column_names import PLAIN_LABELS
+from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs
+from calibench.predictions.reading_notes import (
+    describe_labels,
+    describe_left_out,
+    join_lines,
+    say_readings,
+)
 from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
 from calibench.tensors.arrays import Array, Floats, as_array
@@ -51,6 +57,7 @@ HARD = (
 )  # fmt: skip
 _NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
 _OF_ROWS = ("ids", "posterior", "offset")
+_USED_BESIDE = (*_OF_ROWS, "metadata", CLASS_NAMES, *_CLASSES)
 REAL = "iuf"  # kinds of numpy's types whose values are real numbers
 
 
@@ -62,6 +69,7 @@ def predictions_of(
     task: str | None = None,
     notes: list[str] | None = None,
     classes: Sequence[Any] | None = None,
+    roles_by_user: Collection[str] = (),
 ) -> Predictions:
     """Predictions from named arrays.
 
@@ -72,8 +80,9 @@ def predictions_of(
         scores: What the scores are, a key of `SCORES`, whatever they are called.
         clip: Probabilities below it are raised to it.
         task: `multiclass` or `multilabel`; by default what the file says, or the shape of the labels.
-        notes: Takes a line on each reading that nobody declared; by default these are warnings.
+        notes: Takes a line on each reading that nobody declared; by default these are a warning.
         classes: Names of the classes in their order, that of labels which are numbers; columns with names go by them.
+        roles_by_user: Roles of the arrays that the user names.
 
     Raises:
         ValueError: If something is missing or is not what it should be; the message says what was found.
@@ -100,13 +109,18 @@ def predictions_of(
     metadata = read_metadata(roles)
     is_own = "format" in metadata  # written by this package: names are right, targets places
     declaration = Declaration(
-        None if role == UNDECLARED else role, scores or (role if is_own else None)
+        None if role == UNDECLARED else role,
+        scores or (role if is_own else None),
+        role in roles_by_user,
     )
     labels = as_array(roles[TARGET]) if TARGET in roles else None
     task_of_file = task or metadata.get("task")
     values, labels, line = _flatten_positions(values, labels)
     lines.append(line)
-    values, declaration = _as_table(values, labels, declaration, name, task_of_file, lines)
+    column_names = [str(part) for part in as_array(roles.get(CLASS_NAMES, []))]
+    values, declaration = _as_table(
+        values, labels, declaration, name, task_of_file, lines, column_names
+    )
     class_names = _given_class_names(_class_names_among(roles, values.shape[-1]), metadata)
     if classes is not None and not is_own:  # in which labels are places of its columns
         values, class_names = _in_order(values, class_names, [str(name) for name in classes])
@@ -133,18 +147,9 @@ def predictions_of(
     return replace(predictions, probs=probs)
 
 
-def say_readings(lines: Sequence[str], notes: list[str] | None) -> None:
-    """Append lines on readings to the notes, or warn of each where nobody takes notes."""
-    for line in filter(None, lines):
-        if notes is None:
-            warnings.warn(f"{line}.", stacklevel=4)
-        else:
-            notes.append(line)
-
-
 def _name_of_scores(arrays: Mapping[str, Array], role: str) -> str:
     """The name of the scores as they came; `logits` for an array without one."""
-    names = (name for name in arrays if ROLES.get(name.strip().lower(), name) == role)
+    names = (name for name in arrays if _role_of(name) == role)
     return next(names, role).replace(UNDECLARED, "scores")
 
 
@@ -193,6 +198,7 @@ def _as_table(
     name: str,
     task: str | None,
     lines: list[str],
+    class_names: Sequence[str],
 ) -> tuple[Array, Declaration]:
     """Scores as (N, K) numbers: those of the second of two classes get a column of the first, which a line says."""
     shape = () if labels is None else labels.shape
@@ -204,7 +210,8 @@ def _as_table(
     is_column = values.shape[1:] == (1,) and task != MULTILABEL
     fits = shape[:1] == values.shape[:1] or PROBS in declaration
     if (is_column or (values.ndim == 1 and fits)) and values.dtype.kind in REAL:
-        meaning, line = meaning_of_column(values.reshape(len(values), -1)[:, 0], declaration, name)
+        column = values.reshape(len(values), -1)[:, 0]
+        meaning, line = meaning_of_column(column, declaration, name, class_names)
         lines.append(line)
         values, declaration = two_columns(values, meaning), Declaration(meaning, meaning)
     if values.ndim == 2 and shape == values.shape[1:] != values.shape[:1]:
@@ -302,11 +309,12 @@ def with_roles(
         if len(names) > 1:
             argument = spell_argument("keys", f"{role}={','.join(names)}")
             raise ValueError(f"{argument}: one array is expected.")
-    roles_of = {names[0]: role for role, names in (names_of_roles or {}).items()}
+    names_of_roles = names_of_roles or {}
+    roles_of = {names[0]: role for role, names in names_of_roles.items()}
     named = {roles_of.get(name, name): values for name, values in arrays.items()}
-    roles = {ROLES.get(name.strip().lower(), name) for name in named}
+    roles = {_role_of(name) for name in named}
     guessed = {}
-    if not {LOGITS, PROBS, UNDECLARED} & roles:
+    if not ({LOGITS, PROBS, UNDECLARED} & roles or are_pairs(named)):
         for name in _scores_among(named):
             guessed[name] = PROBS if _may_be_probabilities(as_array(named[name])) else LOGITS
             if TARGET not in roles and name == "arr_0" and _UNNAMED_LABELS in named:
@@ -316,10 +324,29 @@ def with_roles(
     renamed = {
         name: UNDECLARED if role == LOGITS else role for name, role in guessed.items()
     }  # logits by their name alone are none: their values are looked at
-    return (
-        {renamed.get(name, name): values for name, values in named.items()},
+    lines = [
         f"{guess} ({spell_argument('keys', keys)} says so)" if guess else "",
-    )
+        *_describe_label_arrays(named),
+    ]
+    if not (are_pairs(named) or {LOGITS, PROBS} & names_of_roles.keys()):
+        unused = (name for name in named if _role_of(name) not in (*NAMES, UNDECLARED, *guessed))
+        lines.append(
+            describe_left_out([name for name in unused if name.lower() not in _USED_BESIDE])
+        )
+    return {renamed.get(name, name): values for name, values in named.items()}, join_lines(lines)
+
+
+def _role_of(name: str) -> str:
+    """The role that the name of an array says; the name itself where it says none."""
+    return ROLES.get(name.strip().lower(), name)
+
+
+def _describe_label_arrays(named: Mapping[str, Array]) -> list[str]:
+    """A line for labels whose name is a guess."""
+    names = [name for name in named if _role_of(name) == TARGET]
+    return [
+        describe_labels(name, "array") for name in names if name.strip().lower() not in PLAIN_LABELS
+    ]
 
 
 def _scores_among(named: Mapping[str, Array]) -> list[str]:
@@ -328,7 +355,7 @@ def _scores_among(named: Mapping[str, Array]) -> list[str]:
     classes = [name for name in usual_names if _may_be_classes(as_array(named[name]))]
     if len(classes) < len(usual_names):  # predicted classes beside their scores
         usual_names = [name for name in usual_names if name not in classes]
-    others = [name for name in named if name not in (*_NO_SCORES, *ROLES)]
+    others = [name for name in named if name.lower() not in (*_NO_SCORES, *ROLES)]
     only = [name for name in others if _may_be_probabilities(as_array(named[name]))]
     return usual_names[:1] or (only if len(only) == 1 else [])
 
@@ -347,7 +374,7 @@ def _by_role(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays by the names that they have here; ValueError if two have one."""
     roles: dict[str, Array] = {}
     for name, array in arrays.items():
-        role = ROLES.get(name.strip().lower(), name)
+        role = _role_of(name)
         if role in roles:
             raise ValueError(f"there is more than one `{role}`, `{name}` among them: keep one.")
         roles[role] = array

@@ -9,6 +9,8 @@ from calibench.tensors.arrays import Array
 from calibench.tensors.score_meaning import LOGITS, PROBS
 
 LABELS = ("label", "labels", "target", "targets")  # a class may be called y
+PLAIN_LABELS = (*LABELS, "y")
+"""Names of labels that leave nothing to guess."""
 # Columns of labels of other programs, where none has a name of ours: mlr3, caret, scikit-learn, evaluation harnesses.
 LABELS_OF_OTHERS = (
     "truth",
@@ -26,6 +28,7 @@ BEGINNINGS = {
     "probs_": PROBS, "proba_": PROBS, "probability_": PROBS, "prob.": PROBS, ".pred_": PROBS, "pred_prob_": PROBS,
     "p_": PROBS,
 }  # fmt: skip
+_PLAIN_BEGINNINGS = ("logit_", "logits_", "prob_", "probs_")  # which leave nothing to guess
 # What the name of a column of scores has beside that of the class.
 _OF_SCORES = (
     r"^\.?(prob_class|probability|proba|probs|prob|pred_prob|pred|score|logits|logit|class|p)[_. ]?(?=.)"
@@ -53,6 +56,13 @@ def role_and_classes(names: Sequence[str]) -> tuple[str | None, list[str]]:
     if all(_NUMBERED.fullmatch(name.lower()) for name in names):
         return PROBS, [name[1:] for name in names]
     return None, list(names)
+
+
+def guessed_beginning(names: Sequence[str], classes: Sequence[str]) -> str:
+    """What columns begin with before the names of their classes, where that was a guess; else empty."""
+    name, class_name = names[0], classes[0]
+    beginning = name.removesuffix(class_name)
+    return beginning if name != class_name and beginning.lower() not in _PLAIN_BEGINNINGS else ""
 
 
 def classes_of_one_column(name: str, labels: Array) -> list[str] | None:

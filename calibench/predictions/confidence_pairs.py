@@ -1,12 +1,17 @@
 """Pairs of a confidence and whether it was right: what is known of a model that gives no class probabilities."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from calibench.predictions.reading_notes import (
+    describe_left_out,
+    describe_percent,
+    say_readings,
+)
 from calibench.runs import Predictions
 from calibench.tensors.arrays import Array, Floats
 
@@ -68,19 +73,68 @@ class ConfidencePairs:
         return Predictions(logits, self.correct.astype(np.int64), metadata)
 
 
-def pairs_of(arrays: Mapping[str, Array]) -> ConfidencePairs | None:
-    """The pairs among named arrays; None unless both names are there."""
-    arrays_by_role = {
-        role: array
+def pairs_of(arrays: Mapping[str, Array], notes: list[str] | None = None) -> ConfidencePairs | None:
+    """The pairs among named arrays; None unless both names are there.
+
+    `notes` takes a line on each reading that nobody declared; by default these are a warning.
+    """
+    names_by_role = _names_of_pairs(arrays)
+    if len(names_by_role) < 2:
+        return None
+    confidence, correct = (names_by_role[role] for role in (CONFIDENCE, CORRECT))
+    lines = [
+        *_describe_names(names_by_role),
+        describe_percent([confidence] if are_percent(_texts(arrays[confidence])) else []),
+        _describe_hits(arrays[correct]),
+        describe_left_out([name for name in arrays if name not in names_by_role.values()]),
+    ]
+    pairs = ConfidencePairs(arrays[confidence], arrays[correct])  # type: ignore[arg-type]
+    say_readings(lines, notes)
+    return pairs
+
+
+def are_pairs(arrays: Mapping[str, Array]) -> bool:
+    """Whether named arrays are pairs: confidences and hits by their names."""
+    return len(_names_of_pairs(arrays)) == 2
+
+
+def _names_of_pairs(arrays: Mapping[str, Array]) -> dict[str, str]:
+    """The names of confidences and of hits by their roles, as far as there are such."""
+    return {
+        role: name
         for role, names in PAIR_NAMES.items()
-        for name, array in arrays.items()
+        for name in arrays
         if name.strip().lower() in names
     }
-    return (
-        ConfidencePairs(arrays_by_role[CONFIDENCE], arrays_by_role[CORRECT])
-        if len(arrays_by_role) == 2
-        else None
-    )  # type: ignore[arg-type]
+
+
+def _describe_names(names_by_role: Mapping[str, str]) -> list[str]:
+    """A line for each array of the pairs whose name is a guess."""
+    titles = {CONFIDENCE: "confidence", CORRECT: "hits"}
+    return [
+        f'{titles[role]}: "{name}"'
+        for role, name in names_by_role.items()
+        if name.strip().lower() != role
+    ]
+
+
+def _describe_hits(values: Array) -> str:
+    """Which texts are read as right and as wrong; empty of numbers and truth values."""
+    words = [text for text in sorted(set(_texts(values))) if not _is_number(text)]
+    known = [text for text in words if text.lower() in _HITS]
+    readings = [f'"{text}" is {int(text.lower() in _RIGHT)}' for text in known]
+    return f"hits: {', '.join(readings)}" if readings else ""
+
+
+def are_percent(texts: Sequence[str]) -> bool:
+    """Whether texts all end in a percent sign."""
+    return len(texts) > 0 and all(text.endswith("%") for text in texts)
+
+
+def _texts(values: Array) -> list[str]:
+    """Values that are no numbers as texts without blanks around them; none of numbers."""
+    column = _column(values)
+    return [] if column.dtype.kind in "biuf" else [str(value).strip() for value in column]
 
 
 def _column(values: Array) -> Array:
@@ -102,8 +156,8 @@ def _confidences(values: Array) -> Floats:
 
 def _as_numbers(values: Array) -> Floats:
     """Confidences as numbers; texts that all end in a percent sign are divided by 100."""
-    texts = [] if values.dtype.kind in "biuf" else [str(value).strip() for value in values]
-    if texts and all(text.endswith("%") for text in texts):
+    texts = _texts(values)
+    if are_percent(texts):
         numbers = [text.removesuffix("%").strip() for text in texts]
         decimals = [re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", number) for number in numbers]
         return _as_numbers(np.array(decimals)) / 100
@@ -134,5 +188,5 @@ def _hits(values: Array) -> npt.NDArray[np.bool_]:
     return np.isin(texts, _RIGHT)
 
 
-_RIGHT = ("1", "1.0", "true", "t", "yes", "y", "correct", "right")
-_HITS = (*_RIGHT, "0", "0.0", "false", "f", "no", "n", "incorrect", "wrong")
+_RIGHT = ("1", "1.0", "true", "t", "yes", "y", "correct", "right", "hit")
+_HITS = (*_RIGHT, "0", "0.0", "false", "f", "no", "n", "incorrect", "wrong", "miss")

@@ -20,6 +20,7 @@ from calibench.files.tables import (
     EXPECTED_TABLES,
     LINES,
     TABLE_KINDS,
+    TableFile,
     iterate_records,
     open_table,
     table_kind,
@@ -38,9 +39,14 @@ from calibench.predictions.arrays import (
     roles_told,
     with_roles,
 )
-from calibench.predictions.column_names import LABELS
+from calibench.predictions.column_names import LABELS, PLAIN_LABELS
 from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
 from calibench.predictions.python_values import from_python
+from calibench.predictions.reading_notes import (
+    describe_labels,
+    describe_left_out,
+    join_lines,
+)
 from calibench.predictions.records import (
     arrays_of_records,
     check_order_is_known,
@@ -177,7 +183,10 @@ class Reader:
         return predictions
 
     def read(self, source: Source) -> Predictions | ConfidencePairs:
-        """Read predictions, or pairs of a confidence and whether it was right; raises as a call."""
+        """Read predictions, or pairs of a confidence and whether it was right; raises as a call.
+
+        What was guessed in a file is said in one line.
+        """
         if isinstance(source, Arrays):
             if is_read(source.values):
                 if source.labels is not None:
@@ -192,14 +201,18 @@ class Reader:
             if place := hdf5.address(text):
                 arrays = hdf5.arrays_of_split(*place)
             else:
-                arrays, *notes = self._arrays(*_paths(text))
-            predictions: Predictions | ConfidencePairs | None = pairs_of(arrays)
+                arrays, notes = self._arrays(*_paths(text))
+            predictions: Predictions | ConfidencePairs | None = pairs_of(arrays, notes)
             if predictions is None:
                 options = {name: getattr(self, name) for name in ("scores", "clip", "task")}
                 predictions = predictions_of(
-                    arrays, **options, notes=notes, classes=self._ordered_classes
+                    arrays,
+                    **options,
+                    notes=notes,
+                    classes=self._ordered_classes,
+                    roles_by_user=[role.partition("=")[0] for role in self._roles],
                 )
-            for line in filter(None, notes):
+            if line := join_lines(notes):
                 say(f"{text}: {line}", to=sys.stderr)
             return predictions
 
@@ -214,29 +227,37 @@ class Reader:
         """The names of arrays or columns by their roles: `keys` without the classes."""
         return tuple(text for text in self.keys if not text.startswith(_CLASSES))
 
-    def _arrays(self, path: Path, *labels: Path) -> tuple[dict[str, Array], str, str]:
-        """The arrays of a file, or of a pair, by their roles, and what to say of what was left out and guessed."""
-        roles = self._roles
+    def _arrays(self, path: Path, *labels: Path) -> tuple[dict[str, Array], list[str]]:
+        """The arrays of a file, or of a pair, by their roles, and lines on what was left out and guessed."""
+        roles, lines = self._roles, list[str]()
         target = {}
         if labels:  # which a role then names in their own file
             of_labels = [text for text in roles if text.startswith(f"{TARGET}=")]
             names = [text.partition("=")[2] for text in of_labels[-1:]]
-            target = {TARGET: _read_labels(labels[0], *names)}
+            target[TARGET], lines = _read_labels(labels[0], *names)
             roles = tuple(text for text in roles if text not in of_labels)
         if table_kind(path) in TABLE_KINDS:
             if records := _records(path, roles):
+                _check_labels_once(records.arrays, target)
                 arrays = {**records.arrays, **target}
                 if CLASS_NAMES in arrays and self._ordered_classes is None:
                     check_order_is_known(records.parsed, arrays)
-                return arrays, records.line, ""
-            table = open_table(path, separator=self.separator)
-            arrays, left_out = arrays_of_table(table, roles_told(roles, table.written))
+                return arrays, [records.line, *lines]
+            table = open_table(path, separator=self.separator, is_silent=True)
+            arrays, line = arrays_of_table(table, roles_told(roles, table.written))
             _check_labels_once(arrays, target)
-            return *with_roles({**arrays, **target}), left_out
-        arrays = {name or UNDECLARED: array for name, array in _read(path).items()}
+            arrays, guess = with_roles({**arrays, **target})
+            return arrays, [_describe_text(table), guess, line, *lines]
+        arrays = {name or UNDECLARED: array for name, array in _read(path, lines).items()}
         _check_labels_once(arrays, target)
         arrays |= target
-        return *with_roles(arrays, roles_told(roles, arrays)), ""
+        arrays, guess = with_roles(arrays, roles_told(roles, arrays))
+        return arrays, [guess, *lines]
+
+
+def _describe_text(table: TableFile) -> str:
+    """How the text of a table was read, where that was guessed."""
+    return table.reading and f"read {table.reading}"
 
 
 class _Records(NamedTuple):
@@ -334,25 +355,37 @@ def _paths(text: str) -> list[Path]:
     return [Path(part) for part in (pair.groups() if pair else (text,))]
 
 
-def _read(path: Path) -> dict[str, Array]:
-    """The arrays in a file, by name; one without a name has the empty one."""
+def _read(path: Path, lines: list[str]) -> dict[str, Array]:
+    """The arrays in a file, by name; one without a name has the empty one. `lines` takes what was guessed."""
     try:
-        return _ARRAYS[path.suffix.lower()](path)
+        return _ARRAYS[path.suffix.lower()](path, lines)
     except ValueError as error:
         if "allow_pickle" in str(error):
             raise ValueError(f"it holds Python objects, which are not read: {_SAFELY}") from error
         raise
 
 
-def _read_labels(path: Path, *chosen: str) -> Array:
-    """The labels in a file of their own: what is chosen, an array without a name, the only column or one of labels."""
+def _read_labels(path: Path, *chosen: str) -> tuple[Array, list[str]]:
+    """The labels in a file of their own, and lines on what was guessed.
+
+    They are what is chosen, an array without a name, the only column, or the only one that is called labels.
+    """
     if table_kind(path) not in TABLE_KINDS:
-        arrays = _read(path)
+        notes = list[str]()
+        arrays = _read(path, notes)
         unnamed = [name for name in arrays if not name]
-        return arrays[_choose_labels(path, arrays, chosen, unnamed)]
-    table = open_table(path)
+        return arrays[_choose_labels(path, arrays, chosen, unnamed)], notes
+    table = open_table(path, is_silent=True)
     usual = [name for name in table.names if name.lower() in LABELS] or table.names
-    return labels_of_column(table, _choose_labels(path, table.names, chosen, usual))
+    name = _choose_labels(path, table.names, chosen, usual)
+    is_plain = chosen or name.lower() in PLAIN_LABELS
+    others = [] if chosen else [column for column in table.names if column != name]
+    lines = [
+        _describe_text(table),
+        "" if is_plain else describe_labels(name),
+        describe_left_out(others, place="the labels"),
+    ]
+    return labels_of_column(table, name), lines
 
 
 def _choose_labels(
@@ -374,13 +407,14 @@ def _check_labels_once(arrays: Mapping[str, Array], target: Mapping[str, Array])
         raise ValueError("the file of the scores has labels too: give it alone, or without them.")
 
 
-def _pt(path: Path) -> dict[str, Array]:
+def _pt(path: Path, lines: list[str]) -> dict[str, Array]:
     import torch
 
     if is_zipfile(path):  # as torch writes them since 1.6
         check_archive(path)
     content = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(content, list) and content and not isinstance(content[0], torch.Tensor):
+        lines.append(_describe_batches(len(content)))
         content = _concatenated(content)
     if isinstance(content, torch.Tensor):
         content = {"": content}
@@ -396,15 +430,21 @@ def _pt(path: Path) -> dict[str, Array]:
     if "state_dict" in content or any(str(name).endswith("weight") for name in content):
         saved = "`torch.save({'logits': logits, 'labels': labels}, 'x.pt')`"
         raise ValueError(f"it holds the weights of a network; what it predicts is needed, {saved}.")
-    return _join_lists(content)
+    return _join_lists(content, lines)
 
 
-def _join_lists(content: Mapping[Any, Any]) -> dict[str, Array]:
+def _describe_batches(number: int) -> str:
+    """The line on batches that are joined."""
+    return f"{number} batches are joined in their order"
+
+
+def _join_lists(content: Mapping[Any, Any], lines: list[str]) -> dict[str, Array]:
     """Arrays of named tensors, or of lists of batches, tensors (n, K) and labels (n,), one batch after another."""
     batches = {name: value for name, value in content.items() if _is_list_of_tensors(value)}
     scores = [parts for parts in batches.values() if all(part.ndim == 2 for part in parts)]
     lengths = [_lengths(parts) for parts in scores]
     lists = [name for name, parts in batches.items() if _lengths(parts) in lengths]
+    lines += [_describe_batches(len(batches[name])) for name in lists[:1]]
     return {
         name: _joined(value) if name in lists else as_array(value)
         for name, value in content.items()
@@ -437,15 +477,15 @@ def _joined(parts: Sequence[Any]) -> Array:
     return np.concatenate([as_array(part) for part in parts])
 
 
-def _safetensors(path: Path) -> dict[str, Array]:
+def _safetensors(path: Path, _: list[str]) -> dict[str, Array]:
     from safetensors.torch import load_file
 
     return {name: as_array(value) for name, value in load_file(path).items()}
 
 
-_ARRAYS: dict[str, Callable[[Path], dict[str, Array]]] = {
-    ".npz": read_arrays,
-    ".npy": lambda path: {"": np.load(path, allow_pickle=False)},
+_ARRAYS: dict[str, Callable[[Path, list[str]], dict[str, Array]]] = {
+    ".npz": lambda path, _: read_arrays(path),
+    ".npy": lambda path, _: {"": np.load(path, allow_pickle=False)},
     ".pt": _pt,
     ".pth": _pt,
     ".safetensors": _safetensors,

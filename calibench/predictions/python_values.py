@@ -11,14 +11,26 @@ from calibench.predictions.arrays import (
     TARGET,
     UNDECLARED,
     predictions_of,
-    say_readings,
+    with_roles,
 )
 from calibench.predictions.column_names import (
     classes_of_one_column,
     columns_of_one_beginning,
+    guessed_beginning,
     role_and_classes,
 )
-from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
+from calibench.predictions.confidence_pairs import (
+    CONFIDENCE,
+    CORRECT,
+    ConfidencePairs,
+    pairs_of,
+)
+from calibench.predictions.reading_notes import (
+    describe_beginning,
+    describe_left_out,
+    join_lines,
+    say_readings,
+)
 from calibench.predictions.records import check_order_is_known, scores_of_records
 from calibench.predictions.tables import arrays_of_table, holds_labels
 from calibench.runs import Predictions
@@ -54,33 +66,48 @@ def from_python(
     Raises:
         ValueError: If they are not what they should be; the message says what was found.
     """
+    lines = list[str]()
+    options = {"scores": scores, "clip": clip, "task": task, "notes": lines}
+    predictions = _read_values(values, labels, classes, pairs, options)
+    say_readings(lines, notes)
+    return predictions
+
+
+def _read_values(
+    values: Any,
+    labels: Any,
+    classes: Sequence[Any] | None,
+    pairs: bool | None,
+    options: Mapping[str, Any],
+) -> Predictions | ConfidencePairs:
+    """Predictions by the arguments of `from_python`, of which `options` go to `predictions_of`."""
+    notes = options["notes"]
     if isinstance(values, Mapping):
         values = _as_frame(values)
-    options = {"scores": scores, "clip": clip, "task": task, "notes": notes}
     if labels is None and holds_labels([str(name) for name in getattr(values, "columns", ())]):
-        arrays, left_out = arrays_of_table(table_of_frame(values), {})
-        say_readings([left_out], notes)
-        return pairs_of(arrays) or predictions_of(arrays, classes=classes, **options)  # type: ignore[arg-type]
+        arrays, line = arrays_of_table(table_of_frame(values), {})
+        arrays, guess = with_roles(arrays)
+        say_readings([guess, line], notes)
+        return pairs_of(arrays, notes) or predictions_of(arrays, classes=classes, **options)
     records = values
     values, role, names, line = _scores_and_names(values)
     say_readings([line], notes)
     array = as_array(values)
     target = None if labels is None else as_array(labels)
-    if pairs is None and array.ndim == 1 and target is not None and scores is None:
+    if pairs is None and array.ndim == 1 and target is not None and options["scores"] is None:
         pairs = target.dtype.kind == "b"
         _refuse_two_readings(array, target, pairs)
     if pairs:
-        return ConfidencePairs(array, target)  # type: ignore[arg-type]
+        arrays = {CONFIDENCE: array, **({} if target is None else {CORRECT: target})}
+        return pairs_of(arrays, notes) or ConfidencePairs(array, target)  # type: ignore[arg-type]
     if classes is None and array.ndim == 1 and target is not None and getattr(values, "name", None):
         names = classes_of_one_column(str(values.name), target)
-        if names:
-            say_readings([f"`{values.name}` is read as that of the class {names[1]}"], notes)
     has_records = isinstance(records, list | tuple) and names is not None
     if has_records and target is not None and classes is None:
         check_order_is_known(records, {CLASS_NAMES: np.array(names), TARGET: target})
     optional = {TARGET: target, CLASS_NAMES: None if names is None else np.array(names)}
     arrays = {name: part for name, part in optional.items() if part is not None}
-    return predictions_of({role: array, **arrays}, classes=classes, **options)  # type: ignore[arg-type]
+    return predictions_of({role: array, **arrays}, classes=classes, **options)
 
 
 def _as_frame(columns: Mapping[Any, Any]) -> Any:
@@ -105,9 +132,11 @@ def _scores_and_names(values: Any) -> tuple[Any, str, list[str] | None, str]:
         return values, UNDECLARED, names, ""
     chosen = [names[place] for place in columns]
     role, class_names = role_and_classes(chosen)
-    left_out = ", ".join(f"`{name}`" for name in names if name not in chosen)
-    line = f"left out: {left_out}" if left_out else ""
-    return values.iloc[:, columns], role or UNDECLARED, class_names, line
+    lines = [
+        describe_beginning(guessed_beginning(chosen, class_names), class_names),
+        describe_left_out([name for name in names if name not in chosen]),
+    ]
+    return values.iloc[:, columns], role or UNDECLARED, class_names, join_lines(lines)
 
 
 def _first_cell(rows: Sequence[Any]) -> Any:

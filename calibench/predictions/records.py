@@ -15,7 +15,12 @@ from calibench.predictions.arrays import (
     TARGET,
     UNDECLARED,
 )
-from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS
+from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS, PLAIN_LABELS
+from calibench.predictions.reading_notes import (
+    describe_labels,
+    describe_left_out,
+    join_lines,
+)
 from calibench.tensors.arrays import Array, Floats, as_array
 from calibench.tensors.score_meaning import LOGITS, PROBS
 
@@ -122,7 +127,8 @@ def arrays_of_records(
         CLASS_NAMES: np.array(names),
         **_labels_beside(records, field, label_field),
     }
-    return arrays, f"`{field}` holds the scores of {len(names)} classes"
+    scores_line = f"`{field}` holds the scores of {len(names)} classes"
+    return arrays, join_lines([scores_line, *_lines_beside(first, [field], label_field)])
 
 
 def check_order_is_known(records: Sequence[Any], arrays: Mapping[str, Array]) -> None:
@@ -200,25 +206,41 @@ def _of_zero_shot(records: Sequence[Any], label_field: str | None) -> tuple[dict
     order = sorted(range(len(names)), key=lambda place: _number_of_name(names[place]))
     target = _labels_beside(records, "labels", label_field)
     arrays = {UNDECLARED: scores[:, order], CLASS_NAMES: np.array([names[i] for i in order])}
-    return {**arrays, **target}, "`labels` and `scores` are those of a zero-shot pipeline"
+    line = "`labels` and `scores` are those of a zero-shot pipeline"
+    lines = [line, *_lines_beside(records[0], ["labels", "scores"], label_field)]
+    return {**arrays, **target}, join_lines(lines)
 
 
 def _labels_beside(records: Sequence[Any], field: str, label_field: str | None) -> dict[str, Array]:
-    """The labels of the records, by the first name of labels that all have; none without one."""
-    lower = {name.lower(): name for name in records[0]}
-    names = [lower[name] for name in _LABEL_FIELDS if name in lower and lower[name] != field]
-    names = names if label_field is None else [label_field]
-    if not names:
+    """The labels of the records, by the first name of labels that the first one has; none without one."""
+    name = label_field or _name_of_labels(records[0], [field])
+    if name is None:
         return {}
-    labels = [record.get(names[0]) for record in records]
+    labels = [record.get(name) for record in records]
     problems = {
-        number: f"`{names[0]}` holds {label!r}, and a label is expected"
+        number: f"`{name}` holds {label!r}, and a label is expected"
         for number, label in enumerate(labels)
         if not isinstance(label, str | int | float)
     }
     _refuse(problems, len(records))
     are_numbers = all(map(_is_number, labels))
     return {TARGET: np.array(labels if are_numbers else [str(label) for label in labels])}
+
+
+def _name_of_labels(record: Mapping[str, Any], fields: Sequence[str]) -> str | None:
+    """The field of labels of a record whose scores are in other fields, by the first name of labels that it has."""
+    lower = {name.lower(): name for name in record if name not in fields}
+    return next((lower[name] for name in _LABEL_FIELDS if name in lower), None)
+
+
+def _lines_beside(
+    record: Mapping[str, Any], fields: Sequence[str], label_field: str | None
+) -> list[str]:
+    """Lines on the field of labels, where it is guessed, and on those that are left out, of a record's scores."""
+    name = label_field or _name_of_labels(record, fields)
+    is_plain = label_field or name is None or name.lower() in PLAIN_LABELS
+    others = [field for field in record if field not in (*fields, name)]
+    return ["" if is_plain else describe_labels(str(name), "field"), describe_left_out(others)]
 
 
 def _of_harness(records: Sequence[Any]) -> tuple[dict[str, Array], str]:
@@ -241,6 +263,8 @@ def _of_harness(records: Sequence[Any]) -> tuple[dict[str, Array], str]:
         row[: len(options)] = options
     counts = f"{fewest} to {most} options" if fewest < most else f"{most} options"
     line = f"samples of lm-evaluation-harness: log-likelihoods of {counts} are read as logits"
+    if len(rows[0]) < len(samples[0]["filtered_resps"]):
+        line += ", those without the question left out"
     if len(samples) < len(records):
         line += f", those of the filter `{first_filter}` alone"
     return {UNDECLARED: scores, TARGET: np.array(target)}, line

@@ -16,12 +16,15 @@ from calibench.predictions.arrays import (
     NAMES,
     SCORES_OF_ANY_KIND,
     TARGET,
+    UNDECLARED,
 )
 from calibench.predictions.column_names import (
     LABELS,
     LABELS_OF_OTHERS,
+    PLAIN_LABELS,
     classes_of_one_column,
     columns_of_one_beginning,
+    guessed_beginning,
     role_and_classes,
 )
 from calibench.predictions.confidence_pairs import (
@@ -30,6 +33,14 @@ from calibench.predictions.confidence_pairs import (
     CORRECT,
     PAIR_NAMES,
     TRUE_ANSWERS,
+    are_percent,
+)
+from calibench.predictions.reading_notes import (
+    describe_beginning,
+    describe_labels,
+    describe_left_out,
+    describe_percent,
+    join_lines,
 )
 from calibench.tensors.arrays import Array
 from calibench.tensors.labels import check_distinct
@@ -37,9 +48,7 @@ from calibench.tensors.score_meaning import (
     LOGITS,
     NEEDS_PROBABILITIES,
     PROBS,
-    Declaration,
     are_probabilities,
-    meaning_of_column,
 )
 
 # Columns of numbers beside those of classes that are no classes, where other columns say what they hold.
@@ -60,31 +69,23 @@ _BESIDE = (
 )
 LABEL_COLUMN = "label:"
 _COMMA = r"^(-?\d+),(\d+)$"  # of a decimal, in cells that end in a percent sign
+_OF_LISTS = ("ids", "offset")  # columns of numbers or texts that are used beside lists
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 
 
 def arrays_of_table(
     table: TableFile, names_by_role: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, Array], str]:
-    """Named arrays in a table, and one line on the columns that are left out, if any are.
+    """Named arrays in a table, and one line on what was guessed and which columns are left out, if anything was.
 
     The table is of lists, one a row; of a column a class, with labels or without; of the columns `NAME` and
     `label:NAME` of several labels; or of pairs. A ValueError if it is none of these, or names the first wrong rows.
-    `told` are the columns of each role that the user names.
+    `names_by_role` are the columns of each role that the user names; what is not named is guessed.
     """
     _check_header(table.written)
-    columns = _Columns(table)
-    if names_by_role:
-        return columns.by_role(names_by_role), ""
-    if columns.lists:
-        return {name: columns.array(at) for at, name in enumerate(columns.names)}, ""
-    if pair := columns.pair():
-        return pair, ""
-    if answers := columns.answers():
-        return answers
-    if any(name.startswith(LABEL_COLUMN) for name in columns.names):
-        return columns.of_labels(), ""
-    return columns.of_classes()
+    columns = _Columns(table, names_by_role)
+    arrays, lines = columns.read()
+    return arrays, join_lines([*lines, describe_percent(columns.in_percent)])
 
 
 def _check_header(names: Sequence[str]) -> None:
@@ -130,10 +131,12 @@ class _Columns:
     Attributes:
         names: Their names as written.
         lists: Those whose cells hold lists.
+        in_percent: Names of those that were read and whose cells are in percent.
     """
 
-    def __init__(self, table: TableFile) -> None:
+    def __init__(self, table: TableFile, names_by_role: Mapping[str, Sequence[str]]) -> None:
         self._table, self.names = table, table.written
+        self._roles, self.in_percent = names_by_role, list[str]()
         self._frame = table.frame()
         _refuse(table.problems, table.total)
         for at in range(len(self.names)):
@@ -165,12 +168,19 @@ class _Columns:
         import pandas
 
         column = self._column(at)
+        if at in self.lists:
+            return pandas.Series(np.full(len(column), np.nan))
         plain = column if column.dtype.kind in "biuf" else column.astype(object)
         texts = column.astype(str).str.strip() if column.dtype.kind == "O" else None
-        if texts is not None and len(texts) and texts.str.endswith("%").all():
+        if texts is not None and are_percent(texts):
             numbers = texts.str[:-1].str.strip().str.replace(_COMMA, r"\1.\2", regex=True)
             return pandas.to_numeric(numbers, errors="coerce") / 100
         return pandas.to_numeric(plain, errors="coerce")
+
+    def _is_percent(self, at: int) -> bool:
+        """Whether all cells of a column are texts that end in a percent sign."""
+        column = self._column(at)
+        return column.dtype.kind == "O" and are_percent(column.astype(str).str.strip())
 
     def _named(self, lower_names: Collection[str]) -> list[int]:
         return [at for at, name in enumerate(self.names) if name.lower() in lower_names]
@@ -179,7 +189,8 @@ class _Columns:
         """The cells of a column; (N, K) where they are lists, which must all be as long."""
         column = self._column(at)
         if at not in self.lists:
-            return np.asarray(column.to_numpy())
+            is_percent = self._is_percent(at)
+            return self.numbers([at])[:, 0] if is_percent else np.asarray(column.to_numpy())
         lengths = column.map(np.size).to_numpy()
         sentence = f"`{self.names[at]}` has {{}} numbers, the first row {lengths[0]}"
         other = np.flatnonzero(lengths != lengths[0])
@@ -192,6 +203,7 @@ class _Columns:
         """Columns of numbers (N, columns)."""
         import pandas
 
+        self.in_percent += [self.names[at] for at in columns if self._is_percent(at)]
         wrong, values = dict[int, str](), np.empty((len(self._frame), len(columns)))
         for place, at in enumerate(columns):
             values[:, place] = self._numeric(at).to_numpy(np.float64, na_value=np.nan)
@@ -206,32 +218,94 @@ class _Columns:
         """A column of labels: numbers or truth values where all are, else names."""
         return labels_of_column(self._table, self._table.names[at])
 
-    def by_role(self, roles: Mapping[str, Sequence[str]]) -> dict[str, Array]:
-        """The columns that the user names, and one of labels by its name."""
-        place = {name: at for at, name in enumerate(self.names)}
-        arrays = {}
-        for role, names in roles.items():
-            at = [place[name] for name in names]
-            if role == TARGET:
-                arrays[role] = self.labels(at[0])
-            elif at[0] in self.lists or len(at) == 1:
-                arrays[role] = self.array(at[0])
-            else:
-                arrays |= {role: self.numbers(at), CLASS_NAMES: np.array(names)}
-        label_columns = self._named(NAMES[TARGET])
-        if TARGET not in arrays and len(label_columns) == 1:
-            arrays[TARGET] = self.labels(label_columns[0])
-        return arrays
+    def read(self) -> tuple[dict[str, Array], list[str]]:
+        """The arrays that the columns hold, and lines on what was guessed."""
+        if {LOGITS, PROBS} & self._roles.keys():
+            return self.of_roles()
+        named = {role: self.array(self._place(names[0])) for role, names in self._roles.items()}
+        named.pop(TARGET, None)
+        pair = None if TARGET in self._roles else self.pair()
+        arrays, lines = pair or self._of_other_layouts()
+        return {**arrays, **named}, lines
 
-    def of_classes(self) -> tuple[dict[str, Array], str]:
-        """The columns of classes as one array of probabilities, and the column of labels."""
-        labels = (
-            self._named(LABELS) or self._without_fractions(("y", "y_true")) or self._named(NAMES[TARGET])
-            or self._unscored(LABELS_OF_OTHERS)
-        )  # fmt: skip
+    def _of_other_layouts(self) -> tuple[dict[str, Array], list[str]]:
+        """The arrays of a table that has no column of hits."""
+        if self.lists:
+            return self.of_lists()
+        if answers := self.answers():
+            return answers
+        if any(name.startswith(LABEL_COLUMN) for name in self.names):
+            return self.of_labels()
+        return self.of_classes()
+
+    def of_roles(self) -> tuple[dict[str, Array], list[str]]:
+        """The columns that the user names as scores, and that of labels by its role or its name."""
+        arrays, taken = dict[str, Array](), list[int]()
+        for role in (name for name in (LOGITS, PROBS, CLASS_NAMES) if name in self._roles):
+            places = [self._place(name) for name in self._roles[role]]
+            taken += places
+            if len(places) == 1 or places[0] in self.lists:
+                arrays[role] = self.array(places[0])
+            else:
+                _, classes = role_and_classes(self._roles[role])
+                values, classes = _in_numeric_order(self.numbers(places), classes)
+                arrays |= {role: values, CLASS_NAMES: np.array(classes)}
+        labels = self._label_places(taken)
+        target = {TARGET: self._labels_or_lists(labels[0])} if labels else {}
+        (role, *_) = [role for role in (LOGITS, PROBS) if role in self._roles]
+        is_column = target and len(self._roles[role]) == 1 and arrays[role].ndim == 1
+        names = classes_of_one_column(self._roles[role][0], target[TARGET]) if is_column else None
+        lines = self._label_lines(labels)
+        if names is not None:  # which one column of scores is of by its name
+            arrays[CLASS_NAMES] = np.array(names)
+            lines.append(f"`{self._roles[role][0]}` is of the class {names[1]}, beside {names[0]}")
+        return {**arrays, **target}, lines
+
+    def _place(self, name: str) -> int:
+        """The place of the column that the user names; a ValueError where two have the name."""
+        if self.names.count(name) > 1:
+            raise ValueError(f"more than one column is called `{name}`: rename one.")
+        return self.names.index(name)
+
+    def _label_places(self, taken: Collection[int] = ()) -> list[int]:
+        """The column of labels, by its role or its name; none without such, a ValueError where several may be it."""
+        if TARGET in self._roles:
+            return [self._place(name) for name in self._roles[TARGET]]
+        labels: Sequence[int] = ()
+        for candidates in (
+            self._named(LABELS), self._without_fractions(("y", "y_true")), self._named(NAMES[TARGET]),
+            self._unscored(LABELS_OF_OTHERS),
+        ):  # fmt: skip
+            labels = labels or [at for at in candidates if at not in taken]
         if len(labels) > 1:
             names_of_labels = ", ".join(self.names[at] for at in labels)
-            raise ValueError(f"more than one column of labels: {names_of_labels}.")
+            says = spell_argument("keys", f"target={self.names[labels[0]]}")
+            raise ValueError(
+                f"more than one column of labels: {names_of_labels} ({says} says which)."
+            )
+        return [*labels]
+
+    def _label_lines(self, labels: Sequence[int]) -> list[str]:
+        """A line on the column of labels where its name is a guess."""
+        names = [self.names[at] for at in labels if TARGET not in self._roles]
+        return [describe_labels(name) for name in names if name.lower() not in PLAIN_LABELS]
+
+    def _labels_or_lists(self, at: int) -> Array:
+        return self.array(at) if at in self.lists else self.labels(at)
+
+    def of_lists(self) -> tuple[dict[str, Array], list[str]]:
+        """The columns of lists, and that of labels."""
+        labels = self._label_places()
+        kept = [at for at, name in enumerate(self.names) if at in self.lists or name in _OF_LISTS]
+        arrays = {self.names[at]: self.array(at) for at in kept if at not in labels}
+        target = {TARGET: self.array(labels[0])} if labels else {}
+        others = [at for at in range(len(self.names)) if at not in (*kept, *labels)]
+        left_out = describe_left_out([self.names[at] for at in others])
+        return {**arrays, **target}, [*self._label_lines(labels), left_out]
+
+    def of_classes(self) -> tuple[dict[str, Array], list[str]]:
+        """The columns of classes as one array of probabilities, and the column of labels."""
+        labels = self._label_places()
         nameless = [at for at, name in enumerate(self._table.names) if name.startswith(NAMELESS)]
         others = [at for at in range(len(self.names)) if at not in (*labels, *nameless)]
         target = {TARGET: self.labels(labels[0])} if labels else {}
@@ -245,14 +319,12 @@ class _Columns:
             column = (whole_columns or class_columns)[0]
             if pairs := self._confidence_in_prediction(column, labels[0], others):
                 return pairs
-            name, left_out = self.names[column], self._left_out_line(others, [column])
+            name, lines = self.names[column], self._label_lines(labels)
+            lines.append(self._left_out_line(others, [column]))
             if column not in self.lists and (pair := classes_of_one_column(name, target[TARGET])):
-                values = self.numbers([column])[:, 0]
-                role, _ = meaning_of_column(values, Declaration(), name)
-                line = f"`{name}` is read as {role} of the class {pair[1]}, beside {pair[0]}"
-                arrays = {role: values, CLASS_NAMES: np.array(pair), **target}
-                return arrays, "; ".join(filter(None, (line, left_out)))
-            return {name: self.array(column), **target}, left_out
+                named = {UNDECLARED: self.array(column), CLASS_NAMES: np.array(pair)}
+                return {**named, **target}, [f'scores: column "{name}"', *lines]
+            return {name: self.array(column), **target}, lines
         if len(class_columns) < 2:
             self._refuse_classes_alone(others)
             separator = spell_argument("separator", "SIGN")
@@ -261,24 +333,29 @@ class _Columns:
                 f"it holds {', '.join(self.names)}"
                 f"{f' ({separator} says what is between cells)' if len(self.names) == 1 else ''}."
             )
-        names, values = [self.names[at] for at in class_columns], self.numbers(class_columns)
+        written, values = [self.names[at] for at in class_columns], self.numbers(class_columns)
         if not labels:
-            _check_labels_are_named(values, names)
-        check_distinct(names)
-        role_of_columns, names = role_and_classes(names)
-        numbered = [str(number) for number in range(len(names))]
-        if sorted(names) == sorted(numbered):  # the labels are these numbers, not places of columns
-            values, names = values[:, [names.index(number) for number in numbered]], numbered
-        lines = [self._left_out_line(others, class_columns)]
+            _check_labels_are_named(values, written)
+        check_distinct(written)
+        role_of_columns, names = role_and_classes(written)
+        beginning = describe_beginning(guessed_beginning(written, names), names)
+        values, names = _in_numeric_order(values, names)
+        lines = [
+            *self._label_lines(labels),
+            beginning,
+            self._left_out_line(others, class_columns),
+        ]
         if not labels:
             lines.append(self._possible_labels_line(others, names))
         arrays = {role_of_columns or PROBS: values, CLASS_NAMES: np.array(names), **target}
-        return arrays, "; ".join(filter(None, lines))
+        return arrays, lines
 
     def _unscored(self, names: Collection[str]) -> list[int]:
-        """The first column of some names that holds texts or whole numbers, as scores of classes do not."""
-        columns = self._named(names)
-        return [at for at in columns if not (self._numeric(at) % 1 > 0).any()][:1]
+        """Columns of some names that hold texts or whole numbers, unlike scores of classes; the first of equal ones."""
+        columns = [at for at in self._named(names) if at not in self.lists]
+        columns = [at for at in columns if not (self._numeric(at) % 1 > 0).any()]
+        cells = [self._column(at).astype(str).tolist() for at in columns]
+        return [at for place, at in enumerate(columns) if cells[place] not in cells[:place]]
 
     def _without_fractions(self, names: Collection[str]) -> list[int]:
         """Columns of some names; of several those without fractions, as a class may be called y."""
@@ -313,9 +390,9 @@ class _Columns:
 
     def _left_out_line(self, others: Sequence[int], kept_columns: Sequence[int]) -> str:
         """One line on the columns that are not chosen, if there are any."""
-        names = ", ".join(f"`{self.names[at]}`" for at in others if at not in kept_columns)
-        say = f"left out: {names} ({spell_argument('keys', 'probs=A,B,C')} names the columns of the classes)"
-        return say if names else ""
+        names = [self.names[at] for at in others if at not in kept_columns]
+        says = spell_argument("keys", "probs=A,B,C")
+        return describe_left_out(names, f"{says} names the columns of the classes")
 
     def _possible_labels_line(self, others: Sequence[int], names: Sequence[str]) -> str:
         """One line on columns that hold names of the classes and are called no prediction; empty without any."""
@@ -338,8 +415,8 @@ class _Columns:
     def _sum_to_1(self, columns: Sequence[int]) -> bool:
         return are_probabilities(self.numbers(columns))
 
-    def pair(self) -> dict[str, Array] | None:
-        """The columns `confidence` and `correct`; None in a table of classes."""
+    def pair(self) -> tuple[dict[str, Array], list[str]] | None:
+        """The columns of confidences and hits, and a line on the others; None in a table of classes."""
         confidence, correct = (self._named(PAIR_NAMES[role]) for role in (CONFIDENCE, CORRECT))
         if not (confidence and correct):
             return None
@@ -348,13 +425,22 @@ class _Columns:
             raise ValueError(
                 f"one confidence and one column of hits are expected, got {pair_names}."
             )
-        return {CONFIDENCE: self.array(confidence[0]), CORRECT: self.array(correct[0])}
+        kept = [*confidence, *correct]
+        hits = self.names[correct[0]]
+        arrays = {self.names[at]: np.asarray(self._column(at).to_numpy()) for at in kept}
+        if self._table.is_text and arrays[hits].dtype.kind == "b":  # which are texts there
+            arrays[hits] = self._table.frame([hits], [hits])[hits].to_numpy(str)
+        others = [name for at, name in enumerate(self.names) if at not in kept]
+        return arrays, [describe_left_out(others)]
 
-    def answers(self) -> tuple[dict[str, Array], str] | None:
+    def answers(self) -> tuple[dict[str, Array], list[str]] | None:
         """Confidences in an answer beside the true one: right where the two are equal; None in other tables."""
         confidence, answer, truth = (
             self._named(names) for names in (PAIR_NAMES[CONFIDENCE], ANSWERS, TRUE_ANSWERS)
         )
+        if TARGET in self._roles:
+            truth = self._label_places()
+            answer = [at for at in answer if at not in truth]
         if len(confidence) != 1 or len(answer) != 1 or len(truth) != 1:
             return None
         rest = [at for at in range(len(self.names)) if at not in (*confidence, *answer, *truth)]
@@ -370,11 +456,13 @@ class _Columns:
         lower = [np.char.lower(part.astype(str)) for part in (given, right)]
         if more := int((lower[0] == lower[1]).sum() - hits.sum()):
             line += f" ({more} more but for capitals)"
-        return {CONFIDENCE: self.array(confidence[0]), CORRECT: hits}, line
+        cells = np.asarray(self._column(confidence[0]).to_numpy())
+        left_out = describe_left_out([self.names[at] for at in rest])
+        return {self.names[confidence[0]]: cells, CORRECT: hits}, [line, left_out]
 
     def _confidence_in_prediction(
         self, scores: int, label: int, columns: Sequence[int]
-    ) -> tuple[dict[str, Array], str] | None:
+    ) -> tuple[dict[str, Array], list[str]] | None:
         """Pairs where a column of scores is the confidence in the predicted class beside it; None where it is not.
 
         None of them is below .5, and both classes are predicted, so it is no probability of one class.
@@ -388,7 +476,9 @@ class _Columns:
             return None
         name, answer, right = (self.names[at] for at in (scores, predicted[0], label))
         line = f"`{name}` is read as the confidence in `{answer}`, right where that is `{right}`"
-        return {CONFIDENCE: values, CORRECT: np.asarray(answers == truth)}, line
+        rest = [at for at in columns if at not in (scores, *predicted)]
+        left_out = describe_left_out([self.names[at] for at in rest])
+        return {CONFIDENCE: values, CORRECT: np.asarray(answers == truth)}, [line, left_out]
 
     def _refuse_classes_alone(self, columns: Sequence[int]) -> None:
         """Raise a ValueError of a table that holds the predicted class and no scores."""
@@ -396,7 +486,7 @@ class _Columns:
         if names:
             raise ValueError(f"`{names[0]}` holds classes: {NEEDS_PROBABILITIES}.")
 
-    def of_labels(self) -> dict[str, Array]:
+    def of_labels(self) -> tuple[dict[str, Array], list[str]]:
         """Arrays of several labels an example: the columns `NAME` as probabilities, those `label:NAME` as labels."""
         check_distinct(self.names)
         place = {name: number for number, name in enumerate(self.names)}
@@ -412,7 +502,16 @@ class _Columns:
         arrays = {
             role: self._frame.iloc[:, at].to_numpy(np.float64) for role, at in columns.items()
         }
-        return {**arrays, CLASS_NAMES: np.array(label_names)}
+        others = [name for name in self.names if name not in (*labels, *label_names)]
+        return {**arrays, CLASS_NAMES: np.array(label_names)}, [describe_left_out(others)]
+
+
+def _in_numeric_order(values: Array, names: Sequence[str]) -> tuple[Array, list[str]]:
+    """Scores (N, K) in the order of their names, where these are the numbers 0..K-1."""
+    numbered = [str(number) for number in range(len(names))]
+    if sorted(names) != sorted(numbered):  # else labels are these numbers, not places of columns
+        return values, [*names]
+    return values[:, [names.index(number) for number in numbered]], numbered
 
 
 def _refuse(problems: Mapping[int, str], total: int) -> None:

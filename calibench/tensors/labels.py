@@ -239,6 +239,10 @@ def _by_text(
         notes = [_sorted_line(classes)]
     for candidate in (classes, _stems(classes), _stems(classes, _WORD)):  # `cat` of `cat_prob`
         if set(texts) <= {*candidate}:
+            if candidate[0] != classes[0]:
+                notes = [
+                    f"classes by a part of their columns' names: {candidate[0]} of `{classes[0]}`"
+                ]
             classes = candidate
             break
     positions = {name: place for place, name in enumerate(classes)}

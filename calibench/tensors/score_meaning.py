@@ -43,10 +43,14 @@ _BLOCK = 1 << 20  # values that are looked at together
 
 
 class Declaration(NamedTuple):
-    """Declared meaning of scores: by the name of their array, and by the user, whose word wins."""
+    """Declared meaning of scores: by the name of their array, and by the user, whose word wins.
+
+    `is_named_by_user` where the user says which array it is.
+    """
 
     named: str | None = None
     by_user: str | None = None
+    is_named_by_user: bool = False
 
 
 def are_probabilities(values: Array) -> bool:
@@ -148,7 +152,7 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
     Raises:
         ValueError: Where two readings remain, or declared probabilities are none; the line names both, and the way out.
     """
-    named, by_user = declaration
+    named, by_user, _ = declaration
     if by_user == PROBS or (named == PROBS and by_user is None):
         check_probabilities(values, name)
         return PROBS, ""
@@ -260,7 +264,7 @@ def check_probabilities(values: Array, name: str) -> None:
 
 def meaning_of_label_scores(values: Array, declaration: Declaration, name: str) -> tuple[str, str]:
     """Read scores of labels (N, L) as `logits` or `probs`, an independent probability each; raises a ValueError."""
-    named, by_user = declaration
+    named, by_user, _ = declaration
     if by_user or not values.size:
         return by_user or named or LOGITS, ""
     inside = _lie_in_unit_interval(values)
@@ -274,11 +278,17 @@ def meaning_of_label_scores(values: Array, declaration: Declaration, name: str) 
     return (PROBS, note) if inside else (LOGITS, "")
 
 
-def meaning_of_column(values: Floats, declaration: Declaration, name: str) -> tuple[str, str]:
-    """Read scores (N,) of the second of two classes as `probs`, P(y = 1), or as `logits`, its log-odds."""
-    named, by_user = declaration
-    if by_user or named:
-        return str(by_user or named), ""
+def meaning_of_column(
+    values: Floats, declaration: Declaration, name: str, classes: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Read scores (N,) of the second of two classes as `probs`, P(y = 1), or as `logits`, its log-odds.
+
+    With it comes a line on a reading that nobody declared; it has the names of the classes where there are any.
+    """
+    named, by_user, is_named_by_user = declaration
+    if declared := by_user or named:
+        is_said = by_user or is_named_by_user
+        return declared, "" if is_said else _describe_column(declared, values, name, classes)
     if len(values) > 1 and bool((values % 1 == 0).all()):
         raise ValueError(
             f"`{name}` {values.shape} are whole numbers, as classes are: {NEEDS_PROBABILITIES}."
@@ -288,6 +298,18 @@ def meaning_of_column(values: Floats, declaration: Declaration, name: str) -> tu
             f"`{name}` {values.shape} are >= 0 and go up to {values.max():.4g}: divide by 100 if they are percent, or "
             f"say {spell_argument('scores', 'logits')} if they are log-odds of the second of two classes."
         )
-    if len(values) and bool(((values >= 0) & (values <= 1)).all()):
-        return PROBS, f"`{name}` {values.shape} are read as P(y = 1), as in scikit-learn"
-    return LOGITS, f"`{name}` {values.shape} are read as log-odds of the second of two classes"
+    inside = len(values) and bool(((values >= 0) & (values <= 1)).all())
+    meaning = PROBS if inside else LOGITS
+    return meaning, _describe_column(meaning, values, name, classes)
+
+
+def _describe_column(meaning: str, values: Floats, name: str, classes: Sequence[str]) -> str:
+    """The line on scores (N,) of the second of two classes."""
+    titles = {
+        PROBS: "P(y = 1), as in scikit-learn",
+        LOGITS: "log-odds of the second of two classes",
+    }
+    title = titles[meaning]
+    if len(classes) == 2:
+        title = f"{meaning} of the class {classes[1]}, beside {classes[0]}"
+    return f"`{name}` {values.shape} are read as {title}"

@@ -102,7 +102,7 @@ def test_encodings_and_separators(
         same(read)
         assert read.metadata["class_names"] == NAMES
         said = capsys.readouterr().err
-        assert ("is read" in said) == (separator != "," or not encoding.startswith("utf-8"))
+        assert (": read " in said) == (separator != "," or not encoding.startswith("utf-8"))
     assert guess_encoding(text.encode(encoding)) == ("utf-16" if encoding == "utf-16" else encoding)
 
 

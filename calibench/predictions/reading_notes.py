@@ -1,0 +1,57 @@
+"""What was guessed in reading predictions, in one line for a file: the words for each guess, and where it is said."""
+
+import warnings
+from collections.abc import Sequence
+
+_MOST_NAMES = 5
+
+
+def say_readings(lines: Sequence[str], notes: list[str] | None) -> None:
+    """Append lines on readings to the notes, or warn of all in one line where nobody takes notes."""
+    present = [line for line in lines if line]
+    if notes is not None:
+        notes += present
+    elif present:
+        warnings.warn(f"{join_lines(present)}.", stacklevel=4)
+
+
+def join_lines(lines: Sequence[str]) -> str:
+    """Lines on one file as one; empty ones are left out."""
+    return "; ".join(dict.fromkeys(filter(None, lines)))
+
+
+def describe_left_out(names: Sequence[str], advice: str = "", *, place: str = "") -> str:
+    """Columns or arrays that are left out, the first ones by name; empty without any.
+
+    `advice` stands behind them, and `place` says beside what.
+    """
+    if not names:
+        return ""
+    return (
+        f"left out{place and f' beside {place}'}: {list_quoted(names)}{advice and f' ({advice})'}"
+    )
+
+
+def describe_labels(name: str, kind: str = "column") -> str:
+    """Which column, or array, has the labels."""
+    return f'labels: {kind} "{name}"'
+
+
+def describe_percent(names: Sequence[str]) -> str:
+    """Columns whose cells are in percent; empty without any."""
+    return f"percent signs in {list_quoted(names)}: divided by 100" if names else ""
+
+
+def describe_beginning(beginning: str, classes: Sequence[str]) -> str:
+    """What the names of columns begin with before those of the classes; empty where they begin with nothing more."""
+    return f"prefix `{beginning}`: classes {_list(classes)}" if beginning else ""
+
+
+def list_quoted(names: Sequence[str]) -> str:
+    """The first names, each in quotes, and how many there are in all if these are not all."""
+    return _list([f"`{name}`" for name in names])
+
+
+def _list(texts: Sequence[str]) -> str:
+    shown = ", ".join(texts[:_MOST_NAMES])
+    return shown if len(texts) <= _MOST_NAMES else f"{shown}, ... ({len(texts)} in all)"
