@@ -106,7 +106,7 @@ class Diagnosis:
             *(f"where: {line}" for line in describe_confidence_ranges(self.ranges, n)),
             *(f"where: {line}" for line in describe_classes(self.kinds, kind)),
             *([f"label shift: {describe_label_shift(shift, names)}"] if shift else []),
-            *(describe_choice(choice) if choice else [_TOO_FEW.format(self.compared)]),
+            *(describe_choice(choice, kind) if choice else [_TOO_FEW.format(self.compared)]),
             *self.remarks,
             *(describe_calibrated_result(self.after, kind) if self.after else []),
             *([describe_power(self.enough, n)] if self.enough else []),
@@ -401,9 +401,9 @@ def describe_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
     )
 
 
-def describe_choice(choice: Choice) -> Iterator[str]:
+def describe_choice(choice: Choice, kind: str) -> Iterator[str]:
     """Which calibrator to take, and what the others would do."""
-    gain = f", expected gain in NLL {choice.gain}" if choice.helps else ""
+    gain = f", expected gain in {_name_nll(kind)} {choice.gain}" if choice.helps else ""
     leave = "" if choice.helps else "leave it, as nothing is surely better: "
     yield (
         f"calibrator: {leave}{choice.name}{gain} (nested cross-validation of {len(choice.rows):,} examples; "
@@ -415,14 +415,19 @@ def describe_choice(choice: Choice) -> Iterator[str]:
     if lowest != choice.name:
         errors = "two" if lowest != RAW else f"{max(2.0, errors_of_raw(len(choice.rows))):.0f}"
         reason = f" ({lowest} is lower, but within {errors} standard errors of a temperature's: a simpler one is kept)"
-    yield f"compared: NLL of {nll}{reason}"
+    yield f"compared: {_name_nll(kind)} of {nll}{reason}"
+
+
+def _name_nll(kind: str) -> str:
+    """What the NLL is called: of pairs it is that of whether each answer was right."""
+    return "hit NLL" if kind == "pairs" else "NLL"
 
 
 def describe_calibrated_result(after: CalibratedResult, kind: str) -> Iterator[str]:
     """The verdict after the calibrator."""
     if after.gain:
         noun = {"classes": "examples"}.get(kind, kind)
-        yield f"gain in NLL on the {after.examples:,} test {noun}: {after.gain} (95 % interval)"
+        yield f"gain in {_name_nll(kind)} on the {after.examples:,} test {noun}: {after.gain} (95 % interval)"
     was, is_now = (f"{100 * share:.1f} %" for share in (after.accuracy_before, after.accuracy))
     accuracy = "" if kind == "pairs" else f"; accuracy {was} before, {is_now} after"
     yield f"after it: {after.calibration.in_words()}{accuracy}"

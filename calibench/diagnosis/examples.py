@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from calibench.evaluation.calibrator_fits import given_probabilities, log_probabilities
-from calibench.messages.spelling import spell_argument
 from calibench.metrics.probability_batches import first_largest, top_label, true_class
 from calibench.predictions import Predictions
 from calibench.predictions.confidence_pairs import ConfidencePairs
+from calibench.predictions.files import describe_missing_labels
 
 
 class Shape(NamedTuple):
@@ -124,10 +124,7 @@ def check_examples(
     if len(examples) == 0:
         raise ValueError(f"{called} holds no examples.")
     if int(examples.target.min()) < 0:
-        raise ValueError(
-            f"{called} has examples without a label, which a verdict needs: an array or column `label`, "
-            f"{spell_argument('keys', 'target=NAME')} for another name, or `logits.npy:labels.npy`."
-        )
+        raise ValueError(describe_missing_labels(called, "a verdict"))
     of_target = true_class(examples.scores, examples.target)
     if not bool(of_target.isfinite().all()):
         row = int(of_target.isfinite().logical_not().nonzero()[0])

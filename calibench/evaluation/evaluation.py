@@ -60,7 +60,7 @@ from calibench.statistics.number import CROSS_FITTED, RAW, TEST, VAL, Key, Numbe
 from calibench.statistics.resamples import Resamples
 from calibench.tables.cells import Place
 from calibench.tables.evaluation_report import MODEL, Report
-from calibench.tables.metric_titles import TEST_METRICS, metric_info
+from calibench.tables.metric_titles import HIT_NLL, TEST_METRICS, metric_info
 from calibench.tensors.arrays import Floats
 
 LABELLED = ("", "val", "test", "shift")
@@ -348,30 +348,33 @@ def _judge_sets(
 def evaluate_pairs(
     pairs: ConfidencePairs, n_bins: Sequence[int], metrics: Sequence[MetricBlock], bootstrap: int
 ) -> Report:
-    """Score pairs of a confidence and a hit: the error and the calibration errors of top labels, with their floors.
+    """Score pairs of a confidence and a hit: error, hit NLL and the calibration errors of top labels, with floors.
 
     `unavailable` names the metrics of the panel that need every probability; a further one raises a UsageError.
     """
-    probs, target = as_two_columns(*map(torch.from_numpy, (pairs.confidence, pairs.correct)))
+    confidence, correct = map(torch.from_numpy, (pairs.confidence, pairs.correct))
+    probs, target = as_two_columns(confidence, correct)
+    hit_nll = -torch.where(correct, confidence, 1 - confidence).log()
     floors = Floors(probs, target)
     formulas = [
         formula for formula in list_panel_errors(n_bins) if isinstance(formula[2], TopLabelError)
     ]
     numbers = [Number(Key("error"), float(target.double().mean()))]
+    numbers += [Number(Key(HIT_NLL), float(hit_nll.mean()))] if len(pairs) else []
     numbers += scoring.measure_errors(formulas, floors)
-    correct = torch.from_numpy(pairs.correct)
     numbers += score_pairs(probs[:, 0], correct, floors, metrics, earlier=numbers)
     replicates = {}
     if bootstrap and len(target):
         resamples = Resamples(len(target), bootstrap)
         keys = [number.key for number in numbers]
         replicates = resample_metrics(probs.log(), target, keys, resamples, floors)
+        replicates |= resample_means({Key(HIT_NLL): hit_nll}, resamples)
     computed = {number.key.metric for number in numbers}
     lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
     sizes = {TEST: len(pairs)}
     calibration = {}
     if len(pairs):
-        calibration[TEST, "", RAW] = judge_pairs(torch.from_numpy(pairs.confidence), correct)
+        calibration[TEST, "", RAW] = judge_pairs(confidence, correct)
     return Report(
         add_intervals(numbers, replicates), {}, dict.fromkeys(lacking, NEEDS_ALL), calibration=calibration,
         sizes=sizes, labels=sizes, n_bins=n_bins, bootstrap=bootstrap,

@@ -62,7 +62,6 @@ class TableFile:
         caveats: Lines for the reader of a result.
         read: Reads columns, some of them as text; None for all columns.
         reading: How its text was read where that was guessed, as `with decimal commas`; empty where nothing was.
-        is_text: Whether its cells are written as text, with no types of their own.
     """
 
     names: list[str]
@@ -72,7 +71,6 @@ class TableFile:
     caveats: list[str]
     read: Callable[[Sequence[str] | None, Sequence[str]], Any] = field(repr=False)
     reading: str = ""
-    is_text: bool = False
 
     @property
     def total(self) -> int:
@@ -132,7 +130,7 @@ def open_table(
     if reading and not is_silent:
         say(f"{path.name} is read {reading}", to=sys.stderr)
     caveats = [f"{path.name}: {line}" for line in text.caveats]
-    return replace(table, caveats=caveats, reading=reading, is_text=kind in SEPARATED)
+    return replace(table, caveats=caveats, reading=reading)
 
 
 @dataclass(frozen=True)

@@ -119,10 +119,10 @@ def _describe_names(names_by_role: Mapping[str, str]) -> list[str]:
 
 
 def _describe_hits(values: Array) -> str:
-    """Which texts are read as right and as wrong; empty of numbers and truth values."""
-    words = [text for text in sorted(set(_texts(values))) if not _is_number(text)]
-    known = [text for text in words if text.lower() in _HITS]
-    readings = [f'"{text}" is {int(text.lower() in _RIGHT)}' for text in known]
+    """Which texts are read as right and as wrong; empty of numbers, and of texts of truth values."""
+    words = [text for text in sorted(set(_texts(values))) if text.lower() in _HITS]
+    guesses = [text for text in words if text.lower() not in _TRUTH_VALUES and not _is_number(text)]
+    readings = [f'"{text}" is {int(text.lower() in _RIGHT)}' for text in guesses]
     return f"hits: {', '.join(readings)}" if readings else ""
 
 
@@ -189,4 +189,5 @@ def _hits(values: Array) -> npt.NDArray[np.bool_]:
 
 
 _RIGHT = ("1", "1.0", "true", "t", "yes", "y", "correct", "right", "hit")
+_TRUTH_VALUES = ("true", "false")
 _HITS = (*_RIGHT, "0", "0.0", "false", "f", "no", "n", "incorrect", "wrong", "miss")

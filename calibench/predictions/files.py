@@ -62,6 +62,7 @@ from calibench.tensors.arrays import Array, as_array
 _CLASSES = "classes="
 _OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs")
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_PAIR = re.compile(r"(.+\.(?:npy|npz|pth?|safetensors|jsonl?|csv|tsv|txt|parquet)(?:\.gz)?):(.+)")
 _PICKLES = (".pkl", ".pickle", ".joblib")
 _SAFELY = "write `np.savez('x.npz', logits=logits, labels=np.asarray(labels))` instead."
 
@@ -345,13 +346,24 @@ def _is_read(path: Path) -> bool:
     return path.suffix.lower() in (*_ARRAYS, *hdf5.HDF5) or table_kind(path) in TABLE_KINDS
 
 
+def describe_missing_labels(source: str, reader: str, *, takes_keys: bool = True) -> str:
+    """The sentence on a file without labels, which the reader named needs: where they may stand."""
+    keys = f", {spell_argument('keys', 'target=NAME')} for another name" if takes_keys else ""
+    is_one_file = _PAIR.fullmatch(f"{source}:labels.csv") and not _PAIR.fullmatch(source)
+    pair = f"{source if is_one_file else 'scores.jsonl'}:labels.csv"
+    return (
+        f"{source} has examples without a label, which {reader} needs: an array or column `label`{keys}, or labels in "
+        f"a file of their own, `{pair}`."
+    )
+
+
 def _paths(text: str) -> list[Path]:
     """The file, or the files of a pair: what stands before a colon ends in a suffix of scores."""
     if text == STANDARD_INPUT:
         return [read_standard_input()]
     if place := hdf5.address(text):
         return [place[0]]
-    pair = re.fullmatch(r"(.+\.(?:npy|pth?|jsonl?|csv|tsv|parquet)):(.+)", text)
+    pair = _PAIR.fullmatch(text)
     return [Path(part) for part in (pair.groups() if pair else (text,))]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from calibench.messages.errors import UsageError, no_file
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.files import Arrays, Source, check_file
+from calibench.predictions.files import Arrays, Source, check_file, describe_missing_labels
 from calibench.predictions.row_checks import describe_rows
 from calibench.runs import Predictions, corrupt_if_it_fails
 from calibench.runs.class_names import align_sets
@@ -115,10 +115,7 @@ def labelled_as(predictions: Predictions, split: str, kind: str, source: Source)
             call = f"`{split}=(logits, labels)`"
             example = call if is_named else "the first two arguments are `logits, labels`"
             raise ValueError(f"{source} needs a label of each example: {example}.")
-        raise ValueError(
-            f"{source} has examples without a label, which {spell_argument(kind)} needs: an array or column `label`, "
-            f"{spell_argument('keys', 'target=NAME')} for another name, or `logits.npy:labels.npy`."
-        )
+        raise ValueError(describe_missing_labels(source, spell_argument(kind)))
     return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
 
 

@@ -426,10 +426,7 @@ class _Columns:
                 f"one confidence and one column of hits are expected, got {pair_names}."
             )
         kept = [*confidence, *correct]
-        hits = self.names[correct[0]]
         arrays = {self.names[at]: np.asarray(self._column(at).to_numpy()) for at in kept}
-        if self._table.is_text and arrays[hits].dtype.kind == "b":  # which are texts there
-            arrays[hits] = self._table.frame([hits], [hits])[hits].to_numpy(str)
         others = [name for at, name in enumerate(self.names) if at not in kept]
         return arrays, [describe_left_out(others)]
 

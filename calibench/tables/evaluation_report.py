@@ -19,6 +19,7 @@ from calibench.tables.evaluation import EVALUATION_COLUMNS, sheets
 from calibench.tables.grid import Grid
 from calibench.tables.metric_titles import (
     HEADLINE,
+    HIT_NLL,
     OF_POSITIVE_CLASS,
     initials,
     metric_info,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MODEL = "model"  # the name in files of one that is alone
+_IN_BLOCK = ("error", HIT_NLL, *HEADLINE[1:])
 
 Parameters = Mapping[str, Any]
 """What was fitted of a calibrator, as plain numbers."""
@@ -210,13 +212,19 @@ class Report:
                 first.setdefault(number.key.metric, number)
         n = self.labels[TEST]
         yield from (f"{self.file}: {n} examples", "")
-        yield from (_line(first[name]) for name in (*HEADLINE, *OF_POSITIVE_CLASS) if name in first)
+        yield from (
+            _line(first[name]) for name in (*_IN_BLOCK, *OF_POSITIVE_CLASS) if name in first
+        )
         yield ""
         if "ece" in first:
             verdict = self.calibration.get((TEST, first["ece"].key.model, RAW))
             yield verdict.in_words() if verdict else first["ece"].in_words(n)
             yield "limit: what 95 % of calibrated models with these confidences do not exceed"
-        if is_command_line():
+        if HIT_NLL in first:
+            call = "calibench.doctor(confidence, correct)"
+            shell = f"calibench doctor {shlex.quote(self.file)}"
+            yield f"to choose a calibrator: {shell if is_command_line() else f'`{call}`'}"
+        elif is_command_line():
             yield f"to compare calibrators: calibench evaluate {shlex.quote(self.file)} --val FILE"
         else:
             yield "to compare calibrators: `calibench.evaluate(..., val=(logits, labels))`"

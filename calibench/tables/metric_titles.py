@@ -19,8 +19,12 @@ _OF_LABELS = {
     "sigmoid_mce": rate("sigmoid MCE"),
 }
 
-# Values that no metric class has: of labels, against a known posterior, of a run.
+HIT_NLL = "hit_nll"
+"""NLL of whether each answer was right, by its confidence: of pairs, whose classes have no probabilities."""
+
+# Values that no metric class has: of labels, against a known posterior, of a run, of pairs.
 _OTHERS = {
+    HIT_NLL: Title("hit NLL", decimals=4),
     "posterior_nll": Title("NLL to posterior"),
     "posterior_kl": Title("KL to posterior"),
     "posterior_overconfident": rate("overconfident inputs", NEITHER),
@@ -57,7 +61,7 @@ SHOWN_METRICS = tuple(
 HEADLINE = ("error", "nll", "brier", "ece")
 
 # What the table of an evaluation begins with: all that 80 columns have room for.
-LEADING_METRICS = ("error", "nll", "ece")
+LEADING_METRICS = ("error", "nll", HIT_NLL, "ece")
 
 METRICS = {name: _OURS[name] for name in TEST_METRICS} | _OURS | _OTHERS
 MACRO = "macro_"  # begins the name of a mean over labels

@@ -20,7 +20,7 @@ from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OF_EXAMPLES, OVER_TABL
 from calibench.plots.selection import Request, Selection, read_request
 from calibench.plots.style import room_of
 from calibench.plugins.registries import load_plugins, plugin_lines
-from calibench.predictions.files import Reader, is_a_file
+from calibench.predictions.files import Reader, describe_missing_labels, is_a_file
 from calibench.ranking.columns import Column
 from calibench.ranking.records import Layout, Numbers, Record, Verdicts
 from calibench.ranking.table import Row, Table
@@ -126,10 +126,7 @@ def draw_file(
     if not isinstance(predictions, Predictions):
         raise UsageError(f"{file} holds pairs of confidence and hit: `plot` needs every class.")
     if (predictions.target < 0).any():
-        raise UsageError(
-            f"{file} has examples without a label, which `plot {kind}` needs: an array or column `label`, or "
-            "`logits.npy:labels.npy`."
-        )
+        raise UsageError(describe_missing_labels(file, f"`plot {kind}`", takes_keys=False))
     return draw_predictions(kind, predictions, file, selection)
 
 

@@ -24,13 +24,39 @@ def test_pairs_have_the_numbers_of_their_probabilities(bootstrap: int) -> None:
     # Logits are float32, so are the probabilities that these numbers are of.
     of_all = calibench.evaluate(np.log(PROBS), LABELS, bootstrap=bootstrap)
     of_pairs = {(row["metric"], row.get("n_bins")): row for row in found.rows}
-    assert {name for name, _ in of_pairs} == {"error", "ece", "adaptive_ece", "smooth_ece"}
+    assert {name for name, _ in of_pairs} == {
+        "error",
+        "hit_nll",
+        "ece",
+        "adaptive_ece",
+        "smooth_ece",
+    }
     for row in of_all.rows:
         same = of_pairs.get((row["metric"], row.get("n_bins")), {})
         for key in {"value", "low", "high", "floor", "p", "overconfidence"} & set(same):
             assert same[key] == pytest.approx(row[key], abs=1e-6), (row["metric"], key)
     assert {"NLL", "Brier", "ClasswiseECE"} <= set(found.unavailable)
     assert "smECE" in str(found)
+
+
+def test_the_nll_of_hits_is_that_of_the_doctor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of pairs no NLL of classes is known; what `doctor` chooses by is called hit NLL in both."""
+    value = -np.log(np.where(CORRECT, CONFIDENCE, 1 - CONFIDENCE)).mean()
+    report = calibench.evaluate(CONFIDENCE, CORRECT, bootstrap=20)
+    (row,) = [row for row in report.rows if row["metric"] == "hit_nll"]
+    assert row["value"] == pytest.approx(value, abs=1e-12)
+    assert row["low"] < value < row["high"]
+    assert "compared: hit NLL of" in str(calibench.doctor(CONFIDENCE, CORRECT, calibrators="TS"))
+    file = tmp_path / "pairs.csv"
+    pd.DataFrame({"confidence": CONFIDENCE, "correct": CORRECT}).to_csv(file, index=False)
+    assert main(["evaluate", str(file)]) == 0
+    block = " ".join(capsys.readouterr().out.split())
+    assert f"hit NLL {value:.4f}" in block
+    assert f"to choose a calibrator: calibench doctor {file}" in block
+    assert main(["doctor", str(file), "--calibrators", "TS"]) == 0
+    assert f"raw {value:.4f}" in capsys.readouterr().out
 
 
 def test_further_metrics_of_top_labels_only() -> None:
