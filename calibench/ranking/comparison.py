@@ -6,6 +6,7 @@ Against a baseline data sets are the sample: what a reader may expect on the nex
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from statistics import fmean
 
 import numpy as np
@@ -39,7 +40,8 @@ class Comparison:
 
     Attributes:
         beaten: How likely a run of the first beats one of each of the others.
-        p_values: Of "each of the others is worse than the first": signed-rank test over the tables, Holm.
+        p_values: Of "each of the others is worse than the first": signed-rank test over the tables, Holm over all
+            ordered pairs of losses, as it was these tables that made one the first.
     """
 
     column: Column
@@ -55,14 +57,14 @@ class Comparison:
         width = max(map(len, self.methods))
         heads = (
             f"{'loss':<{width}}  win rate  mean rank  95 % t, tables  "
-            "P(first is better), 95 %  p (signed-rank, Holm)"
+            "P(first is better), 95 %  p (signed-rank, Holm over all pairs)"
         )
         ranked = zip(self.methods, self.ranks.mean_ranks, self.ranks.intervals, strict=True)
         shares = (
             f"{beats.probability:.2f}, {beats.low:.2f} to {beats.high:.2f}" for beats in self.beaten
         )
         comparisons = zip(shares, self.p_values, strict=True)
-        against = ["", *(f"  {share:>24}  {p:21.2g}" for share, p in comparisons)]
+        against = ["", *(f"  {share:>24}  {p:36.2g}" for share, p in comparisons)]
         body = []
         for (method, rank, (low, high)), worse in zip(ranked, against, strict=True):
             interval = "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
@@ -130,10 +132,6 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
     order = sorted(range(len(methods)), key=ranks.mean_ranks.__getitem__)
     seeds = [[rows[title][methods[i]].values[column].seeds for title in dense] for i in order]
     runs = [[_signed_runs(sign, values) for values in of_method] for of_method in seeds]
-    worse = [
-        [rankable(table_means[other] - table_means[order[0]]) for table_means in means]
-        for other in order[1:]
-    ]
     return Comparison(
         column,
         dense,
@@ -144,12 +142,28 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
             intervals=[ranks.intervals[i] for i in order],
         ),
         [estimate_beats(runs[0], rival_runs) for rival_runs in runs[1:]],
-        holm(list(map(wilcoxon_signed_rank, worse))),
+        _test_against_first(means, order),
         [
             *(f"missing: {hole}" for hole in holes),
             *([f"not in every table: {', '.join(not_everywhere)}"] if not_everywhere else []),
         ],
     )
+
+
+def _test_against_first(means: Sequence[Sequence[float]], order: Sequence[int]) -> list[float]:
+    """p-values of "worse than the first" for each other method in an order, given means (tables, methods).
+
+    The first is chosen by the same tables: tested as if it were named beforehand, some p-value of equal methods is
+    below 5 % in 12 to 22 % of comparisons (3 to 10 methods). So all ordered pairs are corrected for.
+    """
+    pairs = list(permutations(order, 2))
+    p_values = holm(
+        [
+            wilcoxon_signed_rank([rankable(of_table[j] - of_table[i]) for of_table in means])
+            for i, j in pairs
+        ]
+    )
+    return p_values[: len(order) - 1]  # the first pairs are those of the first method
 
 
 def _has_all_means(rows: Mapping[str, Row], methods: Sequence[str], column: Column) -> bool:

@@ -86,6 +86,7 @@ class SetComparison:
             is the t interval of the logarithms.
         median: The median of the relative differences, with the ends of its exact 95 % interval; NaN below six sets.
         lower: On how many data sets ours is lower.
+        higher: On how many it is higher; equal scores count as neither.
         p: Of the exact sign-flip test, two-sided, after Holm's correction for the family.
         sign_p: Of the exact sign test, two-sided, after the same correction.
         is_equivalent: Whether there are 15 data sets or more, and the median's interval, of a level that Bonferroni
@@ -97,6 +98,7 @@ class SetComparison:
     effect: SetMean
     median: tuple[float, float, float]
     lower: int
+    higher: int
     p: float
     sign_p: float
     is_equivalent: bool
@@ -110,7 +112,7 @@ class SetComparison:
         Where no result on so few data sets could have been significant: `8 sets cannot decide`.
         """
         if self.sign_p <= LEVEL:
-            return AHEAD if self.median[0] < 0 else BEHIND
+            return AHEAD if self.lower > self.higher else BEHIND
         if self.is_equivalent:
             return ALIKE
         if self.effect.sets >= self.needed:
@@ -131,6 +133,7 @@ def compare_log_ratios(families: Sequence[Sequence[float]]) -> list[SetCompariso
             effect=_relative_effect(values),
             median=_relative_median(values),
             lower=int((values < 0).sum()),
+            higher=int((values > 0).sum()),
             p=p,
             sign_p=sign_p,
             is_equivalent=_is_equivalent(values, LEVEL / len(logs)),

@@ -90,6 +90,16 @@ def test_nine_comparisons_need_nine_sets() -> None:
     assert {of.verdict for of in compare_log_ratios([[0.3, *of] for of in logs])} == {BEHIND}
 
 
+def test_equal_scores_are_no_direction() -> None:
+    """Six sets that differ, all lower, among seven equal ones: the median is 0, the sign test rejects."""
+    (comparison,) = compare_log_ratios([[0.0] * 7 + [-0.1] * 6])
+    assert comparison.sign_p == pytest.approx(2 / 2**6)
+    assert (comparison.median[0], comparison.lower, comparison.higher) == (0, 6, 0)
+    assert comparison.verdict == "lower"
+    (mirrored,) = compare_log_ratios([[0.0] * 7 + [0.1] * 6])
+    assert mirrored.verdict == "higher"
+
+
 def test_no_difference_beyond_five_percent_is_by_the_medians_interval_from_15_sets_on() -> None:
     values = np.random.default_rng(2).normal(scale=0.03, size=15)
     assert compare_log_ratios([values])[0].verdict == ALIKE
