@@ -40,7 +40,7 @@ def locate_runs(
     return runs
 
 
-def _find_requested(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
+def find_requested(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
     """The finished runs of jobs, by position, that were asked for by the same configurations."""
     digests = [digest_request(job.config) for job in jobs]
     runs: dict[str, Run] = {}
@@ -80,7 +80,7 @@ def list_jobs(jobs: Sequence[Job], root: Path, at_a_time: int, scope: str) -> It
 
     A run that was asked for by the same configuration is found by it; others are resolved, which takes torch, and said.
     """
-    runs = _find_requested(jobs, root)
+    runs = find_requested(jobs, root)
     others = [position for position in range(len(jobs)) if position not in runs]
     resolved = find_runs([jobs[position] for position in others], root)
     runs |= {others[place]: run for place, run in resolved.items()}

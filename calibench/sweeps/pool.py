@@ -157,10 +157,11 @@ def _run_job(connection: Connection, config: Config, log: str) -> None:
         if not isinstance(error, UsageError):
             traceback.print_exc()
         end = ("end", "failed", one_line(error))
+    finally:
+        # A trainer, its module and its data refer to each other, so their memory would not be freed at once.
+        gc.collect()
     with suppress(OSError):  # the sweep has ended, and so will this process
         connection.send(end)
-    # A trainer, its module and its data refer to each other, so their memory would not be freed at once.
-    gc.collect()
 
 
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
@@ -330,18 +331,12 @@ class Pool:
     def close(self) -> None:
         """End the workers, by SIGTERM and a closed connection first and SIGKILL later.
 
-        A job whose end is on its way is still counted. What SIGTERM raises is lost where it arrives in a finalizer, as
-        those of the last cell's trainer.
+        What SIGTERM raises is lost where it arrives in a finalizer, as those of the last cell's trainer.
         """
-        workers = [*self.workers]
-        for worker in workers:
+        for worker in self.workers:
             worker.process.terminate()
-        for worker in workers:
-            while worker.job is not None and worker.connection.poll(_GRACE):
-                for _ in self._receive(worker):
-                    pass
             worker.connection.close()
-        for worker in workers:
+        for worker in self.workers:
             worker.process.join(timeout=_GRACE)
             if worker.process.is_alive():
                 worker.process.kill()

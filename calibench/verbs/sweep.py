@@ -24,7 +24,7 @@ from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP
 from calibench.sweeps.durations import estimate_durations, time_left
 from calibench.sweeps.launchers.sbatch import split_slurm_options
 from calibench.sweeps.launchers.slurm import Slurm
-from calibench.sweeps.plan import list_jobs
+from calibench.sweeps.plan import find_requested, list_jobs
 from calibench.sweeps.pool import FINAL, Job, LauncherOptions, Pool, build_pool
 from calibench.sweeps.selection import build_primary_grid, check_primary, record_selection
 from calibench.sweeps.suites import (
@@ -234,7 +234,11 @@ class _Planned:
 
     def describe_interruption(self) -> str:
         """Describe how many jobs are done, and how the sweep goes on."""
-        done = sum(job.state in ("done", "skipped") for job in self.jobs)
+        finished = find_requested(self.jobs, self.root)  # one may have ended without a word
+        done = sum(
+            job.state in ("done", "skipped") or position in finished
+            for position, job in enumerate(self.jobs)
+        )
         return (
             f"with {done} of {len(self.jobs)} cells done; the same command goes on where it stopped"
         )

@@ -241,20 +241,6 @@ def test_a_worker_that_has_nothing_to_do_ends_although_sigterm_was_lost(
     assert worker.process.exitcode == 0
 
 
-def test_a_cell_whose_end_is_on_its_way_counts_as_done(
-    fits: dict[str, list[Any]], tmp_path: Path
-) -> None:
-    """As when Ctrl-C comes between the end of a cell and the next look at its worker."""
-    cells, workers, end = jobs(1), ThreadPool(1, tmp_path), threading.Event()
-    fits["1"] = [end]
-    next(workers.run(cells))
-    end.set()
-    assert workers.workers[0].connection.poll(60)
-    assert cells[0].state == "running"
-    workers.close()
-    assert cells[0].state == "done"
-
-
 def test_a_worker_that_died_while_it_had_nothing_to_do_gets_no_cell(
     fits: dict[str, list[Any]], tmp_path: Path
 ) -> None:
