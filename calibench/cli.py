@@ -88,7 +88,7 @@ of a checkpoint
   validate     print the metrics of a checkpoint on the validation set
   test         print the metrics of a checkpoint on the test, out-of-distribution (OOD) and shift sets
   predict      write a checkpoint's logits as .npz files
-  features     write what goes into a network's last layer, once, as a benchmark of heads
+  features     write the inputs of a network's last layer, once, as a benchmark for new heads
 
 of many predictions
   posthoc      compare all calibrators on all predictions of stores, runs or files

@@ -47,7 +47,7 @@ class PosthocSettings:
         also: Calibrators of other packages as PACKAGE:NAME, probmetrics:sms, netcal:BBQ, sklearn:isotonic say, as
             they come: timed alike, in the same process.
         arena: Write results in CalArena's form as well, a CSV for each calibrator.
-        jobs: Processes (default: one a core).
+        jobs: How many processes fit calibrators at the same time, as 4 (default: one for each core).
     """
 
     reader: Reader

@@ -22,6 +22,9 @@ OPTION_HINTS: Mapping[str, str] = {
     "--target": _LABELS,
     "--targets": _LABELS,
     "doctor --test": "the test set is the first word: `calibench doctor TEST --val VAL`",
+    "leaderboard --results": "results are the first words: `calibench leaderboard RESULTS`",
+    "report --results": "results are the first word: `calibench report RESULTS`",
+    "plot --results": "results follow the kind: `calibench plot KIND RESULTS`",
     "--models": "models are the first words: `calibench leaderboard A B`",
     "calibrate --test": _APPLY,
     "calibrate --logits": _APPLY,
@@ -31,9 +34,13 @@ OPTION_HINTS: Mapping[str, str] = {
 WORD_SYNONYMS: Mapping[str, str] = {
     "delete": "rm", "remove": "rm", "del": "rm", "ls": "list", "show": "list", "download": "fetch", "get": "fetch",
     "upload": "push", "publish": "push", "check": "verify", "training": "curves",
-    "smooth": "reliability", "histogram": "reliability",
+    "smooth": "reliability", "histogram": "reliability", "models": "backbones", "networks": "backbones",
+    "figures": "plots", "pictures": "plots",
 }  # fmt: skip
 """Words that others have for a choice of an argument, with ours."""
+
+VALUE_HINTS: Mapping[str, str] = {"--format html": "; `--output x.html` writes a page"}
+"""What to type in place of a value that an option lacks, by the option and the value."""
 
 
 def did_you_mean_word(word: str, choices: Collection[str]) -> str:

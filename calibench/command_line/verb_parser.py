@@ -32,7 +32,7 @@ from typing import (
 )  # fmt: skip
 
 from calibench.command_line.docstrings import Docstring
-from calibench.command_line.hints import did_you_mean_word, option_hint
+from calibench.command_line.hints import VALUE_HINTS, did_you_mean_word, option_hint
 from calibench.messages.checks import InPython
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import terminal_width, wrap_text
@@ -110,7 +110,8 @@ class _Type(NamedTuple):
             value = text
         choices = [] if self.part else self.option.allowed_values
         if choices and text not in choices:
-            near = did_you_mean_word(text, choices) or near_matches(text, choices)
+            hint = VALUE_HINTS.get(f"{name} {text}", "")
+            near = hint or did_you_mean_word(text, choices) or near_matches(text, choices)
             raise UsageError(f"`{name}` has no `{text}`{near} (choose from {', '.join(choices)})")
         for check in self.checks:
             value = check(name, value)
@@ -329,6 +330,8 @@ class VerbParser(argparse.ArgumentParser):
         before = words[max(0, words.index(text) - 1)]
         if text.endswith(".npy") and before.endswith(".npy") and before != text:
             return f"; labels belong to the file: `{before}:{text}`"
+        if "--output" in self.known and Path(text).suffix and not Path(text).exists():
+            return f"; a file to write is given as `--output {text}`"
         is_second_file = "--val" in self.known and Path(text).is_file()
         return f"; a validation set is given as `--val {text}`" if is_second_file else ""
 
@@ -383,7 +386,11 @@ class VerbParser(argparse.ArgumentParser):
         fits = first_word in allowed if allowed else not first_word.startswith("-")
         if not (values and first_word and fits and option.startswith("-")):
             return example
-        return shlex.join([*self.prog.split(), *self._words, option, values[0]])
+        # `x.png` alone may stand for the file that is missing
+        files = [word for word in self._words[1:] if Path(word).suffix and not Path(word).exists()]
+        value = files[-1] if option == "--output" and files else values[0]
+        words = [word for word in self._words if word != value]
+        return shlex.join([*self.prog.split(), *words, option, value])
 
     def _first_example(self) -> str:
         """The first command among the examples of the help, without what is said of it; empty without any."""

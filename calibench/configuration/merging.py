@@ -169,7 +169,9 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
         if candidate.parent in [root / named for named in _FOLDERS] and candidate.is_file():
             return candidate
     if path.is_dir():
-        raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
+        resolved = path / "config.yaml"
+        example = f"`{resolved}`" if resolved.is_file() else "or a short name, as `digits_lt`"
+        raise UsageError(f"`{name}` is a folder; a YAML file is expected, {example}.")
     check_is_unpacked()
     names = [entry for entry in list_configuration_files() if entry.rpartition("/")[0] in folders]
     full = names if "" in folders else []  # `losses/focal` is a name in the folder above

@@ -22,6 +22,7 @@ from calibench.files.atomic_files import read_content
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import near_matches, no_file
 from calibench.messages.printable_text import say
+from calibench.messages.spelling import is_command_line
 from calibench.metrics.probability_batches import log_softmax
 from calibench.predictions.probability_tables import (
     CALIBRATOR_KINDS,
@@ -257,7 +258,8 @@ def load_calibrator(path: Path | str) -> Calibrator:
     """
     if not Path(path).is_file():
         raise no_file(Path(path))
-    with corrupt_if_it_fails(f"{path} is not a calibrator file"):
+    maker = "`calibench calibrate --val FILE`" if is_command_line() else "`save_calibrator`"
+    with corrupt_if_it_fails(f"{path} is not a calibrator file, as {maker} writes one"):
         content = _read_content(Path(path))
         _check_format(content)
         calibrator: Calibrator = build_described(content)

@@ -1,5 +1,6 @@
 """Losses as a user names them: `FocalLoss:gamma=3`, `mylosses.my_loss`, `focal@cifar10/resnet50`; without torch."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from calibench.configuration.merging import (
@@ -41,6 +42,8 @@ def _read_block(text: str, shared: Mapping[str, object]) -> Config:
     if name[:1].isupper() or "." in name.removesuffix(".yaml"):
         LOSSES.check(name)
         block: Config = {"class_path": name}
+    elif re.fullmatch(r"\w+:[A-Za-z_]\w*", text) and name not in list_configuration_files():
+        raise UsageError(f"no loss `{text}`: write your own as `{text.replace(':', '.')}`.")
     else:
         block = load_configuration_file(name, folders=("losses",))["model"]["loss"]
     arguments = {**shared, **_read_pairs(pairs.split(",") if pairs else [], text)}

@@ -54,10 +54,10 @@ class Reliability:
     @property
     def text(self) -> str:
         """The calibration error in words; of several runs the mean and the standard deviation, as in a table."""
-        runs, n_bins, error = len(self.ece), len(self.count), f"ECE {100 * self.ece.mean():.2f}"
+        runs, n_bins, error = len(self.ece), len(self.count), f"ECE {100 * self.ece.mean():.1f}"
         if runs == 1:
             return f"{error} %\n{n_bins} bins"
-        return f"{error} ± {100 * self.ece.std(ddof=1):.2f} %\n{n_bins} bins, {runs} seeds pooled"
+        return f"{error} ± {100 * self.ece.std(ddof=1):.1f} %\n{n_bins} bins, {runs} seeds pooled"
 
 
 _OF_BINS = ("count", "confidence", "accuracy", "low", "high", "calibrated_low", "calibrated_high")

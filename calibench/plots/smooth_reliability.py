@@ -61,8 +61,8 @@ class SmoothReliability:
     @property
     def text(self) -> str:
         """The calibration error in words, with the kernel's width."""
-        spread = f" ± {100 * self.error.std(ddof=1):.2f}" if len(self.error) > 1 else ""
-        return f"smECE {100 * self.error.mean():.2f}{spread} %\nkernel width {self.width:.3f}"
+        spread = f" ± {100 * self.error.std(ddof=1):.1f}" if len(self.error) > 1 else ""
+        return f"smECE {100 * self.error.mean():.1f}{spread} %\nkernel width {self.width:.3f}"
 
 
 _OF_POINTS = (

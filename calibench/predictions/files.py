@@ -114,13 +114,13 @@ class Reader:
     Attributes:
         scores: Read the numbers as these, whatever the files say (default: by the name of the array; tables hold
             probabilities, unnamed arrays logits).
-        clip: Raise smaller probabilities to this one. With 0 an exact 0 stays 0: the NLL is infinite where it is the
-            true class's, and calibrators, which need finite logits, refuse the file.
+        clip: Raise probabilities below P to P. With 0, an exact 0 stays 0: the NLL is infinite if the true class has
+            it, and calibrators refuse the file, because they need finite logits.
         task: One class or several labels an example (default: what the files say, or the shape of the labels).
-        keys: What arrays or columns are: logits=, probs=, target= or class_names=NAME, probs=A,B,C of the columns of
-            a table (default: by their names); classes=A,B,C the classes in the order of labels that are numbers.
-        separator: Between the cells of tables (default: the most frequent in the header of comma, semicolon, tab and
-            bar).
+        keys: Which array or column holds what, as `probs=p_cat,p_dog target=truth` (default: by their names). Roles are
+            logits, probs, target and class_names; classes=cat,dog names the classes of labels 0 and 1.
+        separator: The sign between the cells of a table, as `";"` (default: comma, semicolon, tab or bar, whichever is
+            the most frequent in the header).
         classes: Names of the columns, by default those of a data frame or a file; where there are such, their order.
         pairs: Whether arrays (N,) are confidences, with labels that say whether each was right.
 

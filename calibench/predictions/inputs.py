@@ -142,7 +142,9 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
             raise ValueError(f"{counts}: one a member is needed.")
         for part in parts:
             if part.outputs != first.outputs:
-                raise ValueError(f"`{name}` has {part.outputs}, `test` {first.outputs}.")
+                raise ValueError(
+                    f"`{name}` has {part.outputs}, `test` {first.outputs}: all sets are predictions of one model."
+                )
     for val, test in zip(sets.get("val", []), sets["test"], strict=False):
         if np.array_equal(val.logits, test.logits):
             raise ValueError(

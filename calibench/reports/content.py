@@ -172,12 +172,25 @@ def _metrics(tables: Sequence[Table]) -> list[Json]:
             "key": str(column),
             "title": f"{column.info.title} {column.split or ''}".strip(),
             "percent": column.info.percent,
-            "decimals": column.info.decimals,
+            "decimals": _decimals(column, tables),
             "direction": column.info.direction,
             "cost": column.metric in COSTS,
         }
         for column in columns
     ]
+
+
+def _decimals(column: Column, tables: Sequence[Table]) -> int:
+    """Decimals of a metric: one of percent, as in the leaderboard, unless all values are below 1 %."""
+    rows = [row.values for table in tables for row in table.rows]
+    means = [
+        value.mean
+        for values in rows
+        for other, value in values.items()
+        if other.after(RAW) == column and math.isfinite(value.mean)
+    ]
+    is_small = max(means, default=1.0) < 0.01
+    return 1 if column.info.percent and not is_small else column.info.decimals
 
 
 def _draw_pictures(

@@ -302,7 +302,7 @@ def _check_arguments(
             raise UsageError(f"`{key}.{name}` comes from the data: leave it out.")
         if name not in parameters:
             names = sorted(parameters.keys() - {*LINKED})
-            near = near_matches(name, names) or (f"; there are {', '.join(names)}" if names else "")
+            near = near_matches(name, names) or _describe_others(key, name, names)
             raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
     required_names = [name for name, required in parameters.items() if required]
     missing = [name for name in required_names if name not in init_args and name not in LINKED]
@@ -310,6 +310,16 @@ def _check_arguments(
         owner = re.sub(r"_[0-9a-f]{10}$", "", owner)  # of a class that a program defines
         remedy = _spell_missing(key, owner, missing)
         raise UsageError(f"`{key}`: {owner} needs `{missing[0]}`: {remedy}.")
+
+
+def _describe_others(key: str, name: str, names: Sequence[str]) -> str:
+    """The classes that have an argument which another one lacks, else the arguments that it has; or an empty string."""
+    place = find_class_place(key)
+    classes = place.classes_with(name) if place is not None else []
+    if classes:
+        verb = "has" if len(classes) == 1 else "have"
+        return f"; {', '.join(classes[:3])} {verb} it: name the class first, {spell_key(key, classes[0])}"
+    return f"; there are {', '.join(names)}" if names else ""
 
 
 def _spell_missing(key: str, owner: str, missing: Sequence[str]) -> str:

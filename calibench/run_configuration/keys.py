@@ -146,6 +146,13 @@ class ClassPlace:
         others = find_arguments(self._path(self.stand_in)) or {}
         return dict.fromkeys(others, False) | class_arguments
 
+    def classes_with(self, argument: str) -> list[str]:
+        """Our own classes that take an argument: those that need it first, then short names."""
+        names = self.family.lines if self.family is not None else ()
+        arguments = {name: find_arguments(self._path(name)) or {} for name in names}
+        classes = [name for name in names if argument in arguments[name]]
+        return sorted(classes, key=lambda name: (not arguments[name][argument], len(name), name))
+
     def _path(self, name: str) -> str:
         """The import path of a class of our own family."""
         assert self.family is not None

@@ -350,10 +350,10 @@ class LauncherOptions:
     """Where cells run, and how many at a time; a SLURM job starts its own by the same.
 
     Attributes:
-        jobs: Cells that run at a time (default: one on each core, or on each GPU if GPUs are used); with SLURM: in each
-            SLURM job.
-        cells_per_gpu: Cells that run at a time on each visible GPU, instead of --jobs (a small network leaves most of a
-            GPU idle).
+        jobs: How many cells run at the same time, as 2 (default: one on each core, or on each GPU if GPUs are used);
+            with SLURM: in each SLURM job.
+        cells_per_gpu: How many cells run at the same time on each visible GPU, in place of --jobs (a small network
+            leaves most of a GPU idle).
         launcher: On this machine (default), or in a SLURM job array.
         minutes_per_job: SLURM: short cells share a job of about N minutes, once finished cells show how long one takes;
             the job's time limit is twice that, or --slurm.time.

@@ -61,7 +61,9 @@ def resolve_labels(
             f"labels must be (N,) class indices, got shape {values.shape}: use `labels.argmax(1)`?"
         )
     if len(values) != len(scores):
-        raise ValueError(f"there are {len(scores)} rows of scores and {len(values)} labels.")
+        raise ValueError(
+            f"there are {len(scores)} rows of scores and {len(values)} labels: each row has one, in the same order."
+        )
     if are_places:
         return ResolvedLabels(values, np.ones(len(values), dtype=bool), named, [])
     rows, notes = _present(values)

@@ -23,7 +23,7 @@ from calibench.evaluation.extra_metrics import import_metrics
 from calibench.evaluation.serialization import fill_defaults
 from calibench.messages.errors import UsageError, pip_install
 from calibench.messages.printable_text import relative_word
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import spell_argument, spell_key
 from calibench.parallel.threads import use_threads
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import load_plugins, reach_own_classes
@@ -81,6 +81,9 @@ def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
         text = shorten_parser_message(str(error))
         if "can not run on your system" in text:
             text = "there is no such device here"
+        if text.startswith("`devices` selected with"):
+            count, kind = spell_key("trainer.devices", "N"), spell_key("trainer.accelerator", "gpu")
+            text = f"{count} is a number of devices; their kind is {kind}."
         raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
 
 

@@ -33,8 +33,8 @@ def data(
 ) -> int:
     """List the datasets, fetch some, compare their files with the official checksums, or make up files.
 
-    What is made up are a few files in the official format of a benchmark's data and of its further test sets, by which
-    its real command can be tried without a network. Results of such files say what they are.
+    `fake` makes up a few files in the official format of a benchmark's data and of its further test sets, so that its
+    real command can be tried without a network. Results from such files are marked as made up.
 
     Args:
         action: List all datasets; fetch missing files; compare files with the official checksums; make up files.

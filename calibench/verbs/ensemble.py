@@ -36,7 +36,7 @@ def ensemble(
 
     Args:
         results: Folder of runs with their logits.
-        over: In what its members differ.
+        over: What its members differ in.
         members: Runs in an ensemble, in the order of their seeds: of six runs `--members 3` makes two, each with its
             first member's seed; runs that are left over are in none (default: all, in one).
         calibrate_members: Fit this calibrator on each member's validation predictions before pooling (calibrate, then
@@ -54,7 +54,8 @@ def ensemble(
     if not groups:
         number = "two" if members is None else members
         raise UsageError(
-            f"{results} holds no {number} finished runs that differ in their seed alone."
+            f"{results} holds no {number} finished runs that differ in their seed alone: "
+            "`calibench sweep BENCHMARK --seeds 1..3` trains some."
         )
     for runs in with_progress(iter(groups), len(groups), "making ensembles"):
         with one_thread():

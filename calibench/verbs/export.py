@@ -9,6 +9,7 @@ from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
 from calibench.runs import Run
+from calibench.runs.walk import finished_runs
 from calibench.verbs.option_groups import CalibratorName
 
 
@@ -29,7 +30,7 @@ def export(
         run: Folder of a finished run.
         calibrator: The calibrator.
         per_label: Of several labels an example: fit the calibrator on each label alone (default: one for all).
-        trust: Build classes of your own that the run's config.yaml names.
+        trust: Import and build your own classes that the run's config.yaml names.
         output: The program: .pt2, or .onnx, for which `pip install 'calibench-suite[onnx]'` is needed.
 
     Examples:
@@ -46,6 +47,8 @@ def export(
     CALIBRATORS.check(calibrator)
     source = Run(run)
     if not source.done:
+        if run.is_dir() and (first := next(finished_runs(run), None)):
+            raise UsageError(f"{run} is a folder of runs: name one of them, as {first.folder}")
         raise UsageError(
             f"{run} is not the folder of a finished run: give the one that holds its status.json."
         )

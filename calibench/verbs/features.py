@@ -12,7 +12,9 @@ from calibench.messages.printable_text import loading, say
 from calibench.run_configuration.checks import check_configuration
 from calibench.runs.finished import find_finished_runs
 
-Trust = Annotated[bool, Option(help="Build classes of your own that a run's config.yaml names.")]
+Trust = Annotated[
+    bool, Option(help="Import and build your own classes that a run's config.yaml names.")
+]
 
 
 def _check_key(name: str, parser: VerbParser) -> None:
@@ -28,9 +30,9 @@ def features(
     output: Annotated[Path, Option("DIR", ("-o",)), names_a_folder],
     overrides: Annotated[Sequence[str], Option(rest=_check_key)] = (),
 ) -> int:
-    """Write what goes into the last layer of a network, of every example, once, and a benchmark of heads on it.
+    """Write the inputs of a network's last layer for every example, once, and a benchmark that trains heads on them.
 
-    Heads (a linear one, or an MLP) are then trained with any loss in seconds, as any benchmark.
+    A head (linear, or an MLP) is then trained with any loss in seconds, like any other benchmark.
 
     Args:
         network: The folder of a finished run, whose weights are taken, or a backbone.

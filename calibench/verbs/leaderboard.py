@@ -59,8 +59,8 @@ class Ranking:
         losses: Only rows of these losses.
         top: Only the first N rows of each table.
         against: Put a paper's numbers beside ours.
-        same_version: Leave out runs whose version of calibench, torch or the data is not that of most runs of the
-            table.
+        same_version: Leave out runs that were made with another version of calibench, torch or the data than most
+            runs of the table.
     """
 
     metrics: Annotated[tuple[str, ...] | None, "COLUMN"] = None
@@ -130,8 +130,8 @@ def leaderboard(
         losses: Only rows of these losses.
         top: Only the first N rows of each table.
         against: Put a paper's numbers beside ours.
-        same_version: Leave out runs whose version of calibench, torch or the data is not that of most runs of the
-            table.
+        same_version: Leave out runs that were made with another version of calibench, torch or the data than most
+            runs of the table.
         processes: How many read at a time; a script that asks for more than one needs the guard of `multiprocessing`,
             `if __name__ == "__main__":`.
         scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold

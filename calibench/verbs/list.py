@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any
 
+from calibench.command_line.hints import did_you_mean_word
 from calibench.configuration.merging import list_configuration_files, read_yaml
 from calibench.data.source import official_sources
 from calibench.messages.errors import UsageError, near_matches
@@ -87,8 +88,9 @@ def list_entries(kind: str | None) -> Mapping[str, str]:
                 lines[name] += f" ({titles})"
         return lines | plugin_lines(kind)
     if kind not in FAMILIES:
+        near = did_you_mean_word(kind, LISTED_KINDS) or near_matches(kind, LISTED_KINDS)
         raise UsageError(
-            f"nothing to list called `{kind}`{near_matches(kind, LISTED_KINDS)} (there are: {', '.join(LISTED_KINDS)})"
+            f"nothing to list called `{kind}`{near} (there are: {', '.join(LISTED_KINDS)})"
         )
     return FAMILIES[kind].entries()
 

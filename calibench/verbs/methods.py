@@ -220,11 +220,11 @@ def methods(
     Examples:
         calibench methods results
         calibench methods results/digits_lt --format latex -o methods.tex --bib methods.bib
-        calibench methods store
+        calibench methods shipped
 
-    It says what the runs and their logits say of themselves: data, splits, losses, networks, training, seeds,
-    calibrators, metrics, versions. Read it before it goes into a paper: what is no setting of a run (why this data,
-    why these losses) it cannot know.
+    It states what the runs and their logits record: data, splits, losses, networks, training, seeds, calibrators,
+    metrics, versions. Read it before it goes into a paper: it cannot know what no run records, such as why this data
+    or these losses were chosen.
     """
     form = output_format(output, format, {"text": ".txt", "latex": ".tex"}, "text")
     results_read = read_results(results)

@@ -38,6 +38,11 @@ def describe_image_folder(path: Path, label: str | None = None) -> tuple[Words, 
     if label is not None:
         raise UsageError("`--label` names a column: images have their classes by their folders.")
     if not path.is_dir():
+        if path.is_file():
+            raise UsageError(
+                f"`--data {path}` is a file; images lie in a folder for each class (a file: `calibench new texts DIR` "
+                "or `calibench new table DIR`)."
+            )
         raise UsageError(f"`--data {path}`: no such folder.")
     with errors_as(f"`--data {path}`", DataError):
         layout = read_folder_layout(path)

@@ -18,7 +18,10 @@ Calibrators = Annotated[tuple[Any, ...], "NAME"]
 
 Jobs = Annotated[
     int,
-    Option("N", help="Calibrators that are fitted at a time (default: one on each core)."),
+    Option(
+        "N",
+        help="How many calibrators are fitted at the same time, as 4 (default: one for each core).",
+    ),
     positive_integer,
 ]
 """The argument of a verb that fits several calibrators."""

@@ -39,7 +39,8 @@ def posthoc(
 ) -> int:
     """Fit every calibrator on the validation predictions of every model and score it on the test predictions.
 
-    Which calibrator improves proper scores most, how often it wins, how long it takes, and from how many examples on.
+    The result says which calibrator improves proper scores most, how often it wins, how long it takes, and how many
+    examples it needs.
 
     Args:
         sources: Stores, folders or files.
@@ -93,8 +94,9 @@ def posthoc(
     ]
     if not planned:
         largest = max(source.fitted_on for source in sources_read)
-        reason = f"`--sizes` are larger than every validation set; the largest has {largest}."
-        raise ValueError(f"`--sizes`: {reason}")
+        raise ValueError(
+            f"`--sizes` are larger than every validation set: the largest has {largest} examples."
+        )
     with hold_lock(output / ".posthoc.lock"):
         results = cells.ResultsFile(output / "results.csv", metrics)
         _compute(results, planned, asked.jobs)

@@ -44,7 +44,8 @@ def runs(
         calibench runs rm results --failed --yes          remove them
         calibench runs rm results/digits_lt/SmallCNN/PolyLoss --yes
 
-    A run that a process trains is never removed. What is removed is gone: the same `calibench fit` trains it again.
+    A run that is being trained is never removed. A removed run cannot be restored, only trained again by the same
+    `calibench fit`.
     """
     if action == "list":
         return _list(folders or ("results",), failed=failed)

@@ -93,7 +93,7 @@ def store(
     *,
     adding: Adding,
 ) -> int:
-    """Keep predictions (logits of validation, test, OOD and shift sets) by content, with the numbers that follow.
+    """Keep predictions (logits of validation, test, OOD and shift sets) by content, with the numbers they give.
 
     leaderboard, report, plot, reproduce and evaluate take a store wherever they take a folder of results.
 
@@ -111,7 +111,7 @@ def store(
                                       (default: mine)
         pull URL TARGET [ENTRY ...]   fetch what the target lacks
         push SOURCE URL [ENTRY ...]   send what the URL, or a folder, lacks; --by and --licence write its card
-        verify [STORE] [ENTRY ...]    compute every claimed number again from the logits, and say which do not follow
+        verify [STORE] [ENTRY ...]    compute every claimed number again from the logits, and name those that differ
         migrate FOLDER                bring results or a store of an earlier format up to date, numbers unchanged
 
     A STORE is a folder, a URL (https://..., hf://datasets/...), or `shipped`, the one that comes with calibench. An
@@ -287,8 +287,8 @@ def verify(
 ) -> int:
     """Compute every number of a store again from its logits, and say how many hold.
 
-    What this version verified before on this machine, byte for byte, is remembered outside the store
-    (`$CALIBENCH_CACHE`, else calibench/verdicts in the user's cache folder) and not computed again.
+    An entry that this version verified before on this machine is not computed again while no byte of it changes. That
+    record lies outside the store: in `$CALIBENCH_CACHE`, else in calibench/verdicts in the user's cache folder.
 
     Args:
         store: A store or a folder of results: a folder, a URL (what is not here yet is fetched), or `shipped`.
@@ -303,8 +303,8 @@ def verify(
         calibench verify hf://datasets/me/rows
         calibench verify mine digits_lt/SmallCNN/FocalLoss
 
-    How far a number may be from the one that float16 logits give is said by `calibench store --help`. What cannot be
-    said: that the logits come from the network and the data that an entry's config.yaml names.
+    `calibench store --help` says how far a number may be from the one that float16 logits give. No verification can
+    show that the logits come from the network and the data that an entry's config.yaml names.
     """
     # An entry, or a folder of entries, is named by the path of a file in it, too.
     inside = (name.removeprefix(f"{store.rstrip('/')}/") for name in entries)

@@ -165,7 +165,7 @@ def test_reliability_states_its_numbers_and_draws_what_was_computed(axes: Axes) 
         smooth_reliability(confidence, correct),
     )
     assert draw_reliability(axes, diagram, smooth, title="t") is axes
-    said = f"ECE {100 * diagram.ece[0]:.2f} %, 20 bins\nsmECE {100 * smooth.error[0]:.2f} %, kernel width"
+    said = f"ECE {100 * diagram.ece[0]:.1f} %, 20 bins\nsmECE {100 * smooth.error[0]:.1f} %, kernel width"
     assert said in axes.get_xlabel()
     seen = diagram.count > 0
     drawn = np.asarray(axes.collections[-1].get_offsets())

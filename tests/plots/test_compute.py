@@ -69,7 +69,7 @@ def test_runs_that_say_the_same_are_worth_one() -> None:
     assert three.low == pytest.approx(one.low, nan_ok=True)
     assert three.high == pytest.approx(one.high, nan_ok=True)
     assert three.ece == pytest.approx(one.ece.repeat(3))
-    assert three.text.startswith(f"ECE {100 * one.ece[0]:.2f} ± 0.00 %")
+    assert three.text.startswith(f"ECE {100 * one.ece[0]:.1f} ± 0.0 %")
 
 
 def test_the_interval_of_pooled_runs_is_that_of_resampled_examples() -> None:

@@ -75,7 +75,7 @@ def test_runs_on_the_same_examples_are_resampled_together() -> None:
     assert pooled.accuracy == pytest.approx(one.accuracy, abs=1e-3)
     assert pooled.high == pytest.approx(one.high, abs=2e-3)
     assert pooled.error == pytest.approx(one.error.repeat(3))
-    assert pooled.text.startswith(f"smECE {100 * one.error[0]:.2f} ± 0.00 %")
+    assert pooled.text.startswith(f"smECE {100 * one.error[0]:.1f} ± 0.0 %")
 
 
 def test_the_curve_ends_where_examples_end() -> None:

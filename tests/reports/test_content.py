@@ -77,6 +77,14 @@ def test_a_row_that_varies_too_much_to_rank_has_the_mark_of_the_terminal(tmp_pat
     }
 
 
+def test_percentages_have_one_decimal_unless_all_are_below_1(tmp_path: Path) -> None:
+    values = {"nll": 0.2, "error": 0.1, "ece": 0.012, "classwise_ece": 0.002}
+    write_run(tmp_path, loss="BrierLoss", seed=1, values=values)
+    metrics = report_content(read_results(tmp_path), title="t")["metrics"]
+    decimals = {metric["key"]: metric["decimals"] for metric in metrics}
+    assert [decimals[name] for name in values] == [3, 1, 1, 2]
+
+
 def test_pairs_of_losses_by_a_few_metrics(content: dict[str, Any]) -> None:
     first, error, ece = content["pairs"]
     assert [part["metric"] for part in (first, error, ece)] == ["nll", "error", "ece"]

@@ -107,7 +107,7 @@ function drawFilters() {
   fill("filters", search,
     select("", all("benchmark", "benchmarks"), "", set("benchmark")), select("", all("backbone", "backbones"), "", set("backbone")),
     select("", all("loss", "losses"), "", set("loss")),
-    select("after", [...(DATA.rows.some((r) => r.calibrator) ? [["best", "each loss's own calibrator, chosen on validation"]] : []), ...DATA.calibrators.map((c) => [c, c === "raw" ? "no calibration (raw)" : c])], state.calibrator, set("calibrator")),
+    select("after", [...(DATA.rows.some((r) => r.calibrator) ? [["best", "each loss's own, chosen on validation"]] : []), ...DATA.calibrators.map((c) => [c, c === "raw" ? "no calibration (raw)" : c])], state.calibrator, set("calibrator")),
     check("± over seeds in every column", false, set("spread")));
   fill("columns", ...DATA.metrics.map((m) => check(titleOf(m), state.columns.has(m.key), (on) => {
     on ? state.columns.add(m.key) : state.columns.delete(m.key);

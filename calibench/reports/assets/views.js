@@ -38,7 +38,7 @@ function reliabilityPanel(r, calibrator) {
   chart.area(pick(r.confidence), ...r.calibrated.map(pick), { class: "calibrated" });
   chart.area(pick(r.confidence), pick(r.low), pick(r.high), { fill: colorOf(0), opacity: 0.2 });
   chart.line(pick(r.confidence), pick(r.accuracy), { stroke: colorOf(0) });
-  seen.forEach((i) => chart.dot(r.confidence[i], r.accuracy[i], 1.5 + 4 * Math.sqrt(r.count[i] / total), r.count[i] < 5 ? { fill: "none", stroke: colorOf(0) } : { fill: colorOf(0) }, `${r.count[i]} examples, ${r.axes[1]} ${(100 * r.accuracy[i]).toFixed(1)} %`));
+  seen.forEach((i) => chart.dot(r.confidence[i], r.accuracy[i], 1.5 + 4 * Math.sqrt(r.count[i] / total), r.count[i] < 5 ? { fill: "none", stroke: colorOf(0) } : { fill: colorOf(0) }, `${r.count[i]} examples, ${r.axes[1]} ${(100 * r.accuracy[i]).toFixed(1)}\u00a0%`));
   return el("div", {}, chart.svg, el("p", { class: "quiet" }, `${calibrator === "raw" ? "raw" : `after ${short(calibrator)}`}: ${r.ece}`));
 }
 const short = (calibrator) => {
@@ -51,7 +51,7 @@ function drawRisk(rows) {
   const high = extent(known.flatMap((r) => r.risk.y.map((v) => 100 * v)), true);
   const chart = new Chart({ width: room("risk"), x: [0, 1], y: high, xTitle: "coverage", yTitle: "error % of the covered" });
   known.forEach((r, i) => chart.line(r.risk.x, r.risk.y.map((v) => 100 * v), stroke(i)));
-  fill("risk", chart.svg, legend(known.map((r) => `${nameOf(r, rows)} (AURC ${(100 * r.risk.area).toFixed(2)} %)`)));
+  fill("risk", chart.svg, legend(known.map((r) => `${nameOf(r, rows)} (AURC ${(100 * r.risk.area).toFixed(2)}\u00a0%)`)));
 }
 function drawRoc(rows) {
   const sets = [...new Set(rows.flatMap((r) => Object.keys(r.roc ?? {})))];
@@ -62,7 +62,7 @@ function drawRoc(rows) {
   const chart = new Chart({ width: room("roc"), x: [0, 1], y: [0, 1], xTitle: "false alarms", yTitle: "detected" });
   chart.line([0, 1], [0, 1], { class: "axis", "stroke-dasharray": "4 3" });
   known.forEach((r, i) => chart.line(r.roc[view.roc].x, r.roc[view.roc].y, stroke(i)));
-  fill("roc", chart.svg, legend(known.map((r) => `${nameOf(r, rows)} (AUROC ${(100 * r.roc[view.roc].area).toFixed(1)} %)`)));
+  fill("roc", chart.svg, legend(known.map((r) => `${nameOf(r, rows)} (AUROC ${(100 * r.roc[view.roc].area).toFixed(1)}\u00a0%)`)));
 }
 function drawShift(rows) {
   const metrics = [...new Set(rows.flatMap((r) => Object.keys(r.shift)))];
@@ -108,9 +108,9 @@ function classPanel(row, name, high) {
   order.forEach((k, place) => {
     if (errors[k] == null) return;
     chart.bar(place - 0.4, place + 0.4, 100 * errors[k], { fill: colorOf(0) });
-    chart.svg.lastChild.append(el("title", {}, `${names[k]}: ${(100 * errors[k]).toFixed(1)} %, ${counts[k] ?? "?"} training examples`));
+    chart.svg.lastChild.append(el("title", {}, `${names[k]}: ${(100 * errors[k]).toFixed(1)}\u00a0%, ${counts[k] ?? "?"} training examples`));
   });
-  const text = Object.entries(groups).filter(([, v]) => v != null).map(([k, v]) => `${k} ${(100 * v).toFixed(1)} %`).join(", ");
+  const text = Object.entries(groups).filter(([, v]) => v != null).map(([k, v]) => `${k} ${(100 * v).toFixed(1)}\u00a0%`).join(", ");
   return el("figure", {}, el("figcaption", {}, name, el("br"), el("span", { class: "quiet" }, text)), chart.svg);
 }
 function drawConfusion(rows) {
@@ -132,7 +132,7 @@ function confusionPanel(row, name) {
     add("text", level ? { x: column, y: size + 16, "text-anchor": "middle", ...small } : { transform: `translate(${column + 3},${size + 14}) rotate(-60)`, "text-anchor": "end", ...small }, clipped(names[i]));
     line.forEach((part, j) => {
       add("rect", { x: left + j * cell, y: 6 + i * cell, width: cell - 0.5, height: cell - 0.5, fill: part == null ? "none" : "var(--accent)", "fill-opacity": part == null ? 0 : 0.04 + 0.96 * part },
-        el("title", {}, part == null ? "no examples" : `${names[i]} taken for ${names[j]}: ${(100 * part).toFixed(1)} %`));
+        el("title", {}, part == null ? "no examples" : `${names[i]} taken for ${names[j]}: ${(100 * part).toFixed(1)}\u00a0%`));
       if (cell >= 16 && part >= 0.005) add("text", { x: left + (j + 0.5) * cell, y: 9 + (i + 0.5) * cell, "text-anchor": "middle", style: `font-size:9px;pointer-events:none;${part > 0.5 ? "fill:#fff" : ""}` }, (100 * part).toFixed(0));
     });
   });
@@ -165,7 +165,7 @@ function drawRuns(rows) {
     const details = el("details", { class: "run", ontoggle: () => {
       if (!details.open || details.childElementCount > 1) return; // written when first opened
       details.append(el("h4", {}, "configuration"), el("pre", {}, lines(DATA.settings[run.settings])), el("h4", {}, "environment"), el("pre", {}, lines(run.environment)));
-    } }, el("summary", {}, run.folder));
+    } }, el("summary", {}, run.folder.replaceAll("/", "/\u200b")));
     return details;
   }), ...more);
 }
