@@ -41,6 +41,13 @@ def spell_traceback_hint() -> str:
     return " (--debug shows where)" if _on_command_line else ""
 
 
+def spell_classes(names: Sequence[str]) -> str:
+    """How the user says the classes in their order: `--keys classes=a,b` or `classes=['a', 'b']`."""
+    if is_command_line():
+        return spell_argument("keys", f"classes={','.join(names)}")
+    return f"`classes={[*names]}`"
+
+
 def spell_argument(name: str, value: str = "", *, python: str | None = None) -> str:
     """An argument, with its value if there is one, in backticks, as the reader of a message would type it.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibench.files.set_names import MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
-from calibench.messages.spelling import is_command_line, spell_argument
+from calibench.messages.spelling import is_command_line, spell_argument, spell_classes
 from calibench.predictions.column_names import PLAIN_LABELS
 from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs
 from calibench.predictions.reading_notes import (
@@ -22,7 +22,12 @@ from calibench.predictions.reading_notes import (
 from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
 from calibench.tensors.arrays import Array, Floats, as_array
-from calibench.tensors.labels import are_numbered, class_order, resolve_labels
+from calibench.tensors.labels import (
+    are_numbered,
+    class_order,
+    is_negative_and_positive,
+    resolve_labels,
+)
 from calibench.tensors.score_meaning import (
     LOGITS,
     NEEDS_PROBABILITIES,
@@ -51,9 +56,11 @@ SCORES_OF_ANY_KIND = (
     "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "decision_function", "arr_0",
 )  # fmt: skip
 _UNNAMED_LABELS = "arr_1"
+_NO_LABELS = {"-100", "-1", "nan", "None", "<NA>", "-100.0", "-1.0"}  # as texts
 # What they call the class that was predicted, beside its scores.
 HARD = (
-    "y_pred", "y_hat", "pred", "preds", "prediction", "predictions", "predicted", "predicted_label",
+    "y_pred", "y_hat", "pred", "preds", "prediction", "predictions", "predicted", "predicted_label", "predicted_class",
+    "pred_class", ".pred_class", "pred_label", "predict", "response",
 )  # fmt: skip
 _NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
 _OF_ROWS = ("ids", "posterior", "offset")
@@ -117,10 +124,14 @@ def predictions_of(
     task_of_file = task or metadata.get("task")
     values, labels, line = _flatten_positions(values, labels)
     lines.append(line)
-    column_names = [str(part) for part in as_array(roles.get(CLASS_NAMES, []))]
+    column_names = [str(part) for part in as_array(roles.get(CLASS_NAMES, classes or []))]
+    is_single = values.ndim == 1 or values.shape[1:] == (1,)
+    shape = values.shape
     values, declaration = _as_table(
         values, labels, declaration, name, task_of_file, lines, column_names
     )
+    if is_single and not column_names and task_of_file != MULTILABEL:
+        _check_labels_of_column(shape, labels, name)
     class_names = _given_class_names(_class_names_among(roles, values.shape[-1]), metadata)
     if classes is not None and not is_own:  # in which labels are places of its columns
         values, class_names = _in_order(values, class_names, [str(name) for name in classes])
@@ -130,7 +141,9 @@ def predictions_of(
         logits = LABEL_SCORES[meaning](values, clip)
         return _of_labels(logits, labels, metadata, class_names, roles.get("ids"))
     meaning, line = meaning_of_scores(values, declaration, name)
-    target = resolve_labels(labels, values, class_names, are_places=is_own)
+    target = resolve_labels(
+        labels, values, class_names, are_places=is_own, is_ordered=classes is not None or is_single
+    )
     say_readings([*lines, line, *target.notes], notes)
     values = values[target.rows]
     if target.names is not None:
@@ -224,10 +237,54 @@ def _as_table(
             f"`{name}` {values.shape} hold {values.dtype}, no numbers: {NEEDS_PROBABILITIES}."
         )
     if not (values.ndim == 2 and values.dtype.kind in REAL):
+        are_texts = values.ndim == 2 and values.dtype.kind in "OU"
+        hint = (
+            ": `.astype(float)` makes numbers of them"
+            if are_texts
+            else _describe_members(values.shape, shape)
+        )
         raise ValueError(
-            f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
+            f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}{hint}."
         )
     return values, declaration
+
+
+def _describe_members(shape: Sequence[int], labels: Sequence[int]) -> str:
+    """What to do with scores (M, N, K) of members, or draws (N, M, K), of N labels; empty of other scores."""
+    if len(shape) != 3 or len(labels) != 1 or (shape[0] == labels[0]) == (shape[1] == labels[0]):
+        return ""
+    axis = int(shape[0] == labels[0])
+    return f": if axis {axis} is of members or draws, average their probabilities, `probs.mean({axis})`"
+
+
+def _check_labels_of_column(shape: Sequence[int], labels: Array | None, name: str) -> None:
+    """Raise a ValueError unless labels are of two classes of which a single column, of a shape, is the second.
+
+    That is the larger number, or by its name the positive one.
+    """
+    if labels is None or labels.shape[:1] != shape[:1] or labels.size != len(labels):
+        return
+    texts = {str(label).strip() for label in labels.reshape(-1)} - _NO_LABELS
+    try:
+        numbers = {float(text) for text in texts}
+    except ValueError:
+        numbers = set()
+    many = sorted(numbers or texts)
+    if len(many) > 2:
+        shown = ", ".join(f"{label:g}" if numbers else str(label) for label in many[:5])
+        raise ValueError(
+            f"`{name}` {shape} are one number an example, and labels are {len(many)} classes, {shown}"
+            f"{', ...' if len(many) > 5 else ''}: a column for each class is needed; or for the confidence in an "
+            "answer, `confidence` beside `correct`, or beside `answer` and `gold`."
+        )
+    pair = sorted(texts)
+    if numbers or len(pair) < 2 or is_negative_and_positive(pair):
+        return
+    raise ValueError(
+        f"`{name}` {shape} may be of {pair[1]}, the second of the sorted labels, as in scikit-learn, or of "
+        f"{pair[0]}: say {spell_classes(pair)} or {spell_classes(pair[::-1])}, of whose second class it then is, or "
+        f"name the column prob_{pair[1]} or prob_{pair[0]}."
+    )
 
 
 def _class_names_among(roles: dict[str, Array], k: int) -> Array | None:

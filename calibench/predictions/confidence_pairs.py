@@ -1,8 +1,9 @@
 """Pairs of a confidence and whether it was right: what is known of a model that gives no class probabilities."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ NEEDS_ALL = "(confidence, correct) is not enough, the probabilities of every cla
 # What other people call them.
 PAIR_NAMES = {
     CONFIDENCE: ("confidence", "confidences", "conf"),
-    CORRECT: ("correct", "is_correct", "tp", "hit", "hits", "accurate"),
+    CORRECT: ("correct", "is_correct", "tp", "is_tp", "hit", "hits", "accurate"),
 }
 # Texts or classes of which a hit is that the two are equal.
 ANSWERS = (
@@ -126,9 +127,10 @@ def _describe_hits(values: Array) -> str:
     return f"hits: {', '.join(readings)}" if readings else ""
 
 
-def are_percent(texts: Sequence[str]) -> bool:
-    """Whether texts all end in a percent sign."""
-    return len(texts) > 0 and all(text.endswith("%") for text in texts)
+def are_percent(texts: Iterable[Any]) -> bool:
+    """Whether texts all end in a percent sign; what is missing is no text."""
+    present = [text for text in texts if isinstance(text, str)]
+    return len(present) > 0 and all(text.endswith("%") for text in present)
 
 
 def _texts(values: Array) -> list[str]:
@@ -148,8 +150,9 @@ def _confidences(values: Array) -> Floats:
         raise ValueError(f"`confidence` is missing in {missing} rows: leave these rows out.")
     outside = confidence[(confidence < 0) | (confidence > 1)]
     if len(outside):
-        are_percent = confidence.min() >= 0 and 2 < confidence.max() <= 100
-        hint = ": divide percent by 100" if are_percent else ""
+        largest = confidence.max() if confidence.min() >= 0 else 0
+        hint = ": divide percent by 100" if 10 < largest <= 100 else ""
+        hint = ": divide by 10 what is out of 10" if 2 < largest <= 10 else hint
         raise ValueError(f"`confidence` must lie in [0, 1], got {outside[0]:g}{hint}.")
     return confidence
 

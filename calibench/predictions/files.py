@@ -53,7 +53,7 @@ from calibench.predictions.records import (
     is_foreign_record,
 )
 from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
-from calibench.predictions.tables import arrays_of_table, labels_of_column
+from calibench.predictions.tables import arrays_of_table, as_labels, labels_of_column
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
 from calibench.runs.predictions import Imported, read_arrays
@@ -397,7 +397,11 @@ def _read_labels(path: Path, *chosen: str) -> tuple[Array, list[str]]:
         "" if is_plain else describe_labels(name),
         describe_left_out(others, place="the labels"),
     ]
-    return labels_of_column(table, name), lines
+    labels = labels_of_column(table, name)
+    if len(table.names) == 1 and name in labels.astype(str):  # a header is none of the labels
+        labels = as_labels([name, *labels.astype(str)])
+        lines = [_describe_text(table), f"`{name}`, the first line, is a label"]
+    return labels, lines
 
 
 def _choose_labels(
@@ -427,10 +431,13 @@ def _pt(path: Path, lines: list[str]) -> dict[str, Array]:
     content = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(content, list) and content and not isinstance(content[0], torch.Tensor):
         lines.append(_describe_batches(len(content)))
-        content = _concatenated(content)
+        content = _concatenated(content, lines)
     if isinstance(content, torch.Tensor):
         content = {"": content}
     if isinstance(content, list | tuple):
+        if _are_batches_of_scores(content):
+            lines.append(_describe_batches(len(content)))
+            return {"": _joined(content)}
         if len(content) != 2:
             raise ValueError(
                 f"scores and labels are expected, and it holds {len(content)} parts: a list of batches is one of pairs "
@@ -473,15 +480,31 @@ def _is_list_of_tensors(value: Any) -> bool:
     return is_list and all(getattr(part, "ndim", 0) > 0 for part in value)
 
 
-def _concatenated(batches: Sequence[Any]) -> Any:
-    """The batches of a list, pairs or dictionaries of tensors, as one; a ValueError if they differ in their parts."""
+def _are_batches_of_scores(parts: Sequence[Any]) -> bool:
+    """Whether tensors are scores (n, K) of batches; two of one length may be scores and labels."""
+    if len(parts) < 2 or any(getattr(part, "ndim", 0) != 2 for part in parts):
+        return False
+    is_clear = len(parts) > 2 or len(parts[0]) != len(parts[1])
+    return is_clear and len({part.shape[1] for part in parts}) == 1 and parts[0].shape[1] > 1
+
+
+def _concatenated(batches: Sequence[Any], lines: list[str]) -> Any:
+    """The batches of a list, pairs or dictionaries of tensors, as one; a ValueError if they differ in their parts.
+
+    `lines` takes what is left out, as it is a number of the whole batch.
+    """
     first = batches[0]
     if isinstance(first, Mapping):
         if any(not isinstance(batch, Mapping) or set(batch) != set(first) for batch in batches):
             raise ValueError("a list of batches must hold dictionaries with the same names.")
-        return {name: _joined([batch[name] for batch in batches]) for name in first}
-    if any(len(batch) != len(first) for batch in batches):
-        raise ValueError("a list of batches must hold pairs (scores, labels).")
+        numbers = [name for name in first if np.ndim(first[name]) == 0]
+        lines.append(describe_left_out(numbers))
+        kept = [name for name in first if name not in numbers]
+        return {name: _joined([batch[name] for batch in batches]) for name in kept}
+    if any(len(batch) != 2 or any(np.ndim(part) == 0 for part in batch) for batch in batches):
+        raise ValueError(
+            "a list of batches must hold pairs (scores, labels), or dictionaries of tensors: leave the rest out."
+        )
     return tuple(_joined(parts) for parts in zip(*batches, strict=True))
 
 

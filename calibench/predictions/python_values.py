@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from calibench.files.tables import table_of_frame
+from calibench.messages.spelling import spell_classes
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     TARGET,
@@ -82,8 +83,14 @@ def _read_values(
 ) -> Predictions | ConfidencePairs:
     """Predictions by the arguments of `from_python`, of which `options` go to `predictions_of`."""
     notes = options["notes"]
-    if isinstance(values, Mapping):
+    if labels is None and isinstance(values, Mapping) and _holds_tables(values):
+        arrays, guess = with_roles({str(name): as_array(part) for name, part in values.items()})
+        say_readings([guess], notes)
+        return pairs_of(arrays, notes) or predictions_of(arrays, classes=classes, **options)
+    if isinstance(values, Mapping) or hasattr(values, "to_pandas") or _has_fields(values):
         values = _as_frame(values)
+    values, labels, line = _join_batches(values, labels)
+    say_readings([line], notes)
     if labels is None and holds_labels([str(name) for name in getattr(values, "columns", ())]):
         arrays, line = arrays_of_table(table_of_frame(values), {})
         arrays, guess = with_roles(arrays)
@@ -94,6 +101,8 @@ def _read_values(
     say_readings([line], notes)
     array = as_array(values)
     target = None if labels is None else as_array(labels)
+    if names is None and classes is None and array.ndim == 2:
+        _check_categories(labels)
     if pairs is None and array.ndim == 1 and target is not None and options["scores"] is None:
         pairs = target.dtype.kind == "b"
         _refuse_two_readings(array, target, pairs)
@@ -110,10 +119,49 @@ def _read_values(
     return predictions_of({role: array, **arrays}, classes=classes, **options)
 
 
-def _as_frame(columns: Mapping[Any, Any]) -> Any:
-    """A data frame of a dictionary of columns."""
+def _holds_tables(arrays: Mapping[Any, Any]) -> bool:
+    """Whether one of named arrays has two axes: they are no columns."""
+    return any(np.ndim(part) > 1 for part in arrays.values() if hasattr(part, "ndim"))
+
+
+def _has_fields(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.names is not None
+
+
+def _join_batches(values: Any, labels: Any) -> tuple[Any, Any, str]:
+    """Scores and labels, joined where they are lists of batches of different lengths, with a line on these."""
+    lists = (values, labels)
+    if not all(isinstance(part, list | tuple) and part for part in lists):
+        return values, labels, ""
+    lengths = [
+        [len(batch) for batch in part] if all(getattr(batch, "ndim", 0) for batch in part) else []
+        for part in lists
+    ]
+    if lengths[0] != lengths[1] or len({*lengths[0]}) < 2 or values[0].ndim != 2:
+        return values, labels, ""
+    joined = [np.concatenate([as_array(batch) for batch in part]) for part in lists]
+    return joined[0], joined[1], f"{len(values)} batches are joined in their order"
+
+
+def _check_categories(labels: Any) -> None:
+    """Raise a ValueError where labels are categories in another order than the sorted one: columns may be in either."""
+    dtype = getattr(labels, "dtype", None)
+    names = [str(name) for name in getattr(dtype, "categories", ())]
+    if names != sorted(names) and not all(name.lstrip("-").isdigit() for name in names):
+        raise ValueError(
+            f"columns may be in the order of the labels' categories, {', '.join(names)}, or in the sorted one, "
+            f"{', '.join(sorted(names))}: say {spell_classes(names)} or {spell_classes(sorted(names))}."
+        )
+
+
+def _as_frame(columns: Any) -> Any:
+    """A data frame of a dictionary of columns, an array with fields, or another program's frame."""
     import pandas
 
+    if _has_fields(columns):
+        return pandas.DataFrame.from_records(columns)
+    if not isinstance(columns, Mapping):
+        return columns.to_pandas()
     try:
         return pandas.DataFrame(dict(columns))
     except ValueError as error:
@@ -126,6 +174,8 @@ def _scores_and_names(values: Any) -> tuple[Any, str, list[str] | None, str]:
     if isinstance(rows, list | tuple) and rows and isinstance(_first_cell(rows), Mapping):
         scores, classes = scores_of_records(rows)
         return scores, UNDECLARED, classes, ""
+    if rows is not values and rows and np.ndim(rows[0]) == 1:  # a series of arrays
+        return np.array(rows), UNDECLARED, None, ""
     names = names_of_columns(values)
     columns = [] if names is None else columns_of_one_beginning(names)
     if names is None or not columns:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibench.messages.errors import summarize_problems
-from calibench.messages.spelling import is_command_line, spell_argument
+from calibench.messages.spelling import spell_classes
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     NAMES,
@@ -26,6 +26,9 @@ from calibench.tensors.score_meaning import LOGITS, PROBS
 
 _ROLES = {name: role for role in (LOGITS, PROBS) for name in NAMES[role]}
 _LABEL_FIELDS = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
+# Of lists of labels with scores: of pipelines, and of tables in the cloud.
+_FIELDS_OF_LABEL = ("label", "class")
+_FIELDS_OF_SCORE = ("score", "prob", "probability")
 _HARNESS = {"target", "filtered_resps"}
 
 
@@ -68,7 +71,8 @@ def _as_dictionary(row: Any) -> dict[str, float] | None:
     if isinstance(row, Mapping):
         pairs = [(str(name), value) for name, value in row.items()]
     elif _holds_labels_with_scores(row):
-        pairs = [(str(part["label"]), part["score"]) for part in row]
+        label, score = _label_and_score(row[0])
+        pairs = [(str(part[label]), part[score]) for part in row]
     else:
         return None
     if len(dict(pairs)) < len(pairs) or not all(_is_number(value) for _, value in pairs):
@@ -79,7 +83,17 @@ def _as_dictionary(row: Any) -> dict[str, float] | None:
 def _holds_labels_with_scores(row: Any) -> bool:
     if not isinstance(row, list | tuple) or not row:
         return False
-    return all(isinstance(part, Mapping) and {"label", "score"} <= part.keys() for part in row)
+    fields = {*_label_and_score(row[0])} if isinstance(row[0], Mapping) else set()
+    return len(fields) == 2 and all(
+        isinstance(part, Mapping) and fields <= part.keys() for part in row
+    )
+
+
+def _label_and_score(part: Mapping[str, Any]) -> list[str]:
+    """Names of the fields of a label and its score, as far as there are such."""
+    fields = (_FIELDS_OF_LABEL, _FIELDS_OF_SCORE)
+    present = [[name for name in names if name in part] for names in fields]
+    return [names[0] for names in present if names]
 
 
 def _is_number(value: Any) -> bool:
@@ -143,14 +157,10 @@ def check_order_is_known(records: Sequence[Any], arrays: Mapping[str, Array]) ->
     are_numbered = names[0][-1:].isdecimal() and numbers == [*range(len(names))]
     if has_order or are_numbered or target is None or as_array(target).dtype.kind not in "iufb":
         return
-    listed = ",".join(names)
     where = "lists" if _classes_in_order(records[0]) is None else "dictionaries"
-    order = (
-        spell_argument("keys", f"classes={listed}") if is_command_line() else f"`classes={names}`"
-    )
     raise ValueError(
-        f"labels are numbers, and {where} of scores have no order of the classes: say {order} in the order of the "
-        "model, or give labels the names of the classes."
+        f"labels are numbers, and {where} of scores have no order of the classes: say {spell_classes(names)} in the "
+        "order of the model, or give labels the names of the classes."
     )
 
 

@@ -14,6 +14,7 @@ from calibench.predictions.arrays import (
     CLASS_NAMES,
     HARD,
     NAMES,
+    REAL,
     SCORES_OF_ANY_KIND,
     TARGET,
     UNDECLARED,
@@ -71,6 +72,7 @@ LABEL_COLUMN = "label:"
 _COMMA = r"^(-?\d+),(\d+)$"  # of a decimal, in cells that end in a percent sign
 _OF_LISTS = ("ids", "offset")  # columns of numbers or texts that are used beside lists
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
+_ONE_COLUMN = (*NAMES[PROBS], *SCORES_OF_ANY_KIND, "p")  # of probabilities, beside hits
 
 
 def arrays_of_table(
@@ -104,17 +106,24 @@ def holds_labels(names: Sequence[str]) -> bool:
     """Whether one of the columns is of labels, or two are of confidences and hits, by their names."""
     lower = {name.lower() for name in names}
     labels = {*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS}
-    has_pairs = all(lower.intersection(PAIR_NAMES[role]) for role in (CONFIDENCE, CORRECT))
+    confidences = {*PAIR_NAMES[CONFIDENCE], *_ONE_COLUMN}
+    has_pairs = bool(lower & confidences and lower.intersection(PAIR_NAMES[CORRECT]))
     return has_pairs or bool(lower & labels) or any(name.startswith(LABEL_COLUMN) for name in names)
 
 
 def labels_of_column(table: TableFile, name: str) -> Array:
-    """A column of labels (N,): numbers or truth values where all are, else names; a ValueError of an empty one."""
-    import pandas
-
+    """A column of labels (N,), as `as_labels`; a ValueError of an empty one."""
     cells = table.frame([name], [name])[name].to_numpy(str)
     empty = table.rows[cells == ""].tolist()
     _refuse(dict.fromkeys(empty, "the label is empty"), len(cells))
+    return as_labels(cells)
+
+
+def as_labels(cells: Sequence[str]) -> Array:
+    """Texts of labels (N,) as numbers or truth values where all are such, else as names."""
+    import pandas
+
+    cells = np.asarray(cells)
     if np.isin(cells, ("True", "False", "true", "false")).all():
         return np.isin(cells, ("True", "true"))
     try:
@@ -418,6 +427,8 @@ class _Columns:
     def pair(self) -> tuple[dict[str, Array], list[str]] | None:
         """The columns of confidences and hits, and a line on the others; None in a table of classes."""
         confidence, correct = (self._named(PAIR_NAMES[role]) for role in (CONFIDENCE, CORRECT))
+        if not confidence and len(correct) == 1:  # the only scores then
+            confidence = [] if self._label_places() else self._only_score(correct)
         if not (confidence and correct):
             return None
         if len(confidence) + len(correct) > 2:
@@ -426,9 +437,24 @@ class _Columns:
                 f"one confidence and one column of hits are expected, got {pair_names}."
             )
         kept = [*confidence, *correct]
-        arrays = {self.names[at]: np.asarray(self._column(at).to_numpy()) for at in kept}
+        names = [self.names[at] for at in kept]
+        arrays = {
+            name: np.asarray(self._column(at).to_numpy())
+            for name, at in zip(names, kept, strict=True)
+        }
         others = [name for at, name in enumerate(self.names) if at not in kept]
-        return arrays, [describe_left_out(others)]
+        lines = [describe_left_out(others)]
+        if names[0].lower() not in PAIR_NAMES[CONFIDENCE]:
+            arrays[CONFIDENCE] = arrays.pop(names[0])
+            lines.append(f'confidence: "{names[0]}"')
+        return arrays, lines
+
+    def _only_score(self, taken: Collection[int]) -> list[int]:
+        """The column of a usual name of scores, where only one holds numbers in [0, 1]; else none."""
+        columns = [at for at in self._named(_ONE_COLUMN) if at not in (*taken, *self.lists)]
+        scores = [at for at in columns if not self._is_no_score(at)]
+        values = [self._numeric(at) for at in scores]
+        return scores if len(scores) == 1 and values[0].between(0, 1).all() else []
 
     def answers(self) -> tuple[dict[str, Array], list[str]] | None:
         """Confidences in an answer beside the true one: right where the two are equal; None in other tables."""
@@ -444,42 +470,55 @@ class _Columns:
         scores = [at for at in rest if not self._is_no_score(at)]
         if len(scores) >= 2 and self._sum_to_1(self._classes(scores)):
             return None
-        given, right = (self.labels(at) for at in (*answer, *truth))
-        if given.dtype.kind != right.dtype.kind:
-            given, right = given.astype(str), right.astype(str)
-        hits = np.asarray(given == right)
-        names = [f"`{self.names[at]}`" for at in (*answer, *truth)]
-        line = f"right is where {' and '.join(names)} are equal, {int(hits.sum())} of {len(hits)}"
-        lower = [np.char.lower(part.astype(str)) for part in (given, right)]
-        if more := int((lower[0] == lower[1]).sum() - hits.sum()):
-            line += f" ({more} more but for capitals)"
+        hits, line = self._compare(*answer, *truth)
         cells = np.asarray(self._column(confidence[0]).to_numpy())
         left_out = describe_left_out([self.names[at] for at in rest])
         return {self.names[confidence[0]]: cells, CORRECT: hits}, [line, left_out]
+
+    def _compare(self, answer: int, truth: int) -> tuple[Array, str]:
+        """Where two columns are equal (N,), and a line on it; a ValueError if they never are, as they are written."""
+        answers, right = (self.labels(at) for at in (answer, truth))
+        are_numbers = [part.dtype.kind in (*REAL, "b") for part in (answers, right)]
+        texts = [np.char.strip(part.astype(str)) for part in (answers, right)]
+        hits = np.asarray(answers == right if all(are_numbers) else texts[0] == texts[1])
+        names = " and ".join(f"`{self.names[at]}`" for at in (answer, truth))
+        lower = [np.char.lower(part) for part in texts]
+        more = 0 if all(are_numbers) else int((lower[0] == lower[1]).sum() - hits.sum())
+        if not hits.any() and (more or len({*are_numbers}) > 1):
+            written = f"`{texts[0][0]}` and `{texts[1][0]}` in the first row"
+            raise ValueError(f"{names} are equal in no row, {written}: write them alike.")
+        line = f"right is where {names} are equal, {int(hits.sum())} of {len(hits)}"
+        return hits, f"{line} ({more} more but for capitals)" if more else line
 
     def _confidence_in_prediction(
         self, scores: int, label: int, columns: Sequence[int]
     ) -> tuple[dict[str, Array], list[str]] | None:
         """Pairs where a column of scores is the confidence in the predicted class beside it; None where it is not.
 
-        None of them is below .5, and both classes are predicted, so it is no probability of one class.
+        There are more than two classes, or none of them is below .5 and both classes are predicted: so it is no
+        probability of one class.
         """
         predicted = [at for at in columns if at != scores and self.names[at].lower() in HARD]
         if len(predicted) != 1 or scores in self.lists:
             return None
-        answers, truth = self.labels(predicted[0]).astype(str), self.labels(label).astype(str)
+        classes = [{*map(str.lower, self.labels(at).astype(str))} for at in (*predicted, label)]
         values = self.numbers([scores])[:, 0]
-        if len(np.unique(answers)) < 2 or values.min() < 0.5 or values.max() > 1:
+        is_of_two = len(set.union(*classes)) <= 2
+        if not (0 <= values.min() <= values.max() <= 1) or (
+            is_of_two and (len(classes[0]) < 2 or values.min() < 0.5)
+        ):
             return None
-        name, answer, right = (self.names[at] for at in (scores, predicted[0], label))
-        line = f"`{name}` is read as the confidence in `{answer}`, right where that is `{right}`"
+        hits, equal = self._compare(predicted[0], label)
+        name, answer = (self.names[at] for at in (scores, predicted[0]))
+        line = f"`{name}` is read as the confidence in `{answer}`, {equal}"
         rest = [at for at in columns if at not in (scores, *predicted)]
         left_out = describe_left_out([self.names[at] for at in rest])
-        return {CONFIDENCE: values, CORRECT: np.asarray(answers == truth)}, [line, left_out]
+        return {CONFIDENCE: values, CORRECT: hits}, [line, left_out]
 
     def _refuse_classes_alone(self, columns: Sequence[int]) -> None:
         """Raise a ValueError of a table that holds the predicted class and no scores."""
-        names = [self.names[at] for at in columns if self.names[at].lower() in HARD]
+        classes = [at for at in columns if not self._column(at).map(_is_container).any()]
+        names = [self.names[at] for at in classes if self.names[at].lower() in HARD]
         if names:
             raise ValueError(f"`{names[0]}` holds classes: {NEEDS_PROBABILITIES}.")
 
@@ -501,6 +540,11 @@ class _Columns:
         }
         others = [name for name in self.names if name not in (*labels, *label_names)]
         return {**arrays, CLASS_NAMES: np.array(label_names)}, [describe_left_out(others)]
+
+
+def _is_container(cell: Any) -> bool:
+    """Whether a cell holds more than a value: a list, an array or a dictionary."""
+    return np.ndim(cell) > 0 or isinstance(cell, Mapping)
 
 
 def _in_numeric_order(values: Array, names: Sequence[str]) -> tuple[Array, list[str]]:

@@ -1,5 +1,6 @@
 """Arrays: their types, and any kind of them at the public boundary: numpy, torch, pandas, lists in, the same out."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import signature
@@ -28,18 +29,35 @@ def as_array(values: Any) -> Array:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if "bfloat16" in str(values.dtype) else values  # which numpy lacks
-    array = np.asarray(values)
+    if np.ma.is_masked(values):
+        raise ValueError("masked values are none: leave their rows out, or fill them.")
+    array = np.asarray(_as_floats(values))
     return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
 
 
+def _as_floats(values: Any) -> Any:
+    """A data frame of nullable numbers as one of floats, NaN where they are missing; anything else as it is."""
+    kinds = [str(kind) for kind in values.dtypes] if hasattr(values, "columns") else []
+    are_nullable = kinds and all(re.fullmatch(r"Float\d+|U?Int\d+", kind) for kind in kinds)
+    return values.to_numpy(np.float64, na_value=np.nan) if are_nullable else values
+
+
 def names_of_columns(values: Any) -> list[str] | None:
-    """The names of a data frame's columns, texts or integers that are no places 0..K-1; None of anything else."""
+    """The names of a data frame's columns as texts, unless they are its places 0..K-1; None of anything else."""
     names = [*getattr(values, "columns", ())]
-    if names and all(isinstance(name, str) for name in names):
-        return names
-    are_integers = all(isinstance(name, int | np.integer) for name in names)
-    is_named = bool(names) and are_integers and names != [*range(len(names))]
-    return [str(name) for name in names] if is_named else None
+    if not names or (
+        all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in names)
+        and names == [*range(len(names))]
+    ):
+        return None
+    if isinstance(names[0], tuple):  # of several levels: those that differ name the classes
+        levels = [level for level in zip(*names, strict=True) if len({*level}) > 1]
+        return ["_".join(map(str, parts)) for parts in zip(*levels, strict=True)] or None
+    are_floats = [isinstance(name, float) and name.is_integer() for name in names]
+    return [
+        str(int(name)) if is_float else str(name)
+        for name, is_float in zip(names, are_floats, strict=True)
+    ]
 
 
 def take_any_arrays(function: F) -> F:
@@ -72,7 +90,9 @@ def take_any_arrays(function: F) -> F:
             if is_named or not isinstance(value, Tensor | bool | None):
                 array = as_array(value)
                 if name == _TARGET:
-                    array = _target_array(array, column_names, np.shape(first))
+                    array = _target_array(
+                        array, column_names, np.shape(first), is_ordered=classes is not None
+                    )
                 elif name not in (_TARGET, "is_ood", "correct") and array.dtype.kind in "iu":
                     array = array.astype(np.float64)
                 arguments[name] = from_numpy(np.require(array, requirements=["C", "W"])).to(device)
@@ -83,10 +103,12 @@ def take_any_arrays(function: F) -> F:
     return cast("F", call)
 
 
-def _target_array(labels: Array, names: Sequence[Any] | None, shape: tuple[int, ...]) -> Array:
+def _target_array(
+    labels: Array, names: Sequence[Any] | None, shape: tuple[int, ...], *, is_ordered: bool
+) -> Array:
     """Labels (N,) as class indices, by the names of the columns of scores of a shape (N, K) where they have any."""
     if names is not None and labels.ndim == 1 and len(shape) == 2:
-        return class_indices(labels, shape[1], [str(name) for name in names])
+        return class_indices(labels, shape[1], [*map(str, names)], is_ordered=is_ordered)
     if labels.dtype.kind not in "iufb":
         return indices_of_names(labels, names)
     return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels

@@ -10,12 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.messages.errors import near_matches
+from calibench.messages.spelling import spell_classes
 
 Array = npt.NDArray[Any]
 Booleans = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.integer]
 
 UNKNOWN = -1  # of an out-of-distribution example
+_NEGATIVE_AND_POSITIVE = (
+    ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"),
+)  # fmt: skip
 IGNORED = -100  # of torch, transformers and lm-evaluation-harness: no label
 _SHOWN = 10
 _WORD = r"[^\W_]*$"
@@ -38,13 +42,18 @@ class ResolvedLabels(NamedTuple):
 
 
 def resolve_labels(
-    labels: Array | None, scores: Array, names: Sequence[str] | None, *, are_places: bool = False
+    labels: Array | None,
+    scores: Array,
+    names: Sequence[str] | None,
+    *,
+    are_places: bool = False,
+    is_ordered: bool = False,
 ) -> ResolvedLabels:
     """Read labels (N,) of scores (N, K) as class indices.
 
     Texts are names of classes. Integers (or texts of integers) are names if the class names are integers, else places
     0..K-1. Labels -1 and 1 of two classes are 0 and 1. What is -100 or NaN is left out. In files of this package all
-    labels are places (`are_places`).
+    labels are places (`are_places`). Where the user gives the names in the order of the numbers, it `is_ordered`.
 
     Raises:
         ValueError: If a label is no class, with both lists; if labels have another shape; or start at 1.
@@ -67,7 +76,7 @@ def resolve_labels(
     if are_places:
         return ResolvedLabels(values, np.ones(len(values), dtype=bool), named, [])
     rows, notes = _present(values)
-    indices, class_names, lines = _class_indices(values[rows], k, named)
+    indices, class_names, lines = _class_indices(values[rows], k, named, is_ordered=is_ordered)
     return ResolvedLabels(indices, rows, class_names, [*notes, *lines])
 
 
@@ -94,20 +103,25 @@ def _is_absent(value: object) -> bool:
     return value is None or value != value or str(value) == str(IGNORED)
 
 
-def class_indices(values: Array, k: int, names: Sequence[str]) -> Integers:
-    """Class indices (N,) of labels by the names of K classes; raises as `resolve_labels` does."""
+def class_indices(
+    values: Array, k: int, names: Sequence[str], *, is_ordered: bool = False
+) -> Integers:
+    """Class indices (N,) of labels by the names of K classes; arguments and errors as of `resolve_labels`."""
     named = [str(name).strip() for name in names]
     check_distinct(named)
     if len(named) != k:
         raise ValueError(f"there are {len(named)} names of classes and {k} columns.")
-    indices, _, _ = _class_indices(values, k, named)
+    indices, _, _ = _class_indices(values, k, named, is_ordered=is_ordered)
     return indices
 
 
 def _class_indices(
-    values: Array, k: int, names: list[str] | None
+    values: Array, k: int, names: list[str] | None, *, is_ordered: bool
 ) -> tuple[Integers, list[str] | None, list[str]]:
     """Class indices, the names of the classes, and lines on what was assumed."""
+    by_truth = {name.lower(): name for name in names or ()}
+    if values.dtype.kind == "b" and by_truth.keys() == {"true", "false"}:
+        values = np.array([by_truth[str(value).lower()] for value in values])
     integers = _as_integers(values)
     if integers is None:
         return _by_text(values, k, names)
@@ -127,9 +141,20 @@ def _class_indices(
     if k == 2 and set(np.unique(integers).tolist()) == {-1, 1}:
         integers, notes = (integers + 1) // 2, ["labels -1 and 1 are classes 0 and 1"]
     _check_places(integers, k)
+    if names is not None and not is_ordered and is_negative_and_positive(names[::-1]):
+        raise ValueError(
+            f'labels 0 and 1 may be places of the columns, where 0 is "{names[0]}", or 1 may be "{names[0]}": say '
+            f"{spell_classes(names)} or {spell_classes(names[::-1])}, in the order of the numbers, or write the names "
+            "as labels."
+        )
     if names is not None and numbers is None and numbered is None and len(integers):
         notes.append(f'labels are places of columns: label 0 = "{names[0]}"')
     return integers, names, notes
+
+
+def is_negative_and_positive(names: Sequence[str]) -> bool:
+    """Whether two classes are no and yes, in this order, in any of the usual words."""
+    return tuple(map(str.lower, names)) in _NEGATIVE_AND_POSITIVE
 
 
 def _stems(names: Sequence[str], cut: str = r"^[-+]$|[-+]?\d[\d.]*$") -> list[str]:
