@@ -126,12 +126,14 @@ class Reader:
 
     Files:
         x.npz                    `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); `posterior` (N, K) where
-                                 class distributions are known (see --posterior)
+                                 class distributions are known (see --posterior); (N, T, K) with labels (N, T) too
         x.pt, x.pth              the same as a dictionary of tensors, a pair (logits, labels), or a list of batches of
                                  either; also x.safetensors
         x.csv, x.parquet         a column of each class, and one named `label`, `target` or `y` with class indices or
                                  names of the columns; probabilities, see --scores; also .tsv, .txt and .gz; commas,
                                  semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
+        other programs' tables   tidymodels (.pred_a, truth), mlr3 (prob.a), caret (obs), H2O (predict, p0, p1): columns
+                                 beside those of classes are left out; cells in percent, and with decimal commas
         x.jsonl, x.json          a row {"probs": [...], "label": 3} each, or "logits"; also in .parquet
         samples_x.jsonl          samples of lm-evaluation-harness, multiple choice; also lists [{"label", "score"}, ...]
                                  of pipelines, zero-shot results, and dictionaries of class to number
@@ -140,14 +142,16 @@ class Reader:
         x.h5:DATASET/MODEL/test  a group of an HDF5 file as CalArena has them, also /cal; needs h5py
         -                        standard input, of any of these kinds
         confidence, correct      two columns or arrays of these names in any of them: pairs of a model that gives no
-                                 class probabilities (confidence in [0, 1], correct 0 or 1); other columns are left out;
-                                 or confidence with answer and gold, right where the two are equal
+                                 class probabilities (confidence in [0, 1] or in percent, correct 0 or 1, yes or no),
+                                 as conf and tp of detectors; other columns are left out; or confidence with answer and
+                                 gold, right where the two are equal
 
     Several labels an example: `logits` or `probs` (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; in tables
     a column NAME of probabilities and a column label:NAME for each label.
     Also read: predictions and label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 and arr_1; every
     guess is printed in one line, and --keys overrides it. Scores (N,) are those of the second of two classes: P(y = 1),
-    or its log-odds. Columns of text, of row numbers and of the predicted class are left out, and a line says so.
+    or its log-odds; beside labels that are two names the column, as prob_sick, or --keys classes=well,sick says which
+    is the second. Columns of text, of row numbers and of the predicted class are left out, and a line says so.
     Classes go by name: labels, and sets whose columns have another order, are aligned. An OOD set needs no labels.
     Rows of probabilities must sum to 1 within what their decimals allow. Arrays that are logits by their name and
     probabilities by their values, or the other way round, are refused: --scores decides.
