@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import torch
@@ -172,12 +173,14 @@ def level_table(models: int) -> Iterator[str]:
 
 def rounding_table(models: int) -> Iterator[str]:
     """The same of rounded files."""
-    yield from _head("N", "K", "rounding", "calibrated models rejected", "taken for exact")
-    for n, k in ((1000, 2), (1000, 10), (10_000, 10), (10_000, 100)):
+    yield from _head(
+        "N", "K", "rounding", "models", "calibrated models rejected", "taken for exact"
+    )
+    for n, k in product(SIZES, CLASSES):
         for rounding in ("2", "3", "4", "bfloat16"):
             shares = rounded_level(n, k, 3.0, models, rounding)
             name = rounding if rounding == "bfloat16" else f"{rounding} decimals"
-            yield _line(f"{n:,}", f"{k}", name, *map(_percent, shares))
+            yield _line(f"{n:,}", f"{k}", name, f"{models:,}", *map(_percent, shares))
 
 
 def power_table(models: int) -> Iterator[str]:

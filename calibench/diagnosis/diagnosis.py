@@ -103,14 +103,24 @@ class Diagnosis:
         return [
             self.calibration.in_words(),
             describe_numbers(self.shape, self.confidence, self.accuracy, self.ece),
-            *(f"where: {line}" for line in describe_confidence_ranges(self.ranges, n)),
-            *(f"where: {line}" for line in describe_classes(self.kinds, kind)),
+            *(f"where: {line}" for line in self._describe_places()),
             *([f"label shift: {describe_label_shift(shift, names)}"] if shift else []),
             *(describe_choice(choice, kind) if choice else [_TOO_FEW.format(self.compared)]),
             *self.remarks,
             *(describe_calibrated_result(self.after, kind) if self.after else []),
             *([describe_power(self.enough, n)] if self.enough else []),
         ]
+
+    def _describe_places(self) -> Iterator[str]:
+        """Where the model is off: of a model whose verdict is "consistent" nothing is said, but of labels one by one.
+
+        So in at most 5 % of calibrated models there is a sentence. Drawn hits of several labels are independent, and
+        those of rounded files are drawn from what is printed, which the verdict alone makes up for.
+        """
+        if not self.calibration.is_consistent:
+            yield from describe_confidence_ranges(self.ranges, self.shape.examples)
+        if not self.calibration.is_consistent or self.shape.of == "labels":
+            yield from describe_classes(self.kinds, self.shape.of)
 
     @property
     def numbers(self) -> list[Number]:

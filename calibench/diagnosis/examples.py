@@ -37,6 +37,7 @@ class LabelledExamples:
         are_pairs: Whether they are pairs of a confidence and a hit, of which no classes are known.
         class_names: Names of the classes, (K,).
         label: The label of each row, (N,), where an example has several.
+        example: The example of each row, (N,), there.
         label_names: Names of the labels.
     """
 
@@ -47,6 +48,7 @@ class LabelledExamples:
     class_names: Sequence[str]
     are_pairs: bool = False
     label: Tensor | None = None
+    example: Tensor | None = None
     label_names: Sequence[str] = ()
 
     @classmethod
@@ -67,10 +69,17 @@ class LabelledExamples:
         names = predictions.metadata.get("class_names") or [
             f"class {k}" for k in range(scores.shape[1])
         ]
-        label = None if predictions.labels is None else torch.from_numpy(predictions.labels.label)
+        label = example = None
+        if predictions.labels is not None:
+            label, example = map(
+                torch.from_numpy, (predictions.labels.label, predictions.labels.example)
+            )
         probs = given_probabilities(predictions)  # which are binned as they are
         top = _top(scores, target) if probs is None else top_label(probs, target)
-        return cls(scores, target, *top, names, label=label, label_names=predictions.label_names)
+        return cls(
+            scores, target, *top, names,
+            label=label, example=example, label_names=predictions.label_names,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.target)
@@ -100,8 +109,8 @@ class LabelledExamples:
     def select_rows(self, rows: Tensor) -> LabelledExamples:
         """Some of the rows."""
         names = ("scores", "target", "confidence", "correct")
-        label = None if self.label is None else self.label[rows]
-        return replace(self, label=label, **{name: getattr(self, name)[rows] for name in names})
+        names = (*names, "label", "example") if self.label is not None else names
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def calibrated(self, log_probs: Tensor) -> LabelledExamples:
         """These examples with the log-probabilities (N, K) of a calibrator."""

@@ -56,6 +56,7 @@ def judge_examples(
     return judge_calibration(
         log_probabilities(examples.scores), examples.target, class_names=examples.class_names,
         moved=moved, rounding=rounding, only_top_label=examples.label is not None,
+        example=None if examples.example is None else examples.example.numpy(),
     )  # fmt: skip
 
 

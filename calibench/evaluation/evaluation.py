@@ -341,6 +341,7 @@ def _judge_sets(
         verdicts[part.split or split, "", name] = judge_calibration(
             predict(part), torch.from_numpy(part.target), class_names=part.metadata.get("class_names") or (),
             moved=moved, rounding=rounding, only_top_label=part.labels is not None,
+            example=part.labels.example if part.labels else None,
         )  # fmt: skip
     return verdicts
 

@@ -38,7 +38,7 @@ _DRAWS, _FEWEST_DRAWS = 999, 199
 _LABELS = 5_000_000  # labels that are drawn in all, from which on there are fewer draws
 _AT_ONCE = 1 << 20  # labels at a time
 _RANKED = 10_000_000  # probabilities that are ranked: of more, some of the examples are
-_DECIMALS = (2, 3, 4)
+_DECIMALS = (1, 2, 3, 4)
 _EXACT = 0.01  # units of the last place within which a rounded value was read
 
 
@@ -55,7 +55,9 @@ class Rounding(NamedTuple):
 
     def in_words(self) -> str:
         """The rounding in words."""
-        return f"{self.decimals} decimals" if self.decimals else "bfloat16"
+        if not self.decimals:
+            return "bfloat16"
+        return f"{self.decimals} decimal{'s' * (self.decimals > 1)}"
 
     def move(self, scores: Tensor, seed: int = 0) -> Tensor:
         """Log-probabilities (N, K) of scores that are moved uniformly within half a unit of their last place."""
@@ -134,9 +136,11 @@ class RankedProbabilities:
     def kuiper(self, hits: Integers) -> Floats:
         """The range of the running sums of p - hit, 0 among them: (draws,) of hits (N, draws)."""
         running = np.cumsum(hits[self.order], axis=0, dtype=np.int32)[self.ends]
-        gaps = self.sums[:, None] - running
-        ranges: Floats = gaps.max(0).clip(min=0) - gaps.min(0).clip(max=0)
-        return ranges
+        return _ranges((self.sums[:, None] - running).T)
+
+    def kuiper_of_gaps(self, gaps: Floats) -> Floats:
+        """The same of gaps p - hit (N, draws) themselves."""
+        return _ranges(np.cumsum(gaps[self.order], axis=0)[self.ends].T)
 
 
 class RankedClasses:
@@ -225,6 +229,23 @@ class LabelStatistics:
         """Kuiper error of the top label, (draws,)."""
         return self._column.kuiper(labels == self._top[:, None]) / len(labels)
 
+    def top_label_of_dependent_rows(
+        self, labels: Integers, example: Integers, draws: int, seed: int
+    ) -> Floats:
+        """Kuiper errors of the top label, (draws, 1), whose gaps have a random sign for each example (Wu 1986).
+
+        Rows of an example (N,) keep their dependence: where its labels come and go together, the error of a calibrated
+        model varies by more than that of labels drawn one by one.
+        """
+        gaps = self.confidences - (labels[:, 0] == self._top)
+        examples, rows = np.unique(example, return_inverse=True)
+        random, step = np.random.default_rng([seed, 4]), max(1, _AT_ONCE // max(1, len(gaps)))
+        chunks = []
+        for start in range(0, draws, step):
+            signs = 2.0 * random.integers(2, size=(len(examples), min(step, draws - start))) - 1
+            chunks.append(self._column.kuiper_of_gaps(gaps[:, None] * signs[rows]))
+        return np.concatenate(chunks)[:, None] / len(gaps)
+
     def accuracy(self, labels: Integers) -> float:
         """The share of hits."""
         return float((labels[:, 0] == self._top).mean())
@@ -264,6 +285,7 @@ def judge_calibration(
     rounding: Rounding | None = None,
     only_top_label: bool = False,
     answers: Tensor | None = None,
+    example: Integers | None = None,
     seed: int = 0,
 ) -> CalibrationVerdict:
     """Test whether labels may come from predicted probabilities: top label, class frequencies, class by class.
@@ -280,6 +302,8 @@ def judge_calibration(
         rounding: That rounding.
         only_top_label: Whether only the top label is tested: of pairs of confidence and correct, and several labels.
         answers: The class that counts as the answer of each example, (N,); the most probable one if None.
+        example: The example of each row, (N,), where an example has several labels, which may depend on each other: the
+            larger one of two p-values counts, by labels that are drawn one by one and by whole examples.
         seed: Seed of the draws.
     """
     probs = log_probs.double().exp()
@@ -294,13 +318,20 @@ def judge_calibration(
         calibrated_draws = (
             exact if moved is None else draw_statistics(statistics, moved.double().exp(), seed)
         )
+        dependent = (
+            None
+            if example is None
+            else statistics.top_label_of_dependent_rows(labels, example, len(exact[0]), seed)
+        )
     tests = []
     for name, value, calibrated, of_exact in zip(
         _NAMES, values, calibrated_draws, exact, strict=False
     ):
-        largest = calibrated.max(1)
-        limit = _limit(largest)
+        limit = _limit(calibrated.max(1))
         p, p_unmoved = (p_value(float(value.max()), part.max(1)) for part in (calibrated, of_exact))
+        if dependent is not None:
+            limit = max(limit, _limit(dependent[:, 0]))
+            p = p_unmoved = max(p, p_value(float(value.max()), dependent[:, 0]))
         off = np.flatnonzero(value[0] > limit)
         off = off[np.argsort(-value[0][off], kind="stable")]
         classes: list[ClassDeviation] = []
