@@ -166,18 +166,27 @@ def overview(request: Request) -> Picture:
         points = draw_reliability_of(axes, request, row, calibrator, title)
         numbers += [cell_place for cell_place in points if cell_place["shows"] == "bin"]
     groups: dict[str, dict[str, tuple[float, float]]] = {}
-    for best_of_loss in answer.of_losses:
+    nlls = {best.loss: _test_nll(rows[best.loss], best.calibrator)[0] for best in answer.of_losses}
+    for best_of_loss in sorted(  # as the leaderboard ranks them
+        answer.of_losses, key=lambda best: (math.isnan(nlls[best.loss]), nlls[best.loss])
+    ):
         for shows, calibrator in _shown_after(rows[best_of_loss.loss], best_of_loss).items():
-            key, runs = Key("nll", TEST, calibrator), rows[best_of_loss.loss].records.values()
-            mean, std = mean_std([run.values.get(key, math.nan) for run in runs])
+            row = rows[best_of_loss.loss]
+            mean, std = _test_nll(row, calibrator)
             if math.isfinite(mean):
                 if shows in _BARS:
                     groups.setdefault(best_of_loss.loss, {})[_BARS[shows]] = mean, std
                 cell_place = {"loss": best_of_loss.loss, "calibrator": calibrator, "shows": shows}
-                numbers.append({**cell_place, "mean": mean, "std": std, "seeds": len(runs)})
+                numbers.append({**cell_place, "mean": mean, "std": std, "seeds": len(row.records)})
     draw_bars(below, groups, y="NLL on test, mean over seeds", title=request.table.title)
     legend_below(figure, [below, pair[0]])
     return Picture(figure, numbers)
+
+
+def _test_nll(row: Row, calibrator: str) -> tuple[float, float]:
+    """Mean and standard deviation over seeds of a row's test NLL after a calibrator."""
+    key = Key("nll", TEST, calibrator)
+    return mean_std([run.values.get(key, math.nan) for run in row.records.values()])
 
 
 def _temperature(row: Row) -> str:
