@@ -32,6 +32,9 @@ def test_what_losses_take_is_as_committed(support: Any) -> None:
     assert support.support(["losses"], slow=False) == {"losses": quick}
 
 
+@pytest.mark.filterwarnings(
+    "ignore::calibench.calibrators.base.BoundWarning"
+)  # its labels are half random
 @pytest.mark.slow
 def test_what_every_method_takes_is_as_committed(support: Any) -> None:
     """The column of ONNX where its packages are installed."""
