@@ -3,12 +3,15 @@
     python benchmarks/speed/verbs.py [--repeats 3] [--verbs doctor evaluate ...]
 
 Those of a sweep are its own: a warm cell is what each further seed of one loss adds to a sweep of one seed, trained in
-the same process; the dry run is of the folder that this sweep has left.
+the same process; the dry run is of the folder that this sweep has left. The processes that train are started by a server
+that a command does not wait for, so this script adopts and waits for whatever a command leaves behind (on Linux).
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import os
 import resource
 import statistics
 import subprocess
@@ -25,13 +28,30 @@ COMMANDS = {
     "a wrong value of a loss": "fit --config digits_lt --model.loss FocalLoss --model.loss.gamma -1",
 }
 FURTHER_SEEDS = 3
+_SET_CHILD_SUBREAPER = 36  # of Linux's prctl
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of descendants whose own parent ends before them, so that they count as children."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "no process can adopt others here")
+
+
+def wait_for_orphans() -> None:
+    """Wait until no child is left."""
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
 
 
 def cpu_seconds(command: str, folder: str) -> float:
-    """User and system time of a command of calibench and its children; of `import torch` without one."""
+    """User and system time of a command of calibench and all its processes; of `import torch` without one."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     words = ["-m", "calibench", *command.split()] if command else ["-c", "import torch"]
     subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, check=False)
+    wait_for_orphans()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -51,6 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--verbs", nargs="*", default=[*COMMANDS, "sweep"])
     options = parser.parse_args(arguments)
     rounds = range(options.repeats)
+    adopt_orphans()
     for name in options.verbs:
         if name == "sweep":
             cells, dry_runs = zip(*(sweep_seconds() for _ in rounds), strict=True)

@@ -70,7 +70,7 @@ def resample_errors(
         for counts in resamples.chunks(_CELLS_CHUNK) if resampled else ():
             by_example = np.ascontiguousarray(counts.T)
             for key, cells_of_set in resampled.items():
-                parts[key].append(cells_of_set.errors(formulas[key], by_example))
+                parts[key].append(cells_of_set.errors(by_example))
     return {key: np.concatenate(values) for key, values in parts.items()}
 
 

@@ -145,7 +145,7 @@ class Floors:
                 return self.blocks()
             return ((part.rows, part.cells.value) for part in self.parts(error))
 
-        return ResampledCells(self.parts(error), self.sums(error), values)
+        return ResampledCells(error, self.parts(error), self.sums(error), values)
 
     def measure(self, error: ErrorOfCells, key: Key) -> Number:
         """A calibration error of this set, with its verdict."""

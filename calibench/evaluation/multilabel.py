@@ -165,7 +165,7 @@ class SortedRows:
         self._ranked = RankedRows(odds, target.numpy())
         floors = Floors.from_pairs(log_probs[:, 1].exp(), target == 1)
         errors = list_sigmoid_errors(n_bins)
-        self._errors = [(key, error, floors.resampled_cells(error)) for key, error in errors]
+        self._errors = {key: floors.resampled_cells(error) for key, error in errors}
         self._values = {n: v.numpy() for n, v in scores_of_examples(log_probs, target).items()}
 
     def scores(self, weights: Floats) -> dict[Key, Floats]:
@@ -177,4 +177,4 @@ class SortedRows:
         """AUROC, average precision and the errors of the sigmoid, (R,) each, given the same weights (R, M)."""
         rates = dict(zip(map(Key, RANKED), self._ranked.rates(weights), strict=True))
         by_row = np.ascontiguousarray(weights.T)
-        return rates | {key: cells.errors(error, by_row) for key, error, cells in self._errors}
+        return rates | {key: cells.errors(by_row) for key, cells in self._errors.items()}

@@ -141,9 +141,12 @@ class ErrorOfCells:
         """The error of one set, a float64 scalar, given what its cells hold."""
         return self.error_of_cells(sums.counts, sums.totals, sums.hits.unsqueeze(0)).squeeze(0)
 
-    def error_of_resamples(self, resampled: Sums, full_set: Sums) -> Tensor:
-        """The error of resampled sets, (R,) float64: the cells are those of the whole set, re-weighted."""
-        return self.error_of_cells(*resampled)
+    def error_of_resamples(self, full_set: Sums) -> Callable[[Sums], Tensor]:
+        """A function of resampled sets that gives the error of each, (R,) float64.
+
+        The cells are those of the whole set, re-weighted; what depends on the whole set alone is computed once, here.
+        """
+        return lambda resampled: self.error_of_cells(*resampled)
 
 
 class TopLabelError(ErrorOfCells):
@@ -189,6 +192,7 @@ class ResampledCells:
     and gets what all examples sum to less the other cells.
 
     Args:
+        error: The calibration error whose cells they are.
         parts: The parts of one labelled set, of N examples.
         whole: What its cells hold.
         values: Rows, and the p_k in their cells, of all parts: each call makes them again, as a copy may not fit.
@@ -196,11 +200,13 @@ class ResampledCells:
 
     def __init__(
         self,
+        error: ErrorOfCells,
         parts: Iterable[LabelledCells],
         full_sums: Sums,
         values: Callable[[], Iterable[tuple[slice, Tensor]]] = tuple,
     ) -> None:
         self._whole, self._values = full_sums, values
+        self._error_of = error.error_of_resamples(full_sums)
         self._fullest: Tensor | None = None
         if full_sums.counts.ndim > 1:
             k, per_class = full_sums.counts.shape
@@ -217,13 +223,13 @@ class ResampledCells:
         self._count = indicator_matrix(places, shape)
         self._hits = indicator_matrix(torch.cat(hits, dim=1), shape)
 
-    def errors(self, error: ErrorOfCells, counts: Floats) -> Floats:
-        """A calibration error of resamples in which each example was drawn so often, (N, R) -> (R,)."""
+    def errors(self, counts: Floats) -> Floats:
+        """The calibration error of resamples in which each example was drawn so often, (N, R) -> (R,)."""
         times = torch.from_numpy(counts)
         totals = times if self._fullest is None else self._totals(times)
         blocks = (torch.split(part, _RESAMPLES, dim=1) for part in (times, totals))
         block_errors = [
-            error.error_of_resamples(self._sums(block.double(), class_totals), self._whole)
+            self._error_of(self._sums(block.double(), class_totals))
             for block, class_totals in zip(*blocks, strict=True)
         ]
         return torch.cat(block_errors).numpy()

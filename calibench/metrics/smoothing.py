@@ -364,7 +364,7 @@ class SmoothError(TopLabelError):
         weight = torch.cat([total - hits, count.unsqueeze(0)])
         return solve_self_consistent(self.kernel, Residuals.from_weights(position, weight)).error
 
-    def error_of_resamples(self, resampled: Sums, full_set: Sums) -> Tensor:
+    def error_of_resamples(self, full_set: Sums) -> Callable[[Sums], Tensor]:
         """The smoothed residuals of each set under the kernel of the whole set; see `ErrorOfCells.error_of_resamples`.
 
         The width of each resample would cost ten times as much. As smECE falls with the width, a fixed one lets it
@@ -375,7 +375,10 @@ class SmoothError(TopLabelError):
         width = float(
             solve_self_consistent(self.kernel, Residuals.from_weights(position, itself)).width
         )
-        weight = torch.cat([resampled.totals - resampled.hits, resampled.counts])
-        return self.kernel.error(
-            Residuals.from_weights(position, weight, masses=len(resampled.counts)), width
-        )
+
+        def error(resampled: Sums) -> Tensor:
+            weight = torch.cat([resampled.totals - resampled.hits, resampled.counts])
+            masses = len(resampled.counts)
+            return self.kernel.error(Residuals.from_weights(position, weight, masses), width)
+
+        return error

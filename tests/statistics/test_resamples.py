@@ -31,9 +31,16 @@ def test_the_same_resamples_make_pairs() -> None:
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
     first = Resamples(50, 20, seed=7).counts.copy()
-    other = Resamples(50, 20, seed=8).counts.copy()  # also empties the cache of one
+    other = Resamples(50, 20, seed=8).counts.copy()  # beside it in the cache of two
     assert (Resamples(50, 20, seed=7).counts == first).all()
     assert (other != first).any()
+
+
+def test_examples_are_drawn_in_blocks_as_one_resample_after_the_other() -> None:
+    """30,000 examples: a block holds two resamples, the last one of five."""
+    random = np.random.default_rng([1, 0])
+    expected = [np.bincount(random.integers(30_000, size=30_000), minlength=30_000) for _ in range(5)]
+    assert (Resamples(30_000, 5, seed=1).counts == expected).all()
 
 
 def test_weighted_means() -> None:
