@@ -3,8 +3,8 @@
     python benchmarks/speed/verbs.py [--repeats 3] [--verbs doctor evaluate ...]
 
 Those of a sweep are its own: a warm cell is what each further seed of one loss adds to a sweep of one seed, trained in
-the same process; the dry run is of the folder that this sweep has left. The processes that train are started by a server
-that a command does not wait for, so this script adopts and waits for whatever a command leaves behind (on Linux).
+the same process; the dry run is of the folder that this sweep has left. A server that no command waits for starts the
+processes that train, so this script adopts and waits for whatever a command leaves behind (on Linux).
 """
 
 from __future__ import annotations

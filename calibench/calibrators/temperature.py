@@ -368,34 +368,42 @@ class TopConfidence:
     def __init__(self, logits: Tensor, dtype: torch.dtype = torch.float64) -> None:
         self._logits, self._dtype = logits, dtype
         self._top = logits.amax(dim=1, keepdim=True).to(dtype)
+        self._class_dim = 0 if logits.shape[1] < _SHORT_ROW else 1
+        size = count_block_rows(logits, dtype)
+        self._rows = [slice(start, start + size) for start in range(0, len(logits), size)]
         small = logits.numel() * dtype.itemsize <= _KEPT
-        self._kept = [(rows, _by_class(b)) for rows, b in self._blocks()] if small else None
+        self._kept = [self._below_top(rows) for rows in self._rows] if small else None
+        self._terms = [torch.empty_like(block) for block in self._kept or ()]
 
-    def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        size = count_block_rows(self._logits, self._dtype)
-        for start in range(0, len(self._logits), size):
-            rows = slice(start, start + size)
-            yield rows, self._logits[rows].to(self._dtype) - self._top[rows]
+    def _below_top(self, rows: slice) -> Tensor:
+        """Some rows minus their largest entry, (n, K), or (K, n) of few classes."""
+        below = self._logits[rows].to(self._dtype) - self._top[rows]
+        return below if self._class_dim else below.T.contiguous()
 
     def __call__(self, inverse_temperature: Tensor) -> Tensor:
         """The confidences (N,) at one 1/T a row, (N,)."""
-        scale = inverse_temperature.unsqueeze(1)
+        scale = inverse_temperature.unsqueeze(self._class_dim)
+        if self._kept and len(self._kept) == 1:
+            terms = torch.mul(self._kept[0], scale, out=self._terms[0])
+            return terms.exp_().sum(dim=self._class_dim).reciprocal_()
         sums = self._top.new_empty(len(self._top))
-        for rows, below in self._kept or self._blocks():
-            sums[rows] = (below * scale[rows]).exp_().sum(dim=1)
+        for number, rows in enumerate(self._rows):
+            of_rows = scale[rows] if self._class_dim else scale[:, rows]
+            below = self._kept[number] if self._kept else self._below_top(rows)
+            terms = torch.mul(below, of_rows, out=self._terms[number] if self._kept else below)
+            torch.sum(terms.exp_(), dim=self._class_dim, out=sums[rows])
         return sums.reciprocal_()
 
 
-def _by_class(block: Tensor) -> Tensor:
-    """A block (n, K) of few classes with the entries of each class side by side in memory, another one as it is."""
-    return block.T.contiguous().T if block.shape[1] < _SHORT_ROW else block
+def calibration_errors(confidence: Floats, residual: Floats, n_bins: int) -> Floats:
+    """Expected calibration errors (R,) with right-closed equal-width bins of [0, 1].
 
-
-def calibration_error(confidence: Floats, residual: Floats, n_bins: int) -> float:
-    """Expected calibration error with right-closed equal-width bins of [0, 1].
-
-    From top-label confidences and these minus hits, (N,) each.
+    From top-label confidences and these minus hits, (R, N) each.
     """
     # A bin's |accuracy - confidence| times its share is the absolute sum of its residuals over N.
-    sums = np.bincount(equal_width_bin_of_array(confidence, n_bins), residual, n_bins)
-    return float(np.abs(sums).sum()) / len(confidence)
+    rows, n = confidence.shape
+    places = equal_width_bin_of_array(confidence, n_bins)
+    places += np.arange(rows)[:, None] * n_bins
+    sums = np.bincount(places.ravel(), residual.ravel(), rows * n_bins)
+    errors: Floats = np.abs(sums).reshape(rows, n_bins).sum(axis=1) / n
+    return errors

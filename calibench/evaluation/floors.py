@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.bins import (
+    Cells,
     ErrorOfCells,
     LabelledCells,
     ResampledCells,
@@ -42,6 +43,7 @@ from calibench.tensors.scores import rows_at_once
 _AT_ONCE = 1 << 22  # hits in cells that are counted at a time, 4 bytes each
 _SCORED_AT_ONCE = 1 << 18  # and those that an error is made of at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
+_KEPT = 1 << 20  # probabilities that are kept, in place of made again for each metric: 8 MB
 _FIRST = 64  # draws after which it is asked whether they are enough
 _MOST_COMPARED_CLASSES = (
     64  # classes up to which all are compared with a draw, which is faster than a search
@@ -77,6 +79,9 @@ class Floors:
         self._seed, self._most = seed, draws
         self._are_logs, self._enough = are_logs, enough
         self._labels: dict[tuple[int, int], Integers] = {}
+        self._cells: tuple[TopLabelError, Cells] | None = (
+            None  # of the last error, value and floor of which need them
+        )
 
     @classmethod
     def from_pairs(cls, confidence: Tensor, correct: Tensor) -> Self:
@@ -85,7 +90,13 @@ class Floors:
 
     def probs(self, rows: slice = slice(None)) -> Tensor:
         """Probabilities of some rows, (n, K)."""
-        return self._scores[rows].exp() if self._are_logs else self._scores[rows]
+        if not self._are_logs:
+            return self._scores[rows]
+        return self._scores[rows].exp() if self._scores.numel() > _KEPT else self._probs[rows]
+
+    @cached_property
+    def _probs(self) -> Tensor:
+        return self._scores.exp()
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """Rows, and their probabilities (n, K), of the whole set."""
@@ -117,7 +128,9 @@ class Floors:
         """The cells of a calibration error, of all rows together or of some at a time; a TypeError if it is none."""
         all_rows, (confidence, correct) = slice(0, len(self._target)), self.top_label
         if isinstance(error, TopLabelError):
-            yield LabelledCells(all_rows, error.assign_cells(confidence), correct)
+            if self._cells is None or self._cells[0] is not error:
+                self._cells = error, error.assign_cells(confidence)
+            yield LabelledCells(all_rows, self._cells[1], correct)
             return
         classes = torch.arange(self._scores.shape[1])
         for rows, probs in self.blocks() if error.of_parts else [(all_rows, self.probs())]:

@@ -39,7 +39,9 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 def test_examples_are_drawn_in_blocks_as_one_resample_after_the_other() -> None:
     """30,000 examples: a block holds two resamples, the last one of five."""
     random = np.random.default_rng([1, 0])
-    expected = [np.bincount(random.integers(30_000, size=30_000), minlength=30_000) for _ in range(5)]
+    expected = [
+        np.bincount(random.integers(30_000, size=30_000), minlength=30_000) for _ in range(5)
+    ]
     assert (Resamples(30_000, 5, seed=1).counts == expected).all()
 
 
