@@ -18,7 +18,7 @@ from calibench.calibrators.temperature import (
     MIN_TEMPERATURE,
     TopConfidence,
     below_top,
-    calibration_errors,
+    calibration_error,
     is_bound,
     is_correct,
     iterate_blocks,
@@ -178,7 +178,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         share = np.bincount(bins, minlength=self.n_bins) / len(hits)
         prior = prior_weight(len(hits), self.shrinkage) * share
         for temperatures, confidence, residual in self._try_rounds(logits, hits, bins):
-            errors = calibration_errors(confidence, residual, self.ece_bins)
+            errors = calibration_error(confidence, residual, self.ece_bins)
             errors += np.log(temperatures) ** 2 @ prior / 2
             lowest = int(errors.argmin())
             if errors[lowest] < smallest:

@@ -395,15 +395,15 @@ class TopConfidence:
         return sums.reciprocal_()
 
 
-def calibration_errors(confidence: Floats, residual: Floats, n_bins: int) -> Floats:
-    """Expected calibration errors (R,) with right-closed equal-width bins of [0, 1].
+def calibration_error(confidence: Floats, residual: Floats, n_bins: int) -> Floats:
+    """Expected calibration error of each set (...,) with right-closed equal-width bins of [0, 1].
 
-    From top-label confidences and these minus hits, (R, N) each.
+    From top-label confidences and these minus hits, (..., N) each.
     """
     # A bin's |accuracy - confidence| times its share is the absolute sum of its residuals over N.
-    rows, n = confidence.shape
-    places = equal_width_bin_of_array(confidence, n_bins)
-    places += np.arange(rows)[:, None] * n_bins
-    sums = np.bincount(places.ravel(), residual.ravel(), rows * n_bins)
-    errors: Floats = np.abs(sums).reshape(rows, n_bins).sum(axis=1) / n
+    *sets, n = confidence.shape
+    places = equal_width_bin_of_array(confidence, n_bins).reshape(-1, n)
+    places += np.arange(len(places))[:, None] * n_bins
+    sums = np.bincount(places.ravel(), residual.ravel(), len(places) * n_bins)
+    errors: Floats = np.abs(sums).reshape(*sets, n_bins).sum(axis=-1) / n
     return errors

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from calibench.configuration.merging import Seed
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
+from calibench.data.common_arguments import check_common_arguments
 from calibench.data.in_memory_loader import (
     Decode,
     ResidentLoader,
@@ -27,7 +28,6 @@ from calibench.data.source import DataError
 from calibench.data.splits import fingerprint_examples, stratified_fraction
 from calibench.data.task import Task
 from calibench.files.set_names import match_set_names
-from calibench.messages.checks import integer_from, positive_integer
 from calibench.messages.errors import UsageError, errors_as
 from calibench.tensors.scores import TokenInputs
 
@@ -109,13 +109,11 @@ class ClassificationDataModule(LightningDataModule, ABC):
         label_noise: LabelNoise | None = None,
     ) -> None:
         super().__init__()
-        positive_integer("batch_size", batch_size)
-        if not 0 < train_fraction <= 1:
-            raise ValueError(f"`train_fraction` must be in (0, 1], got {train_fraction}.")
+        check_common_arguments(
+            batch_size=batch_size, train_fraction=train_fraction, split_seed=split_seed
+        )
         if len(set(ood)) < len(ood):
             raise ValueError(f"`ood` must name each set once, got {list(ood)}.")
-        if split_seed != "run":
-            integer_from("split_seed", split_seed, 0)
         self.task = self.task_type(class_names)
         self.class_names = self.task.class_names
         self.num_classes, self.num_outputs = len(self.class_names), self.task.outputs

@@ -9,12 +9,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
 from calibench.calibrators import CALIBRATORS
 from calibench.configuration.merging import Config, read_yaml, short_name, to_class_block
+from calibench.data import DATA_MODULES
+from calibench.data.common_arguments import check_common_arguments
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, did_you_mean, near_matches, one_line
 from calibench.messages.spelling import is_command_line, spell_argument, spell_key
@@ -153,6 +156,25 @@ def check_calibrator_values(config: Config) -> None:
             f"{CALIBRATORS.package}.{name}",
         ):
             _build_plainly(CALIBRATORS, name, values)
+
+
+def check_data_values(config: Config) -> None:
+    """Refuse wrong values of the arguments that all data modules of this package share, before torch is imported."""
+    block = to_class_block(config.get("data"))
+    values = block.get("init_args") if isinstance(block, Mapping) else None
+    if not isinstance(block, Mapping) or not isinstance(values, Mapping):
+        return
+    if block["class_path"].removeprefix(f"{DATA_MODULES.package}.") not in DATA_MODULES.lines:
+        return
+    common = [name for name in signature(check_common_arguments).parameters if name in values]
+    arguments_of_data = {name: _read_value(values[name]) for name in common}
+    is_number = {name: type(value) in (int, float) for name, value in arguments_of_data.items()}
+    try:  # a type that is none of a number is named by the parser
+        check_common_arguments(
+            **{name: arguments_of_data[name] for name in common if is_number[name]}
+        )
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
 
 
 def _build_plainly(family: Family, name: str, arguments_of_class: Mapping[str, Any]) -> None:

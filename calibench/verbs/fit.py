@@ -293,6 +293,7 @@ class TrainingWords:
         about_class = (q.startswith("--") and "help" in q for q in self.questions)
         if not any(about_class):
             checks.check_configuration(self.config, self.names)
+            checks.check_data_values(self.config)
             checks.check_loss_values(self.config)
             checks.check_calibrator_values(self.config)
         for option, name in pairwise(self.questions):

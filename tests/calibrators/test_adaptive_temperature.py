@@ -12,7 +12,7 @@ from torch.nn.functional import nll_loss
 
 from calibench.calibrators import AdaptiveTemperatureScaling
 from calibench.calibrators.adaptive_temperature import RULES
-from calibench.calibrators.temperature import calibration_errors
+from calibench.calibrators.temperature import calibration_error
 
 from .conftest import drawn
 from .test_real_logits import load
@@ -23,7 +23,7 @@ FORMER: dict[str, Any] = {"rule": "clamped", "initial_temperature": 1.0}  # the 
 def ece(probs: Tensor, target: Tensor, n_bins: int) -> float:
     confidence = probs.amax(1)
     residual = confidence - (probs.argmax(1) == target).to(confidence)
-    return float(calibration_errors(confidence.numpy()[None], residual.numpy()[None], n_bins)[0])
+    return calibration_error(confidence.numpy(), residual.numpy(), n_bins)
 
 
 @pytest.mark.parametrize("n_bins", [10, 15])

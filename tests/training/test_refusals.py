@@ -78,10 +78,13 @@ BAD_VALUES = {
     "--model.loss FocalLoss --model.loss.gamma -1": "`gamma` must be a finite number >= 0, got -1.0.",
     "--model.loss LabelSmoothingLoss --model.loss.mode flat": "`mode` must be one of",
     "--config overlay.yaml": "`n_bins` must be",
+    "--data.batch_size 0": "`batch_size` must be a positive integer, got 0.",
+    "--data.train_fraction 1.5": "`train_fraction` must be in (0, 1], got 1.5.",
+    "--data.split_seed -1": "`split_seed` must be an integer >= 0, got -1.",
 }
 
 
-def test_losses_and_calibrators_refuse_their_values_before_lightning_is_imported(
+def test_losses_calibrators_and_data_refuse_their_values_before_lightning_is_imported(
     tmp_path: Path,
 ) -> None:
     block = "{class_path: HistogramBinning, init_args: {n_bins: 0}}"
