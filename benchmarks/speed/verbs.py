@@ -24,7 +24,8 @@ COMMANDS = {
     "import torch": "",
     "doctor": f"doctor {RUN}",
     "evaluate": f"evaluate {RUN}",
-    "refused fit": "fit --config digits_lt --data.batch_size 0",
+    "refused fit": "fit --config digits_lt --data.batch_size x",
+    "a wrong value of the data": "fit --config digits_lt --data.batch_size 0",
     "a wrong value of a loss": "fit --config digits_lt --model.loss FocalLoss --model.loss.gamma -1",
 }
 FURTHER_SEEDS = 3
