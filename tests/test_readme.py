@@ -54,7 +54,7 @@ def test_what_the_doctor_answers(capsys: pytest.CaptureFixture[str]) -> None:
     answer = {line.partition(":")[0]: line for line in reversed(rest)}
     for page in FACES:
         (block,) = (block for block in blocks(page) if block.language == "text")
-        starts = re.findall(r"^([a-z ]+):", block.text, re.MULTILINE)
+        starts = re.findall(r"^([a-zA-Z0-9 ]+):", block.text, re.MULTILINE)
         assert len(starts) == 4
         agree(" ".join([first, *(answer[start] for start in starts)]), " ".join(block.text.split()))
         assert max(map(len, block.text.splitlines())) <= 80  # as a terminal shows it

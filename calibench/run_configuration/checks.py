@@ -335,8 +335,11 @@ def _check_arguments(
 
 
 def _describe_others(key: str, name: str, names: Sequence[str]) -> str:
-    """The classes that have an argument which another one lacks, else the arguments that it has; or an empty string."""
-    place = find_class_place(key)
+    """The classes that have an argument which another one lacks, else the arguments that it has; or an empty string.
+
+    Of data modules the arguments: another one is another benchmark.
+    """
+    place = find_class_place(key) if key != "data" else None
     classes = place.classes_with(name) if place is not None else []
     if classes:
         verb = "has" if len(classes) == 1 else "have"

@@ -177,6 +177,6 @@ def test_a_reliability_diagram_in_one_call(scores: str) -> None:
     as_probs = {"scores": "probs"} if scores == "probs" else {}
     axes = calibench.reliability(*arrays[scores], **as_probs)
     error = metrics.calibration_error(torch.from_numpy(PROBS), torch.from_numpy(TARGET))
-    assert f"ECE {100 * float(error):.2f} %" in axes.get_xlabel()
+    assert f"ECE {100 * float(error):.1f} %" in axes.get_xlabel()
     with pytest.raises(ValueError, match="labels"):
         calibench.reliability(LOGITS, None)
