@@ -108,7 +108,7 @@ class LabelledExamples:
 
     def select_rows(self, rows: Tensor) -> LabelledExamples:
         """Some of the rows."""
-        names = ("scores", "target", "confidence", "correct")
+        names: tuple[str, ...] = ("scores", "target", "confidence", "correct")
         names = (*names, "label", "example") if self.label is not None else names
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 

@@ -303,11 +303,13 @@ class _Search:
         if self._tries == 1:
             return np.full_like(low, _FIRST)
         if self._tries > _TRIES:
-            return np.maximum((low + high) // 2, low + 1)
+            middle: Integers = np.maximum((low + high) // 2, low + 1)
+            return middle
         root = (self._value[sets] - slope * self._width[sets]) / (1 - slope)
         place = np.ceil(np.nan_to_num(np.exp(root), nan=1.0) * _WIDTHS).astype(np.int64)
         highest = np.where(self._unknown[sets], high, high - 1)
-        return np.maximum(np.minimum(place, highest), low + 1)
+        expected: Integers = np.maximum(np.minimum(place, highest), low + 1)
+        return expected
 
     def add(self, sets: Integers, places: Integers, values: Floats) -> None:
         """Take in the errors of some sets at places, (sets,) each."""

@@ -123,14 +123,14 @@ def as_labels(cells: Sequence[str]) -> Array:
     """Texts of labels (N,) as numbers or truth values where all are such, else as names."""
     import pandas
 
-    cells = np.asarray(cells)
-    if np.isin(cells, ("True", "False", "true", "false")).all():
-        return np.isin(cells, ("True", "true"))
+    texts = np.asarray(cells)
+    if np.isin(texts, ("True", "False", "true", "false")).all():
+        return np.isin(texts, ("True", "true"))
     try:
-        numbers: Array = np.asarray(pandas.to_numeric(pandas.Series(cells)))
+        numbers: Array = np.asarray(pandas.to_numeric(pandas.Series(texts)))
         return numbers
     except ValueError:
-        names: Array = cells.astype(object)
+        names: Array = texts.astype(object)
         return names
 
 
