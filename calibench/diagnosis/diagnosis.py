@@ -429,7 +429,7 @@ def describe_choice(choice: Choice, kind: str) -> Iterator[str]:
 
 
 def _name_nll(kind: str) -> str:
-    """What the NLL is called: of pairs it is that of whether each answer was right."""
+    """The name of the NLL: of pairs it is that of whether each answer was right."""
     return "hit NLL" if kind == "pairs" else "NLL"
 
 

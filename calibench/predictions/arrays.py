@@ -250,7 +250,7 @@ def _as_table(
 
 
 def _describe_members(shape: Sequence[int], labels: Sequence[int]) -> str:
-    """What to do with scores (M, N, K) of members, or draws (N, M, K), of N labels; empty of other scores."""
+    """The advice on scores (M, N, K) of members, or draws (N, M, K), of N labels; empty of other scores."""
     if len(shape) != 3 or len(labels) != 1 or (shape[0] == labels[0]) == (shape[1] == labels[0]):
         return ""
     axis = int(shape[0] == labels[0])

@@ -59,7 +59,7 @@ def role_and_classes(names: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def guessed_beginning(names: Sequence[str], classes: Sequence[str]) -> str:
-    """What columns begin with before the names of their classes, where that was a guess; else empty."""
+    """The beginning of columns before the names of their classes, where that was a guess; else empty."""
     name, class_name = names[0], classes[0]
     beginning = name.removesuffix(class_name)
     return beginning if name != class_name and beginning.lower() not in _PLAIN_BEGINNINGS else ""

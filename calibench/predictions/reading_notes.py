@@ -1,4 +1,4 @@
-"""What was guessed in reading predictions, in one line for a file: the words for each guess, and where it is said."""
+"""Guesses in reading predictions, in one line for a file: the words for each guess, and where it is said."""
 
 import warnings
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def describe_percent(names: Sequence[str]) -> str:
 
 
 def describe_beginning(beginning: str, classes: Sequence[str]) -> str:
-    """What the names of columns begin with before those of the classes; empty where they begin with nothing more."""
+    """The beginning of names of columns before those of the classes; empty where there is none."""
     return f"prefix `{beginning}`: classes {_list(classes)}" if beginning else ""
 
 
