@@ -23,7 +23,7 @@ from calibench.calibrators.temperature import PRIOR_DEVIATION
 from calibench.evaluation.calibrator_fits import log_probabilities
 from calibench.evaluation.cross_fitting import resample_refinement
 from calibench.parallel.threads import in_threads
-from calibench.statistics.resamples import Resamples, bootstrap_interval
+from calibench.statistics.resamples import Resamples
 from calibench.statistics.seeds import LEVEL
 from calibench.tensors.arrays import Floats
 
@@ -49,15 +49,11 @@ class Gain(NamedTuple):
         mean = float(gains.mean())
         if not math.isfinite(mean):
             return cls(mean, math.nan, math.nan)
-        replicates = Resamples(len(gains)).counts @ gains / len(gains)
-        return cls(
-            mean,
-            *(bootstrap_interval(mean, replicates, -math.inf, math.inf) or (math.nan, math.nan)),
-        )
+        return cls.from_replicates(mean, Resamples(len(gains)).counts @ gains / len(gains))
 
     @classmethod
-    def from_refits(cls, value: float, replicates: Floats) -> Self:
-        """A cross-validated gain with an interval of so many standard deviations of its replicates (R,) on resamples.
+    def from_replicates(cls, value: float, replicates: Floats) -> Self:
+        """A gain with an interval of so many standard deviations of its replicates (R,) on resamples.
 
         1.96 of many; of few those of Student's t, as their standard deviation varies itself. On the side of their
         longer tail the end is moved out by their skewness g: by g (2 t^2 + 1) / 6 deviations (Hall 1992). A gain is

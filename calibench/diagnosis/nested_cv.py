@@ -95,7 +95,7 @@ def choose_calibrator(
     The rule is that of `CrossValidatedCalibration`. Each pair of folds is left out of a fit once. So for each fold the
     choice is made on the other folds, by fits that have not seen what they are scored on, nor that fold, and the gain
     is that of these choices on their folds. Its interval is that of the choice's cross-validated gain on resampled
-    examples, fitted again in each fold, see `Gain.from_refits`.
+    examples, fitted again in each fold, see `Gain.from_replicates`.
 
     Args:
         scores: Finite logits or log-probabilities, (N, K) float64.
@@ -131,7 +131,7 @@ def choose_calibrator(
     replicates = resample_gain(
         scores, target, calibrators[choice.chosen - 1], folds=choice.folds, jobs=jobs
     )
-    return replace(choice, gain=Gain.from_refits(choice.gain.value, replicates))
+    return replace(choice, gain=Gain.from_replicates(choice.gain.value, replicates))
 
 
 def count_folds(scores: Tensor) -> int:

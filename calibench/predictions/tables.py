@@ -36,6 +36,7 @@ from calibench.predictions.confidence_pairs import (
     TRUE_ANSWERS,
     are_percent,
 )
+from calibench.predictions.long_tables import refuse_long_table
 from calibench.predictions.reading_notes import (
     describe_beginning,
     describe_labels,
@@ -191,6 +192,9 @@ class _Columns:
         column = self._column(at)
         return column.dtype.kind == "O" and are_percent(column.astype(str).str.strip())
 
+    def _texts(self, at: int) -> Array:
+        return np.asarray(self._column(at).astype(str))
+
     def _named(self, lower_names: Collection[str]) -> list[int]:
         return [at for at, name in enumerate(self.names) if name.lower() in lower_names]
 
@@ -328,6 +332,10 @@ class _Columns:
             column = (whole_columns or class_columns)[0]
             if pairs := self._confidence_in_prediction(column, labels[0], others):
                 return pairs
+            cells = {
+                self.names[at]: self._texts(at) for at in others if at not in (column, *self.lists)
+            }
+            refuse_long_table(self.names[column], self.names[labels[0]], target[TARGET], cells)
             name, lines = self.names[column], self._label_lines(labels)
             lines.append(self._left_out_line(others, [column]))
             if column not in self.lists and (pair := classes_of_one_column(name, target[TARGET])):

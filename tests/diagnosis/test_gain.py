@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import skew, t
+from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling, VectorScaling
 from calibench.calibrators.cross_validated import (
@@ -75,14 +76,36 @@ def test_temperatures_by_matrix_products_are_those_of_fits(monkeypatch: pytest.M
 def test_an_interval_is_of_the_replicates_deviations_and_longer_on_the_side_of_their_tail() -> None:
     random = np.random.default_rng(0)
     replicates = random.gamma(4, size=500)
-    gain = Gain.from_refits(0.5, replicates)
+    gain = Gain.from_replicates(0.5, replicates)
     quantile, deviation = t.ppf(0.975, 499), replicates.std(ddof=1)
     assert gain.low == pytest.approx(0.5 - quantile * deviation)
     longer = skew(replicates) * (2 * quantile**2 + 1) / 6
     assert gain.high == pytest.approx(0.5 + (quantile + longer) * deviation)
-    mirrored = Gain.from_refits(-0.5, -replicates)
+    mirrored = Gain.from_replicates(-0.5, -replicates)
     assert (mirrored.low, mirrored.high) == pytest.approx((-gain.high, -gain.low))
-    assert Gain.from_refits(0.1, np.full(9, 0.3)) == (0.1, 0.1, 0.1)
+    assert Gain.from_replicates(0.1, np.full(9, 0.3)) == (0.1, 0.1, 0.1)
+
+
+@pytest.mark.parametrize("world", ["too large", "too small", "calibrated", "class biases"])
+def test_the_interval_of_a_measured_gain_holds_the_true_one(script: ModuleType, world: str) -> None:
+    """Quantiles of the replicates alone miss it on 7.6 to 11.8 % of these sets, as a gain is skewed."""
+    logits, target = draw_examples(script, 200, [5, 5])
+    calibrator = TemperatureScaling().fit(script.shown_logits(world, logits), target)
+    truth, misses = script.realised_gain(world, calibrator), 0
+    for number in range(500):
+        logits, target = draw_examples(script, 100, [number, 1])
+        shown = script.shown_logits(world, logits)
+        before, after = shown.log_softmax(1), calibrator.log_prob(shown)
+        gain = Gain.from_nll(example_nll(before, target), example_nll(after, target))
+        misses += not gain.low <= truth <= gain.high
+    assert misses / 500 <= 0.0745  # 5 % and two and a half standard errors
+
+
+def draw_examples(script: ModuleType, n: int, seed: list[int]) -> tuple[Tensor, Tensor]:
+    """Logits (n, K) of the truth, and labels drawn from them."""
+    logits = script.draw_logits(n, seed)
+    gumbel = np.random.default_rng([*seed, 2]).gumbel(size=logits.shape)
+    return logits, (logits + torch.from_numpy(gumbel)).argmax(1)
 
 
 def test_what_is_left_as_it_is_gains_nothing() -> None:
