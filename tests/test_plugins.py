@@ -55,7 +55,7 @@ def test_a_loss_of_another_package_is_audited(name: str, package: Path) -> None:
         command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"do 2 processes give the gradient of one\? +yes", done.stdout)
+    assert re.search(r"same gradient on 2 processes as on one\? +yes", done.stdout)
 
 
 @pytest.mark.parametrize(

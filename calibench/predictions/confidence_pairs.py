@@ -1,13 +1,13 @@
 """Pairs of a confidence and whether it was right: what is known of a model that gives no class probabilities."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from calibench.predictions.cells import are_percent
 from calibench.predictions.reading_notes import (
     describe_left_out,
     describe_percent,
@@ -125,12 +125,6 @@ def _describe_hits(values: Array) -> str:
     guesses = [text for text in words if text.lower() not in _TRUTH_VALUES and not _is_number(text)]
     readings = [f'"{text}" is {int(text.lower() in _RIGHT)}' for text in guesses]
     return f"hits: {', '.join(readings)}" if readings else ""
-
-
-def are_percent(texts: Iterable[Any]) -> bool:
-    """Whether texts all end in a percent sign; what is missing is no text."""
-    present = [text for text in texts if isinstance(text, str)]
-    return len(present) > 0 and all(text.endswith("%") for text in present)
 
 
 def _texts(values: Array) -> list[str]:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from calibench.files.tables import LINES, TABLE_KINDS, iterate_records, open_table, table_kind
+from calibench.predictions.cells import as_lists, as_numbers, is_container
 from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
-from calibench.predictions.records import is_foreign_record
+from calibench.predictions.records import LABEL_NAMES, is_foreign_record
 from calibench.runs import Predictions
 from calibench.runs.files import write_output
 from calibench.tensors.arrays import Array, Floats
@@ -42,19 +43,43 @@ def write_probability_table(
         ValueError: If the source has other rows than the predictions.
     """
     probs = np.asarray(arrays["probs"], np.float32)
-    if source is not None and table_kind(source) in TABLE_KINDS and not _holds_lists(source):
-        frame = _fill_source(source, separator, predictions, probs, as_text=_keeps_text(path))
-    else:
+    is_table = source is not None and table_kind(source) in TABLE_KINDS
+    if source is None or not is_table:
         frame = _table_of_predictions(predictions, arrays, probs)
+    elif _holds_foreign_records(source):
+        frame = _table_of_predictions(predictions, arrays, probs)
+        frame = _beside(source, frame)
+    else:
+        frame = _fill_source(source, separator, predictions, probs, as_text=_keeps_text(path))
     write_output(path, WRITERS[path.suffix.lower()](frame))
 
 
-def _holds_lists(source: Path) -> bool:
-    """Whether a file of JSON has lists of labels with scores in place of rows."""
+def _holds_foreign_records(source: Path) -> bool:
+    """Whether a file of JSON has records of another program, as lists of labels with scores, in place of rows."""
     if table_kind(source) not in (*LINES, ".json"):
         return False
     first = next(iterate_records(source), None)
-    return first is not None and not isinstance(first, Mapping) and is_foreign_record(first)
+    return first is not None and is_foreign_record(first)
+
+
+def _beside(source: Path, frame: Any) -> Any:
+    """A table of predictions behind the numbers and texts of their records that are called no labels."""
+    first = next(iterate_records(source), None)
+    if not isinstance(first, Mapping):
+        return frame
+    records = open_table(source, is_silent=True).frame()
+    kept = [
+        name
+        for name in records.columns
+        if name.lower() not in LABEL_NAMES
+        and name not in frame.columns
+        and not records[name].map(is_container).any()
+    ]
+    return (
+        _insert(frame, 0, {name: records[name] for name in kept})
+        if len(records) == len(frame)
+        else frame
+    )
 
 
 def _keeps_text(path: Path) -> bool:
@@ -77,26 +102,36 @@ def _fill_source(
         frame = frame.apply(_parse_numbers)
     names = _class_names(predictions, probs.shape[1])
     columns = _score_columns(frame, predictions, names, probs.shape[1])
+    if columns is None and (single := _column_of_one_class(frame, predictions)):
+        column, k = single
+        return _replace_columns(frame, [column], probs[:, [k]])
     if columns is None:
         new_columns = {f"{_COLUMN_PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
         return _insert(frame, len(frame.columns), new_columns)
-    places = [list(frame.columns).index(column) for column in columns]
     if len(columns) == probs.shape[1]:
-        new_names = [_probability_name(column) for column in columns]
-        for column, values in zip(columns, probs.T, strict=True):
-            frame[column] = values
-        return frame.rename(columns=dict(zip(columns, new_names, strict=True)))
+        return _replace_columns(frame, columns, probs)
     if columns[0].lower() in PAIR_NAMES[CONFIDENCE]:
         frame[columns[0]] = probs[:, 1]
         return frame
+    place = list(frame.columns).index(columns[0])
     frame = frame.drop(columns=columns)
     if as_text:
         return _insert(
-            frame,
-            places[0],
-            {f"{_COLUMN_PREFIX}{name}": probs[:, k] for k, name in enumerate(names)},
+            frame, place, {f"{_COLUMN_PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
         )
-    return _insert(frame, places[0], {"probs": list(probs)})
+    return _insert(frame, place, {"probs": list(probs)})
+
+
+def _replace_columns(frame: Any, columns: Sequence[str], probs: Floats) -> Any:
+    """A table with probabilities in place of the columns of the classes, which then stand in the classes' order."""
+    new_names = [_probability_name(column) for column in columns]
+    values_by_name = dict(zip(new_names, probs.T, strict=True))
+    in_order = iter(new_names)
+    order = [next(in_order) if column in columns else column for column in frame.columns]
+    filled = frame.rename(columns=dict(zip(columns, new_names, strict=True))).assign(
+        **values_by_name
+    )
+    return filled[order]
 
 
 def _score_columns(
@@ -113,19 +148,32 @@ def _score_columns(
         candidates = [f"{beginning}{name}" for name in names]
         if set(columns).issuperset(candidates) and _hold_scores(frame[candidates], predictions):
             return candidates
-    cells = {} if frame.empty else frame.iloc[0].to_dict()
-    single = [str(name) for name, cell in cells.items() if np.shape(cell) == (outputs,)]
+    first_cells = {} if frame.empty else frame.head(1).apply(as_lists).iloc[0].to_dict()
+    single = [str(name) for name, cell in first_cells.items() if np.shape(cell) == (outputs,)]
     single = single or [name for name in columns if name.lower() in PAIR_NAMES[CONFIDENCE]]
     return single if len(single) == 1 else None
 
 
+def _column_of_one_class(frame: Any, predictions: Predictions) -> tuple[str, int] | None:
+    """The first column that holds the scores of one of two classes, with this class; None without any."""
+    if predictions.labels is not None or predictions.logits.shape[1] != 2:
+        return None
+    probs = _softmax(predictions.logits.astype(np.float64))
+    for column in frame.columns:
+        values = as_numbers(frame[column]).to_numpy(np.float64)
+        with np.errstate(over="ignore"):
+            readings = (values, 1 / (1 + np.exp(-values)))
+        for k in (1, 0):
+            if any(np.allclose(reading, probs[:, k], atol=_SAME) for reading in readings):
+                return column, k
+    return None
+
+
 def _hold_scores(columns: Any, predictions: Predictions) -> bool:
     """Whether columns hold what the predictions were read from, as logits or as probabilities."""
-    import pandas
-
     if predictions.labels is not None:
         return True
-    values = columns.apply(pandas.to_numeric, errors="coerce").to_numpy(np.float64)
+    values = columns.apply(as_numbers).to_numpy(np.float64)
     expected = _softmax(predictions.logits.astype(np.float64))
     with np.errstate(invalid="ignore", divide="ignore"):
         readings = (values / values.sum(axis=1, keepdims=True), _softmax(values))

@@ -25,7 +25,7 @@ from calibench.tensors.arrays import Array, Floats, as_array
 from calibench.tensors.score_meaning import LOGITS, PROBS
 
 _ROLES = {name: role for role in (LOGITS, PROBS) for name in NAMES[role]}
-_LABEL_FIELDS = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
+LABEL_NAMES = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
 # Of lists of labels with scores: of pipelines, and of tables in the cloud.
 _FIELDS_OF_LABEL = ("label", "class")
 _FIELDS_OF_SCORE = ("score", "prob", "probability")
@@ -240,7 +240,7 @@ def _labels_beside(records: Sequence[Any], field: str, label_field: str | None) 
 def _name_of_labels(record: Mapping[str, Any], fields: Sequence[str]) -> str | None:
     """The field of labels of a record whose scores are in other fields, by the first name of labels that it has."""
     lower = {name.lower(): name for name in record if name not in fields}
-    return next((lower[name] for name in _LABEL_FIELDS if name in lower), None)
+    return next((lower[name] for name in LABEL_NAMES if name in lower), None)
 
 
 def _lines_beside(

@@ -19,6 +19,7 @@ from calibench.predictions.arrays import (
     TARGET,
     UNDECLARED,
 )
+from calibench.predictions.cells import as_lists, as_numbers, is_container, is_in_percent
 from calibench.predictions.column_names import (
     LABELS,
     LABELS_OF_OTHERS,
@@ -34,7 +35,6 @@ from calibench.predictions.confidence_pairs import (
     CORRECT,
     PAIR_NAMES,
     TRUE_ANSWERS,
-    are_percent,
 )
 from calibench.predictions.long_tables import refuse_long_table
 from calibench.predictions.reading_notes import (
@@ -70,7 +70,6 @@ _BESIDE = (
     "rowindex",
 )
 LABEL_COLUMN = "label:"
-_COMMA = r"^(-?\d+),(\d+)$"  # of a decimal, in cells that end in a percent sign
 _OF_LISTS = ("ids", "offset")  # columns of numbers or texts that are used beside lists
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 _ONE_COLUMN = (*NAMES[PROBS], *SCORES_OF_ANY_KIND, "p")  # of probabilities, beside hits
@@ -150,25 +149,12 @@ class _Columns:
         self._frame = table.frame()
         _refuse(table.problems, table.total)
         for at in range(len(self.names)):
-            self._read_texts_of_lists(at)
+            column = self._frame.iloc[:, at]
+            if (lists := as_lists(column)) is not column:
+                self._frame = self._frame.copy()
+                self._frame.isetitem(at, lists)
         first = [] if self._frame.empty else self._frame.iloc[0]
         self.lists = [at for at, cell in enumerate(first) if np.ndim(cell) == 1]
-
-    def _read_texts_of_lists(self, at: int) -> None:
-        """Make lists of numbers of cells that are their texts, `[0.1, 0.9]` or `[0.1 0.9]`, if all of a column are."""
-        column = self._frame.iloc[:, at]
-        if column.dtype.kind != "O" or not len(column) or not isinstance(column.iloc[0], str):
-            return
-        texts = column.astype(str).str.strip()
-        if not (texts.str.startswith("[") & texts.str.endswith("]")).all():
-            return
-        cells = [text[1:-1].replace(",", " ").split() for text in texts]
-        try:
-            lists = [np.array(cell, dtype=np.float64) for cell in cells]
-        except ValueError:
-            return
-        self._frame = self._frame.copy()
-        self._frame.isetitem(at, np.array([*lists, None], dtype=object)[:-1])
 
     def _column(self, at: int) -> Any:
         return self._frame.iloc[:, at]
@@ -180,17 +166,10 @@ class _Columns:
         column = self._column(at)
         if at in self.lists:
             return pandas.Series(np.full(len(column), np.nan))
-        plain = column if column.dtype.kind in "biuf" else column.astype(object)
-        texts = column.astype(str).str.strip() if column.dtype.kind == "O" else None
-        if texts is not None and are_percent(texts):
-            numbers = texts.str[:-1].str.strip().str.replace(_COMMA, r"\1.\2", regex=True)
-            return pandas.to_numeric(numbers, errors="coerce") / 100
-        return pandas.to_numeric(plain, errors="coerce")
+        return as_numbers(column)
 
     def _is_percent(self, at: int) -> bool:
-        """Whether all cells of a column are texts that end in a percent sign."""
-        column = self._column(at)
-        return column.dtype.kind == "O" and are_percent(column.astype(str).str.strip())
+        return is_in_percent(self._column(at))
 
     def _texts(self, at: int) -> Array:
         return np.asarray(self._column(at).astype(str))
@@ -525,7 +504,7 @@ class _Columns:
 
     def _refuse_classes_alone(self, columns: Sequence[int]) -> None:
         """Raise a ValueError of a table that holds the predicted class and no scores."""
-        classes = [at for at in columns if not self._column(at).map(_is_container).any()]
+        classes = [at for at in columns if not self._column(at).map(is_container).any()]
         names = [self.names[at] for at in classes if self.names[at].lower() in HARD]
         if names:
             raise ValueError(f"`{names[0]}` holds classes: {NEEDS_PROBABILITIES}.")
@@ -548,11 +527,6 @@ class _Columns:
         }
         others = [name for name in self.names if name not in (*labels, *label_names)]
         return {**arrays, CLASS_NAMES: np.array(label_names)}, [describe_left_out(others)]
-
-
-def _is_container(cell: Any) -> bool:
-    """Whether a cell holds more than a value: a list, an array or a dictionary."""
-    return np.ndim(cell) > 0 or isinstance(cell, Mapping)
 
 
 def _in_numeric_order(values: Array, names: Sequence[str]) -> tuple[Array, list[str]]:

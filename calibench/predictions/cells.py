@@ -1,0 +1,51 @@
+"""Cells of a column of a table as numbers, those in percent among them, or as lists of numbers."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+_COMMA = r"^(-?\d+),(\d+)$"  # of a decimal, in cells that end in a percent sign
+
+
+def are_percent(texts: Iterable[Any]) -> bool:
+    """Whether texts all end in a percent sign; what is missing is no text."""
+    present = [text for text in texts if isinstance(text, str)]
+    return len(present) > 0 and all(text.endswith("%") for text in present)
+
+
+def is_in_percent(column: Any) -> bool:
+    """Whether all cells of a column are texts that end in a percent sign."""
+    return column.dtype.kind == "O" and are_percent(column.astype(str).str.strip())
+
+
+def as_numbers(column: Any) -> Any:
+    """The cells of a column as numbers, those in percent divided by 100, NaN where they are none."""
+    import pandas
+
+    if is_in_percent(column):
+        texts = column.astype(str).str.strip().str[:-1].str.strip()
+        decimals = texts.str.replace(_COMMA, r"\1.\2", regex=True)
+        return pandas.to_numeric(decimals, errors="coerce") / 100
+    plain = column if column.dtype.kind in "biuf" else column.astype(object)
+    return pandas.to_numeric(plain, errors="coerce")
+
+
+def as_lists(column: Any) -> Any:
+    """A column with lists of numbers in place of their texts, `[0.1, 0.9]` or `[0.1 0.9]`, if all cells are such."""
+    if column.dtype.kind != "O" or not len(column) or not isinstance(column.iloc[0], str):
+        return column
+    texts = column.astype(str).str.strip()
+    if not (texts.str.startswith("[") & texts.str.endswith("]")).all():
+        return column
+    cells = [text[1:-1].replace(",", " ").split() for text in texts]
+    try:
+        lists = [np.array(cell, dtype=np.float64) for cell in cells]
+    except ValueError:
+        return column
+    return type(column)(np.array([*lists, None], dtype=object)[:-1], column.index)
+
+
+def is_container(cell: Any) -> bool:
+    """Whether a cell holds more than a value: a list, an array or a dictionary."""
+    return np.ndim(cell) > 0 or isinstance(cell, Mapping)
