@@ -154,7 +154,7 @@ def test_overwrite_starts_anew_and_leaves_nothing_of_before(
         "the same command goes on, `--overwrite true` starts anew"
     )
     said = interrupted(tmp_path, *anew, epoch=2)
-    assert said.endswith("the same command without --overwrite and --ckpt_path goes on")
+    assert said.endswith("the same command without `--overwrite` and `--ckpt_path` goes on")
     reported, run = epochs_of(tmp_path)
     assert reported == [1, 2, 3]  # neither from the first run's end nor from the second's epoch 2
     assert numbers(run) == numbers(finished)
