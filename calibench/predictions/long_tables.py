@@ -1,7 +1,7 @@
 """Tables that have a row for each example and class, or model, where a row for each example is expected."""
 
-from collections.abc import Mapping
-from itertools import permutations
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,54 +13,45 @@ _OF_CLASSES = "scores of the classes in `{}` (write them as one row, with a colu
 _OF_SCORERS = "scores by each `{}` (keep the rows of one)"
 
 
-def refuse_long_table(score: str, label: str, target: Array, cells: Mapping[str, Array]) -> None:
+def refuse_long_table(score: str, label: str, target: Array, columns: Mapping[str, Any]) -> None:
     """Raise a ValueError that names both readings if several rows of one column of scores are of one example.
 
     Args:
         score: Name of the column of scores.
         label: Name of the column of labels.
         target: Its cells, (N,).
-        cells: Those of each further column, (N,) each.
+        columns: Each further column, a series (N,) of values.
     """
+    from pandas import factorize
+
     values, positive = np.unique(target.astype(str), return_inverse=True)
     if len(values) != 2:
         return
-    codes = {
-        name: np.unique(column.astype(str), return_inverse=True)[1]
-        for name, column in cells.items()
-    }
+    codes = {name: factorize(cells, use_na_sentinel=False)[0] for name, cells in columns.items()}
     repeated = {name: code for name, code in codes.items() if 0 < code.max() < len(code) - 1}
-    readings = [
-        (
-            part,
-            _reading_of_groups(repeated[example], repeated[part], positive),
-            f"of one `{example}` are its",
-        )
-        for example, part in permutations(repeated, 2)
-    ]
-    readings += [
-        (part, _OF_CLASSES, "are, in turn,")
-        for part, code in repeated.items()
-        if _is_cycle_of_classes(code, positive)
-    ]
-    for part, reading, rows in readings:
-        if reading:
-            keys = spell_argument("keys", f"probs={score} target={label}")
-            raise ValueError(
-                f"the rows {rows} {reading.format(part)}, or examples of their own (say {keys})."
-            )
+    reading = next(_readings(repeated, positive), "")
+    if reading:
+        keys = spell_argument("keys", f"probs={score} target={label}")
+        raise ValueError(f"the rows {reading}, or examples of their own (say {keys}).")
 
 
-def _reading_of_groups(example: Integers, part: Integers, positive: Integers) -> str:
-    """What the rows of one example are, each of another part; empty where they are examples of their own."""
-    sizes, hits = np.bincount(example), np.bincount(example, weights=positive)
-    parts = int(part.max()) + 1
-    if sizes.min() < 2 or len(np.unique(example * parts + part)) < len(part):
-        return ""
-    if (hits == 1).all():
-        return _OF_CLASSES
-    is_whole = len(part) == len(sizes) * parts
-    return _OF_SCORERS if is_whole and ((hits == 0) | (hits == sizes)).all() else ""
+def _readings(columns: Mapping[str, Integers], positive: Integers) -> Iterator[str]:
+    """What the rows may be, given the codes (N,) of columns that have values in several rows, and who is positive."""
+    for example, code in columns.items():
+        sizes, hits = np.bincount(code), np.bincount(code, weights=positive)
+        is_one_positive, is_one_label = (hits == 1).all(), ((hits == 0) | (hits == sizes)).all()
+        if sizes.min() < 2 or not (is_one_positive or is_one_label):
+            continue
+        for part, part_code in columns.items():
+            parts = int(part_code.max()) + 1
+            is_distinct = len(np.unique(code * parts + part_code)) == len(code)
+            if is_distinct and is_one_positive:
+                yield f"of one `{example}` are its {_OF_CLASSES.format(part)}"
+            elif is_distinct and len(code) == len(sizes) * parts:
+                yield f"of one `{example}` are its {_OF_SCORERS.format(part)}"
+    for part, part_code in columns.items():
+        if _is_cycle_of_classes(part_code, positive):
+            yield f"are, in turn, {_OF_CLASSES.format(part)}"
 
 
 def _is_cycle_of_classes(part: Integers, positive: Integers) -> bool:

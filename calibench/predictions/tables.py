@@ -171,9 +171,6 @@ class _Columns:
     def _is_percent(self, at: int) -> bool:
         return is_in_percent(self._column(at))
 
-    def _texts(self, at: int) -> Array:
-        return np.asarray(self._column(at).astype(str))
-
     def _named(self, lower_names: Collection[str]) -> list[int]:
         return [at for at, name in enumerate(self.names) if name.lower() in lower_names]
 
@@ -311,10 +308,11 @@ class _Columns:
             column = (whole_columns or class_columns)[0]
             if pairs := self._confidence_in_prediction(column, labels[0], others):
                 return pairs
-            cells = {
-                self.names[at]: self._texts(at) for at in others if at not in (column, *self.lists)
-            }
-            refuse_long_table(self.names[column], self.names[labels[0]], target[TARGET], cells)
+            values = [
+                at for at in others if at != column and not self._column(at).map(is_container).any()
+            ]
+            columns = {self.names[at]: self._column(at) for at in values}
+            refuse_long_table(self.names[column], self.names[labels[0]], target[TARGET], columns)
             name, lines = self.names[column], self._label_lines(labels)
             lines.append(self._left_out_line(others, [column]))
             if column not in self.lists and (pair := classes_of_one_column(name, target[TARGET])):

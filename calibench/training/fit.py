@@ -118,7 +118,10 @@ def fit(
     if lead and outcome == "skipped":
         _evaluate_again(experiment, run, patient=report is None, quiet=quiet)
     if lead and console is not None:
-        _print_table(run, console, _OUTCOME_TEXTS[outcome].format(anew=_spell_anew()))
+        curve, is_done = run.folder / "metrics.csv", outcome == "skipped"
+        lacks_trace = is_done and not experiment.trace.is_kept(curve, run.checkpoints)
+        text = _OUTCOME_TEXTS["untraced" if lacks_trace else outcome]
+        _print_table(run, console, text.format(anew=_spell_anew()))
         if outcome != "trial":
             console.print(next_commands(experiment.root), soft_wrap=True)
     return "skipped" if outcome == "skipped" else "done", run
@@ -127,6 +130,7 @@ def fit(
 _OUTCOME_TEXTS: dict[str, str] = {
     "done": "is done",
     "skipped": "is already done ({anew} trains it again)",
+    "untraced": "is already done, without what `trace` records ({anew} trains it again)",
     "trial": "is a dry run (fast_dev_run, or no training step): not counted, and overwritten by the next run",
 }
 

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -46,6 +47,14 @@ class Trace:
         scores = [TestMetrics(self.values)] if self.test_metrics else []
         checkpoints = [NamedCheckpoints(folder, self.checkpoints)] if self.checkpoints else []
         return [*scores, *checkpoints]
+
+    def is_kept(self, curve: Path, checkpoints: Path) -> bool:
+        """Whether a finished run's metrics.csv and folder of checkpoints have what this records."""
+        with suppress(OSError), curve.open() as file:
+            has_metrics = f",{PREFIX}/" in file.readline()
+            epochs = [checkpoints / f"epoch={epoch}.ckpt" for epoch in self.checkpoints]
+            return (has_metrics or not self.test_metrics) and all(map(Path.is_file, epochs))
+        return not (self.test_metrics or self.checkpoints)
 
 
 class TestMetrics(Callback):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
+from rich.console import Console
 
 from calibench.cli import main
 from calibench.messages.errors import UsageError
@@ -86,6 +87,15 @@ def test_a_traced_run_has_the_numbers_of_the_plain_one(plain: Run, traced: Run) 
     assert traced.folder.parts[-5:] == plain.folder.parts[-5:]
     without = [{k: v for k, v in row.items() if not k.startswith(PREFIX)} for row in curve(traced)]
     assert without == curve(plain)
+
+
+def test_a_finished_run_says_that_it_lacks_the_trace(plain: Run, traced: Run) -> None:
+    for run, lacks in ((plain, True), (traced, False)):
+        console, root = Console(record=True, width=200), run.folder.parents[4]
+        training.fit(configuration_of(arguments(root, *TRACED)), console=console)
+        assert ("done, without what `trace` records" in console.export_text()) is lacks
+    assert Trace().is_kept(plain.folder / "metrics.csv", plain.checkpoints)
+    assert not Trace(checkpoints=[2]).is_kept(traced.folder / "metrics.csv", traced.checkpoints)
 
 
 def test_it_is_off_by_default(plain: Run) -> None:
