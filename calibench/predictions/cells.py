@@ -10,8 +10,9 @@ _COMMA = r"^(-?\d+),(\d+)$"  # of a decimal, in cells that end in a percent sign
 
 def are_percent(texts: Iterable[Any]) -> bool:
     """Whether texts all end in a percent sign; what is missing is no text."""
-    present = [text for text in texts if isinstance(text, str)]
-    return len(present) > 0 and all(text.endswith("%") for text in present)
+    present = (text for text in texts if isinstance(text, str))
+    first = next(present, "")
+    return first.endswith("%") and all(text.endswith("%") for text in present)
 
 
 def is_in_percent(column: Any) -> bool:
@@ -49,3 +50,12 @@ def as_lists(column: Any) -> Any:
 def is_container(cell: Any) -> bool:
     """Whether a cell holds more than a value: a list, an array or a dictionary."""
     return np.ndim(cell) > 0 or isinstance(cell, Mapping)
+
+
+def holds_containers(column: Any) -> bool:
+    """Whether a cell of a column holds more than a value."""
+    from pandas.api.types import infer_dtype
+
+    return infer_dtype(column, skipna=True).startswith("mixed") and bool(
+        column.map(is_container).any()
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibench.files.tables import LINES, TABLE_KINDS, iterate_records, open_table, table_kind
-from calibench.predictions.cells import as_lists, as_numbers, is_container
+from calibench.predictions.cells import as_lists, as_numbers, holds_containers
 from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
 from calibench.predictions.records import LABEL_NAMES, is_foreign_record
 from calibench.runs import Predictions
@@ -73,7 +73,7 @@ def _beside(source: Path, frame: Any) -> Any:
         for name in records.columns
         if name.lower() not in LABEL_NAMES
         and name not in frame.columns
-        and not records[name].map(is_container).any()
+        and not holds_containers(records[name])
     ]
     return (
         _insert(frame, 0, {name: records[name] for name in kept})

@@ -19,7 +19,7 @@ from calibench.predictions.arrays import (
     TARGET,
     UNDECLARED,
 )
-from calibench.predictions.cells import as_lists, as_numbers, is_container, is_in_percent
+from calibench.predictions.cells import as_lists, as_numbers, holds_containers, is_in_percent
 from calibench.predictions.column_names import (
     LABELS,
     LABELS_OF_OTHERS,
@@ -309,7 +309,7 @@ class _Columns:
             if pairs := self._confidence_in_prediction(column, labels[0], others):
                 return pairs
             values = [
-                at for at in others if at != column and not self._column(at).map(is_container).any()
+                at for at in others if at != column and not holds_containers(self._column(at))
             ]
             columns = {self.names[at]: self._column(at) for at in values}
             refuse_long_table(self.names[column], self.names[labels[0]], target[TARGET], columns)
@@ -502,7 +502,7 @@ class _Columns:
 
     def _refuse_classes_alone(self, columns: Sequence[int]) -> None:
         """Raise a ValueError of a table that holds the predicted class and no scores."""
-        classes = [at for at in columns if not self._column(at).map(is_container).any()]
+        classes = [at for at in columns if not holds_containers(self._column(at))]
         names = [self.names[at] for at in classes if self.names[at].lower() in HARD]
         if names:
             raise ValueError(f"`{names[0]}` holds classes: {NEEDS_PROBABILITIES}.")
