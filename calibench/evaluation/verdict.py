@@ -139,7 +139,7 @@ class RankedProbabilities:
         return _ranges((self.sums[:, None] - running).T)
 
     def kuiper_of_gaps(self, gaps: Floats) -> Floats:
-        """The same of gaps p - hit (N, draws) themselves."""
+        """The range of the running sums of gaps p - hit, 0 among them: (draws,) of gaps (N, draws)."""
         return _ranges(np.cumsum(gaps[self.order], axis=0)[self.ends].T)
 
 

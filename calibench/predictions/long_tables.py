@@ -36,7 +36,7 @@ def refuse_long_table(score: str, label: str, target: Array, columns: Mapping[st
 
 
 def _readings(columns: Mapping[str, Integers], positive: Integers) -> Iterator[str]:
-    """What the rows may be, given the codes (N,) of columns that have values in several rows, and who is positive."""
+    """Readings of the rows, given the codes (N,) of columns that have values in several rows, and who is positive."""
     for example, code in columns.items():
         sizes, hits = np.bincount(code), np.bincount(code, weights=positive)
         is_one_positive, is_one_label = (hits == 1).all(), ((hits == 0) | (hits == sizes)).all()

@@ -48,7 +48,7 @@ def write_probability_table(
         frame = _table_of_predictions(predictions, arrays, probs)
     elif _holds_foreign_records(source):
         frame = _table_of_predictions(predictions, arrays, probs)
-        frame = _beside(source, frame)
+        frame = _insert_other_fields(source, frame)
     else:
         frame = _fill_source(source, separator, predictions, probs, as_text=_keeps_text(path))
     write_output(path, WRITERS[path.suffix.lower()](frame))
@@ -62,7 +62,7 @@ def _holds_foreign_records(source: Path) -> bool:
     return first is not None and is_foreign_record(first)
 
 
-def _beside(source: Path, frame: Any) -> Any:
+def _insert_other_fields(source: Path, frame: Any) -> Any:
     """A table of predictions behind the numbers and texts of their records that are called no labels."""
     first = next(iterate_records(source), None)
     if not isinstance(first, Mapping):

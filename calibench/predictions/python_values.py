@@ -128,15 +128,18 @@ def _has_fields(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.names is not None
 
 
+def _lengths_of_arrays(values: Sequence[Any]) -> list[int]:
+    """The length of each array; none where some are no arrays."""
+    are_arrays = all(getattr(batch, "ndim", 0) for batch in values)
+    return [len(batch) for batch in values] if are_arrays else []
+
+
 def _join_batches(values: Any, labels: Any) -> tuple[Any, Any, str]:
     """Scores and labels, joined where they are lists of batches of different lengths, with a line on these."""
     lists = (values, labels)
     if not all(isinstance(part, list | tuple) and part for part in lists):
         return values, labels, ""
-    lengths = [
-        [len(batch) for batch in part] if all(getattr(batch, "ndim", 0) for batch in part) else []
-        for part in lists
-    ]
+    lengths = [_lengths_of_arrays(part) for part in lists]
     if lengths[0] != lengths[1] or len({*lengths[0]}) < 2 or values[0].ndim != 2:
         return values, labels, ""
     joined = [np.concatenate([as_array(batch) for batch in part]) for part in lists]

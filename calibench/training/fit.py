@@ -119,7 +119,7 @@ def fit(
         _evaluate_again(experiment, run, patient=report is None, quiet=quiet)
     if lead and console is not None:
         curve, is_done = run.folder / "metrics.csv", outcome == "skipped"
-        lacks_trace = is_done and not experiment.trace.is_kept(curve, run.checkpoints)
+        lacks_trace = is_done and not experiment.trace.has_record(curve, run.checkpoints)
         text = _OUTCOME_TEXTS["untraced" if lacks_trace else outcome]
         _print_table(run, console, text.format(anew=_spell_anew()))
         if outcome != "trial":

@@ -48,7 +48,7 @@ class Trace:
         checkpoints = [NamedCheckpoints(folder, self.checkpoints)] if self.checkpoints else []
         return [*scores, *checkpoints]
 
-    def is_kept(self, curve: Path, checkpoints: Path) -> bool:
+    def has_record(self, curve: Path, checkpoints: Path) -> bool:
         """Whether a finished run's metrics.csv and folder of checkpoints have what this records."""
         with suppress(OSError), curve.open() as file:
             has_metrics = f",{PREFIX}/" in file.readline()

@@ -94,8 +94,8 @@ def test_a_finished_run_says_that_it_lacks_the_trace(plain: Run, traced: Run) ->
         console, root = Console(record=True, width=200), run.folder.parents[4]
         training.fit(configuration_of(arguments(root, *TRACED)), console=console)
         assert ("done, without what `trace` records" in console.export_text()) is lacks
-    assert Trace().is_kept(plain.folder / "metrics.csv", plain.checkpoints)
-    assert not Trace(checkpoints=[2]).is_kept(traced.folder / "metrics.csv", traced.checkpoints)
+    assert Trace().has_record(plain.folder / "metrics.csv", plain.checkpoints)
+    assert not Trace(checkpoints=[2]).has_record(traced.folder / "metrics.csv", traced.checkpoints)
 
 
 def test_it_is_off_by_default(plain: Run) -> None:
