@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calibench.files.set_names import MULTILABEL, UNKNOWN
+from calibench.files.set_names import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import is_command_line, spell_argument, spell_classes
 from calibench.predictions.column_names import PLAIN_LABELS
@@ -44,16 +44,19 @@ TARGET, CLASS_NAMES = "target", "class_names"
 UNDECLARED = "scores, undeclared"  # the role of scores whose name does not say what they are
 # What other people call them.
 NAMES = {
-    LOGITS: ("logits", "logit", "log_probs", "logprobs", "log_probabilities"),
+    LOGITS: ("logits", "logit", "log_probs", "logprobs", "log_probabilities", "rawformulaval"),
     PROBS: ("probs", "prob", "probabilities", "probability", "proba", "probas", "y_prob", "y_proba", "softmax"),
-    TARGET: ("target", "targets", "label", "labels", "y", "y_true", "label_ids", "ground_truth", "gt", "y_test"),
+    TARGET: (
+        "target", "targets", "label", "labels", "y", "y_true", "label_ids", "ground_truth", "gt", "y_test", "targs",
+    ),
 }  # fmt: skip
 ROLES = {name: role for role, names in NAMES.items() for name in names}
 # Names of classes beside `class_names`.
-_CLASSES = ("classes", "classes_", "class_labels", "target_names", "categories")
+_CLASSES = ("classes", "classes_", "class_labels", "target_names", "categories", "vocab")
 # What may be logits or probabilities, by their values; and labels without a name.
 SCORES_OF_ANY_KIND = (
-    "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "decision_function", "arr_0",
+    "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "decision_function", "prediction_score",
+    "arr_0",
 )  # fmt: skip
 _UNNAMED_LABELS = "arr_1"
 _NO_LABELS = {"-100", "-1", "nan", "None", "<NA>", "-100.0", "-1.0"}  # as texts
@@ -61,6 +64,7 @@ _NO_LABELS = {"-100", "-1", "nan", "None", "<NA>", "-100.0", "-1.0"}  # as texts
 HARD = (
     "y_pred", "y_hat", "pred", "preds", "prediction", "predictions", "predicted", "predicted_label", "predicted_class",
     "pred_class", ".pred_class", "pred_label", "predict", "response",
+    "prediction_label",
 )  # fmt: skip
 _NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
 _OF_ROWS = ("ids", "posterior", "offset")
@@ -124,6 +128,8 @@ def predictions_of(
     task_of_file = task or metadata.get("task")
     values, labels, line = _flatten_positions(values, labels)
     lines.append(line)
+    labels, line = _without_unknown(labels, values, task_of_file)
+    lines.append(line)
     column_names = [str(part) for part in as_array(roles.get(CLASS_NAMES, classes or []))]
     is_single = values.ndim == 1 or values.shape[1:] == (1,)
     shape = values.shape
@@ -168,6 +174,24 @@ def _name_of_scores(arrays: Mapping[str, Array], role: str) -> str:
 
 def _or_unknown(labels: Array | None, values: Array) -> Array:
     return np.full(len(values), UNKNOWN) if labels is None else labels
+
+
+def _without_unknown(
+    labels: Array | None, values: Array, task: str | None
+) -> tuple[Array | None, str]:
+    """Labels (N, L) with -1 where they are NaN; (N,) of one-hot ones where examples are said to have one class each."""
+    if (
+        labels is None
+        or labels.ndim != 2
+        or labels.shape != values.shape
+        or labels.dtype.kind not in REAL
+    ):
+        return labels, ""
+    if task == MULTICLASS and np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) == 1).all():
+        return labels.argmax(axis=1), ""
+    are_missing = np.isnan(labels)
+    line = f"{int(are_missing.sum())} of {labels.size} labels are NaN: unknown"
+    return np.where(are_missing, UNKNOWN, labels), line if are_missing.any() else ""
 
 
 def _flatten_positions(values: Array, labels: Array | None) -> tuple[Array, Array | None, str]:
@@ -455,8 +479,8 @@ def are_labels(
         )
     if (labels >= 0).all() and (labels.sum(axis=1) == 1).all():
         raise ValueError(
-            f"every row of the labels {labels.shape} has one 1: use `labels.argmax(1)` if these are classes, or say "
-            f"{spell_argument('task', 'multilabel')} if they are several labels an example."
+            f"every row of the labels {labels.shape} has one 1: say {spell_argument('task', MULTICLASS)} if these are "
+            f"classes, or {spell_argument('task', MULTILABEL)} if they are several labels an example."
         )
     return True
 

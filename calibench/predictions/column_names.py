@@ -21,13 +21,24 @@ LABELS_OF_OTHERS = (
     "observed",
     "reference",
     "answer_key",
+    "true_label",
+    "true_class",
 )
 # How columns of all classes begin that say what they hold, as in `logit_0`.
 BEGINNINGS = {
     "logit_": LOGITS, "logits_": LOGITS, "logit.": LOGITS, "logprob_": LOGITS, "log_prob_": LOGITS, "prob_": PROBS,
     "probs_": PROBS, "proba_": PROBS, "probability_": PROBS, "prob.": PROBS, ".pred_": PROBS, "pred_prob_": PROBS,
-    "p_": PROBS,
+    "p_": PROBS, "probability:class=": PROBS, "rawformulaval:class=": LOGITS,
 }  # fmt: skip
+# How columns of labels, 1 or 0 each, are called beside those of the scores of the same names.
+_LABEL_COLUMNS = (
+    *(f"{beginning}{{}}" for beginning in ("label_", "true_", "target_", "gt_", "y_true_")),
+    *(f"{{}}{ending}" for ending in ("_label", "_true", "_target", "_gt")),
+)
+_SCORE_COLUMNS = (
+    *(f"{beginning}{{}}" for beginning in ("", *BEGINNINGS, "pred_", "score_", "y_pred_", "y_prob_")),
+    *(f"{{}}{ending}" for ending in ("_pred", "_prob", "_proba", "_score")),
+)  # fmt: skip
 _PLAIN_BEGINNINGS = ("logit_", "logits_", "prob_", "probs_")  # which leave nothing to guess
 # What the name of a column of scores has beside that of the class.
 _OF_SCORES = (
@@ -46,6 +57,26 @@ def columns_of_one_beginning(names: Sequence[str]) -> list[int]:
             return places
     numbered = [place for place, name in enumerate(lower) if _NUMBERED.fullmatch(name)]
     return numbered if len(numbered) >= 2 else []
+
+
+def scores_beside_labels(names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Places of the scores and of the labels of each class: `prob_a`, `prob_b`, `label_a`, `label_b`; empty without."""
+    places = {name: place for place, name in enumerate(names)}
+    for label in _LABEL_COLUMNS:
+        start, end = label.split("{}")
+        classes = [
+            name[len(start) : len(name) - len(end)]
+            for name in names
+            if name.startswith(start) and name.endswith(end) and len(name) > len(start + end)
+        ]
+        for score in (form for form in _SCORE_COLUMNS if len(classes) >= 2 and form != label):
+            pairs = {
+                name: (places.get(score.format(name), -1), places[label.format(name)])
+                for name in classes
+            }
+            if all(place >= 0 for place, _ in pairs.values()):
+                return pairs
+    return {}
 
 
 def role_and_classes(names: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -26,7 +26,7 @@ from calibench.files.tables import (
     table_kind,
 )
 from calibench.messages.checks import InPython, unit_interval
-from calibench.messages.errors import UsageError, did_you_mean, near_matches, no_file
+from calibench.messages.errors import UsageError, did_you_mean, no_file
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import hdf5
@@ -39,21 +39,23 @@ from calibench.predictions.arrays import (
     roles_told,
     with_roles,
 )
-from calibench.predictions.column_names import LABELS, PLAIN_LABELS
 from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
-from calibench.predictions.python_values import from_python
-from calibench.predictions.reading_notes import (
-    describe_labels,
-    describe_left_out,
-    join_lines,
+from calibench.predictions.label_files import (
+    LabelFile,
+    ids_of_arrays,
+    ids_of_table,
+    labels_of_arrays,
+    labels_of_table,
 )
+from calibench.predictions.python_values import from_python
+from calibench.predictions.reading_notes import describe_left_out, join_lines
 from calibench.predictions.records import (
     arrays_of_records,
     check_order_is_known,
     is_foreign_record,
 )
 from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
-from calibench.predictions.tables import arrays_of_table, as_labels, labels_of_column
+from calibench.predictions.tables import arrays_of_table
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
 from calibench.runs.predictions import Imported, read_arrays
@@ -234,30 +236,46 @@ class Reader:
 
     def _arrays(self, path: Path, *labels: Path) -> tuple[dict[str, Array], list[str]]:
         """The arrays of a file, or of a pair, by their roles, and lines on what was left out and guessed."""
-        roles, lines = self._roles, list[str]()
-        target = {}
-        if labels:  # which a role then names in their own file
-            of_labels = [text for text in roles if text.startswith(f"{TARGET}=")]
-            names = [text.partition("=")[2] for text in of_labels[-1:]]
-            target[TARGET], lines = _read_labels(labels[0], *names)
-            roles = tuple(text for text in roles if text not in of_labels)
+        if not labels:
+            return self._arrays_and_labels(path, self._roles, None)
+        of_labels = [text for text in self._roles if text.startswith(f"{TARGET}=")]
+        names = [text.partition("=")[2] for text in of_labels[-1:]]  # a column of the labels' file
+        roles = tuple(text for text in self._roles if text not in of_labels)
+        return self._arrays_and_labels(path, roles, _read_labels(labels[0], *names))
+
+    def _arrays_and_labels(
+        self, path: Path, roles: tuple[str, ...], labels: LabelFile | None
+    ) -> tuple[dict[str, Array], list[str]]:
+        """The arrays of a file of scores by their roles, with the labels of another one, and lines as of `_arrays`."""
         if table_kind(path) in TABLE_KINDS:
             if records := _records(path, roles):
-                _check_labels_once(records.arrays, target)
-                arrays = {**records.arrays, **target}
+                arrays, lines = _with_labels(records.arrays, labels, records.ids)
                 if CLASS_NAMES in arrays and self._ordered_classes is None:
                     check_order_is_known(records.parsed, arrays)
                 return arrays, [records.line, *lines]
             table = open_table(path, separator=self.separator, is_silent=True)
             arrays, line = arrays_of_table(table, roles_told(roles, table.written))
-            _check_labels_once(arrays, target)
-            arrays, guess = with_roles({**arrays, **target})
+            ids = ids_of_table(table, labels.ids) if labels else {}
+            arrays, lines = _with_labels(arrays, labels, ids)
+            arrays, guess = with_roles(arrays)
             return arrays, [_describe_text(table), guess, line, *lines]
-        arrays = {name or UNDECLARED: array for name, array in _read(path, lines).items()}
-        _check_labels_once(arrays, target)
-        arrays |= target
+        notes = list[str]()
+        arrays = {name or UNDECLARED: array for name, array in _read(path, notes).items()}
+        arrays, lines = _with_labels(arrays, labels, ids_of_arrays(arrays))
         arrays, guess = with_roles(arrays, roles_told(roles, arrays))
-        return arrays, [guess, *lines]
+        return arrays, [guess, *notes, *lines]
+
+
+def _with_labels(
+    arrays: dict[str, Array], labels: LabelFile | None, ids: Mapping[str, Array]
+) -> tuple[dict[str, Array], list[str]]:
+    """Arrays of scores with the labels of another file, by the ids of both, and lines on these."""
+    if labels is None:
+        return arrays, []
+    if TARGET in {ROLES.get(name.strip().lower(), name) for name in arrays}:
+        raise ValueError("the file of the scores has labels too: give it alone, or without them.")
+    target, lines = labels.for_rows(ids)
+    return {**arrays, TARGET: target}, lines
 
 
 def _describe_text(table: TableFile) -> str:
@@ -271,6 +289,18 @@ class _Records(NamedTuple):
     arrays: dict[str, Array]
     line: str
     parsed: Sequence[Any]
+
+    @property
+    def ids(self) -> dict[str, Array]:
+        """Fields of texts or whole numbers, (N,) texts by their names, where each record has another one."""
+        if not isinstance(self.parsed[0], Mapping):
+            return {}
+        cells = {name: [record.get(name) for record in self.parsed] for name in self.parsed[0]}
+        return {
+            name: np.array([str(cell) for cell in column])
+            for name, column in cells.items()
+            if all(isinstance(cell, str | int) for cell in column) and len({*column}) == len(column)
+        }
 
 
 def _records(path: Path, keys: Sequence[str]) -> _Records | None:
@@ -381,50 +411,12 @@ def _read(path: Path, lines: list[str]) -> dict[str, Array]:
         raise
 
 
-def _read_labels(path: Path, *chosen: str) -> tuple[Array, list[str]]:
-    """The labels in a file of their own, and lines on what was guessed.
-
-    They are what is chosen, an array without a name, the only column, or the only one that is called labels.
-    """
-    if table_kind(path) not in TABLE_KINDS:
-        notes = list[str]()
-        arrays = _read(path, notes)
-        unnamed = [name for name in arrays if not name]
-        return arrays[_choose_labels(path, arrays, chosen, unnamed)], notes
-    table = open_table(path, is_silent=True)
-    usual = [name for name in table.names if name.lower() in LABELS] or table.names
-    name = _choose_labels(path, table.names, chosen, usual)
-    is_plain = chosen or name.lower() in PLAIN_LABELS
-    others = [] if chosen else [column for column in table.names if column != name]
-    lines = [
-        _describe_text(table),
-        "" if is_plain else describe_labels(name),
-        describe_left_out(others, place="the labels"),
-    ]
-    labels = labels_of_column(table, name)
-    if len(table.names) == 1 and name in labels.astype(str):  # a header is none of the labels
-        labels = as_labels([name, *labels.astype(str)])
-        lines = [_describe_text(table), f"`{name}`, the first line, is a label"]
-    return labels, lines
-
-
-def _choose_labels(
-    path: Path, present: Collection[str], chosen: Sequence[str], usual: Sequence[str]
-) -> str:
-    """The name of the labels in a file: the chosen one, or the only usual one; a ValueError without such."""
-    for name in chosen:
-        if name not in present:
-            raise ValueError(f"{path} has no `{name}`{near_matches(name, present)}.")
-        return name
-    if len(usual) != 1:
-        naming = spell_argument("keys", "target=NAME")
-        raise ValueError(f"{path} holds {', '.join(present)}: {naming} says which are the labels.")
-    return usual[0]
-
-
-def _check_labels_once(arrays: Mapping[str, Array], target: Mapping[str, Array]) -> None:
-    if target and TARGET in {ROLES.get(name.strip().lower(), name) for name in arrays}:
-        raise ValueError("the file of the scores has labels too: give it alone, or without them.")
+def _read_labels(path: Path, *chosen: str) -> LabelFile:
+    """The labels in a file of their own, of which one is chosen by its name, or guessed."""
+    if table_kind(path) in TABLE_KINDS:
+        return labels_of_table(path, chosen)
+    lines = list[str]()
+    return labels_of_arrays(path, _read(path, lines), chosen, lines)
 
 
 def _pt(path: Path, lines: list[str]) -> dict[str, Array]:

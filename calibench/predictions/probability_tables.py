@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from calibench.files.tables import LINES, TABLE_KINDS, iterate_records, open_table, table_kind
+from calibench.predictions.arrays import REAL
 from calibench.predictions.cells import as_lists, as_numbers, holds_containers
+from calibench.predictions.column_names import scores_beside_labels
 from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
 from calibench.predictions.records import LABEL_NAMES, is_foreign_record
 from calibench.runs import Predictions
@@ -101,11 +103,12 @@ def _fill_source(
     if is_separated and not as_text:
         frame = frame.apply(_parse_numbers)
     names = _class_names(predictions, probs.shape[1])
-    columns = _score_columns(frame, predictions, names, probs.shape[1])
-    if columns is None and (single := _column_of_one_class(frame, predictions)):
+    columns, copies = _score_columns(frame, predictions, names, probs.shape[1])
+    frame = frame.drop(columns=copies)
+    if not columns and (single := _column_of_one_class(frame, predictions)):
         column, k = single
         return _replace_columns(frame, [column], probs[:, [k]])
-    if columns is None:
+    if not columns:
         new_columns = {f"{_COLUMN_PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
         return _insert(frame, len(frame.columns), new_columns)
     if len(columns) == probs.shape[1]:
@@ -136,22 +139,48 @@ def _replace_columns(frame: Any, columns: Sequence[str], probs: Floats) -> Any:
 
 def _score_columns(
     frame: Any, predictions: Predictions, names: Sequence[str], outputs: int
-) -> list[str] | None:
-    """The columns of the scores: one for each class, or one of lists or of confidences; None if it is not known which.
+) -> tuple[list[str], list[str]]:
+    """The columns of the scores, and further ones that hold them too, as logits beside probabilities.
 
-    Columns of classes are called by the names, with one text before each, as in `logit_cat`, `logit_dog`.
+    There is one for each class, or one of lists or of confidences; none if it is not known which. Columns of classes
+    are called by the names, with one text before each, as in `logit_cat`, `logit_dog`.
     """
     columns = [str(column) for column in frame.columns]
+    if predictions.labels is not None and (pairs := scores_beside_labels(columns)):
+        return [columns[score] for score, _ in pairs.values()], []
     first = names[0]
     beginnings = {column.removesuffix(first) for column in columns if column.endswith(first)}
-    for beginning in sorted(beginnings, key=len):
-        candidates = [f"{beginning}{name}" for name in names]
-        if set(columns).issuperset(candidates) and _hold_scores(frame[candidates], predictions):
-            return candidates
-    first_cells = {} if frame.empty else frame.head(1).apply(as_lists).iloc[0].to_dict()
-    single = [str(name) for name, cell in first_cells.items() if np.shape(cell) == (outputs,)]
-    single = single or [name for name in columns if name.lower() in PAIR_NAMES[CONFIDENCE]]
-    return single if len(single) == 1 else None
+    named = [[f"{start}{name}" for name in names] for start in sorted(beginnings, key=len)]
+    present = [candidates for candidates in named if set(columns).issuperset(candidates)]
+    of_classes = [part for part in present if _hold_scores(frame[part], predictions)]
+    lists = [[name] for name in _columns_of_lists(frame, outputs)]
+    of_lists = [part for part in lists if _hold_scores_in_lists(frame[part[0]], predictions)]
+    if of_scores := [*of_classes, *(of_lists or (lists if len(lists) == 1 else []))]:
+        copies = of_scores[1:] if predictions.labels is None else []
+        return of_scores[0], [name for part in copies for name in part]
+    confidences = [name for name in columns if name.lower() in PAIR_NAMES[CONFIDENCE]]
+    return (confidences, []) if len(confidences) == 1 else ([], [])
+
+
+def _columns_of_lists(frame: Any, length: int) -> list[str]:
+    """Names of the columns whose cells are lists of so many numbers, by the first row."""
+    cells = {} if frame.empty else frame.head(1).apply(as_lists).iloc[0].to_dict()
+    arrays = {str(name): np.asarray(cell) for name, cell in cells.items()}
+    return [
+        name
+        for name, array in arrays.items()
+        if array.shape == (length,) and array.dtype.kind in REAL
+    ]
+
+
+def _hold_scores_in_lists(column: Any, predictions: Predictions) -> bool:
+    """Whether lists of numbers, one a row, are what the predictions were read from."""
+    import pandas
+
+    cells = as_lists(column).tolist()
+    return len({len(cell) for cell in cells}) == 1 and _hold_scores(
+        pandas.DataFrame(np.array(cells)), predictions
+    )
 
 
 def _column_of_one_class(frame: Any, predictions: Predictions) -> tuple[str, int] | None:

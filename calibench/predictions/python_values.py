@@ -36,6 +36,7 @@ from calibench.predictions.records import check_order_is_known, scores_of_record
 from calibench.predictions.tables import arrays_of_table, holds_labels
 from calibench.runs import Predictions
 from calibench.tensors.arrays import Array, as_array, names_of_columns
+from calibench.tensors.labels import class_order
 
 
 def from_python(
@@ -83,6 +84,10 @@ def _read_values(
 ) -> Predictions | ConfidencePairs:
     """Predictions by the arguments of `from_python`, of which `options` go to `predictions_of`."""
     notes = options["notes"]
+    _refuse_shuffled_rows(values, labels)
+    if labels is None and hasattr(values, "_asdict"):  # a named tuple, as `Trainer.predict` gives
+        fields = values._asdict()
+        values = {name: part for name, part in fields.items() if not isinstance(part, Mapping)}
     if labels is None and isinstance(values, Mapping) and _holds_tables(values):
         arrays, guess = with_roles({str(name): as_array(part) for name, part in values.items()})
         say_readings([guess], notes)
@@ -100,7 +105,7 @@ def _read_values(
     values, role, names, line = _scores_and_names(values)
     say_readings([line], notes)
     array = as_array(values)
-    target = None if labels is None else as_array(labels)
+    target = None if labels is None else as_array(_in_order_of_scores(labels, names))
     if names is None and classes is None and array.ndim == 2:
         _check_categories(labels)
     if pairs is None and array.ndim == 1 and target is not None and options["scores"] is None:
@@ -117,6 +122,30 @@ def _read_values(
     optional = {TARGET: target, CLASS_NAMES: None if names is None else np.array(names)}
     arrays = {name: part for name, part in optional.items() if part is not None}
     return predictions_of({role: array, **arrays}, classes=classes, **options)
+
+
+def _refuse_shuffled_rows(values: Any, labels: Any) -> None:
+    """Raise a ValueError where the rows of scores and labels of pandas have the same names, in different orders."""
+    indices = [part.index for part in (values, labels) if hasattr(part, "iloc")]
+    if len(indices) < 2 or indices[0].equals(indices[1]) or len(indices[0]) != len(indices[1]):
+        return
+    if all(index.is_unique for index in indices) and indices[0].isin(indices[1]).all():
+        raise ValueError(
+            "scores and labels have the same index in different orders: give `labels.loc[scores.index]` if rows belong "
+            "together by it, or `labels.to_numpy()` if by their order."
+        )
+
+
+def _in_order_of_scores(labels: Any, names: Sequence[str] | None) -> Any:
+    """Labels (N, L) of a data frame in the order of the scores, by the names of their columns; others as they are.
+
+    A ValueError where the scores have other names.
+    """
+    label_names = names_of_columns(labels)
+    if names is None or label_names is None or len(label_names) < 2 or len(names) < 2:
+        return labels
+    order = class_order(label_names, names, "the data frame of labels", "that of scores")
+    return labels.iloc[:, order].astype(np.float64)
 
 
 def _holds_tables(arrays: Mapping[Any, Any]) -> bool:

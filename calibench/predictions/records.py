@@ -185,7 +185,7 @@ def _unwrap(row: Any) -> Any:
 
 def _holds_classes(name: str, cell: Any) -> bool:
     """Whether a field holds labels with scores, or under a name of scores a dictionary of class to number."""
-    is_score = name.lower() in (*_ROLES, *SCORES_OF_ANY_KIND)
+    is_score = str(name).lower() in (*_ROLES, *SCORES_OF_ANY_KIND)
     return _holds_labels_with_scores(_unwrap(cell)) or (
         is_score
         and isinstance(cell, Mapping)

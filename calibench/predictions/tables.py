@@ -28,6 +28,7 @@ from calibench.predictions.column_names import (
     columns_of_one_beginning,
     guessed_beginning,
     role_and_classes,
+    scores_beside_labels,
 )
 from calibench.predictions.confidence_pairs import (
     ANSWERS,
@@ -43,6 +44,7 @@ from calibench.predictions.reading_notes import (
     describe_left_out,
     describe_percent,
     join_lines,
+    list_quoted,
 )
 from calibench.tensors.arrays import Array
 from calibench.tensors.labels import check_distinct
@@ -70,6 +72,7 @@ _BESIDE = (
     "rowindex",
 )
 LABEL_COLUMN = "label:"
+_FEW_ROWS = 7  # whose scores may count them by accident
 _OF_LISTS = ("ids", "offset")  # columns of numbers or texts that are used beside lists
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 _ONE_COLUMN = (*NAMES[PROBS], *SCORES_OF_ANY_KIND, "p")  # of probabilities, beside hits
@@ -219,13 +222,20 @@ class _Columns:
 
     def _of_other_layouts(self) -> tuple[dict[str, Array], list[str]]:
         """The arrays of a table that has no column of hits."""
-        if self.lists:
+        if self.lists and not self._are_beside_classes(self.lists):
             return self.of_lists()
         if answers := self.answers():
             return answers
         if any(name.startswith(LABEL_COLUMN) for name in self.names):
             return self.of_labels()
+        if TARGET not in self._roles and (pairs := self._scores_beside_labels()):
+            return self.of_label_columns(pairs)
         return self.of_classes()
+
+    def _are_beside_classes(self, lists: Sequence[int]) -> bool:
+        """Whether columns of lists are no scores by their names, and others are those of classes by theirs."""
+        names = {self.names[at].lower() for at in lists}
+        return not names.intersection(_OF_ALL) and bool(columns_of_one_beginning(self.names))
 
     def of_roles(self) -> tuple[dict[str, Array], list[str]]:
         """The columns that the user names as scores, and that of labels by its role or its name."""
@@ -240,7 +250,7 @@ class _Columns:
                 values, classes = _in_numeric_order(self.numbers(places), classes)
                 arrays |= {role: values, CLASS_NAMES: np.array(classes)}
         labels = self._label_places(taken)
-        target = {TARGET: self._labels_or_lists(labels[0])} if labels else {}
+        target = self._target(labels, taken)
         (role, *_) = [role for role in (LOGITS, PROBS) if role in self._roles]
         is_column = target and len(self._roles[role]) == 1 and arrays[role].ndim == 1
         names = classes_of_one_column(self._roles[role][0], target[TARGET]) if is_column else None
@@ -279,8 +289,20 @@ class _Columns:
         names = [self.names[at] for at in labels if TARGET not in self._roles]
         return [describe_labels(name) for name in names if name.lower() not in PLAIN_LABELS]
 
-    def _labels_or_lists(self, at: int) -> Array:
-        return self.array(at) if at in self.lists else self.labels(at)
+    def _target(self, labels: Sequence[int], scores: Sequence[int] = ()) -> dict[str, Array]:
+        """The labels (N,), or of several columns (N, L), in the order of the scores where their names tell it."""
+        if not labels:
+            return {}
+        if len(labels) > 1:
+            both = [*scores, *labels]
+            pairs = scores_beside_labels([self.names[at] for at in both])
+            places = {both[score]: both[label] for score, label in pairs.values()}
+            is_whole = sorted(places) == sorted(scores) and sorted(places.values()) == sorted(
+                labels
+            )
+            return {TARGET: self.numbers([places[at] for at in scores] if is_whole else labels)}
+        at = labels[0]
+        return {TARGET: self.array(at) if at in self.lists else self.labels(at)}
 
     def of_lists(self) -> tuple[dict[str, Array], list[str]]:
         """The columns of lists, and that of labels."""
@@ -297,11 +319,11 @@ class _Columns:
         labels = self._label_places()
         nameless = [at for at, name in enumerate(self._table.names) if name.startswith(NAMELESS)]
         others = [at for at in range(len(self.names)) if at not in (*labels, *nameless)]
-        target = {TARGET: self.labels(labels[0])} if labels else {}
+        target = self._target(labels)
         scores = [at for at in others if not self._is_no_score(at)]
         class_columns = self._named_by_labels(scores, target.get(TARGET)) or self._classes(scores)
         whole_columns = [at for at in class_columns if self.names[at].lower() in _OF_ALL]
-        if labels and (
+        if len(labels) == 1 and (
             len(class_columns) == 1
             or (len(whole_columns) == 1 and not self._sum_to_1(class_columns))
         ):
@@ -332,6 +354,8 @@ class _Columns:
             _check_labels_are_named(values, written)
         check_distinct(written)
         role_of_columns, names = role_and_classes(written)
+        if role_of_columns is None:
+            _refuse_whole_numbers(values, written)
         beginning = describe_beginning(guessed_beginning(written, names), names)
         values, names = _in_numeric_order(values, names)
         lines = [
@@ -402,8 +426,11 @@ class _Columns:
         numbers, name = self._numeric(at), self.names[at].lower()
         if not numbers.notna().any():
             return len(numbers) > 0
-        return is_row_counter(self._column(at), name) or (
-            name in HARD and bool((numbers % 1 == 0).all())
+        counts_rows = len(numbers) > _FEW_ROWS and bool((np.diff(numbers) == 1).all())
+        return (
+            counts_rows
+            or is_row_counter(self._column(at), name)
+            or (name in HARD and bool((numbers % 1 == 0).all()))
         )
 
     def _sum_to_1(self, columns: Sequence[int]) -> bool:
@@ -507,6 +534,25 @@ class _Columns:
         if names:
             raise ValueError(f"`{names[0]}` holds classes: {NEEDS_PROBABILITIES}.")
 
+    def _scores_beside_labels(self) -> dict[str, tuple[int, int]]:
+        """Places of scores and labels by their classes, where columns of both are called by these; empty of others."""
+        pairs = scores_beside_labels(self.names)
+        labels = [self._numeric(label) for _, label in pairs.values()]
+        return pairs if all(column.dropna().isin((-1, 0, 1)).all() for column in labels) else {}
+
+    def of_label_columns(
+        self, pairs: Mapping[str, tuple[int, int]]
+    ) -> tuple[dict[str, Array], list[str]]:
+        """Arrays of several labels an example, of which each has a column of scores and one of labels."""
+        scores, labels = (list(places) for places in zip(*pairs.values(), strict=True))
+        role, _ = role_and_classes([self.names[at] for at in scores])
+        target = [self._numeric(at).to_numpy(np.float64) for at in labels]
+        first = next(iter(pairs.values()))
+        line = f"labels: columns `{self.names[first[1]]}`, ... of the scores `{self.names[first[0]]}`, ..."
+        others = [name for at, name in enumerate(self.names) if at not in (*scores, *labels)]
+        arrays = {role or PROBS: self.numbers(scores), TARGET: np.stack(target, axis=1)}
+        return {**arrays, CLASS_NAMES: np.array([*pairs])}, [line, describe_left_out(others)]
+
     def of_labels(self) -> tuple[dict[str, Array], list[str]]:
         """Arrays of several labels an example: the columns `NAME` as probabilities, those `label:NAME` as labels."""
         check_distinct(self.names)
@@ -533,6 +579,28 @@ def _in_numeric_order(values: Array, names: Sequence[str]) -> tuple[Array, list[
     if sorted(names) != sorted(numbered):  # else labels are these numbers, not places of columns
         return values, [*names]
     return values[:, [names.index(number) for number in numbered]], numbered
+
+
+def _refuse_whole_numbers(scores: Array, names: Sequence[str]) -> None:
+    """Raise a ValueError of columns of whole numbers beside others with fractions: ids, counts, labels, one-hot codes.
+
+    Rows of one sum, as probabilities, percent and votes have, are scores; so is a column of zeros.
+    """
+    sums = scores.sum(axis=1)
+    is_one_sum = len(sums) > 0 and np.ptp(sums) < sums.max(initial=0) / 50
+    if is_one_sum and not 1.5 < sums[0] < 10:
+        return
+    whole = [
+        name
+        for name, values in zip(names, scores.T, strict=True)
+        if values.any() and (values % 1 == 0).all()
+    ]
+    others = [name for name in names if name not in whole]
+    if whole and others:
+        raise ValueError(
+            f"whole numbers are in {list_quoted(whole)}, and fractions in {list_quoted(others)}: name the columns of "
+            f"the classes, {spell_argument('keys', 'probs=A,B,C')} or {spell_argument('keys', 'logits=A,B,C')}."
+        )
 
 
 def _refuse(problems: Mapping[int, str], total: int) -> None:

@@ -1,7 +1,7 @@
 """Arrays: their types, and any kind of them at the public boundary: numpy, torch, pandas, lists in, the same out."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar, cast
@@ -17,6 +17,8 @@ Integers = npt.NDArray[np.integer]
 Booleans = npt.NDArray[np.bool_]
 
 _TARGET = "target"
+_NULLABLE = r"Float\d+|U?Int\d+|(float|double|u?int\d+)\[pyarrow\]"
+_NUMBERS = (float, int, np.float64, np.float32)
 _ROLES = (
     *("logits", "preds", "probs", "log_probs", "confidence", "correct", "is_ood", "sample_weight"),
     _TARGET,
@@ -31,15 +33,26 @@ def as_array(values: Any) -> Array:
         values = values.float() if "bfloat16" in str(values.dtype) else values  # which numpy lacks
     if np.ma.is_masked(values):
         raise ValueError("masked values are none: leave their rows out, or fill them.")
+    if hasattr(values, "toarray"):
+        raise ValueError("a sparse matrix is given, and an array is needed: `.toarray()`.")
+    if isinstance(values, Iterator):
+        raise ValueError("an iterator is given, and an array or a list is needed: `list(...)`.")
     array = np.asarray(_as_floats(values))
     return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
 
 
 def _as_floats(values: Any) -> Any:
-    """A data frame of nullable numbers as one of floats, NaN where they are missing; anything else as it is."""
+    """Nullable numbers of a data frame, and numbers or arrays that are objects, as floats; anything else as it is."""
     kinds = [str(kind) for kind in values.dtypes] if hasattr(values, "columns") else []
-    are_nullable = kinds and all(re.fullmatch(r"Float\d+|U?Int\d+", kind) for kind in kinds)
-    return values.to_numpy(np.float64, na_value=np.nan) if are_nullable else values
+    are_nullable = kinds and all(re.fullmatch(_NULLABLE, kind) for kind in kinds)
+    if are_nullable:
+        return values.to_numpy(np.float64, na_value=np.nan)
+    is_of_objects = isinstance(values, np.ndarray) and values.dtype == object and values.size > 0
+    if is_of_objects and values.ndim == 1 and isinstance(values[0], np.ndarray) and values[0].ndim:
+        return np.stack(list(values))
+    if is_of_objects and values.ndim == 2 and all(type(cell) in _NUMBERS for cell in values.flat):
+        return values.astype(np.float64)
+    return values
 
 
 def names_of_columns(values: Any) -> list[str] | None:

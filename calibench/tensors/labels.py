@@ -133,7 +133,8 @@ def _class_indices(
         sorted_names = [str(number) for number in np.unique(integers)]
         positions = np.searchsorted(np.unique(integers), integers)
         return positions, sorted_names, [_sorted_line(sorted_names)]
-    if names is not None and numbered is not None and _are_numbered(integers, numbered, names):
+    may_be_numbered = names is not None and numbered is not None and not is_ordered
+    if may_be_numbered and _are_numbered(integers, numbered, names):
         indices, _, _ = _by_integer_name(integers, numbered, names)
         line = f'labels are numbers of classes: label {integers[0]} = "{names[indices[0]]}"'
         return indices, names, [line]
@@ -147,7 +148,8 @@ def _class_indices(
             f"{spell_classes(names)} or {spell_classes(names[::-1])}, in the order of the numbers, or write the names "
             "as labels."
         )
-    if names is not None and numbers is None and numbered is None and len(integers):
+    are_in_order = numbered is not None and bool((numbered == np.arange(k)).all())
+    if names is not None and numbers is None and not are_in_order and len(integers):
         notes.append(f'labels are places of columns: label 0 = "{names[0]}"')
     return integers, names, notes
 
@@ -191,7 +193,8 @@ def _are_numbered(integers: Integers, numbers: Integers, names: Sequence[str]) -
     in_order = (numbers == np.arange(len(names))).all()
     if in_order or not labels or not labels <= set(numbers.tolist()):
         return False
-    if labels <= set(range(len(names))):
+    is_permuted = (np.sort(numbers) == np.arange(len(names))).all()  # class_0, class_10, class_2
+    if labels <= set(range(len(names))) and not is_permuted:
         listed = _list(sorted(labels))
         raise ValueError(
             f"labels {listed} may be the numbers in the names of the columns, {_list(names)}, or places of columns, "
@@ -263,6 +266,12 @@ def _by_text(
                 f"labels must be class indices 0, 1, ..., got '{texts[0]}': {len(classes)} names for {k} columns (an "
                 "array `class_names`, or `classes=` in Python, names the columns)."
             )
+        if (natural := _in_natural_order(classes)) != classes:
+            raise ValueError(
+                f"columns may be in the sorted order of the labels, {_list(classes, 5)}, or in that of their numbers, "
+                f"{_list(natural, 5)}: say {spell_classes([*classes[:3], '...'])} or "
+                f"{spell_classes([*natural[:3], '...'])}, with all of them."
+            )
         notes = [_sorted_line(classes)]
     for candidate in (classes, _stems(classes), _stems(classes, _WORD)):  # `cat` of `cat_prob`
         if set(texts) <= {*candidate}:
@@ -280,6 +289,13 @@ def _by_text(
             f"{near}."
         )
     return np.array([positions[text] for text in texts], dtype=np.int64), classes, notes
+
+
+def _in_natural_order(names: Sequence[str]) -> list[str]:
+    """Names sorted by the numbers in them, where these alone differ: `class_2` before `class_10`."""
+    stems = _stems(names)
+    numbers = _integer_names(stems)
+    return [*names] if numbers is None else [names[place] for place in np.argsort(numbers)]
 
 
 def _sorted_line(names: Sequence[str]) -> str:

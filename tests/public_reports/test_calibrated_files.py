@@ -45,6 +45,12 @@ def records(kind: str) -> Callable[[Path], str]:
     )
 
 
+def lists_and_names(folder: Path) -> str:
+    rows = {"probs": [*PROBS], "label": TEXTS, "classes": [NAMES] * len(LABELS)}
+    pd.DataFrame(rows).to_parquet(folder / "t.parquet")
+    return str(folder / "t.parquet")
+
+
 def samples(folder: Path) -> str:
     """Samples of multiple choice with three to five options."""
     random = np.random.default_rng(0)
@@ -67,6 +73,15 @@ FILES: dict[str, tuple[Callable[[Path], str], list[str]]] = {
     "one column of the first class": (table(prob_disease=POSITIVE, label=SICK), []),
     "one column beside 0 and 1": (table(note="a", prob_0=1 - POSITIVE, label=HITS), []),
     "places in another order": (table(label=PLACES, **BY_NAME), [f"classes={','.join(ORDER)}"]),
+    "probabilities beside logits": (
+        table(**{f"prob_{k}": v for k, v in BY_NAME.items()}, **{f"logit_{k}": np.log(v) for k, v in BY_NAME.items()},
+              label=TEXTS),
+        [],
+    ),
+    "lists beside the names of the classes": (lists_and_names, []),
+    "columns of labels": (
+        table(**{f"gt_{k}": HITS for k in "ab"}, prob_a=POSITIVE, prob_b=POSITIVE[::-1]), [],
+    ),
     "zero-shot": (records("zero-shot"), []),
     "pipeline": (records("pipeline"), []),
     "pipeline, nested": (records("pipeline, nested"), []),

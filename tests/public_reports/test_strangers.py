@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,10 @@ VALUES = {
     "nullable numbers": (FRAME.astype("Float64"), TEXTS, NLL),
     "a series of arrays": (pd.Series(list(PROBS)), LABELS, NLL),
     "an array with fields": (FRAME.to_records(index=False), TEXTS, NLL),
+    "numbers that are objects": (PROBS.astype(object), LABELS, NLL),
+    "numbers of Arrow": (FRAME.convert_dtypes(dtype_backend="pyarrow"), TEXTS, NLL),
+    "dictionaries of numbers": ([{k: row[k] for k in UNSORTED} for row in PROBS], [*LABELS.tolist()], NLL),
+    "what a trainer predicts": (namedtuple("Output", "predictions label_ids metrics")(PROBS, LABELS, {"loss": 0.5}), None, NLL),
     "named arrays": ({"probs": PROBS, "labels": LABELS}, None, NLL),
     "batches": ([PROBS[rows] for rows in BATCHES], [LABELS[rows] for rows in BATCHES], NLL),
     "labels that are categories": (FRAME, pd.Series(pd.Categorical(TEXTS, categories=NAMES[::-1])), NLL),
@@ -239,7 +244,8 @@ def test_a_table_of_arrow_is_read() -> None:
     [
         (PROBS, pd.Categorical(TEXTS, categories=CATEGORIES), "order of the labels' categories, pos, neg, neu"),
         (np.ma.array(PROBS, mask=np.eye(N, 3, dtype=bool)), LABELS, "masked values are none"),
-        (PROBS.astype(object), LABELS, r"`.astype\(float\)` makes numbers of them"),
+        (PROBS.astype(str), LABELS, r"`.astype\(float\)` makes numbers of them"),
+        ((row for row in PROBS), LABELS, r"an iterator is given, .* `list\(...\)`"),
         (POSITIVE, SICK, r"say `classes=\['disease', 'healthy'\]` or"),
     ],
 )  # fmt: skip

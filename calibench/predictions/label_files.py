@@ -1,0 +1,121 @@
+"""Labels in a file of their own, beside the file of the scores: which column has them, and of which rows they are."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from calibench.files.tables import NAMELESS, TableFile, open_table
+from calibench.messages.errors import near_matches
+from calibench.messages.spelling import spell_argument
+from calibench.predictions.cells import holds_containers
+from calibench.predictions.column_names import LABELS, PLAIN_LABELS
+from calibench.predictions.reading_notes import describe_labels, describe_left_out
+from calibench.predictions.tables import as_labels, labels_of_column
+from calibench.tensors.arrays import Array
+
+_IDS = ("id", "ids")  # of arrays, which are no columns of a table
+
+
+class LabelFile(NamedTuple):
+    """Labels (N,) of a file of their own.
+
+    Attributes:
+        labels: As they stand in the file.
+        lines: What was guessed.
+        ids: What tells the rows apart, as texts (N,) by the names of their columns.
+        left_out: The names of the columns that are not the labels, where it was guessed which are.
+    """
+
+    labels: Array
+    lines: list[str]
+    ids: dict[str, Array]
+    left_out: list[str]
+
+    def for_rows(self, ids: Mapping[str, Array]) -> tuple[Array, list[str]]:
+        """The labels of the rows of scores, by the ids (N,) that both have or else by their order, and lines on it.
+
+        Raises:
+            ValueError: If some rows have no label.
+        """
+        for name, cells in ids.items():
+            if name not in self.ids or np.array_equal(cells, self.ids[name]):
+                continue
+            places = {text: place for place, text in enumerate(self.ids[name].tolist())}
+            missing = [text for text in cells.tolist() if text not in places]
+            if missing and name.startswith(NAMELESS):  # numbers of the rows of either file
+                continue
+            if missing:
+                raise ValueError(
+                    f"{len(missing)} of {len(cells)} rows have a `{name}` that the labels lack, {missing[0]} the "
+                    f"first: leave these out, or rename `{name}` in one file if row 1 belongs to label 1, and so on."
+                )
+            others = [column for column in self.left_out if column != name]
+            line = f"each row has the label of the same `{name}`"
+            order = [places[text] for text in cells.tolist()]
+            return self.labels[order], [*self.lines, line, _describe_left_out(others)]
+        return self.labels, [*self.lines, _describe_left_out(self.left_out)]
+
+
+def _describe_left_out(names: Sequence[str]) -> str:
+    return describe_left_out(names, place="the labels")
+
+
+def labels_of_table(path: Path, chosen: Sequence[str]) -> LabelFile:
+    """The labels in a table of their own: what is chosen, the only column, or the only one that is called labels."""
+    table = open_table(path, is_silent=True)
+    usual = [name for name in table.names if name.lower() in LABELS] or table.names
+    name = _choose_labels(path, table.names, chosen, usual)
+    is_plain = chosen or name.lower() in PLAIN_LABELS
+    others = [column for column in table.names if column != name]
+    reading = table.reading and f"read {table.reading}"
+    lines = [
+        reading,
+        "" if is_plain else describe_labels(name),
+    ]
+    labels = labels_of_column(table, name)
+    if len(table.names) == 1 and name in labels.astype(str):  # a header is none of the labels
+        labels = as_labels([name, *labels.astype(str)])
+        lines = [reading, f"`{name}`, the first line, is a label"]
+    return LabelFile(labels, lines, ids_of_table(table, others), [] if chosen else others)
+
+
+def labels_of_arrays(
+    path: Path, arrays: Mapping[str, Array], chosen: Sequence[str], lines: list[str]
+) -> LabelFile:
+    """The labels among named arrays of a file: what is chosen, or the one without a name."""
+    name = _choose_labels(path, arrays, chosen, [key for key in arrays if not key])
+    return LabelFile(arrays[name], lines, ids_of_arrays(arrays), [])
+
+
+def _choose_labels(
+    path: Path, present: Collection[str], chosen: Sequence[str], usual: Sequence[str]
+) -> str:
+    """The name of the labels in a file: the chosen one, or the only usual one; a ValueError without such."""
+    for name in chosen:
+        if name not in present:
+            raise ValueError(f"{path} has no `{name}`{near_matches(name, present)}.")
+        return name
+    if len(usual) != 1:
+        naming = spell_argument("keys", "target=NAME")
+        raise ValueError(f"{path} holds {', '.join(present)}: {naming} says which are the labels.")
+    return usual[0]
+
+
+def ids_of_table(table: TableFile, names: Collection[str]) -> dict[str, Array]:
+    """The cells of columns as texts (N,), where each row has another one: ids, names of files, numbers of rows."""
+    ids, columns = {}, [column for column in table.names if column in names]
+    frame = table.frame(columns) if columns else {}
+    for name in columns:
+        column = frame[name]
+        has_fractions = column.dtype.kind == "f" and (column % 1 > 0).any()
+        if not has_fractions and not holds_containers(column) and column.is_unique:
+            ids[name] = np.char.strip(column.astype(str).to_numpy(str))
+    return ids
+
+
+def ids_of_arrays(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The ids among named arrays, as texts (N,), under both of their names."""
+    given = [np.asarray(arrays[name]).astype(str) for name in _IDS if name in arrays]
+    return {name: cells for cells in given[:1] for name in _IDS if cells.ndim == 1}
