@@ -22,6 +22,10 @@ def none(logits, target):
     return None
 
 
+def squared(logits, target):
+    return nn.functional.mse_loss(logits, target)
+
+
 def detached(logits, target):
     return nn.functional.cross_entropy(logits.detach(), target)
 
@@ -108,6 +112,7 @@ def write_tables(folder: Path, p: np.ndarray, y: np.ndarray) -> None:
     (folder / "cut.csv.gz").write_bytes(packed[: len(packed) // 2])
     whole = [json.dumps({"probs": row.tolist(), "label": int(label)}) for row, label in zip(p[:3], y[:3], strict=True)]  # fmt: skip
     lines(folder, "rows.jsonl", [*whole, '{"probs": [0.2, 0.3'])
+    lines(folder, "stars.csv", ["confidence,correct", *(f"{1 + i % 5},{i % 2}" for i in range(50))])
     lines(folder, "answers.csv", ["confidence,correct", *(f"{50 + i},{i % 2}" for i in range(50))])
     maybe = [f"0.{50 + i},{'maybe' if i == 4 else 1}" for i in range(40)]
     lines(folder, "maybe.csv", ["confidence,correct", *maybe])

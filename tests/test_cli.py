@@ -151,7 +151,7 @@ CASES = {
     "fit --config digits_lt --trainer.max_epochs three": "`trainer.max_epochs`: int expected, got three",
     "fit --config digits_lt --model.backbone SmalCNN": "did you mean SmallCNN",
     "fit --config digits_lt --data DigitDataModule": "did you mean DigitsDataModule",
-    "fit --config digits_lt --model.optimizer torch.optim.Adm": "did you mean Adam",
+    "fit --config digits_lt --model.optimizer torch.optim.Adm": "did you mean torch.optim.Adam",
     "fit --config digits_lt --evaluation.calibrators+=TempScaling": "did you mean TemperatureScaling",
     "fit --config": "needs a file",
     "fit --trainer.max_epochs 3": "required",

@@ -38,7 +38,7 @@ FINDINGS: dict[str, tuple[str, str] | str] = {
         "test_committed_tables_are_those_of_the_rows",
         "test_five_sets_call_nothing_beyond_them",
     ),
-    "After that calibrator (published form), none of the 8": (
+    "After that calibrator, fitted as in its paper, none of the 8": (
         "test_no_loss_differs_significantly_from_cross_entropy_beyond_these_sets",
         "test_findings_about_other_sets_are_rarely_false",
     ),
@@ -69,7 +69,7 @@ FINDINGS: dict[str, tuple[str, str] | str] = {
         "test_no_loss_differs_significantly_from_cross_entropy_beyond_these_sets",
         "test_findings_about_other_sets_are_rarely_false",
     ),
-    "That is no equality.": (
+    "That does not make them equal.": (
         "test_no_loss_differs_significantly_from_cross_entropy_beyond_these_sets",
         "test_the_sign_tests_power_is_that_of_simulated_sets",
     ),
@@ -120,7 +120,7 @@ FINDINGS: dict[str, tuple[str, str] | str] = {
         "test_the_ten_sets_and_their_seeds",
         "test_the_ten_sets_and_their_seeds",
     ),
-    '"Not significant" is no sign of "equal"': (
+    '"Not significant" does not mean "equal"': (
         "test_no_loss_differs_significantly_from_cross_entropy_beyond_these_sets",
         "test_the_sign_tests_power_is_that_of_simulated_sets",
     ),

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 
 VERB_SYNONYMS: Mapping[str, str] = {
     "analyse": "doctor", "analyze": "doctor", "check": "doctor", "diagnose": "doctor", "inspect": "doctor",
-    "benchmark": "sweep", "compare": "leaderboard", "rank": "leaderboard", "ranking": "leaderboard",
-    "table": "leaderboard", "init": "new", "create": "new", "run": "fit", "train": "fit", "score": "evaluate",
-    "metrics": "evaluate", "eval": "evaluate", "draw": "plot", "show": "plot", "scatter": "plot",
+    "apply": "calibrate", "benchmark": "sweep", "compare": "leaderboard", "rank": "leaderboard",
+    "ranking": "leaderboard", "table": "leaderboard", "init": "new", "create": "new", "run": "fit", "train": "fit",
+    "score": "evaluate", "metrics": "evaluate", "eval": "evaluate", "draw": "plot", "show": "plot", "scatter": "plot",
     "download": "data fetch", "datasets": "list datasets", "losses": "list losses", "delete": "runs rm",
     "remove": "runs rm", "rm": "runs rm", "ls": "runs list", "load": "store list",
 }  # fmt: skip
@@ -15,7 +15,10 @@ VERB_SYNONYMS: Mapping[str, str] = {
 _LABELS = (
     "labels belong to the file: `FILE:LABELS.npy`, or `--keys target=NAME` for an array or column"
 )
-_APPLY = "`calibrate --val` writes a calibrator, and `calibrate --apply CALIBRATOR --input FILE` applies it"
+_APPLY = (
+    "these are two commands: `calibench calibrate --val VAL -o cal.pt` fits a calibrator, and "
+    "`calibench calibrate --apply cal.pt --input TEST -o calibrated.csv` applies it"
+)
 OPTION_HINTS: Mapping[str, str] = {
     "--labels": _LABELS,
     "--label": _LABELS,
@@ -28,6 +31,10 @@ OPTION_HINTS: Mapping[str, str] = {
     "--models": "models are the first words: `calibench leaderboard A B`",
     "calibrate --test": _APPLY,
     "calibrate --logits": _APPLY,
+    "report --val": "`calibench evaluate TEST --val VAL -o report.html` writes a page with calibrators",
+    "posthoc --val": "`calibench evaluate TEST --val VAL --calibrators all` compares calibrators on one model; posthoc "
+    "takes a folder that holds a file `val` and a file `test`",
+    "sweep --lr": "`--model.optimizer.lr VALUE` sets it; several values are a `grid` in a suite",
 }
 """The option to type in place of another one that others have, by the option, or by verb and option."""
 
@@ -39,8 +46,13 @@ WORD_SYNONYMS: Mapping[str, str] = {
 }  # fmt: skip
 """Words that others have for a choice of an argument, with ours."""
 
-VALUE_HINTS: Mapping[str, str] = {"--format html": "; `--output x.html` writes a page"}
+VALUE_HINTS: Mapping[str, str] = {
+    "--format html": "; `--output x.html` writes a page",
+    "action rm": ": an entry of a store is a folder, which `rm -r STORE/ENTRY` removes",
+}
 """What to type in place of a value that an option lacks, by the option and the value."""
+FILE_HINTS: Mapping[str, str] = {"calibrate": _APPLY}
+"""What to type in place of a file that stands without an option, by the verb."""
 
 
 def did_you_mean_word(word: str, choices: Collection[str]) -> str:

@@ -32,7 +32,7 @@ from typing import (
 )  # fmt: skip
 
 from calibench.command_line.docstrings import Docstring
-from calibench.command_line.hints import VALUE_HINTS, did_you_mean_word, option_hint
+from calibench.command_line.hints import FILE_HINTS, VALUE_HINTS, did_you_mean_word, option_hint
 from calibench.messages.checks import InPython
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import terminal_width, wrap_text
@@ -105,17 +105,30 @@ class _Type(NamedTuple):
             try:
                 value = self.base(text)
             except ValueError:
-                raise UsageError(f"`{name}` takes {_KINDS[self.base]}, got `{text}`.") from None
+                hint = _integer_hint(text) if self.base is int else ""
+                raise UsageError(
+                    f"`{name}` takes {_KINDS[self.base]}, got `{text}`{hint}."
+                ) from None
         else:
             value = text
         choices = [] if self.part else self.option.allowed_values
         if choices and text not in choices:
             hint = VALUE_HINTS.get(f"{name} {text}", "")
             near = hint or did_you_mean_word(text, choices) or near_matches(text, choices)
-            raise UsageError(f"`{name}` has no `{text}`{near} (choose from {', '.join(choices)})")
+            remedy = near or f" (choose from {', '.join(choices)})"
+            raise UsageError(f"`{name}` has no `{text}`{remedy}")
         for check in self.checks:
             value = check(name, value)
         return value
+
+
+def _integer_hint(text: str) -> str:
+    """`: write 10000` for a text as `1e4`, or an empty string."""
+    try:
+        number = float(text)
+    except ValueError:
+        return ""
+    return f": write {int(number)}" if number.is_integer() else ""
 
 
 _KINDS = {int: "an integer", float: "a number", Path: "a path"}
@@ -153,6 +166,8 @@ class _Argument:
             settings["action"] = "append"
         elif self.type.part is not None:
             settings["nargs"] = "+" if self.as_option or required else "*"
+            if self.as_option:  # `--losses a --losses b` is `--losses a b`
+                settings["action"] = "extend"
         elif not (self.as_option or required):
             settings["nargs"] = "?"
         parser.add_argument(self.name, *option.flags, **settings)
@@ -278,6 +293,7 @@ class VerbParser(argparse.ArgumentParser):
     """
 
     def __init__(self, verb: str, function: Callable[..., Any]) -> None:
+        self.verb = verb
         self.known: list[str] = []  # before the base class adds `--help`
         self._words: Sequence[str] = ()  # that are parsed
         self.rest: str | None = None
@@ -321,19 +337,27 @@ class VerbParser(argparse.ArgumentParser):
         for text in further_words:
             if text.startswith("-"):
                 self.refuse_option(text.partition("=")[0])
-            self.error(f"`{text}` is one argument too many{self._hint_for_file(text, words)}")
+            hint = self._hint_for_file(text, words, len(further_words))
+            self.error(f"`{text}` is one argument too many{hint}")
         self._refuse_swapped(options)
         return options
 
-    def _hint_for_file(self, text: str, words: Sequence[str]) -> str:
-        """A hint at a file too many: labels of the one before it, or the validation set; an empty string for others."""
+    def _hint_for_file(self, text: str, words: Sequence[str], number: int) -> str:
+        """A hint at files too many: labels of the one before it, or the validation set; an empty string for others."""
         before = words[max(0, words.index(text) - 1)]
+        if Path(text).is_file() and (hint := FILE_HINTS.get(self.verb)):
+            return f": {hint}"
+        if number > 1 and Path(text).is_file():
+            return "; several models are compared by `calibench evaluate A B`"
         if text.endswith(".npy") and before.endswith(".npy") and before != text:
             return f"; labels belong to the file: `{before}:{text}`"
         if "--output" in self.known and Path(text).suffix and not Path(text).exists():
             return f"; a file to write is given as `--output {text}`"
-        is_second_file = "--val" in self.known and Path(text).is_file()
-        return f"; a validation set is given as `--val {text}`" if is_second_file else ""
+        if "--val" not in self.known or not Path(text).is_file():
+            return ""
+        if "val" in Path(before).stem and "val" not in Path(text).stem:
+            return f"; the test set comes first: `{self.prog} {text} --val {before}`"
+        return f"; a validation set is given as `--val {text}`"
 
     def _hyphenate(self, word: str) -> str:
         """An option with hyphens, where it is known so: `--n_bins` is `--n-bins`."""
@@ -353,7 +377,7 @@ class VerbParser(argparse.ArgumentParser):
 
     def refuse_option(self, name: str, others: Sequence[str] = ()) -> NoReturn:
         """Raise a UsageError: there is no such option, neither here nor among the others."""
-        if hint := option_hint(self.prog.removeprefix("calibench "), name):
+        if hint := option_hint(self.verb, name):
             self.error(f"unknown option `{name}`: {hint}")
         self.error(f"unknown option `{name}`{near_matches(name, [*self.known, *others])}")
 
@@ -409,4 +433,6 @@ class VerbParser(argparse.ArgumentParser):
             return
         (words, first), (_, second), *_ = texts
         if words and first not in words and second in words:
-            self.error(f"`{second}` comes first: `{self.prog} {second} {first}`")
+            others = [word for word in self._words if word not in (first, second)]
+            command = shlex.join([*self.prog.split(), second, first, *others])
+            self.error(f"`{second}` comes first: `{command}`")

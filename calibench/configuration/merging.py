@@ -170,7 +170,8 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
             return candidate
     if path.is_dir():
         resolved = path / "config.yaml"
-        example = f"`{resolved}`" if resolved.is_file() else "or a short name, as `digits_lt`"
+        own = f"or a short name, as `digits_lt`; for images of your own: `calibench new images mine --data {name}`"
+        example = f"`{resolved}`" if resolved.is_file() else own
         raise UsageError(f"`{name}` is a folder; a YAML file is expected, {example}.")
     check_is_unpacked()
     names = [entry for entry in list_configuration_files() if entry.rpartition("/")[0] in folders]
@@ -178,7 +179,9 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     near = near_matches(
         short if full else Path(short).name, [*full, *(Path(n).name for n in names)]
     )
-    raise UsageError(f"no configuration file or short name `{name}`{near}")
+    raise UsageError(
+        f"no configuration file or short name `{name}`{near or ' (see `calibench list benchmarks`)'}"
+    )
 
 
 def load_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
@@ -363,6 +366,13 @@ def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
 # --- a command line ---
 
 
+def _describe_several(key: str) -> str:
+    """What to type where a key of a run has a second value."""
+    if key == _ALIASES["seed"]:
+        return "; several seeds: `calibench sweep BENCHMARK --seeds 1 2 3`"
+    return f"; several values of `{key}` are a `grid` in a suite (see `calibench sweep --help`)"
+
+
 class RunArguments(NamedTuple):
     """Files, dotted keys with their values, and questions: `--print_config`, `--model.loss.help FocalLoss`."""
 
@@ -393,6 +403,8 @@ def read_arguments(arguments: Sequence[str]) -> RunArguments:
                 if argument in list_configuration_files()
                 else ""
             )
+            if parsed.options and not hint:
+                hint = _describe_several(parsed.options[-1][0])
             raise UsageError(f"`{argument}` is no option: --KEY VALUE is expected{hint}.")
         if name.startswith(("--help", "--print_config")) or name.endswith(".help"):
             parsed.questions.append("--help" if name == "--help-all" else argument)

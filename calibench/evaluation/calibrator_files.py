@@ -224,12 +224,14 @@ def build_described(value: Any) -> Any:
     return getattr(calibrators, name)(**arguments)
 
 
-def _check_format(content: dict[str, Any]) -> None:
+def _check_format(content: dict[str, Any], path: Path | str) -> None:
     """Raise a CorruptRun for a file of another format, whose numbers may mean something else."""
+    if "calibrator" not in content:
+        raise ValueError("it holds something else")
     if (format := content.get("format")) != CALIBRATOR_FORMAT:
         remedy = "a newer one is needed" if (format or 0) > CALIBRATOR_FORMAT else "fit it again"
         raise CorruptRun(
-            f"it is of format {format}, this calibench reads {CALIBRATOR_FORMAT}: {remedy}"
+            f"{path} is of format {format}, this calibench reads {CALIBRATOR_FORMAT}: {remedy}"
         )
 
 
@@ -261,7 +263,7 @@ def load_calibrator(path: Path | str) -> Calibrator:
     maker = "`calibench calibrate --val FILE`" if is_command_line() else "`save_calibrator`"
     with corrupt_if_it_fails(f"{path} is not a calibrator file, as {maker} writes one"):
         content = _read_content(Path(path))
-        _check_format(content)
+        _check_format(content, path)
         calibrator: Calibrator = build_described(content)
         calibrator.load_state_dict(content["state"])
         for name, unknown in _RECORD.items():

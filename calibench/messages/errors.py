@@ -58,7 +58,7 @@ def near_matches(name: str, names: Iterable[str]) -> str:
     beginnings = [
         candidate for candidate in spelled if len(candidate) > 4 and wrong.startswith(candidate)
     ]
-    typos, close = (difflib.get_close_matches(wrong, spelled, cutoff=share) for share in (0.8, 0.5))
+    typos, close = (difflib.get_close_matches(wrong, spelled, cutoff=share) for share in (0.8, 0.6))
     stem = wrong.removesuffix("s")
     holding = [
         candidate_name for candidate_name in spelled if stem in candidate_name and len(stem) > 2
@@ -66,9 +66,8 @@ def near_matches(name: str, names: Iterable[str]) -> str:
     holding.sort(
         key=lambda candidate_name: (not candidate_name.startswith(stem), len(candidate_name))
     )
-    return did_you_mean(
-        spelled[match] for match in [*_same(wrong, spelled), *typos, *beginnings, *holding, *close]
-    )
+    likely = [*_same(wrong, spelled), *typos, *beginnings]
+    return did_you_mean(spelled[match] for match in [*likely, *holding, *([] if likely else close)])
 
 
 def _same(wrong: str, spelled: Iterable[str]) -> list[str]:
@@ -80,7 +79,7 @@ def no_file(path: Path) -> FileNotFoundError:
     """The error of a file that is not there, with the names beside it that are close."""
     names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     same = [name for name in names if path.name.lower() in (name.lower(), Path(name).stem.lower())]
-    close = [*same, *difflib.get_close_matches(path.name, names)]
+    close = same or difflib.get_close_matches(path.name, names)
     return FileNotFoundError(f"there is no file {path}{did_you_mean(close)}")
 
 

@@ -165,6 +165,12 @@ METRIC_CLASSES = Family(
         "logloss": "NegativeLogLikelihood",
         "crossentropy": "NegativeLogLikelihood",
         "mce": "CalibrationError",
+        "f1": "torchmetrics.classification.MulticlassF1Score",
+        "f1score": "torchmetrics.classification.MulticlassF1Score",
+        "precision": "torchmetrics.classification.MulticlassPrecision",
+        "recall": "torchmetrics.classification.MulticlassRecall",
+        "auroc": "torchmetrics.classification.MulticlassAUROC",
+        "auc": "torchmetrics.classification.MulticlassAUROC",
     },
 )
 

@@ -146,7 +146,8 @@ def _confidences(values: Array) -> Floats:
     if len(outside):
         largest = confidence.max() if confidence.min() >= 0 else 0
         hint = ": divide percent by 100" if 10 < largest <= 100 else ""
-        hint = ": divide by 10 what is out of 10" if 2 < largest <= 10 else hint
+        if 2 <= largest <= 10:
+            hint = f": divide by the top of the scale (highest value: {largest:g})"
         raise ValueError(f"`confidence` must lie in [0, 1], got {outside[0]:g}{hint}.")
     return confidence
 

@@ -58,6 +58,7 @@ from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_i
 from calibench.predictions.tables import arrays_of_table
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
+from calibench.runs.folder import holds_run
 from calibench.runs.predictions import Imported, read_arrays
 from calibench.tensors.arrays import Array, as_array
 
@@ -104,9 +105,15 @@ def _roles(name: str, keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _sign(name: str, sign: str | None) -> str | None:
-    if sign is not None and len(sign) != 1:
-        raise UsageError(f"`{name}` takes one character, got `{sign}`.")
-    return sign
+    if sign is None or len(sign) == 1:
+        return sign
+    if sign.lower() not in _SIGNS:
+        words = ", ".join(_SIGNS)
+        raise UsageError(f"`{name}` takes one character, or one of {words}; got `{sign}`.")
+    return _SIGNS[sign.lower()]
+
+
+_SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
 
 
 @dataclass(frozen=True)
@@ -341,9 +348,14 @@ def check_file(text: str) -> None:
     for path in _paths(text):
         if path.suffix.lower() in hdf5.HDF5 and not hdf5.address(text):
             raise ValueError(f"`{path}` holds models: name one, as `{path}:DATASET/MODEL/test`.")
+        if path.suffix.lower() == ".json" and holds_run(path.parent):
+            raise ValueError(f"`{path}` is a file of a run: name the run, `{path.parent}`.")
         if path.suffix.lower() in _PICKLES:
             raise ValueError(f"`{path}` is a pickle, which can run code when it is read: {_SAFELY}")
         if path.suffix.lower() == ".ckpt":
+            run = path.parent.parent
+            if holds_run(run):
+                raise ValueError(f"`{path}` is a checkpoint: name its run, `{run}`.")
             writing = (
                 f"`calibench predict --config RUN/config.yaml --ckpt_path {path}` writes its logits"
                 if is_command_line()

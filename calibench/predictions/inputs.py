@@ -70,6 +70,9 @@ class Sets:
                 if not (name and paths) or name in (*sets_by_name, "val", "test"):
                     expected = f"{spell_argument(kind)} takes NAME=FILE with a new NAME each"
                     remedy = f": write `{Path(text).stem}={text}`" if Path(text).is_file() else ""
+                    remedy = (
+                        f": write `{name}=FILE` without a blank" if text == f"{name}=" else remedy
+                    )
                     raise UsageError(f"{expected}, got `{text}`{remedy or '.'}")
                 sets_by_name[name] = kind, paths.split(",")
         return sets_by_name

@@ -51,7 +51,13 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
     full = f"{group}.{name}" if group else name
     dashed = [dashes + option.lstrip("-") for option in options]
     last = name.rpartition(".")[2]
-    same = did_you_mean(option for option in dashed if option.rpartition(".")[2] == last)
+    place = find_class_place("loss")
+    of_loss = (
+        [f"{dashes}model.loss.{last}"] if place and place.classes_with(last) and not group else []
+    )
+    same = did_you_mean(
+        [*of_loss, *(option for option in dashed if option.rpartition(".")[2] == last)]
+    )
     return f"unknown option `{full}`{same or near_matches(full, dashed) or f' (see {describe_keys_help()})'}"
 
 

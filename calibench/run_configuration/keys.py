@@ -166,10 +166,13 @@ class ClassPlace:
         others = [] if "." in path else get_close_matches(name, self.elsewhere(), 2, 0.8)
         candidates = public or [*self.names, *others]
         alias = self.family.answer_alias(path) if self.family is not None else ""
-        near = alias or ("" if missing else near_matches(name, candidates))
+        module = f"{path.rpartition('.')[0]}." if public else ""
+        near = alias or (
+            "" if missing else near_matches(f"{module}{name}", [module + c for c in candidates])
+        )
         if self.family is LOSSES and (file := loss_file(path)):
             return f"`{key}`: no class `{path}`, but {file} sets a loss of that name: write it instead."
-        explanation = f" ({reason})" if reason else ""
+        explanation = f" ({reason})" if reason and not near else ""
         remedy = "" if near else self._remedy(reason)
         return f"`{key}`: no class `{path}`{near}{explanation}{remedy}"
 

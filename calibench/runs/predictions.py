@@ -88,7 +88,10 @@ def _check_finite(logits: Array, unusable: npt.NDArray[np.bool_]) -> None:
     """Raise a ValueError for what no softmax takes, where there is such a row (3, N)."""
     nan, large, masked = unusable
     if nan.any():
-        raise ValueError(f"`logits` must not contain NaN, got it in {_name_rows(nan)}.")
+        raise ValueError(
+            f"`logits` must not contain NaN, got it in {_name_rows(nan)}: correct what wrote the file, or leave "
+            "these rows out."
+        )
     if large.any():
         first = logits[large.argmax()]
         worst = first[np.abs(np.where(np.isneginf(first), 0, first)) > np.finfo(np.float32).max][0]

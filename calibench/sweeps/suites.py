@@ -131,6 +131,10 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
     alias = LOSSES.aliases.get(name.lower().replace("_", ""))
     if alias:
         return f"no loss `{name}`; did you mean {_file_of_loss(alias)}?"
+    own, _, arguments = name.rpartition("=")[0].replace(":", ".").rpartition(".")
+    if own and arguments.isidentifier():
+        value = name.rpartition("=")[2]
+        return f"no loss `{name}`: write `--losses {own} --model.loss.{arguments} {value}`."
     return f"no loss `{name}`{near_matches(name, names) or ' (see `calibench list losses`; your own: mymodule.MyLoss)'}"
 
 
@@ -470,5 +474,6 @@ def _part_fields(settings: Mapping[str, Any], content: Mapping[str, Any]) -> Con
     if isinstance(named.get("losses"), list):
         named["losses"] = {loss: loss for loss in named["losses"]}
     if "seeds" in named:
-        named["seeds"] = str(named["seeds"])
+        seeds = named["seeds"]
+        named["seeds"] = " ".join(map(str, seeds)) if isinstance(seeds, list) else str(seeds)
     return named

@@ -286,7 +286,7 @@ def _by_text(
         near = near_matches(unknown[0], classes)
         raise ValueError(
             f"labels must be class indices 0, 1, ..., got '{unknown[0]}', none of the columns {_list(classes)}"
-            f"{near}."
+            f"{near or '.'}"
         )
     return np.array([positions[text] for text in texts], dtype=np.int64), classes, notes
 

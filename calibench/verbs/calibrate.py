@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import build_calibrator
+from calibench.command_line.hints import OPTION_HINTS
 from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, no_file
@@ -150,6 +151,10 @@ def calibrate_command(
 
       probs = calibench.load_calibrator("cal.pt")(logits)
     """
+    if calibrator == "all":
+        raise UsageError(
+            "`calibrate` fits one calibrator; `calibench evaluate TEST --val VAL --calibrators all` compares all."
+        )
     CALIBRATORS.check(calibrator)
     if val is not None and apply is None and input is None:
         ends_in(*CALIBRATOR_KINDS)("--output", output)
@@ -164,6 +169,10 @@ def calibrate_command(
         result = f"{calibrator} fitted on {len(part.target)} x {part.logits.shape[1]}{parameters}"
     elif val is None and apply is not None and input is not None:
         check_file(input)
+        if str(apply) in CALIBRATORS.lines and not apply.is_file():
+            raise UsageError(
+                f"`--apply` takes a file: `calibench calibrate --val VAL --calibrator {apply} -o cal.pt` writes one."
+            )
         if not apply.is_file():
             raise no_file(apply)
         if apply.suffix not in CALIBRATOR_KINDS and Path(input).suffix in CALIBRATOR_KINDS:
@@ -174,7 +183,9 @@ def calibrate_command(
         fitted, part = load_calibrator(apply), reader.of_classes(input)
         rows, columns = part.logits.shape
         if fitted.num_classes not in (None, columns):
-            raise ValueError(f"{apply} is not for the {columns} classes of {input}.")
+            raise ValueError(
+                f"{apply} is not for the {columns} classes of {input}: it was fitted on {fitted.num_classes}."
+            )
         try:
             save_probabilities(
                 fitted, part, output, source=path_of(input), separator=reader.separator
@@ -182,6 +193,8 @@ def calibrate_command(
         except RuntimeError as error:  # a fitted state that does not fit the number of classes
             raise ValueError(f"{apply} is not for the {columns} classes of {input}.") from error
         result = f"{rows} x {columns} probabilities by {type(fitted).__name__}"
+    elif val is not None:
+        raise UsageError(f"{OPTION_HINTS['calibrate --test']}.")
     else:
         raise UsageError("give either `--val FILE`, or `--apply CALIBRATOR` and `--input FILE`.")
     say(f"{output}  {result}")

@@ -16,6 +16,7 @@ from calibench.predictions.files import is_a_file
 from calibench.run_configuration.keys import KEYS_HELP
 from calibench.runs import Predictions, Run, read_json
 from calibench.tables.metric_titles import initials, metric_named
+from calibench.verbs.python_types import refuse_unknown_keywords
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,6 +135,10 @@ class FittedRun:
         return html(metrics_table(self.content))
 
 
+@refuse_unknown_keywords(
+    ": arguments of a loss belong to it, `loss=calibench.losses.FocalLoss(gamma=3)`, and keys of a configuration to "
+    '`options`, `{"model.optimizer.lr": 0.1}`'
+)
 def fit(
     benchmark: PathLike | None = None,
     *,

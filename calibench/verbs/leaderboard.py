@@ -31,6 +31,7 @@ from calibench.ranking.ranked_results import Leaderboard, rank_results
 from calibench.ranking.reading import IMPORTED
 from calibench.ranking.records import Problem
 from calibench.ranking.table import Table
+from calibench.run_configuration.keys import loss_file
 from calibench.runs import write_output
 from calibench.store.entry import Entry
 from calibench.tables.grid import Grid
@@ -249,6 +250,7 @@ def leaderboard_command(
       of OOD metrics, /near, /far and /shift are means over sets of that kind
       of several labels an example, auroc:Edema is of one, auroc of all pooled, macro_auroc their mean
     """
+    _refuse_losses(results)
     equivalent = parse_margins(comparisons.equivalent)
     named = None if format is None else SHORT_FORMATS.get(format, format)
     form = output_format(output, named, OUTPUT_SUFFIXES, PROSE)
@@ -294,6 +296,15 @@ def leaderboard_command(
     if output:
         write_output(output, written.getvalue().encode())
     return 0
+
+
+def _refuse_losses(results: Sequence[str]) -> None:
+    """Raise a UsageError where the names of losses stand in place of folders."""
+    for name in results:
+        if loss_file(name) and not Path(name).exists():
+            raise UsageError(
+                f"no folder {name}; rows are named by `--losses`, in the table's words: `--losses CrossEntropy Focal`"
+            )
 
 
 MOST_IMPORTED = 20  # entries of a data set, which are scored when a table is asked for

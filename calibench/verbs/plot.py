@@ -116,7 +116,8 @@ def draw_file(
     if kind not in OF_EXAMPLES:
         raise UsageError(
             f"`plot {kind}` needs runs, and {file} is a file of predictions: "
-            f"`calibench plot {OF_EXAMPLES[0]} {file}` draws one, as do {', '.join(OF_EXAMPLES[1:])}."
+            f"`calibench plot {OF_EXAMPLES[0]} {file} -o {OF_EXAMPLES[0]}.png` draws one, as do "
+            f"{', '.join(OF_EXAMPLES[1:])}."
         )
     if selection.calibrator != RAW:
         raise UsageError(

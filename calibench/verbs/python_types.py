@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+
+from calibench.messages.errors import did_you_mean, near_matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,11 +58,48 @@ def refuse_positional(
                     f"`calibench.{name}` takes {maximum} positional arguments, the test set, "
                     f"got {len(args)}: {right_call}"
                 )
+            _check_keywords(function, named, "")
             return function(*args, **named)
 
         return call
 
     return refusing
+
+
+def refuse_unknown_keywords(
+    remedy: str,
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Refuse a keyword that a function lacks, with the names that are close to it, or what to write where none is."""
+
+    def refusing(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @wraps(function)
+        def call(*args: Arguments.args, **named: Arguments.kwargs) -> Result:
+            _check_keywords(function, named, remedy)
+            return function(*args, **named)
+
+        return call
+
+    return refusing
+
+
+_KEYWORD_SYNONYMS = {
+    "method": ("calibrator", "calibrators"), "preds": ("predictions",), "probs": ("predictions",),
+    "logits": ("predictions",), "target": ("labels",), "y_true": ("labels",), "y": ("labels",),
+    "model": ("network",), "backbone": ("network",), "max_epochs": ("epochs",), "num_epochs": ("epochs",),
+}  # fmt: skip
+"""Names of arguments in other libraries, with ours."""
+
+
+def _check_keywords(
+    function: Callable[..., object], named: Mapping[str, object], remedy: str
+) -> None:
+    """Raise a TypeError for the first keyword that a function lacks."""
+    names = signature(function).parameters
+    for name in named:
+        if name not in names:
+            synonyms = [word for word in _KEYWORD_SYNONYMS.get(name, ()) if word in names]
+            near = did_you_mean(synonyms) or near_matches(name, names) or remedy
+            raise TypeError(f"`calibench.{function.__name__}` has no argument `{name}`{near}")
 
 
 def is_network(value: object) -> bool:

@@ -125,7 +125,7 @@ def test_an_option_may_stand_before_the_words() -> None:
     [
         ("-o x", "NAME is missing: `calibench tried"),
         ("a", "--output/-o is missing"),
-        ("a -o x --scores prob", "`--scores` has no `prob`; did you mean probs? (choose from logits, probs)"),
+        ("a -o x --scores prob", "`--scores` has no `prob`; did you mean probs?"),
         ("a -o x --clip much", "`--clip` takes a number, got `much`."),
         ("a -o x --clip 1", "`--clip` must lie in [0, 1), got 1.0."),
         ("a -o x --n-bins 1 0", "`--n-bins` must be a positive integer, got 0."),

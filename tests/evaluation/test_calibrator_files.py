@@ -179,7 +179,7 @@ MISTAKES = {
     "--val {test} --output x.pt": "it cannot be `--val`",
     "--val {far} --output x.pt": "it cannot be `--val`",
     "--val {val} --calibrator TempScaling --output x.pt": "did you mean TemperatureScaling",
-    "--val {val} --apply x.pt --output y": "give either `--val FILE`",
+    "--val {val} --apply x.pt --output y": "these are two commands",
     "--apply x.pt --output y": "give either `--val FILE`",
     "--output y": "give either `--val FILE`",
     "--apply {val} --input {test} --output y.npz": "is not a calibrator file",
