@@ -8,7 +8,7 @@ Of top-label errors only the correctness is drawn, Bernoulli(confidence). All dr
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Self
 
@@ -44,7 +44,7 @@ _AT_ONCE = 1 << 22  # hits in cells that are counted at a time, 4 bytes each
 _SCORED_AT_ONCE = 1 << 18  # and those that an error is made of at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
 _KEPT = 1 << 20  # probabilities that are kept, in place of made again for each metric: 8 MB
-_FIRST = 64  # draws after which it is asked whether they are enough
+_STAGES = (24, 64)  # draws after which it is asked whether they are enough
 _MOST_COMPARED_CLASSES = (
     64  # classes up to which all are compared with a draw, which is faster than a search
 )
@@ -62,7 +62,7 @@ class Floors:
         seed: Of the draws.
         draws: How many calibrated models are drawn at most; None for as many as each error says.
         are_logs: Whether the scores are logarithms of probabilities: these are then made of some rows at a time.
-        enough: Asked from 64 draws on whether they are enough for the verdict on a number; all are drawn if None.
+        enough: Asked from 24 draws on whether they are enough for the verdict on a number; all are drawn if None.
     """
 
     def __init__(
@@ -185,25 +185,30 @@ class Floors:
         return values
 
     def _draw_enough(self, error: ErrorOfCells, sums: Sums, number: Number) -> Floats:
-        """Values for calibrated models, as many as are enough for the verdict on a number."""
-        if self._enough is None or self._number(error) <= 2 * _FIRST:
-            return self.draw_errors(error, sums)
-        values: Floats = np.empty(0)
-        for values in self._draw_until(error, sums, [_FIRST, self._number(error)]):
-            if self._enough(number, values):
-                break
-        return values
+        """Values for calibrated models: estimates of as many as are enough for the verdict on a number, else of all."""
+        if self._enough is not None and self._number(error) > 2 * _STAGES[-1]:
+            ends = [*_STAGES, self._number(error)]
+            for values in self._draw_until(error, sums, ends, near=number.value):
+                if self._enough(number, values):
+                    return values
+        return self.draw_errors(error, sums)
 
     def _draw_until(
-        self, metric: ErrorOfCells, sums: Sums, ends: Sequence[int]
+        self, metric: ErrorOfCells, sums: Sums, ends: Sequence[int], near: float | None = None
     ) -> Iterator[Floats]:
-        """Values of a calibration error for all calibrated models that are drawn up to each of these numbers."""
+        """Values of a calibration error for all calibrated models that are drawn up to each of these numbers.
+
+        They are estimates where there is a value near which these are exact.
+        """
         count, total, _ = sums
+        measure = (
+            metric.error_of_cells if near is None else partial(metric.estimate_error, near=near)
+        )
         draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
         values: Floats = np.empty(0)
         for hits_of_part in draw(metric, count.shape, [0, *ends]):
             with one_thread():
-                errors = [metric.error_of_cells(count, total, hits) for hits in hits_of_part]
+                errors = [measure(count, total, hits) for hits in hits_of_part]
             values = np.concatenate([values, torch.cat(errors).double().numpy()])
             yield values
 

@@ -137,6 +137,10 @@ class ErrorOfCells:
         """
         raise NotImplementedError
 
+    def estimate_error(self, count: Tensor, total: Tensor, hits: Tensor, near: float) -> Tensor:
+        """The error of each set to some per cent, best near a value, where that takes less time; else the error."""
+        return self.error_of_cells(count, total, hits)
+
     def error_of_sums(self, sums: Sums) -> Tensor:
         """The error of one set, a float64 scalar, given what its cells hold."""
         return self.error_of_cells(sums.counts, sums.totals, sums.hits.unsqueeze(0)).squeeze(0)

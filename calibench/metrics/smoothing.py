@@ -31,6 +31,7 @@ SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
 COARSEST = 1001  # points of the grid of all kernels wider than 0.01
 _SMALLEST_WIDTH = 1e-3
 _WIDTHS = 1 << 10  # places of the width, 1 / _WIDTHS apart
+_LOWEST = math.ceil(_SMALLEST_WIDTH * _WIDTHS)  # of these places
 _FIRST = 24  # of these places
 _SLOPE = -0.5  # of ln error over ln width, as of noise
 _TRIES = 6  # before bisection
@@ -39,6 +40,9 @@ _TRIES = 6  # before bisection
 _UNSURE, _UNSURE_FAR, _WIDE = 0.2, 0.05, 128
 _WIDEST = 1 / 16  # of a kernel that leaves few cosines over: wider ones are cut, and leave all
 _MANY = 16  # rows from which matrix products are faster than transforms
+_ESTIMATED = 4  # widths at most under which an error is estimated
+_NEAR = math.log(1.5)  # of width over error from which the line is as good as to 1 %
+_SHARED = math.log(1.4)  # of the widths that estimates share
 _LEAST = -50.0  # logarithm of an error that counts as none
 _NOTHING = 1e-15  # of the largest share of a kernel's cosines: less is rounding
 _FINEST = 4000  # cells of confidences: 4 to the smallest width
@@ -268,6 +272,34 @@ class SelfConsistent(NamedTuple):
     width: Tensor
 
 
+class _Lines:
+    """For each set, the line through the logarithms of its two last widths and errors: of one alone, of the usual slope.
+
+    Attributes:
+        slope: The slope of each, in [-1, 0], (sets,).
+        width: The logarithm of the last width, (sets,).
+        value: And of the error there, (sets,).
+    """
+
+    def __init__(self, sets: int) -> None:
+        self.slope = np.full(sets, _SLOPE)
+        self.width, self.value = np.full((2, sets), np.nan)
+
+    def add(self, sets: Integers, places: Integers, values: Floats) -> None:
+        """Take in the errors of some sets at places, (sets,) each."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width, value = np.log(places / _WIDTHS), np.maximum(np.log(values), _LEAST)
+            slope = (value - self.value[sets]) / (width - self.width[sets])
+        self.slope[sets] = np.clip(np.where(np.isfinite(slope), slope, _SLOPE), -1, 0)
+        self.width[sets], self.value[sets] = width, value
+
+    def widths(self, sets: Integers) -> Floats:
+        """The logarithm of the width of some sets at which width and error are equal."""
+        slope = self.slope[sets]
+        widths: Floats = (self.value[sets] - slope * self.width[sets]) / (1 - slope)
+        return widths
+
+
 class _Search:
     """Search, for each set, of the smallest place of `_WIDTHS` whose width is not below the error there.
 
@@ -283,10 +315,9 @@ class _Search:
         self.high = np.full(sets, _WIDTHS)
         self.error = np.full(sets, np.nan)
         # A place below: the error there is larger, or it is that of no kernel.
-        self._low = np.full(sets, math.ceil(_SMALLEST_WIDTH * _WIDTHS) - 1)
+        self._low = np.full(sets, _LOWEST - 1)
         self._unknown = np.ones(sets, bool)
-        self._slope = np.full(sets, _SLOPE)
-        self._width, self._value = self.error.copy(), self.error.copy()  # logarithms, the last ones
+        self._lines = _Lines(sets)
         self._falls, self._tries = falls, 0 if falls else _TRIES
 
     def open(self) -> Integers:
@@ -298,15 +329,15 @@ class _Search:
 
         It is above `low`, and below `high` if the error is known there: the place that is expected.
         """
-        low, high, slope = self._low[sets], self.high[sets], self._slope[sets]
+        low, high = self._low[sets], self.high[sets]
         self._tries += 1
         if self._tries == 1:
             return np.full_like(low, _FIRST)
         if self._tries > _TRIES:
             middle: Integers = np.maximum((low + high) // 2, low + 1)
             return middle
-        root = (self._value[sets] - slope * self._width[sets]) / (1 - slope)
-        place = np.ceil(np.nan_to_num(np.exp(root), nan=1.0) * _WIDTHS).astype(np.int64)
+        width = np.nan_to_num(np.exp(self._lines.widths(sets)), nan=1.0)
+        place = np.ceil(width * _WIDTHS).astype(np.int64)
         highest = np.where(self._unknown[sets], high, high - 1)
         expected: Integers = np.maximum(np.minimum(place, highest), low + 1)
         return expected
@@ -321,11 +352,7 @@ class _Search:
         self._low[sets[~ends]] = np.maximum(places, self._low[sets])[~ends]
         if self._falls:
             self._bound(sets, places, ends, np.nan_to_num(scaled, nan=_WIDTHS, posinf=_WIDTHS))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            width, value = np.log(places / _WIDTHS), np.maximum(np.log(values), _LEAST)
-            slope = (value - self._value[sets]) / (width - self._width[sets])
-        self._slope[sets] = np.clip(np.where(np.isfinite(slope), slope, _SLOPE), -1, 0)
-        self._width[sets], self._value[sets] = width, value
+        self._lines.add(sets, places, values)
 
     def _bound(self, sets: Integers, places: Integers, ends: Integers, scaled: Floats) -> None:
         """Take in what errors, in places, say of those at all others."""
@@ -368,6 +395,27 @@ def solve_self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> Self
     return SelfConsistent(error, width)
 
 
+def estimate_self_consistent(kernel: SmoothingKernel, residuals: Residuals, near: float) -> Tensor:
+    """The error of each set at that width, (sets,), to some per cent, and to less near a value: their mean to 1 %.
+
+    All sets are looked at under one width, then those whose error is not near it under a few that they share.
+    """
+    lines, sets = _Lines(len(residuals)), np.arange(len(residuals))
+    places = np.full(len(sets), min(max(math.ceil(near * _WIDTHS), _LOWEST), _FIRST))
+    for _ in range(_ESTIMATED):
+        lines.add(sets, places, _errors_at(kernel, residuals, sets, places))
+        is_lowest = (lines.value < lines.width) & (lines.width <= math.log(_LOWEST / _WIDTHS))
+        sets = np.flatnonzero((np.abs(lines.value - lines.width) > _NEAR) & ~is_lowest)
+        if not len(sets):
+            break
+        shared = np.exp(np.rint(lines.widths(sets) / _SHARED) * _SHARED)
+        places = np.maximum(np.rint(shared * _WIDTHS), _LOWEST).astype(np.int64)
+    width = np.exp(lines.widths(np.arange(len(residuals))))
+    place = np.maximum(np.ceil(width * _WIDTHS), _LOWEST)
+    error = np.exp(lines.value + lines.slope * (np.log(place / _WIDTHS) - lines.width))
+    return torch.from_numpy(error).to(residuals.device)
+
+
 def residuals_of_pairs(pairs: Pieces, kernel: SmoothingKernel = REFLECTED) -> Residuals:
     """The residuals of one set, of confidences (n,) and hits (n,) given in pieces, of which none is kept."""
 
@@ -403,9 +451,17 @@ class SmoothError(TopLabelError):
 
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The smoothed residuals of each set; see `ErrorOfCells.error_of_cells`."""
+        return solve_self_consistent(self.kernel, self._residuals(count, total, hits)).error
+
+    def estimate_error(self, count: Tensor, total: Tensor, hits: Tensor, near: float) -> Tensor:
+        """The smoothed residuals of each set, under a few kernels; see `ErrorOfCells.estimate_error`."""
+        if not self.kernel.falls:
+            return self.error_of_cells(count, total, hits)
+        return estimate_self_consistent(self.kernel, self._residuals(count, total, hits), near)
+
+    def _residuals(self, count: Tensor, total: Tensor, hits: Tensor) -> Residuals:
         position = self.kernel.coordinate(total / count)
-        weight = torch.cat([total - hits, count.unsqueeze(0)])
-        return solve_self_consistent(self.kernel, Residuals.from_weights(position, weight)).error
+        return Residuals.from_weights(position, torch.cat([total - hits, count.unsqueeze(0)]))
 
     def error_of_resamples(self, full_set: Sums) -> Callable[[Sums], Tensor]:
         """The smoothed residuals of each set under the kernel of the whole set; see `ErrorOfCells.error_of_resamples`.
@@ -414,10 +470,8 @@ class SmoothError(TopLabelError):
         vary a little more: the intervals err on the wide side.
         """
         position = self.kernel.coordinate(full_set.totals / full_set.counts)
-        itself = torch.stack([full_set.totals - full_set.hits, full_set.counts])
-        width = float(
-            solve_self_consistent(self.kernel, Residuals.from_weights(position, itself)).width
-        )
+        itself = self._residuals(full_set.counts, full_set.totals, full_set.hits.unsqueeze(0))
+        width = float(solve_self_consistent(self.kernel, itself).width)
 
         def error(resampled: Sums) -> Tensor:
             weight = torch.cat([resampled.totals - resampled.hits, resampled.counts])
