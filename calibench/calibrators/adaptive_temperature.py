@@ -1,9 +1,10 @@
 """Temperatures that depend on the input: of each confidence bin, by entropy, from a small network."""
 
+import copy
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from calibench.calibrators.temperature import (
     BOUNDS,
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
+    NUMBERS_IN_BLOCK,
     TopConfidence,
     below_top,
     calibration_error,
@@ -34,6 +36,8 @@ from calibench.tensors.arrays import Floats, Integers
 FULL_GAP, SMALLEST_SHARE = 0.1, 0.1
 
 _AT_ONCE = 1 << 16  # confidences that are counted at a time, so that they stay in the cache
+
+_TOGETHER = NUMBERS_IN_BLOCK // 8  # logits of sets that are fitted together: a block of float64
 
 Rule = Callable[[Floats, Floats, float], Floats]
 
@@ -164,49 +168,77 @@ class AdaptiveTemperatureScaling(Calibrator):
         bounds = (self.min_temperature, self.max_temperature)
         return self.fitted and is_bound(self.temperatures, bounds)
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
-        start = raw_confidence(logits)
-        levels = torch.arange(1, self.n_bins, dtype=start.dtype, device=start.device) / self.n_bins
-        self.edges = start.quantile(levels)
-        hits = is_correct(logits, target).double().cpu().numpy()
-        fitted = self._search(logits, hits, torch.bucketize(start, self.edges).cpu().numpy())
-        self.temperatures = start.new_tensor(fitted)
+    @torch.no_grad()
+    def fit_each(self, sets: Iterable[tuple[Tensor, Tensor]]) -> Iterator[Self]:
+        """See `Calibrator.fit_each`: sets that fit into the cache together have their rounds together."""
+        for batch in _batch_small_sets(sets):
+            models = [copy.deepcopy(self) for _ in batch]
+            checked = [model._begin_fit(*part) for model, part in zip(models, batch, strict=True)]
+            self._fit_together(models, checked)
+            yield from (
+                model._end_fit(logits) for model, (logits, _) in zip(models, checked, strict=True)
+            )
 
-    def _search(self, logits: Tensor, hits: Floats, bins: Integers) -> Floats:
-        """The temperatures of the best round, the first of several."""
-        best, smallest = np.full(self.n_bins, self.initial_temperature, float), np.inf
-        share = np.bincount(bins, minlength=self.n_bins) / len(hits)
-        prior = prior_weight(len(hits), self.shrinkage) * share
-        for temperatures, confidence, residual in self._try_rounds(logits, hits, bins):
-            errors = calibration_error(confidence, residual, self.ece_bins)
-            errors += np.log(temperatures) ** 2 @ prior / 2
-            lowest = int(errors.argmin())
-            if errors[lowest] < smallest:
-                best, smallest = temperatures[lowest], errors[lowest]
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        self._fit_together([self], [(logits, target)])
+
+    def _fit_together(self, models: Sequence[Self], sets: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Fill the buffers of models, each from its own set: to the rounds all are one set, with the bins of each."""
+        bins, hits = [], []
+        for number, (model, (logits, target)) in enumerate(zip(models, sets, strict=True)):
+            start = raw_confidence(logits)
+            levels = torch.arange(1, self.n_bins, dtype=start.dtype, device=start.device)
+            model.edges = start.quantile(levels / self.n_bins)
+            places = torch.bucketize(start, model.edges).cpu().numpy()
+            bins.append(places + number * self.n_bins)
+            hits.append(is_correct(logits, target).double().cpu().numpy())
+        all_logits = torch.cat([logits for logits, _ in sets]) if len(sets) > 1 else sets[0][0]
+        for model, temperatures in zip(models, self._search(all_logits, hits, bins), strict=True):
+            model.temperatures = model.edges.new_tensor(temperatures)
+
+    def _search(
+        self, logits: Tensor, hits: Sequence[Floats], bins: Sequence[Integers]
+    ) -> list[Floats]:
+        """The temperatures of the best round of each set, the first of several; sets have bins of their own."""
+        best = [np.full(self.n_bins, self.initial_temperature, float) for _ in hits]
+        smallest = [np.inf for _ in hits]
+        all_bins, all_hits = np.concatenate(bins), np.concatenate(hits)
+        share = np.bincount(all_bins, minlength=len(hits) * self.n_bins)
+        ends = np.cumsum([len(of_set) for of_set in hits])
+        for tried, confidence, residual in self._try_rounds(logits, all_hits, all_bins, len(hits)):
+            for number, (end, of_set) in enumerate(zip(ends, hits, strict=True)):
+                rows = slice(end - len(of_set), end)
+                own = slice(number * self.n_bins, (number + 1) * self.n_bins)
+                prior = prior_weight(len(of_set), self.shrinkage) * share[own] / len(of_set)
+                errors = calibration_error(confidence[:, rows], residual[:, rows], self.ece_bins)
+                errors += np.log(tried[:, own]) ** 2 @ prior / 2
+                lowest = int(errors.argmin())
+                if errors[lowest] < smallest[number]:
+                    best[number], smallest[number] = tried[lowest, own], errors[lowest]
         return best
 
     def _try_rounds(
-        self, logits: Tensor, hits: Floats, bins: Integers
+        self, logits: Tensor, hits: Floats, bins: Integers, sets: int
     ) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Temperatures of some rounds (R, n_bins), and the confidences and these minus the hits, (R, N) each.
+        """Temperatures of some rounds (R, bins), and the confidences and these minus the hits, (R, N) each.
 
         A round is a matter of a few short arrays, so that each call counts: errors are made of many rounds together.
         """
-        n, move = len(hits), RULES[self.rule]
-        count = np.maximum(np.bincount(bins, minlength=self.n_bins), 1)
+        n, move, size = len(hits), RULES[self.rule], sets * self.n_bins
+        count = np.maximum(np.bincount(bins, minlength=size), 1)
         confidence_at = TopConfidence(logits)
-        temperatures = np.full(self.n_bins, self.initial_temperature, float)
-        size = max(1, _AT_ONCE // n)
-        for start in range(0, self.rounds + 1, size):
-            rounds = min(size, self.rounds + 1 - start)
-            tried = np.empty((rounds, self.n_bins))
+        temperatures = np.full(size, self.initial_temperature, float)
+        at_once = max(1, _AT_ONCE // n)
+        for start in range(0, self.rounds + 1, at_once):
+            rounds = min(at_once, self.rounds + 1 - start)
+            tried = np.empty((rounds, size))
             confidence, residual = np.empty((2, rounds, n))
             for row in range(rounds):
                 tried[row] = temperatures
                 inverse = torch.from_numpy((1 / temperatures).take(bins)).to(logits.device)
                 confidence[row] = confidence_at(inverse).cpu().numpy()
                 np.subtract(confidence[row], hits, out=residual[row])
-                gap = np.bincount(bins, residual[row], self.n_bins) / count
+                gap = np.bincount(bins, residual[row], size) / count
                 moved = move(temperatures, gap, self.step)
                 temperatures = _limit(moved, self.min_temperature, self.max_temperature)
             yield tried, confidence, residual
@@ -215,6 +247,20 @@ class AdaptiveTemperatureScaling(Calibrator):
         bins = torch.bucketize(logits.softmax(dim=1).amax(dim=1), self.edges)
         temperature = self.temperatures[bins]
         return (logits / temperature.unsqueeze(1)).log_softmax(dim=1)
+
+
+def _batch_small_sets(
+    sets: Iterable[tuple[Tensor, Tensor]],
+) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Sets of logits and targets, as many at a time as have few numbers together; a large one alone."""
+    batch: list[tuple[Tensor, Tensor]] = []
+    for part in sets:
+        if batch and sum(logits.numel() for logits, _ in [*batch, part]) > _TOGETHER:
+            yield batch
+            batch = []
+        batch.append(part)
+    if batch:
+        yield batch
 
 
 ENTROPY_ITERATIONS = 200

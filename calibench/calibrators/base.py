@@ -3,7 +3,7 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
@@ -241,26 +241,23 @@ class Calibrator(TakesSavedShapes, ABC):
                 five.
             BoundWarning: If it ended at a bound, as of examples without an error, or without a relation to the logits.
         """
-        check_calibration_set(logits, target)
-        if logits.device.type == "cpu":
-            self.refuse_long_fit(*logits.shape)
-        target = target.to(logits.device, torch.int64)
-        self._warn_of_few(target, logits.shape[1])
-        scores = at_least_float32(logits) if self.widens_blocks else logits.double()
-        if self.masked_depth is not None and bool(scores.isneginf().any()):
-            scores = replace_masked_logits(scores, self.masked_depth)
-        _forget_fit(self)
+        scores, target = self._begin_fit(logits, target)
         with silence_bounds():  # of a fit within this one, whose bound is this one's
             self._fit_some(scores, target, sample_weight)
-        if self._mixes:
-            share = self._share(len(target))
-            self.uniform_share = torch.tensor(share, dtype=torch.float64, device=logits.device)
-        self.num_classes = logits.shape[1]
-        if self.at_bound:
-            name = f"{type(self).__name__}({self.extra_repr()})"
-            text = f"{name}: the fit ended at a bound, its optimum lies beyond."
-            warnings.warn(text, BoundWarning, stacklevel=5)
-        return self
+        return self._end_fit(scores)
+
+    @torch.no_grad()
+    def fit_each(self, sets: Iterable[tuple[Tensor, Tensor]]) -> Iterator[Self]:
+        """Fit to one set after the other; a subclass may fit copies to small sets together, which takes less time.
+
+        Args:
+            sets: Logits and targets of each; see `fit`.
+
+        Yields:
+            The calibrator, or a copy, fitted to each of them, to be used before the next.
+        """
+        for logits, target in sets:
+            yield self.fit(logits, target)
 
     @torch.no_grad()
     def predict_proba(self, logits: Any) -> Array:
@@ -316,6 +313,31 @@ class Calibrator(TakesSavedShapes, ABC):
             f"{name}={value.item():.4g}" if value.numel() == 1 else f"{name}={tuple(value.shape)}"
             for name, value in values_by_name.items()
         )
+
+    def _begin_fit(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Forget an earlier fit; checked logits, wide enough for the next, and int64 targets. Raises as `fit` does."""
+        check_calibration_set(logits, target)
+        if logits.device.type == "cpu":
+            self.refuse_long_fit(*logits.shape)
+        target = target.to(logits.device, torch.int64)
+        self._warn_of_few(target, logits.shape[1])
+        scores = at_least_float32(logits) if self.widens_blocks else logits.double()
+        if self.masked_depth is not None and bool(scores.isneginf().any()):
+            scores = replace_masked_logits(scores, self.masked_depth)
+        _forget_fit(self)
+        return scores, target
+
+    def _end_fit(self, logits: Tensor) -> Self:
+        """Note what all calibrators keep of what they were fitted to, and warn of a bound."""
+        if self._mixes:
+            share = self._share(len(logits))
+            self.uniform_share = torch.tensor(share, dtype=torch.float64, device=logits.device)
+        self.num_classes = logits.shape[1]
+        if self.at_bound:
+            name = f"{type(self).__name__}({self.extra_repr()})"
+            text = f"{name}: the fit ended at a bound, its optimum lies beyond."
+            warnings.warn(text, BoundWarning, stacklevel=6)
+        return self
 
     def _fit_some(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None) -> None:
         """Fill the buffers from checked logits and targets, with weights or without; a TypeError where none count."""
@@ -393,7 +415,7 @@ class Calibrator(TakesSavedShapes, ABC):
                 f"it is not for so few, {self.structured_form} is."
             )
         if text:
-            warnings.warn(text, FewExamplesWarning, stacklevel=5)
+            warnings.warn(text, FewExamplesWarning, stacklevel=6)
 
     def _map_rows(
         self,

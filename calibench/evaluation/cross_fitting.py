@@ -68,16 +68,18 @@ def cross_fit(
     all_rows = torch.ones_like(target, dtype=torch.bool)
     fold = stratified_folds(target, min(folds, len(target)), logits).to(target.device)
     divisions = [(fold != index, fold == index) for index in range(min(folds, len(target)))]
+    if in_sample:
+        divisions = [(all_rows, all_rows)]
+    parts = ((_prepare_for_fit(model, logits[rows]), target[rows]) for rows, _ in divisions)
     arrays: dict[str, Tensor] = {}
-    for is_fitted, is_scored in [(all_rows, all_rows)] if in_sample else divisions:
-        with silence_bounds():
-            model.fit(_prepare_for_fit(model, logits[is_fitted]), target[is_fitted])
-        for places in torch.split(is_scored.nonzero().flatten(), rows_at_once(logits)):
-            log_probs = model.log_prob(finite_log_probs(logits[places]))
-            for name, block in values(log_probs, places).items():
-                if name not in arrays:
-                    arrays[name] = block.new_empty(len(target), *block.shape[1:])
-                arrays[name][places] = block
+    with silence_bounds():
+        for fitted, (_, is_scored) in zip(model.fit_each(parts), divisions, strict=True):
+            for places in torch.split(is_scored.nonzero().flatten(), rows_at_once(logits)):
+                log_probs = fitted.log_prob(finite_log_probs(logits[places]))
+                for name, block in values(log_probs, places).items():
+                    if name not in arrays:
+                        arrays[name] = block.new_empty(len(target), *block.shape[1:])
+                    arrays[name][places] = block
     return arrays
 
 

@@ -24,8 +24,8 @@ class Extent:
             what the tables show; "headline": the few metrics of a single test set, without the parts of its NLL.
         verdicts: Whether the calibration of each labelled set, raw and after each calibrator, is judged.
         draws: Calibrated models that are drawn for a floor at most; a thousand if None.
-        enough: Asked after 24 and 64 draws, with a number (set and calibrator are in its key) and the errors so far, whether
-            they are enough for its verdict.
+        enough: Asked after 24 and 64 draws, with a number (set and calibrator are in its key) and the errors so far,
+            whether they are enough for its verdict.
     """
 
     numbers: Numbers = "every"

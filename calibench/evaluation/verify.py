@@ -137,8 +137,8 @@ def _compare_with_logits(
 class Enough:
     """Whether calibrated models that are drawn so far prove a claimed verdict: of float16 logits up to 200 are.
 
-    They do where floor and p-value are within what is tolerated by more than their own errors (one-sided, 95 %), so
-    that a claim which all draws would refute is seldom taken earlier.
+    They do where floor and p-value are within what is tolerated by more than their own errors (one-sided, 95 % each
+    time that it is asked), so that a claim which all draws would refute is seldom taken earlier.
     """
 
     claims: Mapping[Key, Number]

@@ -273,7 +273,7 @@ class SelfConsistent(NamedTuple):
 
 
 class _Lines:
-    """For each set, the line through the logarithms of its two last widths and errors: of one alone, of the usual slope.
+    """For each set, the line through the logarithms of its two last widths and errors, at first of the usual slope.
 
     Attributes:
         slope: The slope of each, in [-1, 0], (sets,).

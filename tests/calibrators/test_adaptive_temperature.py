@@ -50,6 +50,18 @@ def test_the_best_round_is_kept(ph10: dict[str, Tensor], numbers: dict[str, Any]
     assert not torch.equal(before.temperatures, full.temperatures)
 
 
+@pytest.mark.parametrize("k", [4, 20])
+def test_small_sets_are_fitted_together_as_each_alone(k: int) -> None:
+    sets = [drawn(n, k, 2.0) for n in (30, 200, 4000, 90)]
+    each = [AdaptiveTemperatureScaling().fit(*part) for part in sets]
+    together = [*AdaptiveTemperatureScaling().fit_each(iter(sets))]
+    for model, expected in zip(together, each, strict=True):
+        assert model.num_classes == k
+        assert model.uniform_share == expected.uniform_share
+        assert torch.equal(model.edges, expected.edges)
+        torch.testing.assert_close(model.temperatures, expected.temperatures, rtol=1e-12, atol=0)
+
+
 def test_no_round_is_the_initial_temperature() -> None:
     logits, target = drawn(200, 4, 2.0)
     model = AdaptiveTemperatureScaling(rounds=0, shrinkage=False).fit(logits, target)

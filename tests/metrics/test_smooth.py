@@ -22,6 +22,7 @@ from calibench.metrics.smoothing import (
     Residuals,
     SmoothingKernel,
     error_and_width,
+    estimate_self_consistent,
     solve_self_consistent,
 )
 from calibench.metrics.unbinned import largest_correlation
@@ -112,10 +113,22 @@ def test_the_width_is_the_one_that_bisection_finds(kernel: SmoothingKernel, exce
         assert float(found.error[row]) == pytest.approx(float(kernel.error(one, high)), rel=1e-12)
 
 
+@pytest.mark.parametrize("near", [1e-4, 0.03, 0.5])
+@pytest.mark.parametrize("excess", [0.0, 0.1, 1.0])
+def test_estimates_are_near_the_errors(excess: float, near: float) -> None:
+    residuals = drawn_residuals(40, excess)
+    exact = solve_self_consistent(REFLECTED, residuals).error
+    estimate = estimate_self_consistent(REFLECTED, residuals, near)
+    torch.testing.assert_close(estimate, exact, rtol=0.15, atol=0)
+    torch.testing.assert_close(estimate.mean(), exact.mean(), rtol=0.02, atol=0)
+
+
 def test_a_residual_that_is_no_number_has_no_error() -> None:
     weight = torch.full((3, 4), torch.nan, dtype=torch.float64)
-    found = solve_self_consistent(REFLECTED, Residuals.from_weights(torch.rand(4).double(), weight))
+    residuals = Residuals.from_weights(torch.rand(4).double(), weight)
+    found = solve_self_consistent(REFLECTED, residuals)
     assert found.error.isnan().all()
+    assert estimate_self_consistent(REFLECTED, residuals, 0.1).isnan().all()
     assert found.width.tolist() == [1.0, 1.0]
 
 
