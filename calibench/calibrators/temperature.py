@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate, repeat
 from typing import Literal, TypeVar
 
@@ -31,6 +31,7 @@ LOWEST_TEMPERATURE = -80.0
 
 # Bytes of a block of rows: scale, exp and sum then run in the cache. Measured on 5,000 x 100.
 NUMBERS_IN_BLOCK = 1 << 19
+_CLOSE = 1e-9  # step of Newton's iteration after which the next is rounding, as its error is squared each time
 _KEPT = 1 << 23  # bytes of float64 that are kept for one step of a fit after the other
 
 # The grid of Mukhoti et al. (2020), added up as their code does: 0.1, 0.2, ..., 9.99999999999998.
@@ -138,20 +139,23 @@ def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float
     below = (logits.gather(1, target.unsqueeze(1)) - top).squeeze(1)
     of_target = (below * weight).mean().item()
 
+    class_dim = short_row_dim(logits)
+
     def make_blocks() -> Iterator[tuple[Tensor, Tensor]]:
         parts = iterate_blocks(logits, top, weight)
-        return ((rows - largest, share) for rows, largest, share in parts)
+        return ((classes_first(rows - largest), share) for rows, largest, share in parts)
 
     blocks = keep_if_few(make_blocks, logits)
 
+    @cache
     def nll(inverse: float) -> tuple[float, float, float]:
         """Mean NLL at 1/T, and its first two derivatives."""
         value, mean, variance = 0.0, 0.0, 0.0
         for block, share in blocks():
             terms = (block * inverse).exp_()
-            total = terms.sum(dim=1)
-            first = terms.mul_(block).sum(dim=1) / total
-            second = terms.mul_(block).sum(dim=1) / total
+            total = terms.sum(dim=class_dim)
+            first = terms.mul_(block).sum(dim=class_dim) / total
+            second = terms.mul_(block).sum(dim=class_dim) / total
             value += (total.log() @ share).item()
             mean += (first @ share).item()
             variance += ((second - first.square()) @ share).item()
@@ -218,11 +222,11 @@ def _increasing_root(
     for _ in range(200):
         lower, upper = (x, upper) if value < 0 else (lower, x)
         step = x - value / slope if slope > 0 else math.inf
-        x, before = (step if lower < step < upper else math.sqrt(lower * upper)), x
-        if abs(x - before) <= 1e-13 * x:
+        x, before = (step if lower <= step <= upper else math.sqrt(lower * upper)), x
+        if abs(x - before) <= _CLOSE * x:
             break
         value, slope = f(x)
-    warn_unless_converged("the last relative step", abs(x - before) / x, 1e-9)
+    warn_unless_converged("the last relative step", abs(x - before) / x, _CLOSE)
     return x
 
 
@@ -241,7 +245,7 @@ def _root_by_newton(
         lower, upper = (x, upper) if value < 0 else (lower, x)
         step = x - value / slope if slope > 0 else math.inf
         x, before = (step if lower <= step <= upper else (lower + upper) / 2), x
-        if abs(x - before) <= 1e-13:
+        if abs(x - before) <= _CLOSE:
             break
         value, slope = f(x)
     return x
@@ -341,6 +345,19 @@ def reduce_rows(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     return values
 
 
+_SHORT_ROW = 16  # classes; below, sums over columns are several times as fast on a CPU
+
+
+def short_row_dim(rows: Tensor) -> int:
+    """The dimension of the classes of rows (N, K) after `classes_first`."""
+    return 0 if rows.shape[1] < _SHORT_ROW else 1
+
+
+def classes_first(rows: Tensor) -> Tensor:
+    """Rows (n, K) as (K, n) where there are few classes, to be summed over."""
+    return rows if short_row_dim(rows) else rows.T.contiguous()
+
+
 def below_top(logits: Tensor) -> Tensor:
     """Logits minus the row's largest: (N, K) -> (N, K), all <= 0, so that no `exp` overflows."""
     return logits - logits.amax(dim=1, keepdim=True)
@@ -356,9 +373,6 @@ def is_correct(logits: Tensor, target: Tensor) -> Tensor:
     return logits.argmax(dim=1) == target
 
 
-_SHORT_ROW = 16  # classes; below, sums over columns are several times as fast on a CPU
-
-
 class TopConfidence:
     """Largest softmax probabilities of logits at one temperature after the other.
 
@@ -368,7 +382,7 @@ class TopConfidence:
     def __init__(self, logits: Tensor, dtype: torch.dtype = torch.float64) -> None:
         self._logits, self._dtype = logits, dtype
         self._top = logits.amax(dim=1, keepdim=True).to(dtype)
-        self._class_dim = 0 if logits.shape[1] < _SHORT_ROW else 1
+        self._class_dim = short_row_dim(logits)
         size = count_block_rows(logits, dtype)
         self._rows = [slice(start, start + size) for start in range(0, len(logits), size)]
         small = logits.numel() * dtype.itemsize <= _KEPT
@@ -377,8 +391,7 @@ class TopConfidence:
 
     def _below_top(self, rows: slice) -> Tensor:
         """Some rows minus their largest entry, (n, K), or (K, n) of few classes."""
-        below = self._logits[rows].to(self._dtype) - self._top[rows]
-        return below if self._class_dim else below.T.contiguous()
+        return classes_first(self._logits[rows].to(self._dtype) - self._top[rows])
 
     def __call__(self, inverse_temperature: Tensor) -> Tensor:
         """The confidences (N,) at one 1/T a row, (N,)."""
