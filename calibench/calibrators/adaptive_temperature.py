@@ -35,7 +35,7 @@ from calibench.tensors.arrays import Floats, Integers
 # The gap from which a step has its full size, and the smallest share of it.
 FULL_GAP, SMALLEST_SHARE = 0.1, 0.1
 
-_AT_ONCE = 1 << 16  # confidences that are counted at a time, so that they stay in the cache
+_AT_ONCE = 1 << 17  # confidences that are counted at a time, so that they stay in the cache
 
 _TOGETHER = NUMBERS_IN_BLOCK // 8  # logits of sets that are fitted together: a block of float64
 

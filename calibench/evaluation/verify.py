@@ -152,15 +152,16 @@ class Enough:
     def __call__(self, number: Number, errors: Floats) -> bool:
         """Whether errors (draws,) of calibrated models are enough for the verdict on a number."""
         claim = self.claims.get(number.key)
-        if claim is None or claim.verdict is None or not np.isfinite([number.value, *errors]).all():
+        if claim is None or claim.verdict is None or not math.isfinite(number.value):
             return False
-        draws, p = len(errors), p_value(number.value, errors)
+        draws, p, mean = len(errors), p_value(number.value, errors), float(errors.mean())
         share = (p * draws + 2) / (draws + 4)  # as Agresti and Coull: an error also where p is 0
-        spread = float(errors.std()) / math.sqrt(draws)
+        spread = float(np.linalg.norm(errors - mean)) / draws
         predictions = self.sets[number.key.split]
         of_floor = tolerated_difference(number.key, claim.verdict.floor, predictions, exact=False)
         return bool(
-            _is_near(claim.verdict.floor, float(errors.mean()), of_floor - _ERRORS * spread)
+            math.isfinite(mean)
+            and _is_near(claim.verdict.floor, mean, of_floor - _ERRORS * spread)
             and _is_near(claim.verdict.p, p, P_VALUE - _ERRORS * math.sqrt(share * (1 - share) / draws))
         )  # fmt: skip
 
