@@ -36,7 +36,7 @@ from calibench.runs import (
     corrupt_if_it_fails,
     write_output,
 )
-from calibench.runs.class_names import names_of_classes
+from calibench.runs.class_names import is_one_without_names, names_of_classes
 from calibench.runs.files import parse_json, sealed_json
 from calibench.tensors.arrays import Floats
 from calibench.tensors.labels import class_order
@@ -94,7 +94,8 @@ def _apply_by_name(calibrator: Calibrator, predictions: Predictions) -> Floats:
     """
     logits, names = _as_fitted(calibrator, predictions), names_of_classes(predictions)
     fitted_names = calibrator.class_names
-    if not names or not fitted_names or names == fitted_names or predictions.labels is not None:
+    are_in_order = not names or not fitted_names or is_one_without_names(names, fitted_names)
+    if are_in_order or names == fitted_names or predictions.labels is not None:
         same_order: Floats = calibrator(torch.from_numpy(logits)).numpy()
         return same_order
     order = class_order(names, fitted_names, "the input", "the calibrator")

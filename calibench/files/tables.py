@@ -40,6 +40,7 @@ _DECIMAL_COMMAS = {
     sign: re.compile(rb"(?:^|%s)\s*-?\d+,\d+\s*%%?\s*(?:%s|\r?$)" % (cut, cut), re.MULTILINE)
     for sign, cut in ((";", b";"), ("\t", b"\t"), ("|", rb"\|"))
 }
+_SEPARATOR_LINE = re.compile(rb"\"?sep=(.)\"?\r?\n", re.IGNORECASE)
 _REPLACED = "\ufffd"
 _INDEX = "__index_level_"  # how pandas calls the names of its rows
 NAMELESS = "Unnamed: "
@@ -205,10 +206,13 @@ def _open_separated(
     import pandas
 
     content, header = text.content, header_names is None
+    if header and (line := _SEPARATOR_LINE.match(content)):  # which Excel writes
+        separator, content = separator or line[1].decode(), content[line.end() :]
     first = content.partition(b"\n")[0].decode() if header else ""
     sign = separator or guess_separator(first, default)
     comma = sign in _DECIMAL_COMMAS and _DECIMAL_COMMAS[sign].search(content[:_BLOCK])
-    notes = [f"{_SEPARATORS[sign]} between cells"] * (separator is None and sign != default)
+    is_guess = separator is None and sign != default
+    notes = [f"{_SEPARATORS[sign]} between cells"] if is_guess else []
     if comma:
         notes.append("decimal commas")
     if notes:
@@ -418,22 +422,7 @@ def _open_records(text: _Text, *, is_document: bool) -> TableFile:
     """A table of JSON: an object a line, a list of objects, or an object of lists, one a column."""
     import pandas
 
-    content, problems = text.content.decode(), dict[int, str]()
-    rows: list[Any] = []
-    if is_document:
-        try:
-            rows = _records_from_json(json.loads(content))
-        except json.JSONDecodeError as error:
-            if error.lineno == 1:
-                raise ValueError(f"it is not JSON ({error})") from None
-            is_document = False  # an object a line
-    if not is_document:
-        for row, line in enumerate(filter(str.strip, content.split("\n")), start=1):
-            try:
-                rows.append(json.loads(line))
-            except ValueError as error:
-                rows.append(None)
-                problems[row] = f"it is not JSON ({error})"
+    rows, problems = _parse_json(text, is_document=is_document)
     for row, record in enumerate(rows, start=1):
         if not isinstance(record, dict):
             problems.setdefault(row, 'an object such as {"text": "...", "label": 3} is expected')
@@ -451,6 +440,27 @@ def _open_records(text: _Text, *, is_document: bool) -> TableFile:
     return TableFile(names, names, np.array(good, np.int64), problems, text.caveats, read)
 
 
+def _parse_json(text: _Text, *, is_document: bool) -> tuple[list[Any], dict[int, str]]:
+    """The rows of a document or of lines, None for a line that is no JSON, and what is wrong with these by number."""
+    content, problems, rows = text.content.decode(), dict[int, str](), list[Any]()
+    if is_document:
+        try:
+            rows, left_out = _records_from_json(json.loads(content))
+            if left_out:
+                text.said.append(f"without what is no column, {', '.join(left_out)}")
+            return rows, problems
+        except json.JSONDecodeError as error:  # else it is an object a line
+            if error.lineno == 1:
+                raise ValueError(f"it is not JSON ({error})") from None
+    for row, line in enumerate(filter(str.strip, content.split("\n")), start=1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            rows.append(None)
+            problems[row] = f"it is not JSON ({error})"
+    return rows, problems
+
+
 def iterate_records(path: Path) -> Iterator[Any]:
     """Yield the records of a file of JSON, a document or lines; a ValueError at the first that cannot be read."""
     text = _decode(_unpack(path), None).content.decode()
@@ -461,16 +471,34 @@ def iterate_records(path: Path) -> Iterator[Any]:
     yield from parsed if isinstance(parsed, list) else [parsed]
 
 
-def _records_from_json(parsed: Any) -> list[Any]:
+def _records_from_json(parsed: Any) -> tuple[list[Any], list[str]]:
+    """Rows of a document, and the names of what stands beside its columns: numbers and texts of the whole table.
+
+    It is a list of objects; or an object of lists, one a column; or of cells by the index of their row, a column each;
+    or it has the lists `columns` and `data`, as pandas and wandb write them.
+    """
     if isinstance(parsed, list):
-        return parsed
-    columns = list(parsed.values()) if isinstance(parsed, dict) else []
-    lengths = {len(column) if isinstance(column, list) else None for column in columns}
-    if len(lengths) != 1 or None in lengths:
+        return parsed, []
+    parts = parsed if isinstance(parsed, dict) else {}
+    names, data = parts.get("columns"), parts.get("data")
+    if isinstance(names, list) and isinstance(data, list):
+        if any(len(row) != len(names) for row in data):
+            raise ValueError(f"each row of `data` must have {len(names)} cells, as `columns` has")
+        return [dict(zip(names, row, strict=True)) for row in data], []
+    if parts and all(isinstance(part, dict) for part in parts.values()):
+        indices = {tuple(part) for part in parts.values()}
+        if len(indices) == 1:
+            parts = {name: [*part.values()] for name, part in parts.items()}
+    columns = {name: part for name, part in parts.items() if isinstance(part, list)}
+    others = [name for name in parts if name not in columns]
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) != 1 or any(isinstance(parts[name], dict) for name in others):
         raise ValueError(
             "a list of objects is expected, or an object of lists of one length, a column each"
         )
-    return [dict(zip(parsed, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    return [
+        dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)
+    ], others
 
 
 def _open_parquet(path: Path) -> TableFile:

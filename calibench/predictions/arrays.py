@@ -23,6 +23,7 @@ from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
 from calibench.tensors.arrays import Array, Floats, as_array
 from calibench.tensors.labels import (
+    IGNORED,
     are_numbered,
     class_order,
     is_negative_and_positive,
@@ -69,6 +70,7 @@ HARD = (
 _NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
 _OF_ROWS = ("ids", "posterior", "offset")
 _USED_BESIDE = (*_OF_ROWS, "metadata", CLASS_NAMES, *_CLASSES)
+_VOID = 255  # of pixels without a class, in masks of bytes
 REAL = "iuf"  # kinds of numpy's types whose values are real numbers
 
 
@@ -203,6 +205,10 @@ def _flatten_positions(values: Array, labels: Array | None) -> tuple[Array, Arra
     if labels is None:
         return values, labels, ""
     positions = labels.shape
+    is_void = labels == _VOID
+    has_void = labels.dtype.kind in "iu" and labels.ndim > 1 and is_void.any()
+    if has_void and labels[~is_void].max(initial=0) < min(_VOID, max(values.shape)):
+        labels = np.where(is_void, IGNORED, labels.astype(np.int64))  # as masks of pixels have it
     if values.shape[:1] + values.shape[2:] == positions:
         second = np.moveaxis(values, 1, -1)
         is_last = values.shape[:-1] == positions
@@ -275,6 +281,11 @@ def _as_table(
 
 def _describe_members(shape: Sequence[int], labels: Sequence[int]) -> str:
     """The advice on scores (M, N, K) of members, or draws (N, M, K), of N labels; empty of other scores."""
+    if len(shape) == len(labels) + 1 > 2 and tuple(shape[1:]) == tuple(labels):
+        return ": if axis 0 is of classes, move it, `np.moveaxis(probs, 0, 1)`"
+    if len(shape) == len(labels) == 1 and 1 < shape[0] // labels[0] == shape[0] / labels[0]:
+        k = shape[0] // labels[0]
+        return f": `.reshape({labels[0]}, {k})` if the {k} scores of an example follow each other"
     if len(shape) != 3 or len(labels) != 1 or (shape[0] == labels[0]) == (shape[1] == labels[0]):
         return ""
     axis = int(shape[0] == labels[0])

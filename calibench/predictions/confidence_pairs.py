@@ -22,7 +22,7 @@ NEEDS_ALL = "(confidence, correct) is not enough, the probabilities of every cla
 # What other people call them.
 PAIR_NAMES = {
     CONFIDENCE: ("confidence", "confidences", "conf"),
-    CORRECT: ("correct", "is_correct", "tp", "is_tp", "hit", "hits", "accurate"),
+    CORRECT: ("correct", "is_correct", "tp", "is_tp", "hit", "hits", "accurate", "acc"),
 }
 # Texts or classes of which a hit is that the two are equal.
 ANSWERS = (

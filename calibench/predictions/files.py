@@ -52,7 +52,9 @@ from calibench.predictions.reading_notes import describe_left_out, join_lines
 from calibench.predictions.records import (
     arrays_of_records,
     check_order_is_known,
+    flatten_record,
     is_foreign_record,
+    records_of_frame,
 )
 from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
 from calibench.predictions.tables import arrays_of_table
@@ -67,7 +69,7 @@ _OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs")
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _PAIR = re.compile(r"(.+\.(?:npy|npz|pth?|safetensors|jsonl?|csv|tsv|txt|parquet)(?:\.gz)?):(.+)")
 _PICKLES = (".pkl", ".pickle", ".joblib")
-_SAFELY = "write `np.savez('x.npz', logits=logits, labels=np.asarray(labels))` instead."
+_SAFELY = "write `np.savez('x.npz', probs=np.asarray(probs, float), labels=np.asarray(labels, str))` instead."
 
 
 def is_read(value: Any) -> bool:
@@ -312,10 +314,10 @@ class _Records(NamedTuple):
 
 def _records(path: Path, keys: Sequence[str]) -> _Records | None:
     """The arrays in records of JSON by other programs, and a line on what they are; None of other tables."""
-    if table_kind(path) not in (*LINES, ".json"):
+    if table_kind(path) not in (*LINES, ".json", ".parquet"):
         return None
     try:
-        records = iterate_records(path)
+        records = _iterate_records(path)
         first = next(records, None)
         parsed = [first, *records] if is_foreign_record(first) else []
     except ValueError:  # which the reader of tables explains
@@ -329,6 +331,13 @@ def _records(path: Path, keys: Sequence[str]) -> _Records | None:
     if names_by_role.keys() - {TARGET}:
         return None
     return _Records(*arrays_of_records(parsed, *names_by_role.get(TARGET, ())), parsed)
+
+
+def _iterate_records(path: Path) -> Iterator[Any]:
+    """The records of a file of JSON, or of a parquet file with columns of objects."""
+    if table_kind(path) == ".parquet":
+        return iter(records_of_frame(open_table(path, is_silent=True).frame()) or ())
+    return map(flatten_record, iterate_records(path))
 
 
 @contextmanager
@@ -446,6 +455,9 @@ def _pt(path: Path, lines: list[str]) -> dict[str, Array]:
         if _are_batches_of_scores(content):
             lines.append(_describe_batches(len(content)))
             return {"": _joined(content)}
+        if _are_decoded(content):
+            lines.append("the last part, the predicted classes, is left out")
+            content = content[:2]
         if len(content) != 2:
             raise ValueError(
                 f"scores and labels are expected, and it holds {len(content)} parts: a list of batches is one of pairs "
@@ -458,6 +470,14 @@ def _pt(path: Path, lines: list[str]) -> dict[str, Array]:
         saved = "`torch.save({'logits': logits, 'labels': labels}, 'x.pt')`"
         raise ValueError(f"it holds the weights of a network; what it predicts is needed, {saved}.")
     return _join_lists(content, lines)
+
+
+def _are_decoded(parts: Sequence[Any]) -> bool:
+    """Whether three parts are scores (N, K), labels and the classes of the largest scores, as fastai gives them."""
+    if len(parts) != 3 or [np.ndim(part) for part in parts] != [2, 1, 1]:
+        return False
+    scores, _, classes = map(as_array, parts)
+    return len(scores) == len(classes) and bool((scores.argmax(axis=1) == classes).all())
 
 
 def _describe_batches(number: int) -> str:

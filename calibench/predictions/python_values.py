@@ -32,7 +32,12 @@ from calibench.predictions.reading_notes import (
     join_lines,
     say_readings,
 )
-from calibench.predictions.records import check_order_is_known, scores_of_records
+from calibench.predictions.records import (
+    arrays_of_records,
+    check_order_is_known,
+    records_of_frame,
+    scores_of_records,
+)
 from calibench.predictions.tables import arrays_of_table, holds_labels
 from calibench.runs import Predictions
 from calibench.tensors.arrays import Array, as_array, names_of_columns
@@ -97,7 +102,10 @@ def _read_values(
     values, labels, line = _join_batches(values, labels)
     say_readings([line], notes)
     if labels is None and holds_labels([str(name) for name in getattr(values, "columns", ())]):
-        arrays, line = arrays_of_table(table_of_frame(values), {})
+        records = records_of_frame(values)
+        arrays, line = (
+            arrays_of_records(records) if records else arrays_of_table(table_of_frame(values), {})
+        )
         arrays, guess = with_roles(arrays)
         say_readings([guess, line], notes)
         return pairs_of(arrays, notes) or predictions_of(arrays, classes=classes, **options)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,9 +28,13 @@ from calibench.tensors.score_meaning import LOGITS, PROBS
 _ROLES = {name: role for role in (LOGITS, PROBS) for name in NAMES[role]}
 LABEL_NAMES = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
 # Of lists of labels with scores: of pipelines, and of tables in the cloud.
-_FIELDS_OF_LABEL = ("label", "class")
-_FIELDS_OF_SCORE = ("score", "prob", "probability")
+_FIELDS_OF_LABEL = ("label", "class", "token")
+_FIELDS_OF_SCORE = ("score", "prob", "probability", "logprob")
 _HARNESS = {"target", "filtered_resps"}
+# Lists of classes beside their scores: of zero-shot pipelines and of predictions in the cloud.
+_LISTS_OF_CLASSES = ("labels", "classes", "displayNames")
+_LISTS_OF_SCORES = ("scores", "confidences", "probabilities")
+_INSTANCE, _PREDICTION = "instance", "prediction"
 
 
 class ClassScores(NamedTuple):
@@ -105,6 +110,32 @@ def _number_of_name(name: str) -> tuple[str, int, str]:
     return stem, int(number or 0), name
 
 
+def flatten_record(record: Any) -> Any:
+    """A record with the fields of its `instance` and its `prediction` beside the others, where these are objects."""
+    if not isinstance(record, Mapping) or not isinstance(record.get(_PREDICTION), Mapping):
+        return record
+    instance = record.get(_INSTANCE)
+    others = {name: cell for name, cell in record.items() if name not in (_INSTANCE, _PREDICTION)}
+    return {**(instance if isinstance(instance, Mapping) else {}), **record[_PREDICTION], **others}
+
+
+def records_of_frame(frame: Any) -> list[dict[str, Any]] | None:
+    """The rows of a data frame as records, arrays as lists, if they are `is_foreign_record`; None of other tables."""
+    first = (
+        {str(name): _as_list(cell) for name, cell in frame.head(1).to_dict("records")[0].items()}
+        if len(frame)
+        else {}
+    )
+    if not any(_holds_classes(name, cell) for name, cell in first.items()):
+        return None
+    rows = frame.to_dict("records")
+    return [{str(name): _as_list(cell) for name, cell in row.items()} for row in rows]
+
+
+def _as_list(cell: Any) -> Any:
+    return cell.tolist() if isinstance(cell, np.ndarray) else cell
+
+
 def is_foreign_record(record: Any) -> bool:
     """Whether a record is no row of a table, and `arrays_of_records` reads such."""
     if not isinstance(record, Mapping):
@@ -139,7 +170,7 @@ def arrays_of_records(
     arrays = {
         role: scores,
         CLASS_NAMES: np.array(names),
-        **_labels_beside(records, field, label_field),
+        **_labels_beside(records, [field], label_field, names),
     }
     scores_line = f"`{field}` holds the scores of {len(names)} classes"
     return arrays, join_lines([scores_line, *_lines_beside(first, [field], label_field)])
@@ -166,8 +197,10 @@ def check_order_is_known(records: Sequence[Any], arrays: Mapping[str, Array]) ->
 
 def _classes_in_order(record: Any) -> list[str] | None:
     """The classes of a record in its own order; None of a list of scores, whose order is that of the scores."""
-    if not isinstance(record, Mapping) or _is_zero_shot(record):
+    if not isinstance(record, Mapping):
         return None
+    if scores_by_label := _scores_by_label(record):
+        return [*scores_by_label]
     scores = [record[name] for name in _score_fields(record)] or [record]
     return [str(name) for name in scores[0]] if isinstance(scores[0], Mapping) else None
 
@@ -196,37 +229,58 @@ def _holds_classes(name: str, cell: Any) -> bool:
 
 def _scores_by_label(record: Any) -> dict[str, Any] | None:
     """The scores of a record of a zero-shot pipeline by their labels; None of another record."""
-    if not isinstance(record, Mapping) or not _is_zero_shot(record):
+    if not isinstance(record, Mapping) or not (fields := _fields_of_lists(record)):
         return None
-    return dict(zip(record["labels"], record["scores"], strict=True))
+    return dict(zip(*(record[name] for name in fields), strict=True))
 
 
 def _is_zero_shot(record: Mapping[str, Any]) -> bool:
-    labels, scores = record.get("labels"), record.get("scores")
-    return (
-        isinstance(labels, list) and isinstance(scores, list) and len(labels) == len(scores) > 1
-        and all(isinstance(label, str) for label in labels) and all(map(_is_number, scores))
-    )  # fmt: skip
+    return bool(_fields_of_lists(record))
+
+
+def _fields_of_lists(record: Mapping[str, Any]) -> list[str]:
+    """Names of the fields of a list of classes and of that of their scores; none without such."""
+    for fields in product(_LISTS_OF_CLASSES, _LISTS_OF_SCORES):
+        classes, scores = (record.get(name) for name in fields)
+        if (
+            isinstance(classes, list) and isinstance(scores, list) and len(classes) == len(scores) > 1
+            and all(isinstance(name, str) for name in classes) and all(map(_is_number, scores))
+        ):  # fmt: skip
+            return [*fields]
+    return []
 
 
 def _of_zero_shot(records: Sequence[Any], label_field: str | None) -> tuple[dict[str, Array], str]:
     """Records `{"labels": [...], "scores": [...]}` of zero-shot pipelines, whose labels have an order each."""
+    fields = _fields_of_lists(records[0])
     rows = list(map(_scores_by_label, records))
     scores, names = scores_of_records(rows)
-    order = sorted(range(len(names)), key=lambda place: _number_of_name(names[place]))
-    target = _labels_beside(records, "labels", label_field)
+    order = [*range(len(names))]
+    if any(row is not None and [*row] != names for row in rows):
+        order.sort(key=lambda place: _number_of_name(names[place]))
+    target = _labels_beside(records, fields, label_field)
     arrays = {UNDECLARED: scores[:, order], CLASS_NAMES: np.array([names[i] for i in order])}
-    line = "`labels` and `scores` are those of a zero-shot pipeline"
-    lines = [line, *_lines_beside(records[0], ["labels", "scores"], label_field)]
+    line = "`{}` and `{}` are classes and their scores".format(*fields)
+    lines = [line, *_lines_beside(records[0], fields, label_field)]
     return {**arrays, **target}, join_lines(lines)
 
 
-def _labels_beside(records: Sequence[Any], field: str, label_field: str | None) -> dict[str, Array]:
-    """The labels of the records, by the first name of labels that the first one has; none without one."""
-    name = label_field or _name_of_labels(records[0], [field])
+def _labels_beside(
+    records: Sequence[Any],
+    fields: Sequence[str],
+    label_field: str | None,
+    classes: Sequence[str] = (),
+) -> dict[str, Array]:
+    """The labels of the records, by the first name of labels that the first one has; none without one.
+
+    Lists of some of the classes are several labels an example (N, L).
+    """
+    name = label_field or _name_of_labels(records[0], fields)
     if name is None:
         return {}
     labels = [record.get(name) for record in records]
+    if classes and all(isinstance(label, list) and {*label} <= {*classes} for label in labels):
+        return {TARGET: np.array([[part in label for part in classes] for label in labels], int)}
     problems = {
         number: f"`{name}` holds {label!r}, and a label is expected"
         for number, label in enumerate(labels)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from calibench.files.column_encoding import is_row_counter
+from calibench.files.set_names import UNKNOWN
 from calibench.files.tables import NAMELESS, TableFile
 from calibench.messages.errors import label_rows, summarize_problems
 from calibench.messages.spelling import spell_argument
@@ -75,7 +76,14 @@ LABEL_COLUMN = "label:"
 _FEW_ROWS = 7  # whose scores may count them by accident
 _OF_LISTS = ("ids", "offset")  # columns of numbers or texts that are used beside lists
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
-_ONE_COLUMN = (*NAMES[PROBS], *SCORES_OF_ANY_KIND, "p")  # of probabilities, beside hits
+_ONE_COLUMN = (
+    *NAMES[PROBS],
+    *SCORES_OF_ANY_KIND,
+    "p",
+    "max_prob",
+    "msp",
+)  # of probabilities, beside hits
+_IDS = ("id", "ids", "sample_id", "sampleid", "row_id")
 
 
 def arrays_of_table(
@@ -115,11 +123,14 @@ def holds_labels(names: Sequence[str]) -> bool:
 
 
 def labels_of_column(table: TableFile, name: str) -> Array:
-    """A column of labels (N,), as `as_labels`; a ValueError of an empty one."""
+    """A column of labels (N,), as `as_labels`; None where one is missing, and -1 if all are."""
     cells = table.frame([name], [name])[name].to_numpy(str)
-    empty = table.rows[cells == ""].tolist()
-    _refuse(dict.fromkeys(empty, "the label is empty"), len(cells))
-    return as_labels(cells)
+    is_empty = cells == ""
+    if not is_empty.any() or is_empty.all():
+        return np.full(len(cells), UNKNOWN) if is_empty.any() else as_labels(cells)
+    labels = np.full(len(cells), None, dtype=object)
+    labels[~is_empty] = as_labels(cells[~is_empty])
+    return labels
 
 
 def as_labels(cells: Sequence[str]) -> Array:
@@ -366,7 +377,14 @@ class _Columns:
         if not labels:
             lines.append(self._possible_labels_line(others, names))
         arrays = {role_of_columns or PROBS: values, CLASS_NAMES: np.array(names), **target}
+        arrays |= self._ids(others)
         return arrays, lines
+
+    def _ids(self, columns: Sequence[int]) -> dict[str, Array]:
+        """The only column of ids, of which each row has another one, as texts; empty without one."""
+        named = [at for at in columns if self.names[at].lower() in _IDS]
+        ids = [at for at in named if at not in self.lists and self._column(at).is_unique]
+        return {"ids": self._column(ids[0]).astype(str).to_numpy(str)} if len(ids) == 1 else {}
 
     def _unscored(self, names: Collection[str]) -> list[int]:
         """Columns of some names that hold texts or whole numbers, unlike scores of classes; the first of equal ones."""

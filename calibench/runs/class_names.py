@@ -1,5 +1,6 @@
 """Names of classes: sets whose columns have another order are aligned by name, other names are refused."""
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ import numpy as np
 from calibench.files.set_names import MULTILABEL
 from calibench.messages.printable_text import say
 from calibench.runs.predictions import Predictions
-from calibench.tensors.labels import class_order, list_names
+from calibench.tensors.labels import are_numbered, class_order, list_names
 
 
 def names_of_classes(predictions: Predictions) -> list[str]:
@@ -55,12 +56,26 @@ def align_classes(
     predicted_names, names = names_of_classes(predictions), [str(name).strip() for name in names]
     if not predicted_names or not names or predicted_names == names:
         return predictions
+    if is_one_without_names(predicted_names, names):
+        say(
+            f"{title} has the classes {list_names(predicted_names)}, {title_of_names} has {list_names(names)}: numbers "
+            "in their order are taken for places",
+            to=sys.stderr,
+        )
+        return replace(predictions, metadata={**predictions.metadata, "class_names": names})
     order = class_order(predicted_names, names, title, title_of_names)
     say(
         f"{title}: classes are aligned by name with {title_of_names}, from {list_names(predicted_names)}",
         to=sys.stderr,
     )
     return reorder_classes(predictions, order, names)
+
+
+def is_one_without_names(names: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether one of two lists of names is but the places 0, 1, ..., and no name of the other is a number."""
+    numbered = [are_numbered(part) for part in (names, others)]
+    named = others if numbered[0] else names
+    return numbered[0] != numbered[1] and not any(re.search(r"\d", name) for name in named)
 
 
 def reorder_classes(

@@ -149,7 +149,8 @@ def _class_indices(
             "as labels."
         )
     are_in_order = numbered is not None and bool((numbered == np.arange(k)).all())
-    if names is not None and numbers is None and not are_in_order and len(integers):
+    is_known = len(integers) > 0 and integers.max() > UNKNOWN
+    if names is not None and numbers is None and not are_in_order and is_known:
         notes.append(f'labels are places of columns: label 0 = "{names[0]}"')
     return integers, names, notes
 

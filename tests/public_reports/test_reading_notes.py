@@ -121,7 +121,7 @@ CASES = {
     ),
     "zero-shot": Case(
         records(lambda i: {"sequence": "x", "labels": NAMES, "scores": PROBS[i].tolist(), "truth": NAMES[LABELS[i]]}),
-        ("those of a zero-shot pipeline", 'labels: field "truth"', "left out: `sequence`"),
+        ("are classes and their scores", 'labels: field "truth"', "left out: `sequence`"),
     ),
     "dictionaries": Case(
         records(lambda i: {"probs": dict(zip(NAMES, PROBS[i].tolist(), strict=True)), "actual": NAMES[LABELS[i]]}),

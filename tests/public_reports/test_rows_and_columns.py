@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import calibench
+from calibench.cli import main
 from calibench.predictions.files import Arrays
 from calibench.runs import Predictions
 from tests.public_reports.test_files_of_programs import (
@@ -210,3 +212,41 @@ def test_rows_of_pandas_in_two_orders_are_refused() -> None:
     values = Arrays(scores.iloc[part].reset_index(drop=True), labels.iloc[part], "x")
     right = float(-np.log(PROBS[part, LABELS[part]]).mean())
     assert nll_of(values) == pytest.approx(right, abs=2e-6)
+
+
+def test_an_ensemble_of_probabilities_is_scored_by_their_mean(tmp_path: Path) -> None:
+    """Before calibration too, which once scored the first member."""
+    other = PROBS**0.5 / (PROBS**0.5).sum(axis=1, keepdims=True)
+    frames = [pd.DataFrame(BY_NAME), pd.DataFrame(dict(zip(NAMES, other.T, strict=True)))]
+    files = []
+    for number, frame in enumerate(frames):
+        frame[NAMES[:: 1 - 2 * number]].assign(label=TEXTS, id=IDS).to_csv(
+            tmp_path / f"{number}.csv", index=False
+        )
+        files.append(str(tmp_path / f"{number}.csv"))
+    right = float(-np.log((PROBS + other) / 2)[np.arange(N), LABELS].mean())
+    report = calibench.evaluate(files, calibrators="none")
+    assert report.value("nll") == pytest.approx(right, abs=1e-6)
+
+
+def test_members_with_other_ids_are_refused(tmp_path: Path) -> None:
+    """Where labels do not tell that rows are in another order."""
+    for name, order in (("a", np.arange(N)), ("b", SHUFFLED)):
+        frame = pd.DataFrame(BY_NAME).assign(label=NAMES[0], id=IDS).iloc[order]
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    with pytest.raises(ValueError, match="other ids than the first"):
+        calibench.evaluate(
+            [str(tmp_path / f"{name}.csv") for name in "ab"], calibrators="none", clip=1e-9
+        )
+
+
+def test_numbered_columns_count_as_no_names(tmp_path: Path) -> None:
+    test = write_table(tmp_path / "test.csv", **BY_NAME, label=TEXTS)
+    columns = {f"p{k}": PROBS[::-1, k] for k in range(3)}
+    val = write_table(tmp_path / "val.csv", **columns, label=LABELS[::-1])
+    report = calibench.evaluate(test, val=val, calibrators="TemperatureScaling")
+    assert report.value("nll", calibrator="raw") == pytest.approx(NLL, abs=1e-6)
+    fitted, output = str(tmp_path / "cal.json"), str(tmp_path / "out.csv")
+    assert main(["calibrate", "--val", test, "-o", fitted]) == 0
+    assert main(["calibrate", "--apply", fitted, "--input", val, "-o", output]) == 0
+    assert [*pd.read_csv(output)] == ["p0", "p1", "p2", "label"]
