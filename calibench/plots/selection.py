@@ -35,9 +35,9 @@ class Selection:
         bins: Bins of a diagram.
         table: Only the tables that have these words in their titles (or parts of words, if no title has them whole).
         losses: Only the rows of these losses, or with these labels.
-        label: Other words for labels, as in CrossEntropyLoss=CE.
+        label: Other names for losses in the picture, as in CrossEntropyLoss=CE.
         allow_missing: Compare losses over tables even if runs are missing.
-        baseline: The loss that a probability of improvement is over (default: CrossEntropyLoss).
+        baseline: The loss that `improvement` compares the others with (default: CrossEntropyLoss).
         set: The OOD set of a ROC (default: the first).
         key: Only runs of these keys, the folders above seed=...
     """

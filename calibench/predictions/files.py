@@ -123,8 +123,8 @@ class Reader:
     """Reads predictions, of files or arrays.
 
     Attributes:
-        scores: Read the numbers as these, whatever the files say (default: by the name of the array; tables hold
-            probabilities, unnamed arrays logits).
+        scores: Read the numbers as logits or as probabilities, whatever the files say (default: by the name of the
+            array; tables hold probabilities, unnamed arrays logits).
         clip: Raise probabilities below P to P. With 0, an exact 0 stays 0: the NLL is infinite if the true class has
             it, and calibrators refuse the file, because they need finite logits.
         task: One class or several labels an example (default: what the files say, or the shape of the labels).
@@ -144,7 +144,7 @@ class Reader:
                                  names of the columns; probabilities, see --scores; also .tsv, .txt and .gz; commas,
                                  semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
         other programs' tables   tidymodels (.pred_a, truth), mlr3 (prob.a), caret (obs), H2O (predict, p0, p1): columns
-                                 beside those of classes are left out; cells in percent, and with decimal commas
+                                 beside those of classes are left out; percent signs and decimal commas are read
         x.jsonl, x.json          a row {"probs": [...], "label": 3} each, or "logits"; also in .parquet
         samples_x.jsonl          samples of lm-evaluation-harness, multiple choice; also lists [{"label", "score"}, ...]
                                  of pipelines, zero-shot results, and dictionaries of class to number
@@ -152,16 +152,16 @@ class Reader:
                                  of a table too, as scores.jsonl:labels.csv
         x.h5:DATASET/MODEL/test  a group of an HDF5 file as CalArena has them, also /cal; needs h5py
         -                        standard input, of any of these kinds
-        confidence, correct      two columns or arrays of these names in any of them: pairs of a model that gives no
-                                 class probabilities (confidence in [0, 1] or in percent, correct 0 or 1, yes or no),
-                                 as conf and tp of detectors; other columns are left out; or confidence with answer and
-                                 gold, right where the two are equal
+        confidence, correct      two columns or arrays of these names, in any of these files, of a model that gives no
+                                 class probabilities: confidence in [0, 1] or in percent, correct 0 or 1, yes or no;
+                                 also conf and tp of detectors, or confidence with answer and gold (correct where the
+                                 two are equal); other columns are left out
 
     Several labels an example: `logits` or `probs` (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; in tables
     a column NAME of probabilities and a column label:NAME for each label.
     Also read: predictions and label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 and arr_1; every
     guess is printed in one line, and --keys overrides it. Scores (N,) are those of the second of two classes: P(y = 1),
-    or its log-odds; beside labels that are two names the column, as prob_sick, or --keys classes=well,sick says which
+    or its log-odds. Where labels are names, the column's name (prob_sick) or --keys classes=well,sick says which class
     is the second. Columns of text, of row numbers and of the predicted class are left out, and a line says so.
     Classes go by name: labels, and sets whose columns have another order, are aligned. An OOD set needs no labels.
     Rows of probabilities must sum to 1 within what their decimals allow. Arrays that are logits by their name and

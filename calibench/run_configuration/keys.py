@@ -74,7 +74,7 @@ KEYS_HELP = """\
     --trainer.max_epochs 10
     --trainer.default_root_dir DIR                      the folder of results
     --logger tensorboard|mlflow|wandb|csv               keep the curve, the settings, the reliability diagram and the
-                                                        table there as well (each needs the extra of its name)
+                                                        table there as well (install the extra of that name)
     --trainer.logger CSVLogger --trainer.logger.save_dir DIR    any logger of Lightning's, with its arguments
     --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
     --evaluated_checkpoint last|best_error|best_nll|best_refinement    (best: on the validation set)
@@ -160,7 +160,10 @@ class ClassPlace:
 
     def no_class(self, key: str, path: str, reason: str = "", names: Iterable[str] = ()) -> str:
         """One line about a path that is no class, with Python's reason, and near names of its module or the place."""
-        public = [name for name in names if name[0].isupper() and name not in _BASES]
+        takes_functions = short_name(path)[:1].islower()
+        public = [
+            name for name in names if (takes_functions or name[0].isupper()) and name not in _BASES
+        ]
         missing = reason.startswith("No module named") and not reason.count(".")
         name = short_name(path)
         others = [] if "." in path else get_close_matches(name, self.elsewhere(), 2, 0.8)

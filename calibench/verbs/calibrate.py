@@ -145,9 +145,9 @@ def calibrate_command(
         calibench evaluate --val val.npz --test test.npz        to choose: all calibrators, compared
 
     The output of --apply holds `probs` (N, K) float32, `target`, and the metadata of the input; of pairs of confidence
-    and correct `probs` (N, 2), whose second column is the calibrated confidence. As a table it has ids, a column of
-    probabilities for each class and the labels; a table that came in goes out with its other columns. A calibrator file
-    holds the class's name, its arguments and what was fitted; reading one runs no code (weights_only). In Python:
+    and correct `probs` (N, 2), whose second column is the calibrated confidence. A table holds ids, a column of
+    probabilities for each class and the labels; if the input is a table, its other columns are kept. A calibrator file
+    holds the class's name, its arguments and the fitted values; reading one runs no code (weights_only). In Python:
 
       probs = calibench.load_calibrator("cal.pt")(logits)
     """

@@ -154,7 +154,7 @@ def doctor_command(
     val: Annotated[str | None, "FILE"] = None,
     options: DiagnosisOptions,
 ) -> Diagnosis:
-    """Test whether anybody's predictions are consistent with perfect calibration, overconfident or underconfident.
+    """Test whether the predictions of any model are calibrated, overconfident or underconfident.
 
     The first line is the verdict. The next ones say where the model is off, whether validation and test differ in class
     frequencies, which calibrator nested cross-validation chooses, its gain, and the examples needed to detect a gap.
@@ -186,13 +186,13 @@ def doctor_command(
     pairs of confidence and correct, and for several labels, only the top label is tested. Rounding in the file is
     allowed for.
 
-    The gain is the decrease of NLL per example, measured on folds that the choice has not seen; its 95 % interval comes
-    from refits on resampled examples. Temperature scaling is chosen unless the cross-validated NLL of another
-    calibrator is lower by two standard errors; then the one with the lowest NLL is chosen. For raw it is 600 / n
-    standard errors after n examples, as few examples show few errors. Calibrators with parameters for each class need
-    five examples of each. After n examples, a calibrator mixes in a fraction 1 / (n + 1) of the uniform distribution: n
-    examples without an error do not rule errors out. For pairs, calibrators map the confidence, and the exported one
-    has two classes, wrong and right.
+    The gain is the decrease of NLL per example, measured on folds that the choice has not seen; its 95 % interval
+    comes from refits on resampled examples. Temperature scaling is chosen unless the cross-validated NLL of another
+    calibrator is lower by two standard errors; then the one with the lowest NLL is chosen. Raw predictions must be
+    lower by 600 / n standard errors, because few examples (n) show few errors. Calibrators with parameters for each
+    class need five examples of each. After n examples, a calibrator mixes in a fraction 1 / (n + 1) of the uniform
+    distribution: n examples without an error do not rule errors out. For pairs, calibrators map the confidence, and
+    the exported one has two classes, wrong and right.
     """
     return _diagnose(logits, val, options)
 

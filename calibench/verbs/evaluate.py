@@ -299,7 +299,8 @@ class EvaluationOptions:
         calibrate_members: Calibrate each member of an ensemble on its own --val file, then pool (default: pool, then
             calibrate).
         priors: Class frequencies of the test data; each calibrator gets a second row, corrected to them: uniform,
-            estimated (by EM, from the unlabelled test logits), P,P,... of K numbers, or oracle (the test labels' own).
+            estimated (by EM, from the unlabelled test logits), K numbers P,P,..., or oracle (those of the test
+            labels).
         metrics: Further metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all.
         n_bins: Numbers of bins (default: 15 20; tables show the first).
         bootstrap: Resamples for the intervals, 0 for no intervals.

@@ -34,7 +34,8 @@ after each calibrator (fitted on the validation set only), and writes everything
 results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
 
   --config FILE        a benchmark, or an overlay that changes a part of it; a path or a short name (see
-                       `calibench list benchmarks`). Later files win; another class replaces the whole block.
+                       `calibench list benchmarks`). Values of later files win; where one names another class,
+                       the arguments of the earlier class are dropped.
   --KEY VALUE          any key of the configuration, for instance:
     --model.loss CLASS --model.loss.ARGUMENT VALUE      a loss; your own as mymodule.MyLoss, or mymodule.my_function
 {KEYS_HELP}    --seed 2

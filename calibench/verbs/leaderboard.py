@@ -135,8 +135,8 @@ def leaderboard(
             runs of the table.
         processes: How many read at a time; a script that asks for more than one needs the guard of `multiprocessing`,
             `if __name__ == "__main__":`.
-        scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
-            probabilities).
+        scores: Read the numbers of a file as logits or as probabilities, whatever it says (default: by the name of the
+            array; tables hold probabilities).
 
     Returns:
         The leaderboard: `print` shows its tables, a notebook too; `value("FocalLoss", "nll")`, `frame()`, `figure()`.
@@ -221,8 +221,8 @@ def leaderboard_command(
     Args:
         results: Folders of runs, or stores; or files of test predictions of several models.
         val: Validation predictions, one file for each model, on which its calibrators are fitted.
-        scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
-            probabilities).
+        scores: Read the numbers of a file as logits or as probabilities, whatever it says (default: by the name of the
+            array; tables hold probabilities).
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
         format: How the tables are printed (default: table, or by the suffix of --output); tidy: every number of every
@@ -246,9 +246,9 @@ def leaderboard_command(
     A column is metric[_bins][:score][/split][@calibrator]; a calibrator may be its initials (nll@TS), @best is that of
     each row, @* stands for every one. Metrics:
       {metrics}
-      a binned metric has the runs' first number of bins, unless the column names one: ece_20;
+      a binned metric uses the first number of bins of the runs, unless the column names one: ece_20;
       of OOD metrics, /near, /far and /shift are means over sets of that kind
-      of several labels an example, auroc:Edema is of one, auroc of all pooled, macro_auroc their mean
+      with several labels an example: auroc:Edema of one label, auroc of all pooled, macro_auroc the mean over labels
     """
     _refuse_losses(results)
     equivalent = parse_margins(comparisons.equivalent)

@@ -49,8 +49,8 @@ def plot(
 ) -> int:
     """Draw one picture of a folder of runs, or of a file of predictions.
 
-    Seeds of a row are pooled where examples are drawn (reliability, roc, risk-coverage, confusion) and averaged
-    elsewhere. The numbers that a picture shows are written beside it as CSV: x.png and x.csv.
+    Pictures of examples (reliability, roc, risk-coverage, confusion) pool the seeds of a row; all others average over
+    them. The numbers that a picture shows are written beside it as CSV: x.png and x.csv.
 
     Args:
         kind: What to draw.
@@ -58,8 +58,8 @@ def plot(
         output: The picture.
         shown: Which runs it shows.
         width: Its width in a paper.
-        scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
-            probabilities).
+        scores: Read the numbers of a file as logits or as probabilities, whatever it says (default: by the name of the
+            array; tables hold probabilities).
         over_epochs: What training curves show.
 
     Examples:

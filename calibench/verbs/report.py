@@ -151,8 +151,8 @@ def report_command(
         output: The page; or a folder, `site/`, for a page of each benchmark and run (default: report.html).
         title: Title of the page (default: the folder's name).
         bins: Bins of reliability diagrams.
-        scores: Read the numbers of a file as these, whatever it says (default: by the name of the array; tables hold
-            probabilities).
+        scores: Read the numbers of a file as logits or as probabilities, whatever it says (default: by the name of the
+            array; tables hold probabilities).
 
     Examples:
         calibench report results/ -o report.html
