@@ -18,10 +18,8 @@ import numpy as np
 
 from calibench.files.tables import (
     EXPECTED_TABLES,
-    LINES,
     TABLE_KINDS,
     TableFile,
-    iterate_records,
     open_table,
     table_kind,
 )
@@ -50,11 +48,11 @@ from calibench.predictions.label_files import (
 from calibench.predictions.python_values import from_python
 from calibench.predictions.reading_notes import describe_left_out, join_lines
 from calibench.predictions.records import (
+    KINDS_OF_RECORDS,
     arrays_of_records,
     check_order_is_known,
-    flatten_record,
     is_foreign_record,
-    records_of_frame,
+    iterate_flat_records,
 )
 from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
 from calibench.predictions.tables import arrays_of_table
@@ -314,10 +312,10 @@ class _Records(NamedTuple):
 
 def _records(path: Path, keys: Sequence[str]) -> _Records | None:
     """The arrays in records of JSON by other programs, and a line on what they are; None of other tables."""
-    if table_kind(path) not in (*LINES, ".json", ".parquet"):
+    if table_kind(path) not in KINDS_OF_RECORDS:
         return None
     try:
-        records = _iterate_records(path)
+        records = iterate_flat_records(path)
         first = next(records, None)
         parsed = [first, *records] if is_foreign_record(first) else []
     except ValueError:  # which the reader of tables explains
@@ -331,13 +329,6 @@ def _records(path: Path, keys: Sequence[str]) -> _Records | None:
     if names_by_role.keys() - {TARGET}:
         return None
     return _Records(*arrays_of_records(parsed, *names_by_role.get(TARGET, ())), parsed)
-
-
-def _iterate_records(path: Path) -> Iterator[Any]:
-    """The records of a file of JSON, or of a parquet file with columns of objects."""
-    if table_kind(path) == ".parquet":
-        return iter(records_of_frame(open_table(path, is_silent=True).frame()) or ())
-    return map(flatten_record, iterate_records(path))
 
 
 @contextmanager

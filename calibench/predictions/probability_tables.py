@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from calibench.files.tables import LINES, TABLE_KINDS, iterate_records, open_table, table_kind
+from calibench.files.tables import TABLE_KINDS, open_table, table_kind
 from calibench.predictions.arrays import REAL
 from calibench.predictions.cells import as_lists, as_numbers, holds_containers
 from calibench.predictions.column_names import scores_beside_labels
 from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
-from calibench.predictions.records import LABEL_NAMES, is_foreign_record
+from calibench.predictions.records import (
+    KINDS_OF_RECORDS,
+    LABEL_NAMES,
+    is_foreign_record,
+    iterate_flat_records,
+)
 from calibench.runs import Predictions
 from calibench.runs.files import write_output
 from calibench.tensors.arrays import Array, Floats
@@ -48,25 +53,24 @@ def write_probability_table(
     is_table = source is not None and table_kind(source) in TABLE_KINDS
     if source is None or not is_table:
         frame = _table_of_predictions(predictions, arrays, probs)
-    elif _holds_foreign_records(source):
+    elif (first := _first_foreign_record(source)) is not None:
         frame = _table_of_predictions(predictions, arrays, probs)
-        frame = _insert_other_fields(source, frame)
+        frame = _insert_other_fields(source, first, frame)
     else:
         frame = _fill_source(source, separator, predictions, probs, as_text=_keeps_text(path))
     write_output(path, WRITERS[path.suffix.lower()](frame))
 
 
-def _holds_foreign_records(source: Path) -> bool:
-    """Whether a file of JSON has records of another program, as lists of labels with scores, in place of rows."""
-    if table_kind(source) not in (*LINES, ".json"):
-        return False
-    first = next(iterate_records(source), None)
-    return first is not None and is_foreign_record(first)
+def _first_foreign_record(source: Path) -> Any:
+    """The first record of a file of another program, as of lists of labels with scores; None of a file of rows."""
+    if table_kind(source) not in KINDS_OF_RECORDS:
+        return None
+    first = next(iterate_flat_records(source), None)
+    return first if first is not None and is_foreign_record(first) else None
 
 
-def _insert_other_fields(source: Path, frame: Any) -> Any:
+def _insert_other_fields(source: Path, first: Any, frame: Any) -> Any:
     """A table of predictions behind the numbers and texts of their records that are called no labels."""
-    first = next(iterate_records(source), None)
     if not isinstance(first, Mapping):
         return frame
     records = open_table(source, is_silent=True).frame()
@@ -218,7 +222,7 @@ def _softmax(logits: Floats) -> Floats:
 
 def _probability_name(column: str) -> str:
     """The name of a column that holds probabilities now: `prob_cat` in place of `logit_cat`."""
-    return re.sub("logits?", "prob", column, flags=re.IGNORECASE)
+    return re.sub("logits?|log_?prob|rawformulaval", "prob", column, flags=re.IGNORECASE)
 
 
 def _insert(frame: Any, place: int, columns: Mapping[str, Any]) -> Any:

@@ -1,12 +1,14 @@
 """Records of JSON by other programs: labels with scores, dictionaries of class to number, samples of harnesses."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from calibench.files.tables import LINES, iterate_records, open_table, table_kind
 from calibench.messages.errors import summarize_problems
 from calibench.messages.spelling import spell_classes
 from calibench.predictions.arrays import (
@@ -30,6 +32,8 @@ LABEL_NAMES = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
 # Of lists of labels with scores: of pipelines, and of tables in the cloud.
 _FIELDS_OF_LABEL = ("label", "class", "token")
 _FIELDS_OF_SCORE = ("score", "prob", "probability", "logprob")
+KINDS_OF_RECORDS = (*LINES, ".json", ".parquet")
+"""Suffixes of files that may hold records of other programs."""
 _HARNESS = {"target", "filtered_resps"}
 # Lists of classes beside their scores: of zero-shot pipelines and of predictions in the cloud.
 _LISTS_OF_CLASSES = ("labels", "classes", "displayNames")
@@ -108,6 +112,21 @@ def _is_number(value: Any) -> bool:
 def _number_of_name(name: str) -> tuple[str, int, str]:
     stem, number = re.fullmatch(r"(.*?)(\d*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
     return stem, int(number or 0), name
+
+
+def iterate_flat_records(path: Path) -> Iterator[Any]:
+    """The records of a file of JSON, or of a parquet file with columns of objects, each as `flatten_record`."""
+    if table_kind(path) == ".parquet":
+        frame = open_table(path, is_silent=True).frame() if _has_objects(path) else None
+        return iter((None if frame is None else records_of_frame(frame)) or ())
+    return map(flatten_record, iterate_records(path))
+
+
+def _has_objects(path: Path) -> bool:
+    """Whether a column of a parquet file holds objects, or lists of such, by the file's schema."""
+    import pyarrow.parquet
+
+    return any("struct<" in str(field.type) for field in pyarrow.parquet.read_schema(path))
 
 
 def flatten_record(record: Any) -> Any:

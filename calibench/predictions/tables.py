@@ -1,6 +1,7 @@
 """Predictions in a table: which of its columns are scores of classes, labels, or pairs of a confidence and a hit."""
 
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from calibench.files.column_encoding import is_row_counter
 from calibench.files.set_names import UNKNOWN
 from calibench.files.tables import NAMELESS, TableFile
 from calibench.messages.errors import label_rows, summarize_problems
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     HARD,
@@ -435,8 +436,14 @@ class _Columns:
         texts = [at for at in others if self._column(at).dtype.kind == "O"]
         texts = [at for at in texts if "pred" not in self.names[at].lower()]
         values_of_texts = {at: set(self._column(at).astype(str).str.strip()) for at in texts}
-        possible = [self.names[at] for at, values in values_of_texts.items() if values <= {*names}]
-        says = " or ".join(spell_argument("keys", f"target={name}") for name in possible)
+        possible = [
+            self.names[at]
+            for at, values in values_of_texts.items()
+            if len(values) > 1 and all(any(value in name for name in names) for value in values)
+        ]
+        targets = [f"target={name}" for name in possible]
+        words = [shlex.quote(target) if is_command_line() else target for target in targets]
+        says = " or ".join(spell_argument("keys", word) for word in words)
         return f"names of classes are in columns that are not called labels: {says}" if says else ""
 
     def _is_no_score(self, at: int) -> bool:

@@ -15,6 +15,7 @@ import torch
 from calibench.cli import main
 from calibench.evaluation.calibrator_files import load_calibrator
 from calibench.predictions.files import Reader
+from tests.public_reports.test_documents import lists_in_parquet
 from tests.public_reports.test_files_of_programs import (
     HITS,
     LABELS,
@@ -79,6 +80,21 @@ FILES: dict[str, tuple[Callable[[Path], str], list[str]]] = {
         [],
     ),
     "lists beside the names of the classes": (lists_and_names, []),
+    "scores of CatBoost": (
+        table(**{f"RawFormulaVal:Class={k}": np.log(PROBS[:, k]) - 1 for k in range(3)}, Label=LABELS), [],
+    ),
+    "log-odds of CatBoost": (
+        table(SampleId=np.arange(len(LABELS)), RawFormulaVal=3 * POSITIVE - 1, Label=HITS), [],
+    ),
+    "lists in parquet": (lists_in_parquet, []),
+    "classes and scores": (
+        lambda folder: write_lines(
+            folder / "t.jsonl",
+            [{"prediction": {"classes": NAMES, "scores": row.tolist()}, "label": text}
+             for row, text in zip(PROBS, TEXTS.tolist(), strict=True)],
+        ),
+        [],
+    ),
     "columns of labels": (
         table(**{f"gt_{k}": HITS for k in "ab"}, prob_a=POSITIVE, prob_b=POSITIVE[::-1]), [],
     ),

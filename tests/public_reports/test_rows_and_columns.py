@@ -250,3 +250,14 @@ def test_numbered_columns_count_as_no_names(tmp_path: Path) -> None:
     assert main(["calibrate", "--val", test, "-o", fitted]) == 0
     assert main(["calibrate", "--apply", fitted, "--input", val, "-o", output]) == 0
     assert [*pd.read_csv(output)] == ["p0", "p1", "p2", "label"]
+
+
+def test_a_column_that_may_hold_the_labels_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """KNIME's columns: `P (species=neg)` beside `species`."""
+    columns = {f"P (species={name})": values for name, values in BY_NAME.items()}
+    file = write_table(tmp_path / "t.csv", **columns, species=TEXTS, note="a")
+    assert main(["evaluate", file]) == 2
+    assert "not called labels: `--keys target=species`\n" in capsys.readouterr().err
+    assert nll_of(file, keys=("target=species",)) == pytest.approx(NLL, abs=2e-6)
