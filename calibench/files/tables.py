@@ -42,6 +42,7 @@ _DECIMAL_COMMAS = {
 }
 _SEPARATOR_LINE = re.compile(rb"\"?sep=(.)\"?\r?\n", re.IGNORECASE)
 _REPLACED = "\ufffd"
+_HOLE = b"\0\0"  # in a file that a disk or a transfer has cut
 _INDEX = "__index_level_"  # how pandas calls the names of its rows
 NAMELESS = "Unnamed: "
 """How a column without a name is called, with its place behind."""
@@ -160,6 +161,9 @@ def _decode(raw: bytes, chosen_encoding: str | None) -> _Text:
         guessed if chosen_encoding is None or guessed.startswith("utf-16") else chosen_encoding
     )
     notes = [] if chosen_encoding or encoding.startswith("utf-8") else [f"as {encoding.upper()}"]
+    if not encoding.startswith("utf-16") and _HOLE in raw:
+        line = raw[: raw.index(_HOLE)].count(b"\n") + 1
+        raise ValueError(f"line {line} holds zero bytes: a part of the file is lost")
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError:
@@ -179,7 +183,9 @@ def guess_encoding(raw: bytes) -> str:
     for mark, name in _MARKS.items():
         if raw.startswith(mark):
             return name
-    if b"\0" in raw[:1024]:
+    start = raw[:1024]
+    zeros = start.count(b"\0")
+    if zeros and (_HOLE not in start or 3 * zeros > len(start)):
         return "utf-16-be" if raw[:1] == b"\0" else "utf-16-le"
     try:
         raw.decode()

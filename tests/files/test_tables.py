@@ -116,3 +116,17 @@ def test_texts_of_semicolons_and_of_utf_16_are_read(tmp_path: Path) -> None:
         assert table.labels.tolist() == ["gut", "schlecht"]
     (tmp_path / "p.csv").write_text("text|label\na,b|c\n")
     assert read_text_table(tmp_path / "p.csv", ("text",), "label", separator="|").texts == ["a,b"]
+
+
+@pytest.mark.parametrize("place", [0, 40, 3000])
+def test_a_table_with_a_hole_is_refused(tmp_path: Path, place: int) -> None:
+    """A disk that ends a write early leaves zero bytes, which would end a row and swallow the next ones."""
+    content = bytearray(b"a,b,label\n" + b"0.25,0.75,1\n" * 300)
+    content[place : place + 64] = bytes(64)
+    path = tmp_path / "x.csv"
+    path.write_bytes(content)
+    line = content[:place].count(b"\n") + 1
+    with pytest.raises(
+        ValueError, match=rf"line {line} holds zero bytes: a part of the file is lost"
+    ):
+        open_table(path).frame()
