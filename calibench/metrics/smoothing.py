@@ -336,7 +336,7 @@ class _Search:
         if self._tries > _TRIES:
             middle: Integers = np.maximum((low + high) // 2, low + 1)
             return middle
-        width = np.nan_to_num(np.exp(self._lines.widths(sets)), nan=1.0)
+        width = np.fmin(np.exp(self._lines.widths(sets)), 1.0)  # 1 of NaN
         place = np.ceil(width * _WIDTHS).astype(np.int64)
         highest = np.where(self._unknown[sets], high, high - 1)
         expected: Integers = np.maximum(np.minimum(place, highest), low + 1)
@@ -351,7 +351,7 @@ class _Search:
         self._unknown[sets[better]] = False
         self._low[sets[~ends]] = np.maximum(places, self._low[sets])[~ends]
         if self._falls:
-            self._bound(sets, places, ends, np.nan_to_num(scaled, nan=_WIDTHS, posinf=_WIDTHS))
+            self._bound(sets, places, ends, np.fmin(scaled, _WIDTHS))
         self._lines.add(sets, places, values)
 
     def _bound(self, sets: Integers, places: Integers, ends: Integers, scaled: Floats) -> None:

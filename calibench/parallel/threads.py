@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TypeVar
 
@@ -31,13 +32,20 @@ def one_thread() -> Iterator[None]:
     Operations of a few thousand numbers, one after the other, take up to ten times as long on threads that wait for a
     core which another process uses.
     """
-    threads = torch.get_num_threads()
+    if _is_limited.get():  # to set the libraries' number takes as long as such an operation
+        yield
+        return
+    threads, token = torch.get_num_threads(), _is_limited.set(True)
     torch.set_num_threads(1)
     try:
         with _libraries(len(sys.modules)).limit(limits=1):
             yield
     finally:
         torch.set_num_threads(threads)
+        _is_limited.reset(token)
+
+
+_is_limited = ContextVar("whether all of it runs on one thread", default=False)
 
 
 @lru_cache(maxsize=1)
