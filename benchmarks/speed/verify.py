@@ -4,12 +4,12 @@
 
 20 copies are 1,020 entries, 109,860 numbers. On 16 cores (a Xeon beside an H200, 2026-11-26) they took 39, 42 and 47 s,
 where an entry took .6 CPU seconds.
-On two cores that others use as well an entry took .73 CPU seconds before, and .53 (27 % less, 17 entries each, by turns)
-since 24 draws prove most floors, smECE's of drawn labels are estimated, adaptive temperatures of all folds are searched
-together, and temperatures take fewer steps; no other number moves by more than 1e-15. Of .55 now smECE is .096 (.061 for
-its floors), adaptive temperatures .098, other temperatures .051, classwise errors .062, the four binned errors of top
-labels .071, labels that are drawn .016, other parts of cross-fits and refinement .064, calibrators that are applied .023,
-reading .024. So 60 s of 1,000 entries need nine such cores, or the memory of earlier verdicts.
+On two cores that others use as well an entry took .73 CPU seconds, and takes .53 (27 % less, 17 entries each, by turns)
+since 24 draws prove most floors, smECE's floors are estimated, adaptive temperatures of all folds are searched together
+and other temperatures take fewer steps; no number but floors moves by more than 1e-15. Of .55 smECE is .096 (its floors
+.061), adaptive temperatures .10, other temperatures .05, classwise errors .062, other binned errors .069, labels
+that are drawn .016, the rest of cross-fits and refinement .055, applied calibrators .023, reading .024.
+So 60 s of 1,000 entries need nine such cores, or the memory of earlier verdicts.
 """
 
 from __future__ import annotations
