@@ -34,6 +34,9 @@ OPTION_HINTS: Mapping[str, str] = {
     "report --val": "`calibench evaluate TEST --val VAL -o report.html` writes a page with calibrators",
     "posthoc --val": "`calibench evaluate TEST --val VAL --calibrators all` compares calibrators on one model; posthoc "
     "takes a folder that holds a file `val` and a file `test`",
+    "leaderboard --bins": "a column names its bins, `--metrics ece_20`, where the runs have them",
+    "leaderboard --n-bins": "a column names its bins, `--metrics ece_20`, where the runs have them",
+    "sweep --gpus": "a sweep uses the GPUs that `CUDA_VISIBLE_DEVICES` shows; `--cells-per-gpu N` runs several on each",
     "sweep --lr": "`--model.optimizer.lr VALUE` sets it; several values are a `grid` in a suite",
 }
 """The option to type in place of another one that others have, by the option, or by verb and option."""
@@ -51,7 +54,10 @@ VALUE_HINTS: Mapping[str, str] = {
     "action rm": ": an entry of a store is a folder, which `rm -r STORE/ENTRY` removes",
 }
 """What to type in place of a value that an option lacks, by the option and the value."""
-FILE_HINTS: Mapping[str, str] = {"calibrate": _APPLY}
+FILE_HINTS: Mapping[str, str] = {
+    "calibrate": _APPLY,
+    "ensemble": "it takes a folder of runs; of files: `calibench evaluate A B --ensemble`",
+}
 """What to type in place of a file that stands without an option, by the verb."""
 
 

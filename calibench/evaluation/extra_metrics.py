@@ -252,6 +252,9 @@ def _build_metric(block: MetricBlock, properties: Mapping[str, Any]) -> Metric |
     cls = find_metric_class(block["class_path"])
     accepted = inspect.signature(cls).parameters
     arguments = {name: value for name, value in properties.items() if name in accepted}
+    if "task" in accepted and cls.__module__.startswith("torchmetrics.classification"):
+        path = f"torchmetrics.classification.Multiclass{cls.__name__}"
+        raise UsageError(f"{cls.__name__} stands for several classes: name one, `{path}`.")
     with errors_as(cls.__name__, TypeError, ValueError):
         metric = cls(**(arguments | dict(block.get("init_args") or {})))
     if isinstance(metric, WholeSetMetric):

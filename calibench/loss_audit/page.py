@@ -15,6 +15,7 @@ from calibench.loss_audit import checks
 from calibench.loss_audit.checks import AuditedLoss, CheckAnswer, in_processes
 from calibench.loss_audit.propriety import is_proper
 from calibench.losses import CalibrationLoss
+from calibench.losses.base import check_targets_are_indices
 from calibench.messages.progress import with_progress
 from calibench.runs import json_bytes, write_output
 from calibench.tables.grid import Grid, Heading, headings
@@ -156,7 +157,9 @@ def audit_losses(blocks: Mapping[str, Config], output: Path | None) -> int:
     """Print the page of some losses, and write it. Returns 1 if a loss has a fault, else 0."""
     subjects = [AuditedLoss(name, block) for name, block in blocks.items()]
     for subject in subjects:
-        subject.new()  # a wrong argument is refused before anything is measured
+        check_targets_are_indices(
+            subject.new(), 5
+        )  # before anything is measured, as are wrong arguments
     audits = list(with_progress(map(audit_loss, subjects), len(subjects), "audit"))
     page = build_page(audits)
     show(page)

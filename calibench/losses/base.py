@@ -636,6 +636,26 @@ class ImportedLoss(CalibrationLoss):
         return value.mean()
 
 
+_BROADCAST = "This will likely lead to incorrect results due to broadcasting"  # torch's warning
+
+
+def check_targets_are_indices(loss: CalibrationLoss, num_classes: int) -> None:
+    """Raise a UsageError for a loss that compares logits (N, K) with class indices (N,) element by element.
+
+    Torch warns where it broadcasts the indices over the logits; the check runs a copy of the loss.
+    """
+    logits = torch.linspace(-1, 1, num_classes**2).reshape(num_classes, num_classes).cos()
+    with warnings.catch_warnings(record=True) as caught, suppress(Exception):
+        warnings.simplefilter("always")
+        copy.deepcopy(loss).cpu()(logits, torch.arange(num_classes))
+    if any(_BROADCAST in str(warning.message) for warning in caught):
+        name = getattr(loss, "name", type(loss).__name__)
+        raise UsageError(
+            f"`{name}` compares the logits (N, K) with class indices (N,) element by element: compare them with "
+            "`torch.nn.functional.one_hot(target, logits.shape[1]).float()`."
+        )
+
+
 class _Function(nn.Module):
     """A function with arguments, of which tensors follow the module's device."""
 

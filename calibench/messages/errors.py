@@ -51,8 +51,11 @@ def one_line(error: object, length: int | None = None) -> str:
     return " ".join(text.split())[:length] or type(error).__name__
 
 
-def near_matches(name: str, names: Iterable[str]) -> str:
-    """`; did you mean a, b?` for the names close to a wrong one or holding it, or an empty string."""
+def near_matches(name: str, names: Iterable[str], *, prefix: str = "") -> str:
+    """`; did you mean a, b?` for the names close to a wrong one or holding it, or an empty string.
+
+    `prefix` stands before each of them, as a module before its classes.
+    """
     spelled = {candidate.lower(): candidate for candidate in names}
     wrong = name.lower()
     beginnings = [
@@ -67,7 +70,8 @@ def near_matches(name: str, names: Iterable[str]) -> str:
         key=lambda candidate_name: (not candidate_name.startswith(stem), len(candidate_name))
     )
     likely = [*_same(wrong, spelled), *typos, *beginnings]
-    return did_you_mean(spelled[match] for match in [*likely, *holding, *([] if likely else close)])
+    matches = [*likely, *holding, *([] if likely else close)]
+    return did_you_mean(f"{prefix}{spelled[match]}" for match in matches)
 
 
 def _same(wrong: str, spelled: Iterable[str]) -> list[str]:
@@ -78,8 +82,14 @@ def _same(wrong: str, spelled: Iterable[str]) -> list[str]:
 def no_file(path: Path) -> FileNotFoundError:
     """The error of a file that is not there, with the names beside it that are close."""
     names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    same = [name for name in names if path.name.lower() in (name.lower(), Path(name).stem.lower())]
+    words = (path.name.lower(), path.stem.lower())
+    same = [name for name in names if name.lower() in words or Path(name).stem.lower() in words]
     close = same or difflib.get_close_matches(path.name, names)
+    parts = [part.strip() for part in str(path).split(",") if part.strip()]
+    if len(parts) > 1 and all(Path(part).is_file() for part in parts):
+        return FileNotFoundError(
+            f"there is no file {path}: blanks separate files, `{' '.join(parts)}`"
+        )
     return FileNotFoundError(f"there is no file {path}{did_you_mean(close)}")
 
 

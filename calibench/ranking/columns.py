@@ -160,9 +160,8 @@ def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
             near = near_matches(column.metric, metrics)
             if column.metric in _SPLITS and column.split:
                 near = f"; did you mean {column.split}/{column.metric}? (a set stands behind its metric)"
-            raise UsageError(
-                f"no run has the metric `{column.metric}`{near or ' (see `calibench list metrics`)'}"
-            )
+            shown = near or " (`calibench leaderboard RESULTS --wide` shows those of the runs)"
+            raise UsageError(f"no run has the metric `{column.metric}`{shown}")
         parts = [_parts_of_key(key) for key in keys if key.metric == column.metric]
         places_text = ", ".join(sorted(set().union(*parts)))
         raise UsageError(

@@ -330,7 +330,9 @@ def _check_arguments(
             raise UsageError(f"`{key}.{name}` comes from the data: leave it out.")
         if name not in parameters:
             names = sorted(parameters.keys() - {*LINKED})
-            near = near_matches(name, names) or _describe_others(key, name, names)
+            begin = [other for other in names if other.split("_")[0] == name.split("_")[0]]
+            near = near_matches(name, begin or names) or did_you_mean(begin)
+            near = near or _describe_others(key, name, names)
             raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
     required_names = [name for name, required in parameters.items() if required]
     missing = [name for name in required_names if name not in init_args and name not in LINKED]

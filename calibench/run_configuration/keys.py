@@ -170,9 +170,7 @@ class ClassPlace:
         candidates = public or [*self.names, *others]
         alias = self.family.answer_alias(path) if self.family is not None else ""
         module = f"{path.rpartition('.')[0]}." if public else ""
-        near = alias or (
-            "" if missing else near_matches(f"{module}{name}", [module + c for c in candidates])
-        )
+        near = alias or ("" if missing else near_matches(name, candidates, prefix=module))
         if self.family is LOSSES and (file := loss_file(path)):
             return f"`{key}`: no class `{path}`, but {file} sets a loss of that name: write it instead."
         explanation = f" ({reason})" if reason and not near else ""

@@ -3,7 +3,6 @@
 import copy
 import inspect
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from calibench.backbones import Backbone
 from calibench.data import ClassificationDataModule
 from calibench.losses import CalibrationLoss
-from calibench.losses.base import LabelLoss
+from calibench.losses.base import LabelLoss, check_targets_are_indices
 from calibench.messages.errors import ExpectedFailure, UsageError, one_line
 from calibench.messages.spelling import spell_key, spell_traceback_hint
 from calibench.tensors.scores import are_probabilities
@@ -171,25 +170,16 @@ def _squashing_end(backbone: Backbone, inputs: Tensor) -> str:
     return "" if node is None else _SQUASHING.get(node.name(), "")
 
 
-_BROADCAST = "This will likely lead to incorrect results due to broadcasting"  # torch's warning
-
-
 def check_gradient(loss: CalibrationLoss, num_classes: int, epochs: int) -> None:
     """Check that the value of a loss depends on the logits by torch's operations, on a copy of it."""
     logits = torch.randn(num_classes, num_classes, requires_grad=True)
+    check_targets_are_indices(loss, num_classes)
     try:
         tried = copy.deepcopy(loss).cpu()
         tried.on_train_epoch_start(0, epochs)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            value = tried(logits, torch.arange(num_classes))
+        value = tried(logits, torch.arange(num_classes))
     except Exception:  # whatever a user's loss raises: training says it, and of real logits
         return
-    if any(_BROADCAST in str(warning.message) for warning in caught):
-        raise UsageError(
-            "`model.loss` compares the logits (N, K) with class indices (N,) element by element: compare them with "
-            "`torch.nn.functional.one_hot(target, logits.shape[1]).float()`."
-        )
     if not value.requires_grad or torch.autograd.grad(value, logits, allow_unused=True)[0] is None:
         raise UsageError(
             "`model.loss` gives a value that has no gradient, so that nothing would be learnt: "

@@ -74,6 +74,10 @@ def _make_fake(names: Sequence[str]) -> int:
     if len(names) != 2 or names[0] not in fakeable:
         received = f", got `{' '.join(names)}`" if names else ""
         near = near_matches(names[0], fakeable) if names else ""
+        if names and names[0] in free and sources[names[0]] is None:
+            raise UsageError(
+                f"`{names[0]}` needs no files: `calibench fit --config {names[0]}` runs as it is."
+            )
         raise UsageError(
             f"`calibench data fake` needs a NAME of {', '.join(fakeable)} and a folder{received}{near}"
         )

@@ -77,6 +77,8 @@ def reliability_pairs(
     from calibench.metrics.probability_batches import top_label
 
     if (read.target < 0).any():
+        if labels is None and not isinstance(logits, str | Path):
+            raise ValueError("`labels` are needed: `calibench.reliability(logits, labels)`.")
         raise ValueError("`labels` must be known, and some are negative.")
     probs = given_probabilities(read)
     probs = predicted_log_probabilities(read).exp() if probs is None else probs

@@ -20,7 +20,7 @@ from calibench.messages.terminal import Terminal
 from calibench.parallel.processes import Terminated, cores, unwinding
 from calibench.ranking import Leaderboard, rank_results
 from calibench.run_configuration.checks import check_configuration
-from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP
+from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP, loss_file
 from calibench.sweeps.durations import estimate_durations, time_left
 from calibench.sweeps.launchers.sbatch import split_slurm_options
 from calibench.sweeps.launchers.slurm import Slurm
@@ -412,6 +412,8 @@ def _suites(compared: Compared) -> dict[str, Suite]:
         )
     suites, benchmarks = {}, []
     for name in compared.benchmarks:
+        if loss_file(name) and len(compared.benchmarks) > 1:
+            raise UsageError(f"`{name}` is a loss: `--losses {name}`.")
         path = find_configuration_file(name, folders=("", "suites", "losses", "protocols"))
         if is_suite(path):
             suites[path.stem] = load_suite(str(path)).restricted(

@@ -221,3 +221,29 @@ def test_a_set_without_labels_is_named(labels: Any) -> None:
         ValueError, match=r"`labels` needs a label .*two arguments are `logits, lab"
     ):
         calibench.calibrate(VAL.logits)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (
+            lambda: calibench.calibrate(VAL.logits, VAL.target, method="TS"),
+            "did you mean calibrator?",
+        ),
+        (lambda: calibench.evaluate(logits=TEST.logits), "did you mean predictions?"),
+        (lambda: calibench.fit("digits_lt", gamma=3), "`loss=calibench.losses.FocalLoss(gamma=3)`"),
+        (lambda: calibench.fit("digits_lt", max_epochs=3), "did you mean epochs?"),
+    ],
+)
+def test_a_keyword_that_a_function_lacks_is_answered_with_one_that_it_has(
+    call: Callable[[], object], remedy: str
+) -> None:
+    with pytest.raises(TypeError) as raised:
+        call()
+    assert "has no argument" in str(raised.value)
+    assert remedy in str(raised.value)
+
+
+def test_scores_without_labels_are_not_drawn() -> None:
+    with pytest.raises(ValueError, match=r"`calibench.reliability\(logits, labels\)`"):
+        calibench.reliability(TEST.logits)

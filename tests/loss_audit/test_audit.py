@@ -220,7 +220,7 @@ def test_no_loss_of_ours_has_a_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["Foo"], "there is no loss `Foo`; did you mean FocalLoss?"),
+        (["Foo"], "there is no loss `Foo`"),
         (["focl"], "did you mean focal"),
         (["FocalLoss", "--argument", "gama=3"], "no argument `gama`; did you mean gamma?"),
         (["FocalLoss", "--argument", "gamma"], "NAME=VALUE is expected"),

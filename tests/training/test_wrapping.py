@@ -103,7 +103,7 @@ def test_parts_of_a_loss_may_be_anybodys(tmp_path: Path) -> None:
     ("path", "said"),
     [
         ("torch.nn.NoSuch", "`model.loss`: no class `torch.nn.NoSuch`.*has no attribute"),
-        ("torch.nn.CrossEntropyLos", "did you mean CrossEntropyLoss"),
+        ("torch.nn.CrossEntropyLos", "did you mean torch.nn.CrossEntropyLoss"),
         ("torch.nn.functional", "`model.loss`: `torch.nn.functional` is of type module"),
     ],
 )
