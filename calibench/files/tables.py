@@ -480,8 +480,8 @@ def iterate_records(path: Path) -> Iterator[Any]:
 def _records_from_json(parsed: Any) -> tuple[list[Any], list[str]]:
     """Rows of a document, and the names of what stands beside its columns: numbers and texts of the whole table.
 
-    It is a list of objects; or an object of lists, one a column; or of cells by the index of their row, a column each;
-    or it has the lists `columns` and `data`, as pandas and wandb write them.
+    It is a list of objects; or an object of lists, one a column; or of columns, or of rows, whose numbers are keys; or
+    it has the lists `columns` and `data`, as pandas and wandb write them.
     """
     if isinstance(parsed, list):
         return parsed, []
@@ -491,9 +491,12 @@ def _records_from_json(parsed: Any) -> tuple[list[Any], list[str]]:
         if any(len(row) != len(names) for row in data):
             raise ValueError(f"each row of `data` must have {len(names)} cells, as `columns` has")
         return [dict(zip(names, row, strict=True)) for row in data], []
-    if parts and all(isinstance(part, dict) for part in parts.values()):
-        indices = {tuple(part) for part in parts.values()}
-        if len(indices) == 1:
+    inner = [tuple(part) for part in parts.values() if isinstance(part, dict)]
+    if parts and len(inner) == len(parts) and len({*inner}) == 1:
+        outer_counts, inner_counts = (all(map(str.isdecimal, keys)) for keys in (parts, inner[0]))
+        if outer_counts and not inner_counts:
+            return [*parts.values()], []
+        if inner_counts and not outer_counts:
             parts = {name: [*part.values()] for name, part in parts.items()}
     columns = {name: part for name, part in parts.items() if isinstance(part, list)}
     others = [name for name in parts if name not in columns]

@@ -55,7 +55,7 @@ from calibench.predictions.records import (
     iterate_flat_records,
 )
 from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
-from calibench.predictions.tables import arrays_of_table
+from calibench.predictions.tables import are_scores, arrays_of_table
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
 from calibench.runs.folder import holds_run
@@ -250,6 +250,15 @@ class Reader:
         roles = tuple(text for text in self._roles if text not in of_labels)
         return self._arrays_and_labels(path, roles, _read_labels(labels[0], *names))
 
+    def _open_scores(self, path: Path, *, has_labels: bool) -> TableFile:
+        """The table of a file; if labels are elsewhere, all its columns may be scores, which then need no names."""
+        table = open_table(path, separator=self.separator, is_silent=True)
+        if not (has_labels and are_scores(table.written)):
+            return table
+        k = len(table.written)
+        names = ["score"] if k == 1 else [str(place) for place in range(k)]
+        return open_table(path, separator=self.separator, names=names, is_silent=True)
+
     def _arrays_and_labels(
         self, path: Path, roles: tuple[str, ...], labels: LabelFile | None
     ) -> tuple[dict[str, Array], list[str]]:
@@ -260,7 +269,7 @@ class Reader:
                 if CLASS_NAMES in arrays and self._ordered_classes is None:
                     check_order_is_known(records.parsed, arrays)
                 return arrays, [records.line, *lines]
-            table = open_table(path, separator=self.separator, is_silent=True)
+            table = self._open_scores(path, has_labels=labels is not None)
             arrays, line = arrays_of_table(table, roles_told(roles, table.written))
             ids = ids_of_table(table, labels.ids) if labels else {}
             arrays, lines = _with_labels(arrays, labels, ids)

@@ -103,15 +103,21 @@ def arrays_of_table(
 
 
 def _check_header(names: Sequence[str]) -> None:
-    """Raise a ValueError where the first row holds scores, numbers with fractions, in place of names of columns."""
-    numbers = [
-        name for name in names if re.fullmatch(r"-?\d+\.?\d*(e[-+]?\d+)?", name, re.IGNORECASE)
-    ]
-    if len(numbers) == len(names) > 1 and any(float(number) % 1 for number in numbers):
+    """Raise a ValueError where the first row holds scores in place of names of columns."""
+    if len(names) > 1 and are_scores(names):
         shown = ", ".join(names[:3])
         raise ValueError(
-            f"the first row holds numbers, {shown}, and names of the columns are expected."
+            f"the first row holds numbers, {shown}, and names of the columns are expected; without them, labels must "
+            "stand in a file of their own, `scores.csv:labels.csv`."
         )
+
+
+def are_scores(names: Sequence[str]) -> bool:
+    """Whether the cells of a first row are numbers with fractions, and no names of columns."""
+    are_numbers = all(
+        re.fullmatch(r"-?\d+\.?\d*(e[-+]?\d+)?", name, re.IGNORECASE) for name in names
+    )
+    return are_numbers and any(float(name) % 1 for name in names)
 
 
 def holds_labels(names: Sequence[str]) -> bool:
@@ -353,6 +359,10 @@ class _Columns:
                 named = {UNDECLARED: self.array(column), CLASS_NAMES: np.array(pair)}
                 return {**named, **target}, [f'scores: column "{name}"', *lines]
             return {name: self.array(column), **target}, lines
+        with_fractions = [at for at in class_columns if (self._numeric(at) % 1 > 0).any()]
+        if not labels and len(whole_columns) == 1 and with_fractions == whole_columns:
+            column = whole_columns[0]
+            return {self.names[column]: self.array(column)}, [self._left_out_line(others, [column])]
         if len(class_columns) < 2:
             self._refuse_classes_alone(others)
             separator = spell_argument("separator", "SIGN")
@@ -541,8 +551,10 @@ class _Columns:
         classes = [{*map(str.lower, self.labels(at).astype(str))} for at in (*predicted, label)]
         values = self.numbers([scores])[:, 0]
         is_of_two = len(set.union(*classes)) <= 2
+        is_of_first = len(set.union(*classes)) == 2 and max(classes[0]) < max(set.union(*classes))
+        is_in_prediction = len(classes[0]) == 2 or is_of_first  # else it may be of the second class
         if not (0 <= values.min() <= values.max() <= 1) or (
-            is_of_two and (len(classes[0]) < 2 or values.min() < 0.5)
+            is_of_two and (not is_in_prediction or values.min() < 0.5)
         ):
             return None
         hits, equal = self._compare(predicted[0], label)
@@ -562,8 +574,14 @@ class _Columns:
     def _scores_beside_labels(self) -> dict[str, tuple[int, int]]:
         """Places of scores and labels by their classes, where columns of both are called by these; empty of others."""
         pairs = scores_beside_labels(self.names)
-        labels = [self._numeric(label) for _, label in pairs.values()]
-        return pairs if all(column.dropna().isin((-1, 0, 1)).all() for column in labels) else {}
+        scores = [self._numeric(score) for score, _ in pairs.values()]
+        are_labels = all(self._holds_hits(label) for _, label in pairs.values())
+        return pairs if are_labels and all(column.notna().all() for column in scores) else {}
+
+    def _holds_hits(self, at: int) -> bool:
+        """Whether a column holds 1 and 0, -1 or nothing where it is unknown."""
+        cells, numbers = self._column(at), self._numeric(at)
+        return bool((numbers.isin((-1, 0, 1)) | cells.isna()).all() and numbers.notna().any())
 
     def of_label_columns(
         self, pairs: Mapping[str, tuple[int, int]]

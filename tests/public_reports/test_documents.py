@@ -75,6 +75,7 @@ READ = {
     "rows below columns": document(FRAME.to_dict("split")),
     "a table of wandb": document({"columns": [*FRAME], "data": FRAME.values.tolist(), "ncols": 4}),
     "cells by index": document(json.loads(FRAME.to_json())),
+    "rows by their numbers": document(json.loads(FRAME.to_json(orient="index"))),
     "a number beside columns": document({"y_true": TEXTS.tolist(), "y_prob": PROBS.tolist(), "accuracy": 0.7}),
     "classes and scores of an instance": records(
         lambda i: {"instance": {"x": 1, "label": TEXTS[i]}, "prediction": {"classes": NAMES, "scores": [*PROBS[i]]}}
@@ -190,3 +191,20 @@ def test_shapes_are_refused_with_what_makes_rows_of_them(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         read(Arrays(scores, labels, "x"))
+
+
+def test_rows_by_names_are_refused(tmp_path: Path) -> None:
+    """They may be columns by the names of rows as well."""
+    content = {f"image {i}": dict(zip(NAMES, row, strict=True)) for i, row in enumerate(PROBS)}
+    with pytest.raises(ValueError, match="a list of objects is expected"):
+        read(document(content)(tmp_path))
+
+
+def test_a_score_of_the_predicted_class_is_no_score_of_the_second(tmp_path: Path) -> None:
+    """Also where the first class alone is predicted."""
+    labels = (LABELS == 0).astype(int)
+    score = np.linspace(0.5, 0.9, N)
+    columns = {"target": labels, "prediction_label": 0, "prediction_score": score}
+    pairs = read(write_table(tmp_path / "t.csv", **columns))
+    assert isinstance(pairs, ConfidencePairs)
+    assert (pairs.correct == (labels == 0)).all()

@@ -261,3 +261,33 @@ def test_a_column_that_may_hold_the_labels_is_named(
     assert main(["evaluate", file]) == 2
     assert "not called labels: `--keys target=species`\n" in capsys.readouterr().err
     assert nll_of(file, keys=("target=species",)) == pytest.approx(NLL, abs=2e-6)
+
+
+def test_answers_beside_truths_are_no_columns_of_labels(tmp_path: Path) -> None:
+    answers = HITS[::-1]
+    columns = {"true_label": HITS, "true_name": np.where(HITS, "b", "a"), "pred_label": answers}
+    columns |= {"pred_name": np.where(answers, "b", "a"), "prob_0": 1 - POSITIVE}
+    file = write_table(tmp_path / "t.csv", **columns, prob_1=POSITIVE)
+    assert nll_of(file) == pytest.approx(BINARY_NLL, abs=2e-6)
+
+
+@pytest.mark.parametrize("columns", [{"prob": POSITIVE}, {"id": SHUFFLED, "score": POSITIVE}])
+def test_one_column_of_scores_beside_a_file_of_labels(
+    columns: dict[str, Any], tmp_path: Path
+) -> None:
+    labels = write_table(tmp_path / "labels.csv", label=HITS)
+    file = write_table(tmp_path / "t.csv", **columns)
+    assert nll_of(f"{file}:{labels}") == pytest.approx(BINARY_NLL, abs=2e-6)
+
+
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_scores_without_a_header_beside_a_file_of_labels(is_binary: bool, tmp_path: Path) -> None:
+    """As LightGBM's command line and SageMaker write them."""
+    scores, labels = (POSITIVE, HITS) if is_binary else (PROBS, LABELS)
+    np.savetxt(tmp_path / "scores.txt", scores, delimiter="\t")
+    np.savetxt(tmp_path / "labels.txt", labels, fmt="%d")
+    right = BINARY_NLL if is_binary else NLL
+    source = f"{tmp_path / 'scores.txt'}:{tmp_path / 'labels.txt'}"
+    assert nll_of(source) == pytest.approx(right, abs=2e-6)
+    with pytest.raises(ValueError, match=r"names of the columns are expected|SIGN"):
+        read(str(tmp_path / "scores.txt"))

@@ -161,7 +161,7 @@ REFUSED = {
         table(answer=PREDICTED, gold=LABELS, confidence=CONFIDENCE), "equal in no row",
     ),
     "confidences out of 10": (
-        table(confidence=np.ceil(10 * CONFIDENCE), correct=RIGHT), "divide by 10 what is out of 10",
+        table(confidence=np.ceil(10 * CONFIDENCE), correct=RIGHT), r"divide by the top of the scale .highest value: 10.",
     ),
     "batches of three parts": (
         lambda folder: lists_of(folder, torch.rand(4, 3), torch.zeros(4), torch.tensor(0.5)),
