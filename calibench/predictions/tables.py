@@ -348,10 +348,8 @@ class _Columns:
             column = (whole_columns or class_columns)[0]
             if pairs := self._confidence_in_prediction(column, labels[0], others):
                 return pairs
-            values = [
-                at for at in others if at != column and not holds_containers(self._column(at))
-            ]
-            columns = {self.names[at]: self._column(at) for at in values}
+            plain = [at for at in others if at != column and not holds_containers(self._column(at))]
+            columns = {self.names[at]: self._column(at) for at in plain}
             refuse_long_table(self.names[column], self.names[labels[0]], target[TARGET], columns)
             name, lines = self.names[column], self._label_lines(labels)
             lines.append(self._left_out_line(others, [column]))

@@ -133,9 +133,13 @@ def _class_indices(
         sorted_names = [str(number) for number in np.unique(integers)]
         positions = np.searchsorted(np.unique(integers), integers)
         return positions, sorted_names, [_sorted_line(sorted_names)]
-    may_be_numbered = names is not None and numbered is not None and not is_ordered
-    if may_be_numbered and _are_numbered(integers, numbered, names):
-        indices, _, _ = _by_integer_name(integers, numbered, names)
+    numbers_in_names = None if is_ordered else numbered
+    if names is not None and numbers_in_names is not None:
+        numbers_in_names = (
+            numbers_in_names if _are_numbered(integers, numbers_in_names, names) else None
+        )
+    if names is not None and numbers_in_names is not None:
+        indices, _, _ = _by_integer_name(integers, numbers_in_names, names)
         line = f'labels are numbers of classes: label {integers[0]} = "{names[indices[0]]}"'
         return indices, names, [line]
     notes = []
