@@ -367,7 +367,7 @@ def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
 
 
 def _describe_several(key: str) -> str:
-    """What to type where a key of a run has a second value."""
+    """The command to type where a key of a run has a second value."""
     if key == _ALIASES["seed"]:
         return "; several seeds: `calibench sweep BENCHMARK --seeds 1 2 3`"
     return f"; several values of `{key}` are a `grid` in a suite (see `calibench sweep --help`)"

@@ -312,11 +312,12 @@ class _Records(NamedTuple):
         if not isinstance(self.parsed[0], Mapping):
             return {}
         cells = {name: [record.get(name) for record in self.parsed] for name in self.parsed[0]}
-        return {
-            name: np.array([str(cell) for cell in column])
-            for name, column in cells.items()
-            if all(isinstance(cell, str | int) for cell in column) and len({*column}) == len(column)
-        }
+        ids = [name for name, column in cells.items() if _are_distinct_names(column)]
+        return {name: np.array(cells[name]).astype(str) for name in ids}
+
+
+def _are_distinct_names(cells: Sequence[Any]) -> bool:
+    return all(isinstance(cell, str | int) for cell in cells) and len({*cells}) == len(cells)
 
 
 def _records(path: Path, keys: Sequence[str]) -> _Records | None:

@@ -92,10 +92,10 @@ def _as_dictionary(row: Any) -> dict[str, float] | None:
 def _holds_labels_with_scores(row: Any) -> bool:
     if not isinstance(row, list | tuple) or not row:
         return False
-    fields = {*_label_and_score(row[0])} if isinstance(row[0], Mapping) else set()
-    return len(fields) == 2 and all(
-        isinstance(part, Mapping) and fields <= part.keys() for part in row
-    )
+    if not all(isinstance(part, Mapping) for part in row):
+        return False
+    fields = {*_label_and_score(row[0])}
+    return len(fields) == 2 and all(fields <= part.keys() for part in row)
 
 
 def _label_and_score(part: Mapping[str, Any]) -> list[str]:

@@ -447,7 +447,7 @@ class _Columns:
         possible = [
             self.names[at]
             for at, values in values_of_texts.items()
-            if len(values) > 1 and all(any(value in name for name in names) for value in values)
+            if len(values) > 1 and all(_is_part_of_any(value, names) for value in values)
         ]
         targets = [f"target={name}" for name in possible]
         words = [shlex.quote(target) if is_command_line() else target for target in targets]
@@ -572,9 +572,9 @@ class _Columns:
     def _scores_beside_labels(self) -> dict[str, tuple[int, int]]:
         """Places of scores and labels by their classes, where columns of both are called by these; empty of others."""
         pairs = scores_beside_labels(self.names)
-        scores = [self._numeric(score) for score, _ in pairs.values()]
         are_labels = all(self._holds_hits(label) for _, label in pairs.values())
-        return pairs if are_labels and all(column.notna().all() for column in scores) else {}
+        are_scores = all(self._numeric(score).notna().all() for score, _ in pairs.values())
+        return pairs if are_labels and are_scores else {}
 
     def _holds_hits(self, at: int) -> bool:
         """Whether a column holds 1 and 0, -1 or nothing where it is unknown."""
@@ -612,6 +612,10 @@ class _Columns:
         }
         others = [name for name in self.names if name not in (*labels, *label_names)]
         return {**arrays, CLASS_NAMES: np.array(label_names)}, [describe_left_out(others)]
+
+
+def _is_part_of_any(text: str, names: Sequence[str]) -> bool:
+    return any(text in name for name in names)
 
 
 def _in_numeric_order(values: Array, names: Sequence[str]) -> tuple[Array, list[str]]:

@@ -161,9 +161,8 @@ class ClassPlace:
     def no_class(self, key: str, path: str, reason: str = "", names: Iterable[str] = ()) -> str:
         """One line about a path that is no class, with Python's reason, and near names of its module or the place."""
         takes_functions = short_name(path)[:1].islower()
-        public = [
-            name for name in names if (takes_functions or name[0].isupper()) and name not in _BASES
-        ]
+        initials = str.isalpha if takes_functions else str.isupper
+        public = [name for name in names if initials(name[0]) and name not in _BASES]
         missing = reason.startswith("No module named") and not reason.count(".")
         name = short_name(path)
         others = [] if "." in path else get_close_matches(name, self.elsewhere(), 2, 0.8)
