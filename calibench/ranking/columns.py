@@ -7,6 +7,7 @@ from collections.abc import Iterable, Set
 from typing import NamedTuple, Self
 
 from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.spelling import spell_argument
 from calibench.statistics.number import RAW, TEST, VAL, Key
 from calibench.tables.metric_titles import (
     METRICS,
@@ -160,7 +161,7 @@ def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
             near = near_matches(column.metric, metrics)
             if column.metric in _SPLITS and column.split:
                 near = f"; did you mean {column.split}/{column.metric}? (a set stands behind its metric)"
-            shown = near or " (`calibench leaderboard RESULTS --wide` shows those of the runs)"
+            shown = near or f" ({spell_argument('wide', python='True')} shows those of the runs)"
             raise UsageError(f"no run has the metric `{column.metric}`{shown}")
         parts = [_parts_of_key(key) for key in keys if key.metric == column.metric]
         places_text = ", ".join(sorted(set().union(*parts)))

@@ -33,7 +33,7 @@ from calibench.configuration.merging import (
 from calibench.data.source import has_dataset
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, errors_as, near_matches
-from calibench.messages.spelling import is_command_line, spell_argument, split_names
+from calibench.messages.spelling import is_command_line, spell_argument, spell_key, split_names
 from calibench.ranking.comparison import Primary
 from calibench.run_configuration.checks import class_in_file
 from calibench.run_configuration.keys import expand_short_name
@@ -134,7 +134,10 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
     own, _, arguments = name.rpartition("=")[0].replace(":", ".").rpartition(".")
     if own and arguments.isidentifier():
         value = name.rpartition("=")[2]
-        return f"no loss `{name}`: write `--losses {own} --model.loss.{arguments} {value}`."
+        losses = spell_argument("losses", own, python=f'["{own}"]')
+        return (
+            f"no loss `{name}`: write {losses} with {spell_key(f'model.loss.{arguments}', value)}."
+        )
     return f"no loss `{name}`{near_matches(name, names) or ' (see `calibench list losses`; your own: mymodule.MyLoss)'}"
 
 

@@ -302,9 +302,10 @@ def _refuse_losses(results: Sequence[str]) -> None:
     """Raise a UsageError where the names of losses stand in place of folders."""
     for name in results:
         if loss_file(name) and not Path(name).exists():
-            raise UsageError(
-                f"no folder {name}; rows are named by `--losses`, in the table's words: `--losses CrossEntropy Focal`"
+            example = spell_argument(
+                "losses", "CrossEntropy Focal", python='["CrossEntropy", "Focal"]'
             )
+            raise UsageError(f"no folder {name}; rows are chosen in the table's words: {example}")
 
 
 MOST_IMPORTED = 20  # entries of a data set, which are scored when a table is asked for

@@ -413,7 +413,8 @@ def _suites(compared: Compared) -> dict[str, Suite]:
     suites, benchmarks = {}, []
     for name in compared.benchmarks:
         if loss_file(name) and len(compared.benchmarks) > 1:
-            raise UsageError(f"`{name}` is a loss: `--losses {name}`.")
+            says = spell_argument("losses", name, python=f'["{name}"]')
+            raise UsageError(f"`{name}` is a loss: {says}.")
         path = find_configuration_file(name, folders=("", "suites", "losses", "protocols"))
         if is_suite(path):
             suites[path.stem] = load_suite(str(path)).restricted(

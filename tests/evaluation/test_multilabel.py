@@ -282,7 +282,7 @@ def test_own_logits_probabilities_and_tables_are_the_same(tmp_path: Path) -> Non
         (np.full((3, 2), 2), r"got 2 in row 0, label 0"),
         (
             np.eye(2)[[0, 1, 0]],
-            r"`labels.argmax\(1\)` if these are classes, or say `task=.multilabel.`",
+            r"say `task=.multiclass.` if these are classes, or `task=.multilabel.`",
         ),
         (np.ones((3, 3)), r"labels must be \(N,\) class indices"),
     ],

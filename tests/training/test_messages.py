@@ -22,7 +22,7 @@ NAMES = {
     "--model.loss FocalLoss --model.loss.gama 3": "`model.loss`: FocalLoss has no argument `gama`; did you mean gamma?",
     "--model.loss nosuch.Loss": "(No module named 'nosuch')",
     "--model.optimizer SDG": "`model.optimizer`: no class `SDG`; did you mean SGD",
-    "--model.optimizer torch.optim.Adm": "`model.optimizer`: no class `torch.optim.Adm`; did you mean Adam",
+    "--model.optimizer torch.optim.Adm": "`model.optimizer`: no class `torch.optim.Adm`; did you mean torch.optim.Adam",
     "--evaluation.calibrators+=TempScaling": "`evaluation.calibrators`: no class `TempScaling`; did you mean TemperatureScaling",
     "--trainer.callbacks nosuch.C": "`trainer.callbacks`: no class `nosuch.C` (No module named 'nosuch')",
     "--seed_everything x": "`seed` must be an integer >= 0",
