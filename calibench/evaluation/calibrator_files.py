@@ -93,9 +93,9 @@ def _apply_by_name(calibrator: Calibrator, predictions: Predictions) -> Floats:
     A ValueError with both lists if their names are not the same.
     """
     logits, names = _as_fitted(calibrator, predictions), names_of_classes(predictions)
-    fitted_names = calibrator.class_names
-    are_in_order = not names or not fitted_names or is_one_without_names(names, fitted_names)
-    if are_in_order or names == fitted_names or predictions.labels is not None:
+    fitted_names = calibrator.class_names or names
+    is_unnamed = not names or predictions.labels is not None
+    if is_unnamed or names == fitted_names or is_one_without_names(names, fitted_names):
         same_order: Floats = calibrator(torch.from_numpy(logits)).numpy()
         return same_order
     order = class_order(names, fitted_names, "the input", "the calibrator")

@@ -52,8 +52,9 @@ def deep_ensemble(
     metadata = {**first.metadata, "members": len(members)}
     if calibrators:
         metadata["members_after"] = type(calibrators[0]).__name__
-    are_probs = calibrators is None and all(member.probs is not None for member in members)
-    probs = np.mean([member.probs for member in members], axis=0) if are_probs else None
+    parts = [member.probs for member in members if member.probs is not None]
+    are_probs = calibrators is None and len(parts) == len(members)
+    probs = np.mean(parts, axis=0) if are_probs else None
     return replace(first, logits=logits, probs=probs, metadata=metadata)
 
 
