@@ -43,8 +43,8 @@ from calibench.calibrators.cross_validated import (
     default_candidates,
     example_nll,
     predict_after_refit,
-    silence_fit_warnings,
 )
+from calibench.calibrators.fit_warnings import silence_fits
 from calibench.calibrators.names import unique_names
 from calibench.diagnosis.nested_cv import count_folds
 from calibench.predictions.files import Reader
@@ -110,7 +110,7 @@ def scored(half: Half, scores: Tensor, target: Tensor, first: Tensor, second: Te
     place = rule.best(scores[first], target[first])
     after = {RAW: example_nll(scores[second].log_softmax(1), target[second])}
     every = [*calibrators, *others()]
-    with silence_fit_warnings():
+    with silence_fits():
         for name, calibrator in zip(unique_names(every), every, strict=True):
             log_probs = predict_after_refit(
                 calibrator, scores[first], target[first], scores[second]

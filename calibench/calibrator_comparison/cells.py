@@ -17,7 +17,7 @@ import torch
 from calibench.calibrator_comparison.peers import build_peer
 from calibench.calibrator_comparison.sources import ModelPredictions, load_source
 from calibench.calibrators import Calibrator
-from calibench.calibrators.base import ConvergenceWarning, silence_bounds
+from calibench.calibrators.fit_warnings import BoundWarning, ConvergenceWarning, silence_fits
 from calibench.evaluation.calibrator_fits import predicted_log_probabilities
 from calibench.evaluation.extra_metrics import LabelledSet, import_metrics, score_extra_metrics
 from calibench.evaluation.scoring import compute_metrics
@@ -90,7 +90,7 @@ def _compute_numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -
         calibrator = build_calibrator_block({"class_path": cell.calibrator})
     start = time.process_time()
     if calibrator is not None:
-        with silence_bounds():
+        with silence_fits(BoundWarning):
             calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     fitted = time.process_time()
     log_probs = predicted_log_probabilities(test, calibrator)

@@ -1,10 +1,8 @@
-"""The contract of a post-hoc calibrator: fit on logits, give probabilities; and the warnings of a fit."""
+"""The contract of a post-hoc calibrator: fit on logits, give probabilities."""
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from typing import Any, ClassVar, Self, TypeVar, cast
@@ -12,6 +10,12 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from calibench.calibrators.fit_warnings import (
+    BoundWarning,
+    FewExamplesWarning,
+    silence_fits,
+    warn_of_fit,
+)
 from calibench.tensors.arrays import Array, as_array, names_of_columns, take_any_arrays
 from calibench.tensors.labels import class_order
 from calibench.tensors.scores import (
@@ -24,40 +28,6 @@ from calibench.tensors.scores import (
     rows_at_once,
     split_without_short_end,
 )
-
-
-class ConvergenceWarning(RuntimeWarning):
-    """An optimiser failed: the calibrator keeps what had been reached, which is not the optimum."""
-
-
-class FewExamplesWarning(UserWarning):
-    """Parameters outnumber the examples, or a class with parameters of its own has fewer than five."""
-
-
-class BoundWarning(UserWarning):
-    """A fit ended at a bound of what it may find, a temperature of 0.01 say: its optimum lies beyond."""
-
-
-@contextmanager
-def silence_bounds() -> Iterator[None]:
-    """Let fits end at a bound without a warning, where something else says it, or a fit is one of many."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BoundWarning)
-        yield
-
-
-def warn_unless_converged(measure: str, value: float, tolerance: float = 1e-5) -> None:
-    """Warn unless a measure of the distance from an optimum is small; NaN is not.
-
-    An optimiser also reports failure where only rounding keeps it from going on, so its word does not decide.
-    """
-    if not value <= tolerance:
-        warnings.warn(
-            f"A fit ended before its optimum: {measure} is {value:.1e}, above {tolerance:.0e}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-
 
 FEWEST_EXAMPLES_OF_CLASS = 5
 """Examples of each class for a map with parameters of each class."""
@@ -242,7 +212,7 @@ class Calibrator(TakesSavedShapes, ABC):
             BoundWarning: If it ended at a bound, as of examples without an error, or without a relation to the logits.
         """
         scores, target = self._begin_fit(logits, target)
-        with silence_bounds():  # of a fit within this one, whose bound is this one's
+        with silence_fits(BoundWarning):  # of a fit within this one, whose bound is this one's
             self._fit_some(scores, target, sample_weight)
         return self._end_fit(scores)
 
@@ -336,7 +306,7 @@ class Calibrator(TakesSavedShapes, ABC):
         if self.at_bound:
             name = f"{type(self).__name__}({self.extra_repr()})"
             text = f"{name}: the fit ended at a bound, its optimum lies beyond."
-            warnings.warn(text, BoundWarning, stacklevel=6)
+            warn_of_fit(text, BoundWarning, stacklevel=6)
         return self
 
     def _fit_some(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None) -> None:
@@ -415,7 +385,7 @@ class Calibrator(TakesSavedShapes, ABC):
                 f"it is not for so few, {self.structured_form} is."
             )
         if text:
-            warnings.warn(text, FewExamplesWarning, stacklevel=6)
+            warn_of_fit(text, FewExamplesWarning, stacklevel=6)
 
     def _map_rows(
         self,

@@ -1,10 +1,8 @@
 """Calibrators made of others: the one that cross-validation chooses, and one of another package."""
 
 import copy
-import warnings
 from abc import ABC
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,15 +16,13 @@ from calibench.calibrators.affine import (
     StructuredVectorScaling,
 )
 from calibench.calibrators.base import (
-    BoundWarning,
     Calibrator,
-    ConvergenceWarning,
-    FewExamplesWarning,
     check_calibration_set,
     find_rare_classes,
     mix_with_uniform,
 )
 from calibench.calibrators.ensemble import EnsembleTemperatureScaling
+from calibench.calibrators.fit_warnings import silence_fits
 from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
 from calibench.calibrators.one_vs_rest import normalise_log
 from calibench.calibrators.temperature import TemperatureScaling, TemperatureWithMixture
@@ -227,7 +223,7 @@ class CrossValidatedCalibration(Calibrator):
         if len(target) < FEWEST_EXAMPLES_FOR_FOLDS:
             return default
         fold = stratified_folds(target, self.folds, logits).to(target.device)
-        with silence_fit_warnings():
+        with silence_fits():
             candidate_losses = [
                 held_out_nll(calibrator, logits, target, fold) for calibrator in calibrators
             ]
@@ -265,15 +261,6 @@ def predict_after_refit(
     log_probs = model.fit(logits, target).log_prob(others)
     share = 0.0 if model.shrinkage else 1 / (len(logits) + 1)
     return mix_with_uniform(log_probs, logits.new_tensor(share))
-
-
-@contextmanager
-def silence_fit_warnings() -> Iterator[None]:
-    """Let fits of folds go without a warning: such a fit is scored as it is."""
-    with warnings.catch_warnings():
-        for category in (BoundWarning, ConvergenceWarning, FewExamplesWarning):
-            warnings.simplefilter("ignore", category)
-        yield
 
 
 def example_nll(log_probs: Tensor, target: Tensor) -> Tensor:

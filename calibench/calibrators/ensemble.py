@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.calibrators.base import Calibrator, warn_unless_converged
+from calibench.calibrators.base import Calibrator
+from calibench.calibrators.fit_warnings import warn_unless_converged
 from calibench.calibrators.temperature import (
     BOUNDS,
     Solver,

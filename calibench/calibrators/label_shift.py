@@ -1,7 +1,6 @@
 """Label shift: test classes as frequent as on no validation set; known priors, weights, or EM (Saerens et al. 2002)."""
 
 import math
-import warnings
 from abc import ABC
 from collections.abc import Sequence
 from typing import Literal, Self
@@ -10,7 +9,12 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.affine import VECTOR_ITERATIONS
-from calibench.calibrators.base import Calibrator, FewExamplesWarning, warn_unless_converged
+from calibench.calibrators.base import Calibrator
+from calibench.calibrators.fit_warnings import (
+    FewExamplesWarning,
+    silence_fits,
+    warn_unless_converged,
+)
 from calibench.calibrators.likelihood import diagonal_nll, lbfgs_minimum
 from calibench.calibrators.temperature import iterate_blocks, nll_temperature, prior_weight
 from calibench.messages.checks import option_named
@@ -190,10 +194,7 @@ class LabelShiftCorrection(Calibrator, ABC):
         are_known = self.priors is not None
         self.test_priors = logits.new_tensor(self.priors) if are_known else self.source_priors
         self._check(k)
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", FewExamplesWarning
-            )  # it has warned of its own parameters
+        with silence_fits(FewExamplesWarning):  # it has warned of its own parameters
             if not self._weighted:
                 self.calibrator.fit(logits, target)
                 return

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.calibrators.base import warn_unless_converged
+from calibench.calibrators.fit_warnings import warn_unless_converged
 from calibench.calibrators.temperature import iterate_blocks
 from calibench.tensors.arrays import Floats
 

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.calibrators.base import Calibrator, warn_unless_converged
+from calibench.calibrators.base import Calibrator
+from calibench.calibrators.fit_warnings import warn_unless_converged
 from calibench.messages.checks import option_named, positive_integer
 from calibench.tensors.arrays import Floats
 from calibench.tensors.binning import equal_width_bin, equal_width_bin_of_array

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, CrossValidatedCalibration
-from calibench.calibrators.base import find_rare_classes, silence_bounds
+from calibench.calibrators.base import find_rare_classes
 from calibench.calibrators.cross_validated import (
     FEWEST_EXAMPLES_FOR_FOLDS,
     default_candidates,
@@ -22,6 +22,7 @@ from calibench.calibrators.cross_validated import (
     example_nll,
     find_fallback,
 )
+from calibench.calibrators.fit_warnings import BoundWarning, silence_fits
 from calibench.diagnosis.examples import LabelledExamples, Shape
 from calibench.diagnosis.gain import Gain
 from calibench.diagnosis.nested_cv import Choice, choose_calibrator
@@ -264,7 +265,7 @@ def choose_and_fit(
         return choice, None, remarks
     is_default = calibrators is None and not remarks
     model = CrossValidatedCalibration(calibrators=None if is_default else candidates)
-    with silence_bounds():  # a remark says it
+    with silence_fits(BoundWarning):  # a remark says it
         fitted = model.fit_choice(choice.chosen, source.scores, source.target)
     if fitted.at_bound:
         remarks.append(f"{choice.name}: the fit ended at a bound, its optimum lies beyond")

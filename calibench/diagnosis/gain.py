@@ -13,12 +13,8 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.calibrators.cross_validated import (
-    example_nll,
-    predict_after_refit,
-    silence_fit_warnings,
-    stratified_folds,
-)
+from calibench.calibrators.cross_validated import example_nll, predict_after_refit, stratified_folds
+from calibench.calibrators.fit_warnings import silence_fits
 from calibench.calibrators.temperature import PRIOR_DEVIATION
 from calibench.evaluation.calibrator_fits import log_probabilities
 from calibench.evaluation.cross_fitting import resample_refinement
@@ -104,7 +100,7 @@ def resample_gain(
     counts = list(Resamples(len(target), _REFITS).counts)
     fold = stratified_folds(target, folds, scores)
     refit = partial(_refit_on_resample, scores, target, fold, raw, calibrator)
-    with silence_fit_warnings():
+    with silence_fits():
         return np.array([*in_threads(refit, counts, jobs)])
 
 

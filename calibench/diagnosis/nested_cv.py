@@ -19,9 +19,9 @@ from calibench.calibrators.cross_validated import (
     example_nll,
     find_fallback,
     predict_after_refit,
-    silence_fit_warnings,
     stratified_folds,
 )
+from calibench.calibrators.fit_warnings import silence_fits
 from calibench.calibrators.names import unique_names
 from calibench.diagnosis.gain import Gain, resample_gain
 from calibench.evaluation.calibrator_fits import log_probabilities
@@ -120,7 +120,7 @@ def choose_calibrator(
     raw = HeldOutPredictions(
         log_probs, example_nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1)
     )
-    with silence_fit_warnings():
+    with silence_fits():
         fits = in_threads(partial(_predict_held_out, scores, target, fold), calibrators, jobs)
         predictions = [raw, *with_progress(fits, len(calibrators), "calibrators")]
     choice = _choose_from_held_out(calibrators, predictions, fold, rows)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.calibrators.base import silence_bounds
-from calibench.calibrators.cross_validated import silence_fit_warnings, stratified_folds
+from calibench.calibrators.cross_validated import stratified_folds
+from calibench.calibrators.fit_warnings import silence_fits
 from calibench.calibrators.label_shift import BiasCorrectedTemperatureScaling
 from calibench.evaluation.cross_fitting import finite_log_probs
 from calibench.metrics.probability_batches import scores_of_examples
@@ -83,7 +83,7 @@ class _Expansion:
     def of_fold(cls, scores: Tensor, target: Tensor, is_scored: Tensor) -> _Expansion:
         """Fit on the other folds, and expand around that fit."""
         model = BiasesWithMixture(shrinkage=False)
-        with silence_bounds(), silence_fit_warnings():
+        with silence_fits():
             model.fit(scores[~is_scored], target[~is_scored])
         fitted, left = (
             _Derivatives.from_fit(model, scores[rows], target[rows])

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.calibrators.base import silence_bounds
-from calibench.calibrators.cross_validated import silence_fit_warnings, stratified_folds
+from calibench.calibrators.cross_validated import stratified_folds
+from calibench.calibrators.fit_warnings import BoundWarning, silence_fits
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.messages.checks import integer_from, option_named
 from calibench.metrics.probability_batches import log_softmax, scores_of_examples, true_class
@@ -72,7 +72,7 @@ def cross_fit(
         divisions = [(all_rows, all_rows)]
     parts = ((_prepare_for_fit(model, logits[rows]), target[rows]) for rows, _ in divisions)
     arrays: dict[str, Tensor] = {}
-    with silence_bounds():
+    with silence_fits(BoundWarning):
         for fitted, (_, is_scored) in zip(model.fit_each(parts), divisions, strict=True):
             for places in torch.split(is_scored.nonzero().flatten(), rows_at_once(logits)):
                 log_probs = fitted.log_prob(finite_log_probs(logits[places]))
@@ -138,7 +138,7 @@ def compute_cross_fitted_nll(
         blocks = blocks_of_rows(logits, target)
         of_raw = [nll(log_softmax(rows.double()), labels) for rows, labels in blocks]
         return float(torch.cat(of_raw).mean())
-    with silence_fit_warnings():
+    with silence_fits():
         losses = cross_fit(
             lambda recalibrated, places: {"nll": nll(recalibrated, target[places])},
             logits, target, calibrator=copy.deepcopy(calibrator),
@@ -243,7 +243,7 @@ class _Nodes:
     def around(cls, log_probs: Tensor, target: Tensor) -> _Nodes:
         """Nodes as far around the whole set's temperature as those of resamples stray: further, the fewer examples."""
         model = TemperatureScaling()
-        with silence_bounds():
+        with silence_fits(BoundWarning):
             model.fit(_prepare_for_fit(model, log_probs.clone()), target)
         centre = math.log(float(model.temperature))
         reach = min(2.0, max(0.05, 30 / math.sqrt(len(target))))

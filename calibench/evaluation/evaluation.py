@@ -8,8 +8,8 @@ from typing import Any, Self
 import torch
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.calibrators.base import silence_bounds
 from calibench.calibrators.cross_validated import FEWEST_EXAMPLES_FOR_FOLDS
+from calibench.calibrators.fit_warnings import BoundWarning, silence_fits
 from calibench.calibrators.names import unique_names
 from calibench.evaluation import scoring
 from calibench.evaluation.bootstrap import (
@@ -159,7 +159,7 @@ class Evaluation:
             watch(name, "fit")
             fitted[name].fit(sets["val"])
 
-        with silence_bounds():  # a remark says it
+        with silence_fits(BoundWarning):  # a remark says it
             list(in_threads(fit, fitted, jobs))
         remarks = list_fit_remarks(sets["val"], fitted) if fitted else []
         if not (extent.has_unprinted or self.metrics):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.calibrators.base import silence_bounds
+from calibench.calibrators.fit_warnings import BoundWarning, silence_fits
 from calibench.evaluation.calibrator_fits import (
     fit_calibrator,
     given_probabilities,
@@ -83,7 +83,7 @@ def temperature_gap(
     Returns:
         The difference of each of the benchmark's metrics on the test set; positive where the temperature helps.
     """
-    with silence_bounds():
+    with silence_fits(BoundWarning):
         fitted = fit_calibrator(TemperatureScaling(shrinkage=False), val)
     before, after = (score_set(test, calibrator, n_bins=n_bins) for calibrator in (None, fitted))
     pairs = zip(before, after, strict=True)

@@ -15,7 +15,7 @@ import torch
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
-from calibench.calibrators.base import silence_bounds
+from calibench.calibrators.fit_warnings import BoundWarning, silence_fits
 from calibench.calibrators.names import build_calibrator
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.extra_metrics import drop_duplicates, metric_blocks
@@ -132,7 +132,7 @@ def load_fitted_calibrator(folder: Path | str, name: str) -> Calibrator | None:
     if calibrator is None:
         calibrator = _build_unfitted(content, name)
         val = Predictions.load(Path(folder) / "predictions" / "val.npz")
-        with silence_bounds():
+        with silence_fits(BoundWarning):
             calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     return calibrator
 

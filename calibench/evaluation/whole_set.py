@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator
-from calibench.calibrators.cross_validated import silence_fit_warnings
+from calibench.calibrators.fit_warnings import silence_fits
 from calibench.evaluation.class_biases import BiasesWithMixture, has_enough_of_each_class
 from calibench.evaluation.cross_fitting import compute_refinement, compute_variational_terms
 from calibench.messages.checks import integer_from, option_named, unit_interval
@@ -130,7 +130,7 @@ class Refinement(WholeSetMetric):
             return dict.fromkeys((n for n in names if not n.endswith(_BY_CLASS)), _UNDEFINED)
         values: dict[str, Tensor] = {}
         for end, calibrator in _list_recalibrations(scored, by_class=self.by_class).items():
-            with silence_fit_warnings():
+            with silence_fits():
                 parts = compute_refinement(*scored, folds=self.folds, calibrator=calibrator)
             for name, part in parts.items():
                 # Murphy's parts of the Brier score have the plain names.
@@ -189,7 +189,7 @@ class VariationalCalibrationError(WholeSetMetric):
             return dict.fromkeys(alone, _UNDEFINED)
         values: dict[str, Tensor] = {}
         for end, calibrator in _list_recalibrations(scored, by_class=self.by_class).items():
-            with silence_fit_warnings():
+            with silence_fits():
                 terms = compute_variational_terms(
                     *scored, p=self.p, folds=self.folds, calibrator=calibrator
                 )

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
+from threading import Lock
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -266,8 +267,16 @@ def indicator_matrix(places: Tensor, shape: tuple[int, int]) -> Tensor:
     return sparse_matrix(places, torch.ones(places.shape[1], dtype=torch.float64), shape)
 
 
+_FILTERS = (
+    Lock()
+)  # filters of warnings are the process's, and threads that set them in turn keep them
+
+
 def sparse_matrix(places: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """The matrix (cells, N) of values (M,), given their places (2, M)."""
-    with warnings.catch_warnings():  # torch 2.11 to 2.14 ask for the argument that is given
+    with (
+        _FILTERS,
+        warnings.catch_warnings(),
+    ):  # torch 2.11 to 2.14 ask for the argument that is given
         warnings.filterwarnings("ignore", "Sparse invariant checks")
         return torch.sparse_coo_tensor(places, values, shape, check_invariants=False)

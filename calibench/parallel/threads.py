@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import TypeVar
 
@@ -55,7 +55,7 @@ def _libraries(modules: int) -> ThreadpoolController:
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
-    """`map` with up to `jobs` threads; with more than one, each is `one_thread`.
+    """`map` with up to `jobs` threads; with more than one, each is `one_thread`, with the caller's context variables.
 
     Torch, numpy and scikit-learn let go of the interpreter while they compute.
     """
@@ -63,4 +63,5 @@ def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterato
         yield from map(work, items)
         return
     with ThreadPoolExecutor(jobs) as pool, one_thread():
-        yield from pool.map(work, items)
+        pieces = [(copy_context(), item) for item in items]
+        yield from pool.map(lambda piece: piece[0].run(work, piece[1]), pieces)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
-from calibench.calibrators.base import FewExamplesWarning
+from calibench.calibrators.fit_warnings import FewExamplesWarning
 from tests.examples import Contract
 
 from .conftest import drawn
@@ -42,7 +42,9 @@ GO_BY_ROWS = {
 }
 
 # Sets of some rules are so small that maps with parameters of each class warn of them.
-pytestmark = pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::calibench.calibrators.fit_warnings.FewExamplesWarning"
+)
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 BY_NAME = {calibrator.__name__: [calibrator] for calibrator in CALIBRATORS}

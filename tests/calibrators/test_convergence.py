@@ -20,7 +20,7 @@ from calibench.calibrators import (
     likelihood,
     sigmoid,
 )
-from calibench.calibrators.base import ConvergenceWarning
+from calibench.calibrators.fit_warnings import ConvergenceWarning
 from calibench.calibrators.likelihood import (
     PENALTIES,
     full_hessian,
@@ -33,7 +33,9 @@ from calibench.calibrators.temperature import _increasing_root
 from .conftest import drawn
 from .test_real_logits import load
 
-pytestmark = pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::calibench.calibrators.fit_warnings.FewExamplesWarning"
+)
 
 
 def nll(model: torch.nn.Module, logits: Tensor, target: Tensor) -> float:

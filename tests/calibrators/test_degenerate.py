@@ -20,7 +20,7 @@ from calibench.calibrators import (
     SplineCalibration,
     VectorScaling,
 )
-from calibench.calibrators.base import ConvergenceWarning
+from calibench.calibrators.fit_warnings import ConvergenceWarning
 from tests.examples import Contract
 
 from .conftest import drawn
@@ -52,7 +52,9 @@ def sets() -> dict[str, tuple[Tensor, Tensor]]:
 
 
 SETS = sets()
-pytestmark = pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::calibench.calibrators.fit_warnings.FewExamplesWarning"
+)
 # No scale of the weights is small enough beside logits of 3e38: the fit fails, and says so.
 FAILING = {
     ("float32 at its limit", method)

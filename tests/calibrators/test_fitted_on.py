@@ -24,7 +24,7 @@ from calibench.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibench.calibrators.base import BoundWarning
+from calibench.calibrators.fit_warnings import BoundWarning
 from calibench.cli import main
 
 RANDOM = np.random.default_rng(0)

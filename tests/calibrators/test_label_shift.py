@@ -130,7 +130,7 @@ def test_state_is_kept() -> None:
     }
 
 
-@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 def test_mistakes_are_named() -> None:
     val = of_priors(500, VAL, 0)
     with pytest.raises(ValueError, match=r"sum 1, got the sum 0\.9"):

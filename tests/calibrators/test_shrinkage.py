@@ -27,7 +27,7 @@ from calibench.calibrators import (
     StructuredVectorScaling,
     TemperatureScaling,
 )
-from calibench.calibrators.base import FewExamplesWarning
+from calibench.calibrators.fit_warnings import FewExamplesWarning
 from calibench.calibrators.temperature import GRID_POINTS
 from tests.examples import for_each
 
@@ -48,7 +48,7 @@ WITH_PRIOR = (
     StructuredMatrixScaling,
     StructuredVectorScaling,
 )
-few = pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+few = pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 
 
 def nll(calibrator: Calibrator, logits: Tensor, target: Tensor) -> float:
@@ -275,7 +275,7 @@ PANEL = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [100, 300])
 def test_what_is_chosen_by_default_holds_on_a_hundred_classes(n: int, shared: Path) -> None:

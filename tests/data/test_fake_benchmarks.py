@@ -46,7 +46,7 @@ def test_real_files_are_never_written_over(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_its_real_command_runs_on_what_is_made_up(
     name: str,
@@ -77,7 +77,7 @@ def first_command(name: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 @pytest.mark.parametrize(
     ("name", "metric", "chance"),
     [("chestxray14", "macro_auroc", 0.5), ("av1451", "error", 0.6), ("finsen", "error", 0.5)],

@@ -80,7 +80,7 @@ FEWER = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 @pytest.mark.parametrize("name", sampled(BENCHMARKS, WHOLE))
 def test_benchmark_runs(name: str, root: Path) -> None:
     fewer = FEWER.get(name, [])
@@ -88,7 +88,7 @@ def test_benchmark_runs(name: str, root: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 @pytest.mark.parametrize("name", FEWER)
 def test_all_calibrators_of_a_benchmark_run(name: str, root: Path) -> None:
     assert training.fit(configuration_of(arguments(root, name)))[0] == "done"

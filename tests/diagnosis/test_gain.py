@@ -13,11 +13,8 @@ import torch
 from scipy.stats import skew, t
 
 from calibench.calibrators import TemperatureScaling, VectorScaling
-from calibench.calibrators.cross_validated import (
-    example_nll,
-    silence_fit_warnings,
-    stratified_folds,
-)
+from calibench.calibrators.cross_validated import example_nll, stratified_folds
+from calibench.calibrators.fit_warnings import silence_fits
 from calibench.diagnosis import gain as module
 from calibench.diagnosis.gain import Gain, resample_gain
 from calibench.diagnosis.nested_cv import choose_calibrator
@@ -51,7 +48,7 @@ def test_a_calibrator_is_fitted_again_in_each_fold_of_a_resample_and_copies_stay
         gains = []
         for number in range(5):
             held, others = rows[fold[rows] == number], rows[fold[rows] != number]
-            with silence_fit_warnings():
+            with silence_fits():
                 fitted = VectorScaling().fit(base.scores[others], base.target[others])
             after = fitted.log_prob(base.scores[held])
             gains.append(

@@ -33,7 +33,7 @@ def test_what_losses_take_is_as_committed(support: Any) -> None:
 
 
 @pytest.mark.filterwarnings(
-    "ignore::calibench.calibrators.base.BoundWarning"
+    "ignore::calibench.calibrators.fit_warnings.BoundWarning"
 )  # its labels are half random
 @pytest.mark.slow
 def test_what_every_method_takes_is_as_committed(support: Any) -> None:

@@ -107,7 +107,7 @@ def _without_calibench(rank: int, n: int, arguments: tuple[str, ...]) -> str:
     return printed.getvalue()
 
 
-@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.BoundWarning")
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.BoundWarning")
 @pytest.mark.parametrize(
     ("name", "process"),
     [

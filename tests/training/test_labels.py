@@ -184,7 +184,7 @@ def test_a_small_network_learns_the_squares_and_the_file_has_the_logged_numbers(
     assert again.label_names == test.label_names
 
 
-@pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")
+@pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 @pytest.mark.slow
 def test_ten_crops_are_stored_as_one_logit_and_the_exported_program_has_them_inside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
