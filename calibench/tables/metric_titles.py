@@ -71,6 +71,9 @@ _MACRO = {
 }
 METRICS |= _MACRO
 
+# Those of this package, whatever `add_described` adds for results that have others.
+PACKAGE_METRICS = tuple(METRICS)
+
 # Of a set of two classes: what is known of the second one.
 OF_POSITIVE_CLASS = ("sigmoid_ece", "auroc", "average_precision")
 

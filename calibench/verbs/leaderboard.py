@@ -35,7 +35,7 @@ from calibench.run_configuration.keys import loss_file
 from calibench.runs import write_output
 from calibench.store.entry import Entry
 from calibench.tables.grid import Grid
-from calibench.tables.metric_titles import METRICS
+from calibench.tables.metric_titles import PACKAGE_METRICS
 from calibench.tables.published import PAPERS
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _as_path_texts(value: PathLike | Sequence[PathLike]) -> list[str]:
     return [str(value)] if isinstance(value, str | Path) else [*map(str, value)]
 
 
-@fill_docstring(metrics=" ".join(METRICS))
+@fill_docstring(metrics=" ".join(PACKAGE_METRICS))
 def leaderboard_command(
     results: Annotated[tuple[str, ...], Option(help=_RESULTS)] = ("results",),
     *,
