@@ -11,7 +11,7 @@ import numpy as np
 from calibench.files.set_names import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import is_command_line, spell_argument, spell_classes
-from calibench.predictions.column_names import PLAIN_LABELS
+from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS, PLAIN_LABELS
 from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs
 from calibench.predictions.reading_notes import (
     describe_labels,
@@ -51,6 +51,8 @@ NAMES = {
         "target", "targets", "label", "labels", "y", "y_true", "label_ids", "ground_truth", "gt", "y_test", "targs",
     ),
 }  # fmt: skip
+LABEL_NAMES = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
+"""Names of labels in tables and records, the surest first."""
 ROLES = {name: role for role, names in NAMES.items() for name in names}
 # Names of classes beside `class_names`.
 _CLASSES = ("classes", "classes_", "class_labels", "target_names", "categories", "vocab")

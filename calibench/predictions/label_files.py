@@ -12,7 +12,7 @@ from calibench.messages.spelling import spell_argument
 from calibench.predictions.cells import holds_containers
 from calibench.predictions.column_names import LABELS, PLAIN_LABELS
 from calibench.predictions.reading_notes import describe_labels, describe_left_out
-from calibench.predictions.tables import as_labels, labels_of_column
+from calibench.predictions.table_columns import as_labels, labels_of_column
 from calibench.tensors.arrays import Array
 
 _IDS = ("id", "ids")  # of arrays, which are no columns of a table

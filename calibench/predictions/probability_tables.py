@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from calibench.files.tables import TABLE_KINDS, open_table, table_kind
-from calibench.predictions.arrays import REAL
+from calibench.predictions.arrays import LABEL_NAMES, REAL
 from calibench.predictions.cells import as_lists, as_numbers, holds_containers
 from calibench.predictions.column_names import scores_beside_labels
 from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
 from calibench.predictions.records import (
     KINDS_OF_RECORDS,
-    LABEL_NAMES,
     is_foreign_record,
     iterate_flat_records,
 )

@@ -13,12 +13,13 @@ from calibench.messages.errors import summarize_problems
 from calibench.messages.spelling import spell_classes
 from calibench.predictions.arrays import (
     CLASS_NAMES,
+    LABEL_NAMES,
     NAMES,
     SCORES_OF_ANY_KIND,
     TARGET,
     UNDECLARED,
 )
-from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS, PLAIN_LABELS
+from calibench.predictions.column_names import PLAIN_LABELS
 from calibench.predictions.reading_notes import (
     describe_labels,
     describe_left_out,
@@ -28,7 +29,6 @@ from calibench.tensors.arrays import Array, Floats, as_array
 from calibench.tensors.score_meaning import LOGITS, PROBS
 
 _ROLES = {name: role for role in (LOGITS, PROBS) for name in NAMES[role]}
-LABEL_NAMES = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
 # Of lists of labels with scores: of pipelines, and of tables in the cloud.
 _FIELDS_OF_LABEL = ("label", "class", "token")
 _FIELDS_OF_SCORE = ("score", "prob", "probability", "logprob")

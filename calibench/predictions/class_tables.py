@@ -1,0 +1,186 @@
+"""Tables with a column of scores for each class, or one column for two classes, beside labels."""
+
+import shlex
+from collections.abc import Sequence
+
+import numpy as np
+
+from calibench.messages.spelling import is_command_line, spell_argument
+from calibench.predictions.arrays import (
+    CLASS_NAMES,
+    HARD,
+    NAMES,
+    SCORES_OF_ANY_KIND,
+    TARGET,
+    UNDECLARED,
+)
+from calibench.predictions.cells import holds_containers
+from calibench.predictions.column_names import (
+    classes_of_one_column,
+    guessed_beginning,
+    role_and_classes,
+)
+from calibench.predictions.long_tables import refuse_long_table
+from calibench.predictions.pair_tables import arrays_of_predicted_class
+from calibench.predictions.reading_notes import describe_beginning, describe_left_out, list_quoted
+from calibench.predictions.table_columns import TableColumns
+from calibench.tensors.arrays import Array
+from calibench.tensors.labels import check_distinct
+from calibench.tensors.score_meaning import LOGITS, NEEDS_PROBABILITIES, PROBS, are_probabilities
+
+WHOLE_SCORES = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
+"""Names of columns that are the scores by themselves, as lists or of one class."""
+
+
+def arrays_of_classes(table: TableColumns) -> tuple[dict[str, Array], list[str]]:
+    """The columns of classes as one array of probabilities, and the column of labels."""
+    labels = table.label_places()
+    nameless = table.nameless()
+    others = [at for at in range(len(table.names)) if at not in (*labels, *nameless)]
+    target = table.target(labels)
+    scores = [at for at in others if not table.is_no_score(at)]
+    named = _named_by_labels(table, scores, target.get(TARGET))
+    class_columns = named or table.class_columns(scores)
+    whole_columns = [at for at in class_columns if table.names[at].lower() in WHOLE_SCORES]
+    is_one_whole = len(whole_columns) == 1 and not table.sum_to_1(class_columns)
+    if len(labels) == 1 and (len(class_columns) == 1 or is_one_whole):
+        column = (whole_columns or class_columns)[0]
+        return _arrays_of_one_column(table, column, labels[0], others, target)
+    with_fractions = [at for at in class_columns if (table.numeric(at) % 1 > 0).any()]
+    if not labels and len(whole_columns) == 1 and with_fractions == whole_columns:
+        column = whole_columns[0]
+        return {table.names[column]: table.array(column)}, [_left_out_line(table, others, [column])]
+    if len(class_columns) < 2:
+        _refuse_classes_alone(table, others)
+        separator = spell_argument("separator", "SIGN")
+        raise ValueError(
+            f"columns of numbers for each class are expected, and one of labels called label, target or y; "
+            f"it holds {', '.join(table.names)}"
+            f"{f' ({separator} says what is between cells)' if len(table.names) == 1 else ''}."
+        )
+    written, values = [table.names[at] for at in class_columns], table.numbers(class_columns)
+    if not labels:
+        _check_labels_are_named(values, written)
+    check_distinct(written)
+    role_of_columns, names = role_and_classes(written)
+    if role_of_columns is None:
+        _refuse_whole_numbers(values, written)
+    beginning = describe_beginning(guessed_beginning(written, names), names)
+    values, names = in_numeric_order(values, names)
+    lines = [
+        *table.label_lines(labels),
+        beginning,
+        _left_out_line(table, others, class_columns),
+    ]
+    if not labels:
+        lines.append(_possible_labels_line(table, others, names))
+    arrays = {role_of_columns or PROBS: values, CLASS_NAMES: np.array(names), **target}
+    arrays |= table.ids(others)
+    return arrays, lines
+
+
+def _arrays_of_one_column(
+    table: TableColumns,
+    column: int,
+    label: int,
+    others: Sequence[int],
+    target: dict[str, Array],
+) -> tuple[dict[str, Array], list[str]]:
+    """A column of scores of one class, of confidences in the predicted class beside it, or of lists, with labels."""
+    if pairs := arrays_of_predicted_class(table, column, label, others):
+        return pairs
+    plain = [at for at in others if at != column and not holds_containers(table.column(at))]
+    columns = {table.names[at]: table.column(at) for at in plain}
+    refuse_long_table(table.names[column], table.names[label], target[TARGET], columns)
+    name, lines = table.names[column], table.label_lines([label])
+    lines.append(_left_out_line(table, others, [column]))
+    if column not in table.lists and (pair := classes_of_one_column(name, target[TARGET])):
+        named = {UNDECLARED: table.array(column), CLASS_NAMES: np.array(pair)}
+        return {**named, **target}, [f'scores: column "{name}"', *lines]
+    return {name: table.array(column), **target}, lines
+
+
+def _named_by_labels(
+    table: TableColumns, columns: Sequence[int], labels: Array | None
+) -> list[int]:
+    """Columns whose names are the labels, where these sum to 1 and there are further ones: they are covariates."""
+    if labels is None or labels.dtype.kind in "biuf":
+        return []
+    texts = {str(label).strip() for label in np.unique(labels.astype(str))}
+    named = [at for at in columns if table.names[at] in texts]
+    is_all = len(named) == len(texts) and 2 <= len(named) < len(columns)
+    return named if is_all and table.sum_to_1(named) else []
+
+
+def _left_out_line(table: TableColumns, others: Sequence[int], kept_columns: Sequence[int]) -> str:
+    """One line on the columns that are not chosen, if there are any."""
+    names = [table.names[at] for at in others if at not in kept_columns]
+    says = spell_argument("keys", "probs=A,B,C")
+    return describe_left_out(names, f"{says} names the columns of the classes")
+
+
+def _possible_labels_line(table: TableColumns, others: Sequence[int], names: Sequence[str]) -> str:
+    """One line on columns that hold names of the classes and are called no prediction; empty without any."""
+    texts = [at for at in others if table.column(at).dtype.kind == "O"]
+    texts = [at for at in texts if "pred" not in table.names[at].lower()]
+    values_of_texts = {at: set(table.column(at).astype(str).str.strip()) for at in texts}
+    possible = [
+        table.names[at]
+        for at, values in values_of_texts.items()
+        if len(values) > 1 and all(_is_part_of_any(value, names) for value in values)
+    ]
+    targets = [f"target={name}" for name in possible]
+    words = [shlex.quote(target) if is_command_line() else target for target in targets]
+    says = " or ".join(spell_argument("keys", word) for word in words)
+    return f"names of classes are in columns that are not called labels: {says}" if says else ""
+
+
+def _refuse_classes_alone(table: TableColumns, columns: Sequence[int]) -> None:
+    """Raise a ValueError of a table that holds the predicted class and no scores."""
+    classes = [at for at in columns if not holds_containers(table.column(at))]
+    names = [table.names[at] for at in classes if table.names[at].lower() in HARD]
+    if names:
+        raise ValueError(f"`{names[0]}` holds classes: {NEEDS_PROBABILITIES}.")
+
+
+def _is_part_of_any(text: str, names: Sequence[str]) -> bool:
+    return any(text in name for name in names)
+
+
+def in_numeric_order(values: Array, names: Sequence[str]) -> tuple[Array, list[str]]:
+    """Scores (N, K) in the order of their names, where these are the numbers 0..K-1."""
+    numbered = [str(number) for number in range(len(names))]
+    if sorted(names) != sorted(numbered):  # else labels are these numbers, not places of columns
+        return values, [*names]
+    return values[:, [names.index(number) for number in numbered]], numbered
+
+
+def _refuse_whole_numbers(scores: Array, names: Sequence[str]) -> None:
+    """Raise a ValueError of columns of whole numbers beside others with fractions: ids, counts, labels, one-hot codes.
+
+    Rows of one sum, as probabilities, percent and votes have, are scores; so is a column of zeros.
+    """
+    sums = scores.sum(axis=1)
+    is_one_sum = len(sums) > 0 and np.ptp(sums) < sums.max(initial=0) / 50
+    if is_one_sum and not 1.5 < sums[0] < 10:
+        return
+    whole = [
+        name
+        for name, values in zip(names, scores.T, strict=True)
+        if values.any() and (values % 1 == 0).all()
+    ]
+    others = [name for name in names if name not in whole]
+    if whole and others:
+        raise ValueError(
+            f"whole numbers are in {list_quoted(whole)}, and fractions in {list_quoted(others)}: name the columns of "
+            f"the classes, {spell_argument('keys', 'probs=A,B,C')} or {spell_argument('keys', 'logits=A,B,C')}."
+        )
+
+
+def _check_labels_are_named(scores: Array, names: list[str]) -> None:
+    """Raise a ValueError if without one of its columns a table without labels were one of probabilities."""
+    for place, name in enumerate(names):
+        others = np.delete(scores, place, axis=1)
+        if are_probabilities(others) and scores[:, place].max(initial=0.0) >= 1:
+            hint = f"`{name}` looks like the labels: rename it, or say {spell_argument('keys', f'target={name}')}."
+            raise ValueError(f"no column is called label, target or y; {hint}")
