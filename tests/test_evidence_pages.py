@@ -58,15 +58,15 @@ def test_no_loss_differs_significantly_from_cross_entropy_beyond_these_sets(
     eight = set(rows) - {"LogitAdjustedLoss", "GenerativeCrossEntropy"}
     assert {rows[loss]["comparison"] for loss in eight} == {"exploratory"}
     assert rows["GenerativeCrossEntropy"]["comparison"] == "primary"
-    assert rows["LogitAdjustedLoss"]["beyond these sets"] == "8 sets cannot decide"
+    assert rows["LogitAdjustedLoss"]["other data sets"] == "too few data sets (8)"
     decided = {loss for loss in rows if pages.decidable(loss)}
     assert decided == set(rows) - {"LogitAdjustedLoss"}
     assert {rows[loss]["data sets"] for loss in decided} == {"10"}
-    assert {rows[loss]["beyond these sets"] for loss in decided} == {"not significant"}
-    lower = {loss: int(row["lower on"]) for loss, row in rows.items()}
+    assert {rows[loss]["other data sets"] for loss in decided} == {"not significant"}
+    lower = {loss: int(row["sets with lower NLL"]) for loss, row in rows.items()}
     assert (lower["FocalCalibrationLoss"], lower["BrierLoss"]) == (9, 1)
     # nine of ten equal signs are significant alone, and not after Holm's correction for the family
-    assert float(rows["BrierLoss"]["p of signs"]) == pytest.approx(
+    assert float(rows["BrierLoss"]["p (sign test)"]) == pytest.approx(
         8 * binomtest(1, 10).pvalue, rel=0.02
     )
 
@@ -84,7 +84,7 @@ def test_the_sign_tests_power_is_that_of_simulated_sets(pages: ModuleType) -> No
 
 @pytest.mark.parametrize("shape", ["normal", "exponential", "one large effect"])
 def test_findings_about_other_sets_are_rarely_false(shape: str) -> None:
-    """The rule of "beyond these sets" where no loss differs: effects of median 0 and any shape, eight losses by Holm."""
+    """The rule of "other data sets" where no loss differs: effects of median 0 and any shape, eight losses by Holm."""
     random = np.random.default_rng(1)
     effects = {
         "normal": lambda size: random.normal(size=size),

@@ -134,8 +134,9 @@ def compared(calibrator: str = CVC) -> dict[str, tuple[str, SetComparison]]:
 def over_sets() -> Iterator[list[str]]:
     """Each loss against cross-entropy on each data set, after CVC: the mean and the median difference, two tests."""
     yield [
-        "loss", "comparison", "data sets", "lower on", "median difference, %", "p of signs",
-        "mean difference, %", "p of flipped signs", "mean raw, %", "beyond these sets",
+        "loss", "comparison", "data sets", "sets with lower NLL", "median difference, %",
+        "p (sign test)",
+        "mean difference, %", "p (sign-flip test)", "mean difference raw, %", "other data sets",
     ]  # fmt: skip
     raw = {loss: _difference(of) for loss, (_, of) in compared("raw").items()}
     for loss, (kind, of) in compared().items():
@@ -170,7 +171,7 @@ def beyond(loss: str) -> str:
     """Verdict on data sets beyond these, by the sign test about the median."""
     of = compared()[loss][1]
     if not decidable(loss):
-        return f"{of.effect.sets} sets cannot decide"
+        return f"too few data sets ({of.effect.sets})"
     if signs()[loss] > LEVEL:
         return UNKNOWN
     return AHEAD if 2 * of.lower > of.effect.sets else BEHIND
@@ -287,7 +288,13 @@ def over_regimes() -> Iterator[list[str]]:
             logs.setdefault(loss, []).append(float(np.log(ours / theirs)))
     primary = load_suite("suites/evidence_speedrun").primary.losses
     exploratory = [loss for loss, values in logs.items() if len(values) > 3 and loss not in primary]
-    yield ["loss", "comparison", "regimes", "lower on", "mean difference after CVC, %"]
+    yield [
+        "loss",
+        "comparison",
+        "regimes",
+        "regimes with lower NLL",
+        "mean difference after CVC, %",
+    ]
     for loss in [*primary, *sorted(exploratory, key=lambda loss: float(np.mean(logs[loss])))]:
         of_loss = np.array(logs[loss])
         kind = "primary" if loss in primary else "exploratory"
@@ -338,8 +345,7 @@ def _temperature_finding() -> str:
     return (
         f"**One fitted temperature lowers the ECE** of {networks} public networks from {before:.1f} % to {after:.1f} %."
         f" Averaged over their {fall.sets} data sets, it falls by {fall.value:.1f} percentage points"
-        f" [{fall.low:.1f}, {fall.high:.1f}]"
-        f" ([all calibrators]({ON_GITHUB}/results/posthoc_real.md))."
+        f" (95 % interval [{fall.low:.1f}, {fall.high:.1f}]; [all calibrators]({ON_GITHUB}/results/posthoc_real.md))."
     )
 
 
@@ -349,8 +355,8 @@ def _choice_finding() -> str:
     lower = int((nll["CrossValidatedCalibration"] < nll[TS]).sum())
     return (
         f"**A calibrator chosen by cross-validation** has a lower NLL than temperature scaling on {lower} of these"
-        f" {len(nll)} sets, too few to judge other sets"
-        f" ([by how much]({ON_GITHUB}/results/posthoc_real.md#five-random-halves))."
+        f" {len(nll)} data sets ([by how much]({ON_GITHUB}/results/posthoc_real.md#five-random-halves))."
+        " They are too few to generalise."
     )
 
 
@@ -359,10 +365,10 @@ def _loss_finding() -> str:
     counted = sum(map(decidable, compared()))
     alone, corrected = (100 * share for share in sign_power(len(sets()), 0.06, 0.05))
     return (
-        f"**After that calibrator**, fitted as in its paper, {_count(significant)} of the {counted} losses that ran"
-        f" on all {len(sets())} data sets differs significantly from cross-entropy. That does not make them equal:"
-        f" with {len(sets())} sets, the power for a difference of 5 % is {corrected:.0f} %, or"
-        f" {alone:.0f} % in a single comparison ([table and limits]({SITE}/concepts/do-losses-matter.html))."
+        f"**After that calibrator**, in its published form, {_count(significant)} of the {counted} losses that ran"
+        f" on all {len(sets())} data sets differs significantly in NLL from cross-entropy. They may still differ:"
+        f" with {len(sets())} data sets, a difference of 5 % is detected with a power of {corrected:.0f} % only"
+        f" ({alone:.0f} % if it were the only comparison; [table and limits]({SITE}/concepts/do-losses-matter.html))."
     )
 
 
@@ -372,10 +378,10 @@ def _method_finding() -> str:
     lower = sum(high < 0 for _, _, high in of_cifar.values())
     significant = sum(not low <= 0 <= high for _, low, high in of_digits.values())
     return (
-        f"**An ensemble of three networks** lowers the NLL after that calibrator, with our defaults, on CIFAR-10 by"
-        f" {-mean:.3f} [{-high:.3f}, {-low:.3f}]. {_count(lower - 1).capitalize()} of eight other losses and methods"
-        f" lowers it. On long-tailed digits, {_count(significant)} of the nine changes it significantly"
-        f" ([all methods]({ON_GITHUB}/results/methods.md))."
+        f"**An ensemble of three networks** lowers the NLL after that calibrator, with calibench's defaults, by"
+        f" {-mean:.3f} on CIFAR-10 (95 % interval [{-high:.3f}, {-low:.3f}]). {_count(lower - 1).capitalize()} of the"
+        f" eight other losses and methods lowers it significantly. On long-tailed digits, {_count(significant)} of"
+        f" these nine changes it significantly ([all methods]({ON_GITHUB}/results/methods.md))."
     )
 
 

@@ -256,8 +256,8 @@ def choose_and_fit(
     choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
     if choice.is_unstable:
         remarks.append(
-            f"unstable choice: {choice.name} was chosen in {choice.agreeing} of {choice.folds} folds, so that a "
-            "temperature, or nothing, is compared alone"
+            f"unstable choice: {choice.name} was chosen in {choice.agreeing} of {choice.folds} folds, so only "
+            "temperature scaling and raw are compared"
         )
         candidates = [candidates[place - 1] for place in [find_fallback(candidates)] if place]
         choice = choose_calibrator(source.scores, source.target, candidates, jobs=jobs)
@@ -268,7 +268,7 @@ def choose_and_fit(
     with silence_fits(BoundWarning):  # a remark says it
         fitted = model.fit_choice(choice.chosen, source.scores, source.target)
     if fitted.at_bound:
-        remarks.append(f"{choice.name}: the fit ended at a bound, its optimum lies beyond")
+        remarks.append(f"{choice.name}: the fit ended at a bound; its optimum lies beyond it")
     return choice, fitted, remarks
 
 
@@ -282,7 +282,7 @@ def _leave_out_class_maps(
     shared = [candidate for candidate in candidates if not candidate.has_class_parameters]
     names = ", ".join(source.class_names[label] for label in rare[:_MOST_NAMED_CLASSES])
     ellipsis = ", ..." if len(rare) > _MOST_NAMED_CLASSES else ""
-    line = f"left out: maps with parameters of each class, as fewer than five examples are of {names}{ellipsis}"
+    line = f"left out: calibrators with parameters for each class (fewer than five examples of {names}{ellipsis})"
     return shared, [line]
 
 
@@ -292,7 +292,9 @@ def _describe_harm(choice: Choice | None, result: CalibratedResult | None) -> li
         gain for gain in (choice and choice.helps and choice.gain, result and result.gain) if gain
     ]
     if any(gain.high < 0 for gain in gains):
-        return ["not recommended: the gain's interval lies below 0, so that it raises the NLL"]
+        return [
+            "not recommended: it increases the NLL (the 95 % interval of the decrease lies below 0)"
+        ]
     return []
 
 
@@ -370,11 +372,11 @@ def describe_confidence_ranges(parts: Sequence[Group], n: int) -> Iterator[str]:
 def _describe_range(group: Group, n: int) -> str:
     off = f"{group.direction} by {100 * abs(group.gap):.1f} points"
     ends = " to ".join(map(_format_confidence, (group.lowest, group.highest)))
-    right = f"{100 * group.accuracy:.1f} % are right"
+    right = f"{100 * group.accuracy:.1f} %"
     if group.examples == n:
-        return f"{off} at all confidences, {ends}: {right}"
+        return f"{off} at all confidences, {ends} ({right} of the examples are correct)"
     share = f"{100 * group.examples / n:.0f} % of the examples"
-    return f"{off} at confidences {ends} ({share}), of which {right}"
+    return f"{off} at confidences {ends} ({share}; {right} of them are correct)"
 
 
 def _format_confidence(value: float) -> str:
@@ -391,7 +393,7 @@ def describe_classes(groups: Sequence[Group], kind: str) -> Iterator[str]:
         if off:
             off.sort(key=lambda group: -abs(group.gap))
             first = ", ".join(
-                f"{g.name} (by {100 * abs(g.gap):.1f})" for g in off[:_MOST_NAMED_CLASSES]
+                f"{g.name} (by {100 * abs(g.gap):.1f} points)" for g in off[:_MOST_NAMED_CLASSES]
             )
             others = len(off) - _MOST_NAMED_CLASSES
             yield f"{direction} {place} {first}{f' and {others} more' if others > 0 else ''}"
@@ -400,22 +402,22 @@ def describe_classes(groups: Sequence[Group], kind: str) -> Iterator[str]:
 def describe_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
     """A sentence on how class frequencies of validation and test differ."""
     if not shift.sure:
-        return f"not significant: class frequencies of validation and test are consistent (p = {shift.p:.2f})"
+        return f"none detected: class frequencies of validation and test are consistent (p = {shift.p:.2f})"
     classes = np.argsort(-np.abs(shift.after - shift.before), kind="stable")[:_MOST_SHIFTED_CLASSES]
     before, after = 100 * shift.before, 100 * shift.after
     each = ", ".join(f"{names[k]} {before[k]:.1f} to {after[k]:.1f} %" for k in classes)
     return (
         "class frequencies of validation and test differ "
         f"(total variation {shift.moved:.2f}, p = {shift.p:.3f}): {each}; "
-        "a calibrator is tuned to the frequencies that it was fitted on, see "
+        "a calibrator is only right for the class frequencies that it was fitted on, see "
         f"{spell_argument('priors')} of `{'calibench evaluate' if is_command_line() else 'calibench.evaluate'}`"
     )
 
 
 def describe_choice(choice: Choice, kind: str) -> Iterator[str]:
     """Which calibrator to take, and what the others would do."""
-    gain = f", expected gain in {_name_nll(kind)} {choice.gain}" if choice.helps else ""
-    leave = "" if choice.helps else "leave it, as nothing is surely better: "
+    gain = f", expected decrease in {_name_nll(kind)} {choice.gain}" if choice.helps else ""
+    leave = "" if choice.helps else "none is significantly better, so keep "
     yield (
         f"calibrator: {leave}{choice.name}{gain} (nested cross-validation of {len(choice.rows):,} examples; "
         f"chosen in {choice.agreeing} of {choice.folds} folds)"
@@ -425,7 +427,7 @@ def describe_choice(choice: Choice, kind: str) -> Iterator[str]:
     reason = ""
     if lowest != choice.name:
         errors = "two" if lowest != RAW else f"{max(2.0, errors_of_raw(len(choice.rows))):.0f}"
-        reason = f" ({lowest} is lower, but within {errors} standard errors of a temperature's: a simpler one is kept)"
+        reason = f" ({lowest} is lower, but by less than {errors} standard errors: {choice.name} is kept)"
     yield f"compared: {_name_nll(kind)} of {nll}{reason}"
 
 
@@ -438,10 +440,10 @@ def describe_calibrated_result(after: CalibratedResult, kind: str) -> Iterator[s
     """The verdict after the calibrator."""
     if after.gain:
         noun = {"classes": "examples"}.get(kind, kind)
-        yield f"gain in {_name_nll(kind)} on the {after.examples:,} test {noun}: {after.gain} (95 % interval)"
+        yield f"decrease in {_name_nll(kind)} on the {after.examples:,} test {noun}: {after.gain} (95 % interval)"
     was, is_now = (f"{100 * share:.1f} %" for share in (after.accuracy_before, after.accuracy))
     accuracy = "" if kind == "pairs" else f"; accuracy {was} before, {is_now} after"
-    yield f"after it: {after.calibration.in_words()}{accuracy}"
+    yield f"after calibration: {after.calibration.in_words()}{accuracy}"
 
 
 def describe_power(power: Power, n: int) -> str:
@@ -452,7 +454,7 @@ def describe_power(power: Power, n: int) -> str:
     )
     return (
         f"power: {n:,} examples detect a gap of {100 * power.gap:.1f} points with {100 * POWER:.0f} % power; "
-        f"needed: {needed}"
+        f"examples needed: {needed}"
     )
 
 

@@ -5,7 +5,7 @@ validation split, on which calibrators are cross-fitted. The pairs are then comp
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from statistics import fmean
@@ -28,9 +28,9 @@ REFERENCE_PAIR = ("CrossEntropyLoss", "TemperatureScaling")
 
 SeedVerdict = Literal["worse", "better", ""]
 _WORDS: dict[SeedVerdict, str] = {
-    "worse": "significantly better than",
-    "better": "significantly worse on test than",
-    "": "no significant difference from",
+    "worse": "significantly worse",
+    "better": "significantly better",
+    "": "not significantly different",
 }
 
 
@@ -39,7 +39,7 @@ class LossAndCalibrator:
     """A loss, by the label of its row, and a calibrator or `raw`.
 
     Attributes:
-        name: Both as a sentence has them: `BrierLoss + TS`.
+        name: Both as a sentence has them: `Brier + TS`, `Brier (raw)`.
         val: Cross-fitted NLL of validation, the mean over seeds.
         seeds: NLL of test of each seed.
         told: Whether it differs significantly from the best on validation, by the NLL of test; empty if not compared.
@@ -66,7 +66,7 @@ class Answer:
         best: The pair; None where no run has the cross-fitted NLL of validation.
         rivals: The best pair of another loss, then cross-entropy with temperature scaling, where they are others.
         of_losses: The best pair of each loss that was compared, best first.
-        without: How many rows were not compared, for want of seeds or of the cross-fitted NLL.
+        without: How many rows were not compared, because seeds or the cross-fitted NLL are missing.
     """
 
     best: LossAndCalibrator | None = None
@@ -80,29 +80,19 @@ class Answer:
             return NO_BEST_PAIR
         compared = len(self.of_losses)
         share = f" (of {compared} of {compared + self.without} losses)" if self.without else ""
-        first = f"best on validation{share}: {self.best.name}, test NLL {self.best.test:.3f}"
-        rivals = [f"{rival.name} {rival.test:.3f}" for rival in self.rivals]
-        return "; ".join([first, *rivals, *self._verdict_sentences()])
+        number = len(self.best.seeds)
+        seeds = f"{number} seed{'s' * (number > 1)}"
+        first = (
+            f"best on validation{share}: {self.best.name}, test NLL {self.best.test:.3f} ({seeds})"
+        )
+        if not self.rivals:
+            return first
+        rivals = (f"{rival.name} {rival.test:.3f} ({_WORDS[rival.told]})" for rival in self.rivals)
+        return f"{first}; for comparison, {', '.join(rivals)}"
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, with its sentence."""
         return {"sentence": str(self), **asdict(self)}
-
-    def _verdict_sentences(self) -> Iterator[str]:
-        """Say with how many seeds it differs significantly from which rivals."""
-        names = {
-            words: [rival.name for rival in self.rivals if rival.told == verdict]
-            for verdict, words in _WORDS.items()
-        }
-        number = len(self.of_losses[0].seeds)
-        seeds = f"{number} seed{'s' if number > 1 else ''}"
-        if self.rivals and not any(rival.told for rival in self.rivals):
-            yield f"not significant with {seeds}"
-        elif self.rivals:
-            verdicts = (
-                f"{words} {' and '.join(rivals)}" for words, rivals in names.items() if rivals
-            )
-            yield f"with {seeds} {', '.join(verdicts)}"
 
 
 class RowOfRuns(Protocol):
@@ -161,6 +151,11 @@ def choose_calibrator(row: RowOfRuns) -> str | None:
     return min(finite, key=finite.__getitem__) if finite else None
 
 
+def name_pair(label: str, calibrator: str) -> str:
+    """The name of a loss, or model, with its calibrator: `Brier + TS`, or `Brier (raw)` without one."""
+    return f"{label} (raw)" if calibrator == RAW else f"{label} + {initials(calibrator)}"
+
+
 def _pairs(row: RowOfRuns, seeds: Sequence[int]) -> list[LossAndCalibrator]:
     """A row with each calibrator that all of some of its runs have been scored after."""
     records = [row.records[seed] for seed in seeds]
@@ -170,8 +165,8 @@ def _pairs(row: RowOfRuns, seeds: Sequence[int]) -> list[LossAndCalibrator]:
         val = [record.values.get(Key(CROSS_FITTED, VAL, name), math.nan) for record in records]
         test = tuple(record.values.get(Key("nll", calibrator=name), math.nan) for record in records)
         if not any(map(math.isnan, [*val, *test])):
-            label = f"{row.label} + {RAW if name == RAW else initials(name)}"
-            pairs.append(LossAndCalibrator(row.label, name, label, fmean(val), test))
+            pair = name_pair(row.label, name)
+            pairs.append(LossAndCalibrator(row.label, name, pair, fmean(val), test))
     return pairs
 
 

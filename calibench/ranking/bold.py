@@ -20,8 +20,11 @@ OF_NETWORKS = (
     "one seed cannot compare methods"
 )
 
-WELCH = "values have more than 1.25 times the others' deviation: Welch's test with Bonferroni compares them"
-NOISY = f"{SCATTER} seeds vary too much to rank: with the others' deviation, it would be significantly worse"
+WELCH = (
+    "values vary over seeds more than 1.25 times as much as the others: "
+    "they are compared by Welch's test with Bonferroni's correction"
+)
+NOISY = f"{SCATTER} seeds vary too much to rank: not significantly worse only because its own seeds vary widely"
 
 ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 """Tells which of several runs, one a row, may be the best on the test examples; None if it cannot."""
@@ -109,7 +112,7 @@ def _bold_lines(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
     yield from _few_seeds_line(comparisons)
     if comparisons.all_marked:
         titles = ", ".join(column.title for column in comparisons.all_marked)
-        yield f"no bold among values that are all consistent with perfect calibration: {titles}"
+        yield f"no bold where all values are consistent with perfect calibration: {titles}"
 
 
 def _few_seeds_line(comparisons: _ColumnComparisons) -> Iterator[str]:

@@ -222,12 +222,12 @@ class OverSets:
         titles = (
             "comparison",
             "data sets",
-            "lower on",
+            "sets with lower value",
             "difference %",
             "95 % t interval",
             "median %",
-            "95 % of it",
-            "p of sign test",
+            "95 % interval",
+            "p (sign test)",
         )
         title = f"{self.column.title} against {self.baseline}, data sets as the sample"
         return Grid(title, headings("loss", *titles, "verdict"), rows, list(self._lines()))
@@ -237,13 +237,13 @@ class OverSets:
         needed = max(
             comparison.needed for comparisons in families for comparison in comparisons.values()
         )
-        yield "difference: of the metric's means over seeds, relative, geometric mean over data sets; each counts once"
-        yield "the mean and its t interval describe these data sets; for others they assume symmetric differences"
+        yield "difference: relative, of the means over seeds; geometric mean over data sets, each counted once"
+        yield "mean and t interval describe these data sets; for other data sets they assume symmetric differences"
         yield (
-            "p: exact sign test of the median, whatever the shape, Holm over the comparisons of a kind; "
-            f"{needed} data sets are needed for one below 5 %"
+            "p: exact sign test of the median, for any distribution, Holm-corrected over the comparisons of a kind; "
+            f"p below 5 % needs at least {needed} data sets"
         )
-        yield "no difference beyond 5 %: by the median's exact interval, from 15 data sets on"
+        yield "no difference beyond 5 %: judged by the exact interval of the median, from 15 data sets on"
         yield from () if self.primary else (NO_PRIMARY,)
         first = next(iter(families[0].values()))
         if not math.isnan(first.deviation):
@@ -272,8 +272,8 @@ def _power(sets: int, deviation: float) -> str:
         for fractions in (EFFECTS, power_values)
     )
     return (
-        f"with {sets} data sets and a deviation of {deviation:.2g} over them, one comparison fixed in advance finds a "
-        f"difference of {effects} % in {shares} % of the cases"
+        f"power: with {sets} data sets and a standard deviation of {deviation:.2g}, a single comparison fixed in "
+        f"advance detects differences of {effects} % in {shares} % of cases"
     )
 
 

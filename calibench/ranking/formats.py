@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TextIO
 
+from calibench.ranking.best_pair import name_pair
 from calibench.ranking.columns import BEST, Column
 from calibench.ranking.notes import caption_notes
 from calibench.ranking.records import Record
@@ -71,7 +72,7 @@ def _lead(table: Table) -> str:
         return table.remark or str(table.answer or "")
     column = table.sort
     names = {
-        row.label: f"{row.label} + {initials(row.calibrator)}" if row.calibrator else row.label
+        row.label: name_pair(row.label, row.calibrator) if row.calibrator else row.label
         for row in table.rows
     }
     texts = [
@@ -79,13 +80,13 @@ def _lead(table: Table) -> str:
         for row in table.rows
     ]
     ends = "lowest" if column.info.direction < 0 else "highest"
-    sentence = "; ".join([f"{ends} test {column.info.title}: {texts[0]}", *texts[1:2]])
+    sentence = "; next: ".join([f"{ends} test {column.info.title}: {texts[0]}", *texts[1:2]])
     best, *others = table.rows
     if not (others and best.values[column].tied):
         return sentence
     tied = [names[row.label] for row in others if row.values[column].tied]
-    verdict = f"not significantly better than {', '.join(tied)}" if tied else "significant"
-    return f"{sentence}; {verdict}"
+    rivals = ", ".join(tied) if tied else "every other model"
+    return f"{sentence}; {'not ' * bool(tied)}significantly better than {rivals}"
 
 
 def marked_label(row: Row) -> str:

@@ -15,7 +15,10 @@ _PROPER = {
     "brier": "a proper score: only the true probabilities minimise it",
     "ece": "not a proper score: a useless classifier can have 0",
 }
-_REFINEMENT = "NLL refinement: what a temperature leaves, cross-fitted on the set; a richer calibrator may leave less"
+_REFINEMENT = (
+    "NLL refinement: NLL after a temperature, cross-fitted on the set; "
+    "a more flexible calibrator may lower it further"
+)
 
 
 _VERIFY = "`calibench verify STORE`"
@@ -28,13 +31,15 @@ def short_notes(table: Table, notes: Sequence[str]) -> list[str]:
     They are what its marks mean, what its seeds cannot show, the caveat that matters most, and where the rest is read.
     """
     circle = ["° consistent with perfect calibration"] if any(_marks(table)) else []
-    dagger = [f"{UNVERIFIED} not verified here: {_VERIFY}"] if any(_unverified(table)) else []
+    dagger = (
+        [f"{UNVERIFIED} not verified on this machine: {_VERIFY}"] if any(_unverified(table)) else []
+    )
     marks = "; ".join([*table.bold[:1], *circle, *dagger])
     unseen = table.bold[1:2] if table.detectable else []
     first_notes = [*([marks] if marks else []), *unseen, *[*_first_hole(table), *table.notes][:1]]
     return [
         *first_notes,
-        f"{len(notes)} notes: {'--notes' if is_command_line() else 'notes=True'}; {READ}",
+        f"all {len(notes)} notes: {'--notes' if is_command_line() else 'notes=True'}; guide: {READ}",
     ]
 
 
@@ -122,7 +127,7 @@ def _calibrators(table: Table) -> Iterator[str]:
         names |= dict.fromkeys(row.calibrator for row in table.rows if row.calibrator)
     short = [f"{initials(name)} = {name}" for name in names if name not in (RAW, initials(name))]
     if short:
-        yield f"after calibration on the validation split: {', '.join(short)}"
+        yield f"calibrators, fitted on the validation split: {', '.join(short)}"
 
 
 def _marks(table: Table) -> Iterator[str]:
@@ -139,7 +144,7 @@ def _marks(table: Table) -> Iterator[str]:
 
 
 def _unverified(table: Table) -> Iterator[str]:
-    """`† FocalLoss, seeds 1, 2: not verified here ...`, for the rows that an entry of a store makes unverified."""
+    """`† FocalLoss, seeds 1, 2: not verified ...`, for the rows that an entry of a store makes unverified."""
     rows = [
         f"{row.label}, {'seed' if len(row.unverified) == 1 else 'seeds'} {', '.join(map(str, row.unverified))}"
         for row in table.rows
@@ -147,7 +152,7 @@ def _unverified(table: Table) -> Iterator[str]:
     ]
     if rows:
         yield (
-            f"{UNVERIFIED} not verified here, as nobody computed the numbers again from the logits ({_VERIFY}): "
+            f"{UNVERIFIED} not verified on this machine: numbers not recomputed from the logits ({_VERIFY}): "
             f"{'; '.join(rows)}"
         )
 

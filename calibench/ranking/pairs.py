@@ -71,7 +71,10 @@ class Pairs:
     def _lines(self) -> Iterator[str]:
         units = "seeds and test examples" if self.over_examples else "seeds"
         yield f"P: fraction of pairs of runs in which A is better, over {', '.join(self.tables)}"
-        yield f"interval: Newcombe's for this fraction, over {units} of these data sets; at 3 seeds 95 % may be 90 %"
+        yield (
+            f"interval: Newcombe's for this fraction, over {units} of these data sets; "
+            "with 3 seeds, its coverage may be 90 %"
+        )
         if self.margin:
             amount = _printed_amount(self.column, self.margin)
             yield f"practically equal: fraction of pairs that differ by {amount} or less"

@@ -133,7 +133,7 @@ class CalibrationVerdict:
     def _consistent(self) -> str:
         n = f"{self.examples:,}"
         if self.gap is not None and self.gap > _WIDEST_GAP:
-            return f"{n} examples: no verdict below a gap of {100 * self.gap:.0f} points"
+            return f"{n} examples: too few to detect a gap below {100 * self.gap:.0f} points"
         if self.is_within_rounding:
             return f"consistent with perfect calibration within the rounding of the file ({self.rounding}; n = {n})"
         return f"consistent with perfect calibration (n = {n})"

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibench.messages.printable_text import count_of
 from calibench.statistics.seeds import LEVEL, average_ranks, holm
 from calibench.tensors.arrays import Floats
 
@@ -109,7 +108,7 @@ class SetComparison:
     def verdict(self) -> str:
         """`lower` or `higher` by the sign test, else `no difference beyond 5 %`, else `not significant`.
 
-        Where no result on so few data sets could have been significant: `8 sets cannot decide`.
+        Where no result on so few data sets could have been significant: `too few data sets (8)`.
         """
         if self.sign_p <= LEVEL:
             return AHEAD if self.lower > self.higher else BEHIND
@@ -117,7 +116,7 @@ class SetComparison:
             return ALIKE
         if self.effect.sets >= self.needed:
             return UNKNOWN
-        return f"{count_of(self.effect.sets, 'set')} cannot decide"
+        return f"too few data sets ({self.effect.sets})"
 
 
 def compare_log_ratios(families: Sequence[Sequence[float]]) -> list[SetComparison]:

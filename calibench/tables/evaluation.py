@@ -152,7 +152,7 @@ def _grid(
 
 _BOLD = (
     "bold: no other calibrator is significantly better (95 % confidence)",
-    "calibration errors are compared where NLL is below what the accuracy alone gives",
+    "calibration errors are compared only for calibrators with a lower NLL than one constant confidence would have",
 )
 
 

@@ -219,7 +219,7 @@ class Report:
         if "ece" in first:
             verdict = self.calibration.get((TEST, first["ece"].key.model, RAW))
             yield verdict.in_words() if verdict else first["ece"].in_words(n)
-            yield "limit: what 95 % of calibrated models with these confidences do not exceed"
+            yield "limit: 95 % of perfectly calibrated models with these confidences stay below it"
         if HIT_NLL in first:
             call = "calibench.doctor(confidence, correct)"
             shell = f"calibench doctor {shlex.quote(self.file)}"

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("all_draws")
 VERDICT = re.compile(
     r"(over|under)confident by \d+\.\d points \((top label, )?limit \d+\.\d\)"
     r"|consistent with perfect calibration \(n = \d+\)"
-    r"|\d+ examples: no verdict below a gap of \d+ points"
+    r"|\d+ examples: too few to detect a gap below \d+ points"
 )
 
 QUICK = ("--calibrators", "TemperatureScaling")
@@ -43,7 +43,7 @@ def test_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].startswith("overconfident by ")
     kinds = [line.partition(":")[0] for line in lines[1:-1]]
     assert list(dict.fromkeys(kinds)) == [
-        "numbers", "where", "calibrator", "compared", "after it", "power"
+        "numbers", "where", "calibrator", "compared", "after calibration", "power"
     ]  # fmt: skip
     assert lines[-1] == f"{tmp_path / 'cal.pt'} is written."
     apply = ["--apply", f"{tmp_path}/cal.pt", "--input", str(file), "-o", f"{tmp_path}/p.npz"]
@@ -81,7 +81,9 @@ def test_nothing_is_exported_where_nothing_helps(
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
     assert lines[0] == "consistent with perfect calibration (n = 300)"
-    assert any(line.startswith("calibrator: leave it, as nothing is surely") for line in lines)
+    assert any(
+        line.startswith("calibrator: none is significantly better, so keep raw") for line in lines
+    )
     assert printed.err == f"calibench: {export} is not written: no calibrator helps\n"
     assert not export.exists()
     with pytest.warns(UserWarning, match="cal.pt is not written: no calibrator helps"):
@@ -122,8 +124,8 @@ def test_the_calibrator_is_chosen_on_validation_and_measured_on_test(
         line.startswith("label shift: class frequencies of validation and test differ")
         for line in lines
     )
-    assert any(line.startswith("gain in NLL on the ") for line in lines)
-    off = 'after it: class frequencies are off: "class 0" predicted'
+    assert any(line.startswith("decrease in NLL on the ") for line in lines)
+    off = 'after calibration: class frequencies are off: "class 0" predicted'
     assert any(line.startswith(off) for line in lines)
     fitted = load_calibrator(tmp_path / "cal.pt").choice.parameters_dict()
     assert fitted["temperature"] == pytest.approx(2, rel=0.15)
@@ -139,7 +141,9 @@ def test_pairs_of_any_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     lines = said([f"{tmp_path}/answers.csv", "--export", f"{tmp_path}/cal.pt"], capsys)
     assert re.match(r"overconfident by (1[89]|2[0-2])\.\d points", lines[0])
     assert lines[1].startswith("numbers: 600 pairs of confidence and correct; mean confidence 8")
-    assert any(line.startswith("after it: consistent with perfect calibration") for line in lines)
+    assert any(
+        line.startswith("after calibration: consistent with perfect calibration") for line in lines
+    )
     apply = ["--input", f"{tmp_path}/answers.csv", "-o", f"{tmp_path}/p.npz", "--clip", "1e-12"]
     assert main(["calibrate", "--apply", f"{tmp_path}/cal.pt", *apply]) == 0
     calibrated = np.load(tmp_path / "p.npz")["probs"][:, 1]

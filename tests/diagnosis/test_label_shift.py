@@ -28,7 +28,7 @@ def test_a_shift_is_described() -> None:
     )
     assert "cat 90.0 to 50.0 %, dog 10.0 to 50.0 %" in said
     assert describe_label_shift(LabelShift.from_labels(val, val, 2), ["cat", "dog"]).startswith(
-        "not significant: "
+        "none detected: "
     )
 
 
@@ -36,4 +36,4 @@ def test_a_shift_is_described() -> None:
 def test_the_level_is_five_percent(p: float, told: bool) -> None:
     shift = LabelShift(np.array([0.9, 0.1]), np.array([0.5, 0.5]), p)
     said = describe_label_shift(shift, ["cat", "dog"])
-    assert said.startswith("class frequencies " if told else "not significant: ")
+    assert said.startswith("class frequencies " if told else "none detected: ")

@@ -27,8 +27,8 @@ def test_maps_with_parameters_of_each_class_are_left_out_where_a_class_is_absent
     assert found.choice is not None
     with_parameters = {"StructuredVectorScaling", "StructuredMatrixScaling"}
     assert not with_parameters & found.choice.nll.keys()
-    assert "left out: maps with parameters of each class" in str(found)
-    assert "fewer than five examples are of class 3" in str(found)
+    assert "left out: calibrators with parameters for each class" in str(found)
+    assert "fewer than five examples of class 3" in str(found)
     if found.calibrator is not None:
         nll = float(-found.calibrator.log_prob(test.scores).gather(1, test.target[:, None]).mean())
         assert nll <= raw_nll + 0.01
@@ -52,7 +52,7 @@ def test_what_raises_the_nll_of_the_test_set_is_not_recommended() -> None:
     assert found.after.gain is not None
     assert found.after.gain.high < 0
     assert found.calibrator is None
-    assert "not recommended: the gain's interval lies below 0" in str(found)
+    assert "not recommended: it increases the NLL" in str(found)
 
 
 def test_an_unstable_choice_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:

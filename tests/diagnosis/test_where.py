@@ -68,7 +68,7 @@ def test_nothing_is_said_to_be_off_in_a_model_that_is_consistent() -> None:
     assert not any(line.startswith("where:") for line in spoilt.lines)
     by_label = replace(spoilt, shape=diagnosis.shape._replace(of="labels"))
     places = [line for line in by_label.lines if line.startswith("where:")]
-    assert places == ["where: overconfident in label class 1 (by 40.0)"]
+    assert places == ["where: overconfident in label class 1 (by 40.0 points)"]
 
 
 def test_few_calibrated_models_have_a_group_that_is_off() -> None:

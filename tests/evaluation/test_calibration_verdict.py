@@ -223,7 +223,7 @@ def test_a_gap_of_labels_that_come_together_is_seen() -> None:
 def test_few_examples_are_said_to_be_few() -> None:
     log_probs, target = binary(36, weight=1.0)
     assert (
-        judge_calibration(log_probs, target).in_words().startswith("36 examples: no verdict below")
+        judge_calibration(log_probs, target).in_words().startswith("36 examples: too few to detect")
     )
 
 

@@ -107,7 +107,7 @@ def test_a_row_with_more_deviation_has_welchs_form_and_is_named(tmp_path: Path) 
         write(tmp_path, loss, *[at + seed for seed in jitter])
     write(tmp_path, "E", 0.1, 0.4, 0.7)
     assert tied(tmp_path) == {"A": True, "B": False, "C": False, "D": False, "E": True}
-    line = "3 of 60 values have more than 1.25 times the others' deviation: Welch's test with Bonferroni compares them"
+    line = "3 of 60 values vary over seeds more than 1.25 times as much as the others: they are compared by Welch's test with Bonferroni's correction"
     assert line in said(tmp_path).splitlines()
 
 
@@ -169,9 +169,7 @@ def test_nothing_is_bold_among_values_that_are_all_at_their_floor() -> None:
     table = table_of(ECE, *at_floor)
     mark_best(table)
     assert not any(value.tied for value in at_floor)
-    assert table.bold == [
-        "no bold among values that are all consistent with perfect calibration: ECE %"
-    ]
+    assert table.bold == ["no bold where all values are consistent with perfect calibration: ECE %"]
     above = [at_floor[0], Value(seeds[1], verdict=Verdict(0.01, 0.01))]
     table = table_of(ECE, *above)
     mark_best(table)

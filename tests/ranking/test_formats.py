@@ -261,5 +261,5 @@ def test_at_most_four_lines_stand_under_a_table_and_notes_shows_them_all(
     assert meaning.startswith("- bold: no other method is significantly better")
     assert unseen.startswith("- 3 seeds detect differences of")
     assert caveat == "- missing: Focal, seeds 2, 3: no run"
-    assert rest.startswith(f"- {len(every)} notes: notes=True; https://")
+    assert rest.startswith(f"- all {len(every)} notes: notes=True; guide: https://")
     assert {unseen, caveat} < set(every)

@@ -47,8 +47,8 @@ def test_a_row_for_each_model_with_its_best_calibrator(
     text = capsys.readouterr().out
     assert "models / 300 test examples" in text
     lead = next(line for line in text.splitlines() if line.startswith("lowest test NLL: good"))
-    assert "; sharp" in lead
-    assert lead.endswith("; significant")
+    assert "; next: sharp" in lead
+    assert lead.endswith("; significantly better than every other model")
     assert "| # | model | after | NLL | Brier | ECE% | raw NLL | raw ECE% | Error % |" in text
     (first, second) = [line for line in text.splitlines() if line.startswith(("| 1 |", "| 2 |"))]
     assert "good" in first

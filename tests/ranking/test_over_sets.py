@@ -55,10 +55,11 @@ def test_five_sets_tell_nothing(tmp_path: Path) -> None:
     found = compare_over_sets(
         rank_results(results(tmp_path, 5)).tables, NLL, baseline=BASE, primary=["A"]
     )
-    assert found.primary["A"].verdict == "5 sets cannot decide"
+    assert found.primary["A"].verdict == "too few data sets (5)"
     assert found.primary["A"].lower == 5
     assert any(
-        "6 data sets are needed" in line or "7 data sets" in line for line in found.grid().footer
+        "needs at least 6 data sets" in line or "7 data sets" in line
+        for line in found.grid().footer
     )
 
 
@@ -68,7 +69,7 @@ def test_networks_of_one_data_set_are_one_value(tmp_path: Path) -> None:
         write(tmp_path, "A", *[0.4] * 3, benchmark="data", backbone=f"Net{number}")
     found = compare_over_sets(rank_results(tmp_path).tables, NLL, baseline=BASE)
     assert found.exploratory["A"].effect.sets == 1
-    assert found.exploratory["A"].verdict == "1 set cannot decide"
+    assert found.exploratory["A"].verdict == "too few data sets (1)"
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_each_format_marks_what_is_not_verified(
             rows = [line for line in rows if form != "latex" or "&" in line]
             mark = "dagger" if form == "latex" and UNVERIFIED not in rows[0] else UNVERIFIED
             assert [mark in line for line in rows[:2]] == [True, False], lines
-            assert any("not verified here" in line for line in lines)
+            assert any("not verified on this machine" in line for line in lines)
     frame = rank_results(store, metrics=["nll"]).frame()
     assert set(zip(frame["loss"], frame["unverified"], strict=True)) == {
         ("Focal", True),

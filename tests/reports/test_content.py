@@ -91,7 +91,7 @@ def test_pairs_of_losses_by_a_few_metrics(content: dict[str, Any]) -> None:
     assert first["head"] == ["A", "B", "P(A beats B)", "95 % interval", "P(practically equal)"]
     assert first["rows"] == [["CrossEntropy", "Brier", "1.00", "0.39 to 1.00", "0.00"]]
     assert "0.50" in error["rows"][0][2]
-    assert any("at 3 seeds 95 % may be 90 %" in line for line in first["lines"])
+    assert any("with 3 seeds, its coverage may be 90 %" in line for line in first["lines"])
 
 
 def test_pictures_are_of_all_seeds(content: dict[str, Any]) -> None:

@@ -80,7 +80,10 @@ def test_the_index_and_each_benchmark_lead_with_the_answer_and_notes_are_closed(
         chosen = {"split": "val", "metric": "nll_cross_fitted", "calibrator": "raw", "value": at}
         write_run(tmp_path / "r", loss=loss, values={"nll": at}, rows=[chosen], benchmark="digits")
     assert main(["report", str(tmp_path / "r"), "-o", str(tmp_path / "site")]) == 0
-    line = "best on validation: A + raw, test NLL 0.100; B + raw 0.200; not significant with 1 seed"
+    line = (
+        "best on validation: A (raw), test NLL 0.100 (1 seed); "
+        "for comparison, B (raw) 0.200 (not significantly different)"
+    )
     index, page = (
         (tmp_path / "site" / name).read_text() for name in ("index.html", "digits/index.html")
     )

@@ -82,7 +82,7 @@ def test_the_sign_flip_test_is_the_share_of_all_signs() -> None:
 def test_nine_comparisons_need_nine_sets() -> None:
     """On eight sets nothing can be told of nine losses, however clear; the primary comparison alone can be."""
     logs = [[0.3 + 0.01 * n for n in range(8)]] * 9
-    assert {of.verdict for of in compare_log_ratios(logs)} == {"8 sets cannot decide"}
+    assert {of.verdict for of in compare_log_ratios(logs)} == {"too few data sets (8)"}
     assert compare_log_ratios(logs)[0].needed == 9
     (alone,) = compare_log_ratios(logs[:1])
     assert (alone.verdict, alone.needed, alone.lower) == (BEHIND, 6, 0)

@@ -67,6 +67,6 @@ def test_its_table_has_the_primary_loss_first_and_the_others_as_exploratory(tmp_
         "10.0",
         "",
         "0.25",
-        "3 sets cannot decide",
+        "too few data sets (3)",
     ]
     assert rows[1][:4] == ["GenerativeCrossEntropy", "exploratory", "3", "3"]
