@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,9 @@ _PACKED = b"\x1f\x8b"  # how a file of gzip begins
 _MOST = 2**31  # bytes that a packed file may hold
 _BLOCK = 2**18  # bytes that are looked at together, so that they stay in the processor's cache
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SPACE = " "
+_SIGNS = {**_SEPARATORS, _SPACE: "spaces"}
+_ROWS_OF_START = 20  # that say how a table begins
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -202,6 +206,77 @@ def guess_separator(header: str, default: str = ",") -> str:
     return max((default, *_SEPARATORS), key=re.sub('"[^"]*"', "", header).count)
 
 
+def _guess_sign(content: bytes, default: str, *, header: bool) -> str:
+    """Separator of a text: that of its header, or spaces where two lines have as many words, most of them numbers."""
+    first, second, *_ = (*content.split(b"\n", 2), b"", b"")
+    if any(sign.encode() in first for sign in _SEPARATORS):
+        return guess_separator(first.decode(), default) if header else default
+    words = second.decode().split()
+    numbers = sum(map(_is_number, words))
+    are_cells = len(words) - len(first.split()) in (0, 1) and numbers > 1
+    return _SPACE if are_cells and 2 * numbers > len(words) else default
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _without_comments(
+    content: bytes, separator: str | None, default: str, *, header: bool
+) -> tuple[bytes, int]:
+    """A text without the lines before its table that begin with `#`, and their number.
+
+    The last of them is the header if it has as many cells as the row below, which holds a number: numpy writes it so.
+    """
+    last, rest, count = b"", content, 0
+    while rest.startswith(b"#"):
+        last, _, rest = rest.partition(b"\n")
+        count += 1
+    if not count or not rest.strip():
+        return content, 0
+    names = last.lstrip(b"# ")
+    sign = separator or _guess_sign(names + b"\n" + rest, default, header=True)
+    first, second = (line.decode().split(sign) for line in (names, rest.partition(b"\n")[0]))
+    if header and 1 < len(first) == len(second) and any(map(_is_number, second)):
+        count -= 1
+        is_name = names.startswith(sign.encode())  # a column that is called `#`
+        rest = (last if is_name else names) + b"\n" + rest
+    return rest, count
+
+
+def _refuse_title(content: bytes) -> None:
+    """Raise a ValueError where lines of text, of which the first was read as a header, stand above that of a table."""
+    lines = [line.decode() for line in content.split(b"\n", _ROWS_OF_START)[:_ROWS_OF_START]]
+    for sign in _SEPARATORS:
+        counts = [line.count(sign) for line in lines if line.strip()]
+        top = next((place for place, count in enumerate(counts) if count), len(counts))
+        if top and len(counts) > top + 1 and len({*counts[top:-1]}) == 1:
+            number = next(number for number, line in enumerate(lines, 1) if sign in line)
+            raise ValueError(
+                f"the table seems to begin at line {number}: remove the lines above it, or begin them with `#`; "
+                "or quote the cells that hold a separator"
+            )
+
+
+def _with_name_of_rows(content: bytes, sign: str) -> bytes:
+    """A text in which numbers of rows, the first cells, have an empty name: R, which quotes them, gives them none."""
+    rows = list(islice(_parse_rows(content, sign, _QUOTED), _ROWS_OF_START))
+    cells = [row.cells for row in rows if row.cells != [""]]
+    if len(cells) < 2 or len(cells[0]) < 2 or any(row.problem for row in rows):
+        return content
+    numbers = [row[0] for row in cells[1:]]
+    are_quoted = sign == _SPACE or content.partition(b"\n")[2].startswith(b'"')
+    is_wider = are_quoted and all(
+        len(row) == len(cells[0]) + 1 and row[-1].strip() for row in cells[1:]
+    )
+    are_numbers = all(map(str.isdecimal, numbers)) and len({*numbers}) == len(numbers)
+    return b'""' + sign.encode() + content if is_wider and are_numbers else content
+
+
 def _open_separated(
     text: _Text,
     separator: str | None,
@@ -214,13 +289,16 @@ def _open_separated(
     content, header = text.content, header_names is None
     if header and (line := _SEPARATOR_LINE.match(content)):  # which Excel writes
         separator, content = separator or line[1].decode(), content[line.end() :]
-    first = content.partition(b"\n")[0].decode() if header else ""
-    sign = separator or guess_separator(first, default)
+    content, comments = _without_comments(content, separator, default, header=header)
+    sign = separator or _guess_sign(content, default, header=header)
+    content = _with_name_of_rows(content, sign) if header else content
     comma = sign in _DECIMAL_COMMAS and _DECIMAL_COMMAS[sign].search(content[:_BLOCK])
     is_guess = separator is None and sign != default
-    notes = [f"{_SEPARATORS[sign]} between cells"] if is_guess else []
+    notes = [f"{_SIGNS[sign]} between cells"] if is_guess else []
     if comma:
         notes.append("decimal commas")
+    if comments:
+        text.said.append(f"without {comments} line{'s' * (comments > 1)} of comments")
     if notes:
         text.said.append(f"with {' and '.join(notes)}")
     header_quoting = _UNQUOTED if quotes is False else _QUOTED
@@ -229,12 +307,14 @@ def _open_separated(
     if not written:
         raise ValueError(first_row.problem or "it is empty")
     names = _make_unique(written)
-    rows, problems, content = _check_cells(text, content, sign, len(names), header, quotes)
+    rows, problems, plain = _check_cells(text, content, sign, len(names), header, quotes)
+    if header and len(names) == 1 and len(problems) > len(rows):
+        _refuse_title(content)
 
     def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
         selected = names if columns is None else list(columns)
         frame = pandas.read_csv(
-            io.BytesIO(content),
+            io.BytesIO(plain),
             sep=sign,
             decimal="," if comma else ".",
             header=0 if header else None,

@@ -1,11 +1,10 @@
 """Tables with a column of scores for each class, or one column for two classes, beside labels."""
 
-import shlex
 from collections.abc import Sequence
 
 import numpy as np
 
-from calibench.messages.spelling import is_command_line, spell_argument
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     HARD,
@@ -21,8 +20,14 @@ from calibench.predictions.column_names import (
     role_and_classes,
 )
 from calibench.predictions.long_tables import refuse_long_table
+from calibench.predictions.model_columns import refuse_columns_of_models
 from calibench.predictions.pair_tables import arrays_of_predicted_class
-from calibench.predictions.reading_notes import describe_beginning, describe_left_out, list_quoted
+from calibench.predictions.reading_notes import (
+    describe_beginning,
+    describe_left_out,
+    describe_possible_labels,
+    list_quoted,
+)
 from calibench.predictions.table_columns import TableColumns
 from calibench.tensors.arrays import Array
 from calibench.tensors.labels import check_distinct
@@ -65,6 +70,7 @@ def arrays_of_classes(table: TableColumns) -> tuple[dict[str, Array], list[str]]
     role_of_columns, names = role_and_classes(written)
     if role_of_columns is None:
         _refuse_whole_numbers(values, written)
+    refuse_columns_of_models(values, written)
     beginning = describe_beginning(guessed_beginning(written, names), names)
     values, names = in_numeric_order(values, names)
     lines = [
@@ -129,10 +135,7 @@ def _possible_labels_line(table: TableColumns, others: Sequence[int], names: Seq
         for at, values in values_of_texts.items()
         if len(values) > 1 and all(_is_part_of_any(value, names) for value in values)
     ]
-    targets = [f"target={name}" for name in possible]
-    words = [shlex.quote(target) if is_command_line() else target for target in targets]
-    says = " or ".join(spell_argument("keys", word) for word in words)
-    return f"names of classes are in columns that are not called labels: {says}" if says else ""
+    return describe_possible_labels(possible)
 
 
 def _refuse_classes_alone(table: TableColumns, columns: Sequence[int]) -> None:

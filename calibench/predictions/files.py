@@ -22,6 +22,7 @@ from calibench.files.tables import (
     TableFile,
     open_table,
     table_kind,
+    table_of_frame,
 )
 from calibench.messages.checks import InPython, unit_interval
 from calibench.messages.errors import UsageError, did_you_mean, no_file
@@ -38,6 +39,7 @@ from calibench.predictions.arrays import (
     with_roles,
 )
 from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
+from calibench.predictions.content_suffix import copy_with_suffix, is_known_content
 from calibench.predictions.label_files import (
     LabelFile,
     ids_of_arrays,
@@ -45,7 +47,8 @@ from calibench.predictions.label_files import (
     labels_of_arrays,
     labels_of_table,
 )
-from calibench.predictions.python_values import from_python
+from calibench.predictions.other_formats import describe_conversion
+from calibench.predictions.python_values import frame_of_fields, from_python
 from calibench.predictions.reading_notes import describe_left_out, join_lines
 from calibench.predictions.records import (
     KINDS_OF_RECORDS,
@@ -61,6 +64,7 @@ from calibench.runs.files import check_archive
 from calibench.runs.folder import holds_run
 from calibench.runs.predictions import Imported, read_arrays
 from calibench.tensors.arrays import Array, as_array
+from calibench.tensors.score_meaning import LOGITS, PROBS
 
 _CLASSES = "classes="
 _OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs")
@@ -212,10 +216,16 @@ class Reader:
         text, notes = source, list[str]()
         check_file(text)
         with _naming(text), corrupt_if_it_fails(text):
-            if place := hdf5.address(text):
+            if (place := hdf5.address(text)) and hdf5.holds_models(text):
                 arrays = hdf5.arrays_of_split(*place)
+            elif len(_paths(text)) == 1 and (group := hdf5.group_in_file(text)):
+                arrays = hdf5.named_arrays(*group)
+                arrays, line = with_roles(arrays, roles_told(self._roles, arrays))
+                notes = [line]
             else:
-                arrays, notes = self._arrays(*_paths(text))
+                paths = _paths(text)
+                arrays, notes = self._arrays(*map(_with_suffix, paths))
+                notes = [*_describe_kinds(paths), *notes]
             predictions: Predictions | ConfidencePairs | None = pairs_of(arrays, notes)
             if predictions is None:
                 options = {name: getattr(self, name) for name in ("scores", "clip", "task")}
@@ -270,16 +280,56 @@ class Reader:
                     check_order_is_known(records.parsed, arrays)
                 return arrays, [records.line, *lines]
             table = self._open_scores(path, has_labels=labels is not None)
-            arrays, line = arrays_of_table(table, roles_told(roles, table.written))
-            ids = ids_of_table(table, labels.ids) if labels else {}
-            arrays, lines = _with_labels(arrays, labels, ids)
-            arrays, guess = with_roles(arrays)
-            return arrays, [_describe_text(table), guess, line, *lines]
+            return self._arrays_of_table(table, roles, labels)
         notes = list[str]()
         arrays = {name or UNDECLARED: array for name, array in _read(path, notes).items()}
+        if fields := _fields_of(arrays):
+            return self._arrays_of_table(fields, roles, labels)
         arrays, lines = _with_labels(arrays, labels, ids_of_arrays(arrays))
+        _refuse_several_sets(arrays, roles)
         arrays, guess = with_roles(arrays, roles_told(roles, arrays))
         return arrays, [guess, *notes, *lines]
+
+    def _arrays_of_table(
+        self, table: TableFile, roles: tuple[str, ...], labels: LabelFile | None
+    ) -> tuple[dict[str, Array], list[str]]:
+        """The arrays of a table by their roles, with the labels of another file, and lines as of `_arrays`."""
+        arrays, line = arrays_of_table(table, roles_told(roles, table.written))
+        ids = ids_of_table(table, labels.ids) if labels else {}
+        arrays, lines = _with_labels(arrays, labels, ids)
+        arrays, guess = with_roles(arrays)
+        return arrays, [_describe_text(table), guess, line, *lines]
+
+
+def _refuse_several_sets(arrays: Mapping[str, Array], roles: Sequence[str]) -> None:
+    """Raise a ValueError if arrays are those of several sets by their names, `val_logits`, `test_labels`, ..."""
+    if roles or {LOGITS, PROBS, UNDECLARED} & {
+        ROLES.get(name.strip().lower(), name) for name in arrays
+    }:
+        return
+    keys_by_set = dict[str, list[str]]()
+    for name in arrays:
+        if place := hdf5.place_of(name):
+            keys_by_set.setdefault(place[0], []).append(f"{place[1]}={name}")
+    whole = {split: keys for split, keys in keys_by_set.items() if len(keys) == 2}
+    if whole:
+        split = "test" if "test" in whole else next(iter(whole))
+        keys = sorted(whole[split], key=lambda text: text.startswith(f"{TARGET}="))
+        says = spell_argument("keys", " ".join(keys)) if is_command_line() else f"`keys={keys}`"
+        raise ValueError(
+            f"it holds the arrays of {' and '.join(whole)}: say {says} for those of {split}."
+        )
+
+
+def _fields_of(arrays: Mapping[str, Array]) -> TableFile | None:
+    """The fields of an array of numpy as columns of a table, where a file holds one such array alone."""
+    with_fields = [array for array in arrays.values() if array.dtype.names]
+    if not with_fields:
+        return None
+    if len(arrays) > 1:
+        names = ", ".join(f"`{name}`" for name in arrays)
+        raise ValueError(f"an array with fields stands beside others, {names}: write it alone.")
+    return table_of_frame(frame_of_fields(with_fields[0]))
 
 
 def _with_labels(
@@ -356,8 +406,6 @@ def check_file(text: str) -> None:
     if _URL.match(text):
         raise ValueError(f"`{text}` is a URL, and files are read: download it first.")
     for path in _paths(text):
-        if path.suffix.lower() in hdf5.HDF5 and not hdf5.address(text):
-            raise ValueError(f"`{path}` holds models: name one, as `{path}:DATASET/MODEL/test`.")
         if path.suffix.lower() == ".json" and holds_run(path.parent):
             raise ValueError(f"`{path}` is a file of a run: name the run, `{path.parent}`.")
         if path.suffix.lower() in _PICKLES:
@@ -374,7 +422,9 @@ def check_file(text: str) -> None:
             raise ValueError(
                 f"`{path}` is a checkpoint: {writing}; of another program, save logits and labels as .npz."
             )
-        if not _is_read(path):
+        if not _is_read(path) and (sentence := describe_conversion(path)):
+            raise ValueError(f"{sentence}.")
+        if not (_is_read(path) or (path.is_file() and is_known_content(path))):
             raise ValueError(
                 f"`{path}`: a file {', '.join(_ARRAYS)}, {EXPECTED_TABLES} is expected"
                 f"{did_you_mean(get_close_matches(path.suffix, (*_ARRAYS, *TABLE_KINDS), cutoff=0.7))}"
@@ -395,11 +445,22 @@ def is_no_folder(text: str) -> bool:
 
 def path_of(text: str) -> Path:
     """The file that a text names, the first of a pair; of `-` that of standard input."""
-    return _paths(text)[0]
+    return _with_suffix(_paths(text)[0])
+
+
+def _with_suffix(path: Path) -> Path:
+    """A file under a name that says its kind, which its content says where its own name does not."""
+    return path if _is_read(path) else copy_with_suffix(path)
+
+
+def _describe_kinds(paths: Sequence[Path]) -> list[str]:
+    """A line for each file whose kind is guessed by its content."""
+    kinds = {path.name: _with_suffix(path).suffix for path in paths if not _is_read(path)}
+    return [f"{name} is read as {kind}, by its content" for name, kind in kinds.items()]
 
 
 def _is_read(path: Path) -> bool:
-    return path.suffix.lower() in (*_ARRAYS, *hdf5.HDF5) or table_kind(path) in TABLE_KINDS
+    return path.suffix.lower() in _ARRAYS or table_kind(path) in TABLE_KINDS
 
 
 def describe_missing_labels(source: str, reader: str, *, takes_keys: bool = True) -> str:
@@ -417,10 +478,20 @@ def _paths(text: str) -> list[Path]:
     """The file, or the files of a pair: what stands before a colon ends in a suffix of scores."""
     if text == STANDARD_INPUT:
         return [read_standard_input()]
-    if place := hdf5.address(text):
+    if parts := _pair_of_files(text):
+        return parts
+    if place := hdf5.group_in_file(text):
         return [place[0]]
     pair = _PAIR.fullmatch(text)
     return [Path(part) for part in (pair.groups() if pair else (text,))]
+
+
+def _pair_of_files(text: str) -> list[Path]:
+    """Two files that are there, before and behind a colon; none without such."""
+    parts = text.split(":")
+    pairs = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
+    pairs = [pair for pair in pairs if all(part and Path(part).is_file() for part in pair)]
+    return [Path(part) for part in pairs[0]] if pairs and not Path(text).is_file() else []
 
 
 def _read(path: Path, lines: list[str]) -> dict[str, Array]:
@@ -553,6 +624,7 @@ _ARRAYS: dict[str, Callable[[Path, list[str]], dict[str, Array]]] = {
     ".pt": _pt,
     ".pth": _pt,
     ".safetensors": _safetensors,
+    **dict.fromkeys(hdf5.HDF5, lambda path, _: hdf5.named_arrays(path)),
 }
 
 

@@ -1,6 +1,7 @@
-"""HDF5 files of CalArena (Berta et al. 2026), `{dataset}/{model}/{probas_cal, labels_cal, ...}`, a group at a time.
+"""HDF5 files: of named arrays, in the file or a group of it, and of CalArena (Berta et al. 2026), a model at a time.
 
-An index of the same name, `x-experiments.csv` of `x.h5`, says what the file must hold.
+CalArena's hold `{dataset}/{model}/{probas_cal, labels_cal, ...}`; an index of the same name, `x-experiments.csv` of
+`x.h5`, says what such a file must hold.
 """
 
 import re
@@ -20,6 +21,7 @@ from calibench.tensors.score_meaning import PROBS
 HDF5 = (".h5", ".hdf5")
 SPLITS = {"cal": "val", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 EXPECTED = "probas_cal, labels_cal, probas_test and labels_test are expected"
+_GROUP = re.compile(r"(.+\.(?:h5|hdf5)):(.+)", re.IGNORECASE)
 _ADDRESS = re.compile(r"(.+\.(?:h5|hdf5)):([^/]+/[^/]+)(?:/(cal|test))?", re.IGNORECASE)
 
 
@@ -32,6 +34,84 @@ def address(text: str) -> tuple[Path, str, str] | None:
     """File, `dataset/model` and split of `x.h5:dataset/model/test`; None for another text. Without a split: test."""
     match = _ADDRESS.fullmatch(text)
     return (Path(match[1]), match[2], match[3] or "test") if match else None
+
+
+def group_in_file(text: str) -> tuple[Path, str] | None:
+    """File and group of `x.h5:GROUP`; None for another text."""
+    match = _GROUP.fullmatch(text)
+    return (Path(match[1]), match[2].strip("/")) if match else None
+
+
+def holds_models(text: str) -> bool:
+    """Whether a file is of groups {dataset}/{model}, or an address in it is of one with splits; raises a CorruptRun."""
+    place = address(text)
+    with _opened(place[0] if place else Path(text)) as file:
+        if place:
+            group = file.get(place[1])
+            return _is_group(group) and any(map(place_of, group))
+        groups = filter(_is_group, file.values())
+        return any(_is_group(part) for group in groups for part in group.values())
+
+
+def named_arrays(path: Path, group: str = "") -> dict[str, Array]:
+    """The arrays of a file, or of a group of it, by name; a CorruptRun that names the groups where it has no arrays."""
+    with _opened(path) as file:
+        place = file.get(group) if group else file
+        groups = _groups_with_arrays(file)
+        if place is None:
+            raise ValueError(f"there is no `{group}`{near_matches(group, groups)}")
+        if not _is_group(place):
+            raise ValueError(f"`{group}` is an array, and a group of arrays is needed")
+        _refuse_other_content(place, path)
+        arrays = {name: part for name, part in place.items() if not _is_group(part)}
+        if not arrays:
+            addresses = [f"`{path}:{name}{split}`" for name, split in groups.items()]
+            raise ValueError(
+                f"it holds groups of arrays: name one, as {' or '.join(addresses[:2])}"
+                if addresses
+                else "it holds no arrays"
+            )
+        return {name: _values_of(dataset) for name, dataset in arrays.items()}
+
+
+def _is_group(part: Any) -> bool:
+    return hasattr(part, "items")
+
+
+def _values_of(dataset: Any) -> Array:
+    """The values of a dataset; fixed bytes in place of objects, which texts are."""
+    values = np.asarray(dataset)
+    are_texts = values.dtype == object and values.size and isinstance(values.flat[0], bytes)
+    return values.astype("S") if are_texts else values
+
+
+def _groups_with_arrays(file: Any) -> dict[str, str]:
+    """The groups that hold arrays, with what names the test set of those that hold several: `/test`."""
+    groups = dict[str, str]()
+
+    def add(name: str, part: Any) -> None:
+        arrays = (
+            [key for key, value in part.items() if not _is_group(value)] if _is_group(part) else []
+        )
+        if arrays:
+            is_model = name.count("/") == 1 and any(map(place_of, arrays))
+            groups[name] = "/test" if is_model else ""
+
+    file.visititems(add)
+    return groups
+
+
+def _refuse_other_content(group: Any, path: Path) -> None:
+    """Raise a ValueError for a group of what is no arrays of predictions: a table of pandas, weights of a network."""
+    parts = [group, *filter(_is_group, group.values())]
+    if any("pandas_type" in part.attrs for part in parts):
+        writing = f"`pandas.read_hdf({str(path)!r}).to_csv('x.csv', index=False)`"
+        raise ValueError(f"it holds a table of pandas: {writing} writes it as CSV, which is read")
+    if {"model_weights", "layer_names", "layers"} & {*group, *group.attrs}:
+        raise ValueError(
+            "it holds the weights of a network; what it predicts is needed, "
+            "`np.savez('x.npz', probs=model.predict(x), labels=y)`"
+        )
 
 
 def dataset_and_model(place: str) -> tuple[str, str]:

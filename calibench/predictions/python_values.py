@@ -194,12 +194,24 @@ def _check_categories(labels: Any) -> None:
         )
 
 
+def frame_of_fields(array: Array) -> Any:
+    """A data frame of an array (N,) with fields, of which those of several numbers become lists, and bytes texts."""
+    import pandas
+
+    columns = {
+        name: as_array(array[name].reshape(len(array), -1)) for name in array.dtype.names or ()
+    }
+    return pandas.DataFrame(
+        {name: [*cells] if cells.shape[1] > 1 else cells[:, 0] for name, cells in columns.items()}
+    )
+
+
 def _as_frame(columns: Any) -> Any:
     """A data frame of a dictionary of columns, an array with fields, or another program's frame."""
     import pandas
 
     if _has_fields(columns):
-        return pandas.DataFrame.from_records(columns)
+        return frame_of_fields(columns)
     if not isinstance(columns, Mapping):
         return columns.to_pandas()
     try:

@@ -1,7 +1,10 @@
 """Guesses in reading predictions, in one line for a file: the words for each guess, and where it is said."""
 
+import shlex
 import warnings
 from collections.abc import Sequence
+
+from calibench.messages.spelling import is_command_line, spell_argument
 
 _MOST_NAMES = 5
 
@@ -35,6 +38,14 @@ def describe_left_out(names: Sequence[str], advice: str = "", *, place: str = ""
 def describe_labels(name: str, kind: str = "column") -> str:
     """Which column, or array, has the labels."""
     return f'labels: {kind} "{name}"'
+
+
+def describe_possible_labels(names: Sequence[str], kind: str = "columns") -> str:
+    """Columns, or fields, that hold names of classes and may be the labels; empty without any."""
+    targets = [f"target={name}" for name in names]
+    words = [shlex.quote(target) if is_command_line() else target for target in targets]
+    says = " or ".join(spell_argument("keys", word) for word in words)
+    return f"names of classes are in {kind} that are not called labels: {says}" if says else ""
 
 
 def describe_percent(names: Sequence[str]) -> str:

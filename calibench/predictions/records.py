@@ -23,6 +23,7 @@ from calibench.predictions.column_names import PLAIN_LABELS
 from calibench.predictions.reading_notes import (
     describe_labels,
     describe_left_out,
+    describe_possible_labels,
     join_lines,
 )
 from calibench.tensors.arrays import Array, Floats, as_array
@@ -130,10 +131,16 @@ def _has_objects(path: Path) -> bool:
 
 
 def flatten_record(record: Any) -> Any:
-    """A record with the fields of its `instance` and its `prediction` beside the others, where these are objects."""
+    """A record with the fields of its `instance` and its `prediction` beside the others, where these are objects.
+
+    An instance of one value is a field like others.
+    """
     if not isinstance(record, Mapping) or not isinstance(record.get(_PREDICTION), Mapping):
         return record
     instance = record.get(_INSTANCE)
+    while isinstance(instance, list) and len(instance) == 1:
+        (instance,) = instance
+    instance = {_INSTANCE: instance} if isinstance(instance, str | int | float) else instance
     others = {name: cell for name, cell in record.items() if name not in (_INSTANCE, _PREDICTION)}
     return {**(instance if isinstance(instance, Mapping) else {}), **record[_PREDICTION], **others}
 
@@ -192,7 +199,8 @@ def arrays_of_records(
         **_labels_beside(records, [field], label_field, names),
     }
     scores_line = f"`{field}` holds the scores of {len(names)} classes"
-    return arrays, join_lines([scores_line, *_lines_beside(first, [field], label_field)])
+    lines = _lines_beside(records, [field], label_field, names)
+    return arrays, join_lines([scores_line, *lines])
 
 
 def check_order_is_known(records: Sequence[Any], arrays: Mapping[str, Array]) -> None:
@@ -280,7 +288,7 @@ def _of_zero_shot(records: Sequence[Any], label_field: str | None) -> tuple[dict
     target = _labels_beside(records, fields, label_field)
     arrays = {UNDECLARED: scores[:, order], CLASS_NAMES: np.array([names[i] for i in order])}
     line = "`{}` and `{}` are classes and their scores".format(*fields)
-    lines = [line, *_lines_beside(records[0], fields, label_field)]
+    lines = [line, *_lines_beside(records, fields, label_field, names)]
     return {**arrays, **target}, join_lines(lines)
 
 
@@ -317,13 +325,30 @@ def _name_of_labels(record: Mapping[str, Any], fields: Sequence[str]) -> str | N
 
 
 def _lines_beside(
-    record: Mapping[str, Any], fields: Sequence[str], label_field: str | None
+    records: Sequence[Any],
+    fields: Sequence[str],
+    label_field: str | None,
+    classes: Sequence[str],
 ) -> list[str]:
-    """Lines on the field of labels, where it is guessed, and on those that are left out, of a record's scores."""
-    name = label_field or _name_of_labels(record, fields)
+    """Lines on the field of labels, where it is guessed, on those that may be it, and on what is left out."""
+    name = label_field or _name_of_labels(records[0], fields)
     is_plain = label_field or name is None or name.lower() in PLAIN_LABELS
-    others = [field for field in record if field not in (*fields, name)]
-    return ["" if is_plain else describe_labels(str(name), "field"), describe_left_out(others)]
+    others = [field for field in records[0] if field not in (*fields, name)]
+    possible = [] if name else [field for field in others if _holds_names(records, field, classes)]
+    return [
+        "" if is_plain else describe_labels(str(name), "field"),
+        describe_possible_labels(possible, "fields"),
+        describe_left_out(others),
+    ]
+
+
+def _holds_names(records: Sequence[Any], field: str, classes: Sequence[str]) -> bool:
+    """Whether a field holds names of several classes, and nothing else."""
+    cells = [record.get(field) if isinstance(record, Mapping) else None for record in records]
+    names = {cell for cell in cells if isinstance(cell, str)}
+    return len(names) > 1 and len(cells) == sum(
+        cell in classes for cell in cells if isinstance(cell, str)
+    )
 
 
 def _of_harness(records: Sequence[Any]) -> tuple[dict[str, Array], str]:

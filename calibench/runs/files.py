@@ -72,7 +72,7 @@ def corrupt_if_it_fails(text: str) -> Iterator[None]:
     except CorruptRun:
         raise
     except Exception as error:
-        cause = one_line(error, 300)
+        cause = one_line(error, 800)
         explanation = next((_IN_WORDS[phrase] for phrase in _IN_WORDS if phrase in cause), cause)
         raise CorruptRun(f"{text}: {explanation}") from error
 

@@ -25,7 +25,7 @@ from calibench.messages.printable_text import loading
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import Predictions
 from calibench.predictions.files import Arrays, Reader, Source, check_file, is_no_folder, is_read
-from calibench.predictions.hdf5 import is_hdf5, the_model
+from calibench.predictions.hdf5 import holds_models, is_hdf5, the_model
 from calibench.predictions.inputs import as_one_kind, labelled_as, say_lines, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS
 from calibench.predictions.row_checks import describe_rows
@@ -258,7 +258,7 @@ def _sources(test: Any, val: Any) -> dict[str, Source]:
     """The test and validation set; of a run, and of a model in an HDF5 file, both are its own."""
     sets: Mapping[str, Any] = {"test": test, "val": val}
     text = str(test) if isinstance(test, str | Path) else ""
-    if text and is_hdf5(text):
+    if text and is_hdf5(text) and holds_models(text):
         model = the_model(text)
         sets = {"test": f"{model}/test", "val": val or f"{model}/cal"}
     elif text and not Path(text).suffix and not is_no_folder(text):

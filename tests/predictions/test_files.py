@@ -79,7 +79,11 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.text", "", r"a file \.npz, \.npy, \.pt, \.pth, \.safetensors, \.csv, .* or \.parquet"),
+        (
+            "a.text",
+            "",
+            r"a file \.npz, \.npy, \.pt, \.pth, \.safetensors, \.h5, \.hdf5, \.csv, .* or \.parquet",
+        ),
         ("a.csv", "x,label\nb,c\n", "a.csv: "),
         ("a.csv", "x,y,label\n0.5,0.3,0\n", r"must sum to 1, 1 of 1 do not: row 0 \(0\.8\)"),
         ("a.csv", "x,y,label\n0.5,0.5,0.5\n", "class indices"),

@@ -57,7 +57,7 @@ def test_an_address_is_a_file_for_every_reader(arena: Path) -> None:
         CorruptRun, match="there is no `digits_lt/BrierLos`; did you mean digits_lt/BrierLoss"
     ):
         Reader()(f"{arena}:digits_lt/BrierLos")
-    with pytest.raises(ValueError, match="holds models: name one"):
+    with pytest.raises(ValueError, match="holds groups of arrays: name one, as"):
         Reader()(str(arena))
 
 

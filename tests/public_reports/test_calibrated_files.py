@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,28 +14,24 @@ import torch
 from calibench.cli import main
 from calibench.evaluation.calibrator_files import load_calibrator
 from calibench.predictions.files import Reader
-from tests.public_reports.test_documents import lists_in_parquet
-from tests.public_reports.test_files_of_programs import (
+from tests.public_reports.small_files import (
+    BY_NAME,
     HITS,
     LABELS,
     NAMES,
     POSITIVE,
     PROBS,
     RECORDS,
+    TEXTS,
     harness_sample,
+    table,
     write_lines,
-    write_table,
 )
+from tests.public_reports.test_documents import lists_in_parquet
 
-TEXTS = np.array(NAMES)[LABELS]
 SICK = np.where(HITS, "disease", "healthy")
-BY_NAME = dict(zip(NAMES, PROBS.T, strict=True))
 ORDER = ["pos", "neg", "neu"]
 PLACES = np.array([ORDER.index(name) for name in TEXTS])
-
-
-def table(**columns: Any) -> Callable[[Path], str]:
-    return lambda folder: write_table(folder / "t.csv", **columns)
 
 
 def records(kind: str) -> Callable[[Path], str]:

@@ -15,39 +15,27 @@ import torch
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.files import Arrays
 from calibench.runs import Predictions
-from tests.public_reports.test_files_of_programs import (
+from tests.public_reports.small_files import (
     LABELS,
     NAMES,
     NLL,
     PROBS,
+    TEXTS,
     N,
     nll_of,
     read,
-    write_lines,
+    records,
+    text,
     write_table,
 )
 
-TEXTS = np.array(NAMES)[LABELS]
 FRAME = pd.DataFrame(PROBS, columns=NAMES).assign(label=TEXTS)
 BY_SCORE = np.argsort(-PROBS, axis=1)
 MANY = np.random.default_rng(3).random((N, 3)) < PROBS
 
 
-def text(name: str, content: str) -> Callable[[Path], str]:
-    def write(folder: Path) -> str:
-        (folder / name).write_text(content)
-        return str(folder / name)
-
-    return write
-
-
 def document(content: Any) -> Callable[[Path], str]:
     return text("t.json", json.dumps(content, default=float))
-
-
-def records(make: Callable[[int], Any]) -> Callable[[Path], str]:
-    rows = json.loads(json.dumps([make(i) for i in range(N)], default=float))
-    return lambda folder: write_lines(folder / "t.jsonl", rows)
 
 
 def lists_in_parquet(folder: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,57 +17,27 @@ import pytest
 from calibench.calibrators import VectorScaling
 from calibench.cli import main
 from calibench.predictions.confidence_pairs import ConfidencePairs
+from calibench.predictions.content_suffix import guess_suffix
 from calibench.predictions.files import Arrays, Reader
-from calibench.predictions.standard_input import guess_suffix, read_standard_input
-from calibench.runs import Predictions
-
-N, NAMES = 60, ["neg", "neu", "pos"]
-RANDOM = np.random.default_rng(0)
-PROBS = RANDOM.dirichlet([1, 1, 1], N)
-LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
-NLL = float(-np.log(PROBS[np.arange(N), LABELS]).mean())
-POSITIVE = RANDOM.random(N)
-HITS = (RANDOM.random(N) < POSITIVE).astype(int)
-BINARY_NLL = float(-np.log(np.where(HITS, POSITIVE, 1 - POSITIVE)).mean())
-
-
-def write_lines(path: Path, rows: list[Any]) -> str:
-    path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
-    return str(path)
-
-
-def write_table(path: Path, **columns: Any) -> str:
-    pd.DataFrame(columns).to_csv(path, index=False)
-    return str(path)
-
-
-def read(source: Any, **options: Any) -> Predictions | ConfidencePairs:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return Reader(**options).read(source)
-
-
-def nll_of(source: Any, **options: Any) -> float:
-    predictions = read(source, **options)
-    assert isinstance(predictions, Predictions)
-    logits = predictions.logits.astype(np.float64)
-    log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return float(-log_probs[np.arange(len(logits)), predictions.target].mean())
-
-
-def harness_sample(number: int, options: list[float], place: int, target: Any) -> dict[str, Any]:
-    """A sample of lm-evaluation-harness, whose log-likelihoods are texts as in its newer versions."""
-    return {
-        "doc_id": number,
-        "target": target,
-        "arguments": {
-            f"gen_args_{i}": {"arg_0": "Question:", "arg_1": f" option {i}"}
-            for i in range(len(options))
-        },
-        "resps": [[[str(value), "False"]] for value in options],
-        "filtered_resps": [[str(value), "False"] for value in options],
-        "acc": float(np.argmax(options) == place),
-    }
+from calibench.predictions.standard_input import read_standard_input
+from tests.public_reports.small_files import (
+    BINARY_NLL,
+    HITS,
+    LABELS,
+    NAMES,
+    NLL,
+    POSITIVE,
+    PROBS,
+    RANDOM,
+    RECORDS,
+    N,
+    harness_sample,
+    nll_of,
+    pipeline_row,
+    read,
+    write_lines,
+    write_table,
+)
 
 
 @pytest.mark.parametrize("target", ["place", "text of a place", "text of an option"])
@@ -96,25 +65,6 @@ def test_samples_that_contradict_their_accuracy_or_were_generated_are_refused(
     generated = [{**sample, "filtered_resps": ["Paris"]} for sample in wrong]
     with pytest.raises(ValueError, match="generated answer, and log-likelihoods"):
         read(write_lines(tmp_path / "b.jsonl", generated))
-
-
-def pipeline_row(row: np.ndarray) -> list[dict[str, Any]]:
-    """All scores of a text classification pipeline, the largest first."""
-    return [{"label": NAMES[i], "score": float(row[i])} for i in np.argsort(-row)]
-
-
-RECORDS = {
-    "pipeline": lambda row, k: {"text": "x", "label": NAMES[k], "output": pipeline_row(row)},
-    "pipeline, nested": lambda row, k: {"label": NAMES[k], "predictions": [pipeline_row(row)]},
-    "dictionary": lambda row, k: {"probs": dict(zip(NAMES, row, strict=True)), "gold": NAMES[k]},
-    "zero-shot": lambda row, k: {
-        "sequence": "x",
-        "labels": [part["label"] for part in pipeline_row(row)],
-        "scores": [part["score"] for part in pipeline_row(row)],
-        "truth": NAMES[k],
-    },
-    "columns": lambda row, k: {**dict(zip(NAMES, row, strict=True)), "label": NAMES[k]},
-}
 
 
 @pytest.mark.parametrize("kind", RECORDS)

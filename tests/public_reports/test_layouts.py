@@ -14,7 +14,8 @@ import torch
 
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.files import Arrays
-from tests.public_reports.test_files_of_programs import (
+from tests.public_reports.small_files import (
+    BATCHES,
     BINARY_NLL,
     HITS,
     LABELS,
@@ -23,36 +24,21 @@ from tests.public_reports.test_files_of_programs import (
     POSITIVE,
     PROBS,
     N,
+    archive,
     nll_of,
     read,
+    torch_file,
     write_lines,
 )
 
 LOGITS = np.log(PROBS) + 1
 FRAME = pd.DataFrame(PROBS, columns=NAMES).assign(label=np.array(NAMES)[LABELS])
-BATCHES = [slice(0, 25), slice(25, 50), slice(50, N)]
 
 
 def csv_file(frame: pd.DataFrame, **options: Any) -> Callable[[Path], str]:
     def write(folder: Path) -> str:
         frame.to_csv(folder / "t.csv", index=False, **options)
         return str(folder / "t.csv")
-
-    return write
-
-
-def npz_file(**arrays: Any) -> Callable[[Path], str]:
-    def write(folder: Path) -> str:
-        np.savez(folder / "t.npz", **arrays)
-        return str(folder / "t.npz")
-
-    return write
-
-
-def pt_file(content: Any) -> Callable[[Path], str]:
-    def write(folder: Path) -> str:
-        torch.save(content, folder / "t.pt")
-        return str(folder / "t.pt")
 
     return write
 
@@ -98,21 +84,21 @@ READ = {
         BINARY_NLL,
     ),
     "lists of batches by name": (
-        pt_file({**lists_of("logits", LOGITS), **lists_of("labels", LABELS)}),
+        torch_file({**lists_of("logits", LOGITS), **lists_of("labels", LABELS)}),
         NLL,
     ),
-    "an axis of one": (npz_file(logits=LOGITS[:, None], labels=LABELS), NLL),
-    "two axes of one": (npz_file(logits=LOGITS[:, :, None, None], labels=LABELS), NLL),
+    "an axis of one": (archive(logits=LOGITS[:, None], labels=LABELS), NLL),
+    "two axes of one": (archive(logits=LOGITS[:, :, None, None], labels=LABELS), NLL),
     "predicted classes beside scores": (
-        npz_file(y_pred=PROBS.argmax(axis=1), y_score=PROBS, y_true=LABELS),
+        archive(y_pred=PROBS.argmax(axis=1), y_score=PROBS, y_true=LABELS),
         NLL,
     ),
     "a column of two dimensions": (
-        npz_file(y_pred=POSITIVE[:, None], y_true=HITS[:, None]),
+        archive(y_pred=POSITIVE[:, None], y_true=HITS[:, None]),
         BINARY_NLL,
     ),
     "margins": (
-        npz_file(decision_function=np.log(POSITIVE / (1 - POSITIVE)), y=2 * HITS - 1),
+        archive(decision_function=np.log(POSITIVE / (1 - POSITIVE)), y=2 * HITS - 1),
         BINARY_NLL,
     ),
     "dictionaries in any order, labels by name": (
@@ -121,11 +107,11 @@ READ = {
     ),
     "dictionaries in one order": (dictionaries(lambda _: range(3), lambda i: int(LABELS[i])), NLL),
     "positions whose number is that of the classes": (
-        npz_file(probs=PROBS.reshape(20, 3, 3), labels=LABELS.reshape(20, 3)),
+        archive(probs=PROBS.reshape(20, 3, 3), labels=LABELS.reshape(20, 3)),
         NLL,
     ),
     "pixels whose number is that of the classes": (
-        npz_file(probs=PROBS.reshape(20, 3, 3).swapaxes(1, 2), labels=LABELS.reshape(20, 3)),
+        archive(probs=PROBS.reshape(20, 3, 3).swapaxes(1, 2), labels=LABELS.reshape(20, 3)),
         NLL,
     ),
 }  # fmt: skip
@@ -142,11 +128,11 @@ REFUSED = {
         dictionaries(lambda i: np.argsort(-PROBS[i]), lambda i: int(LABELS[i])),
         "dictionaries of scores have no order of the classes",
     ),
-    "negative logarithms": (npz_file(scores=-np.log(PROBS), labels=LABELS), "give -x"),
-    "logarithms to base 2": (npz_file(logits=np.log2(PROBS), labels=LABELS), "by ln 2"),
-    "logarithms to base 10": (npz_file(scores=np.log10(PROBS), labels=LABELS), "by ln 10"),
+    "negative logarithms": (archive(scores=-np.log(PROBS), labels=LABELS), "give -x"),
+    "logarithms to base 2": (archive(logits=np.log2(PROBS), labels=LABELS), "by ln 2"),
+    "logarithms to base 10": (archive(scores=np.log10(PROBS), labels=LABELS), "by ln 10"),
     "positions or pixels": (
-        npz_file(logits=3 * LOGITS.reshape(20, 3, 3), labels=LABELS.reshape(20, 3)),
+        archive(logits=3 * LOGITS.reshape(20, 3, 3), labels=LABELS.reshape(20, 3)),
         "classes may be the last axis, or the second one",
     ),
     "no header": (
@@ -154,7 +140,7 @@ REFUSED = {
         "the first row holds numbers",
     ),
     "counts of 255": (
-        npz_file(probs=np.array([[200, 50, 5], [100, 100, 55]], np.uint8), labels=np.array([0, 1])),
+        archive(probs=np.array([[200, 50, 5], [100, 100, 55]], np.uint8), labels=np.array([0, 1])),
         "divide by 255",
     ),
 }

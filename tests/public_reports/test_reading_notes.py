@@ -15,23 +15,23 @@ from safetensors.torch import save_file
 
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.files import Arrays, Reader
-from tests.public_reports.test_files_of_programs import (
+from tests.public_reports.small_files import (
+    BATCHES,
     HITS,
     LABELS,
     NAMES,
     POSITIVE,
+    PREDICTED,
     PROBS,
+    TEXTS,
     N,
     harness_sample,
     pipeline_row,
     write_lines,
 )
 
-TEXTS = np.array(NAMES)[LABELS]
-PREDICTED = np.array(NAMES)[PROBS.argmax(axis=1)]
 LOGITS = np.log(PROBS)
 CONFIDENCE, RIGHT = PROBS.max(axis=1), PROBS.argmax(axis=1) == LABELS
-BATCHES = [slice(0, 25), slice(25, 50), slice(50, N)]
 OPTIONS = np.log(PROBS).tolist()
 
 

@@ -14,23 +14,25 @@ import calibench
 from calibench.cli import main
 from calibench.predictions.files import Arrays
 from calibench.runs import Predictions
-from tests.public_reports.test_files_of_programs import (
+from tests.public_reports.small_files import (
     BINARY_NLL,
+    BY_NAME,
     HITS,
     LABELS,
     NAMES,
     NLL,
     POSITIVE,
     PROBS,
+    TEXTS,
     N,
+    archive,
     nll_of,
     read,
+    table,
     write_lines,
     write_table,
 )
 
-TEXTS = np.array(NAMES)[LABELS]
-BY_NAME = dict(zip(NAMES, PROBS.T, strict=True))
 SHUFFLED = np.random.default_rng(1).permutation(N)
 IDS = np.array([f"image {i}.jpg" for i in range(N)])
 TWELVE = np.random.default_rng(2).dirichlet(np.full(12, 0.5), 80)
@@ -47,18 +49,6 @@ def labels_in_another_order(scores: Callable[[Path], str], **columns: Any) -> Ca
         frame = pd.DataFrame(columns).iloc[SHUFFLED]
         frame.to_csv(folder / "labels.csv", index=False)
         return f"{scores(folder)}:{folder / 'labels.csv'}"
-
-    return write
-
-
-def table(**columns: Any) -> Callable[[Path], str]:
-    return lambda folder: write_table(folder / "t.csv", **columns)
-
-
-def archive(**arrays: Any) -> Callable[[Path], str]:
-    def write(folder: Path) -> str:
-        np.savez(folder / "t.npz", **arrays)
-        return str(folder / "t.npz")
 
     return write
 

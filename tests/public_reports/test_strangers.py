@@ -14,35 +14,33 @@ import torch
 
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.files import Arrays
-from tests.public_reports.test_files_of_programs import (
+from tests.public_reports.small_files import (
+    BATCHES,
     BINARY_NLL,
     HITS,
     LABELS,
     NAMES,
     NLL,
     POSITIVE,
+    PREDICTED,
     PROBS,
+    TEXTS,
     N,
+    archive,
     nll_of,
     read,
+    table,
     write_lines,
     write_table,
 )
 
-TEXTS = np.array(NAMES)[LABELS]
-PREDICTED = np.array(NAMES)[PROBS.argmax(axis=1)]
 CONFIDENCE, RIGHT = PROBS.max(axis=1), PROBS.argmax(axis=1) == LABELS
 LARGER = np.maximum(POSITIVE, 1 - POSITIVE)
 ANSWERS = (POSITIVE > 0.5).astype(int)
 SICK = np.where(HITS, "disease", "healthy")
 YES_FIRST = {"Yes": POSITIVE, "No": 1 - POSITIVE}
-BATCHES = [slice(0, 25), slice(25, 50), slice(50, N)]
 UNSORTED = [2, 0, 1]  # places of the columns of classes
 CATEGORIES = [NAMES[k] for k in UNSORTED]
-
-
-def table(**columns: Any) -> Callable[[Path], str]:
-    return lambda folder: write_table(folder / "t.csv", **columns)
 
 
 def headerless_labels(labels: np.ndarray, scores: np.ndarray) -> Callable[[Path], str]:
@@ -138,11 +136,6 @@ def lists_of(folder: Path, *parts: Any) -> str:
     return str(folder / "t.pt")
 
 
-def archive(folder: Path, **arrays: Any) -> str:
-    np.savez(folder / "t.npz", **arrays)
-    return str(folder / "t.npz")
-
-
 REFUSED = {
     "one column beside names": (
         table(p=POSITIVE, label=SICK), "may be of healthy, the second of the sorted labels",
@@ -168,10 +161,10 @@ REFUSED = {
         "must hold pairs .scores, labels.",
     ),
     "members": (
-        lambda folder: archive(folder, probs=np.stack([PROBS, PROBS]), labels=LABELS), r"`probs\.mean\(0\)`",
+        archive(probs=np.stack([PROBS, PROBS]), labels=LABELS), r"`probs\.mean\(0\)`",
     ),
     "draws": (
-        lambda folder: archive(folder, probs=np.stack([PROBS] * 5, 1), labels=LABELS), r"`probs\.mean\(1\)`",
+        archive(probs=np.stack([PROBS] * 5, 1), labels=LABELS), r"`probs\.mean\(1\)`",
     ),
     "a missing cell among percent": (
         table(**{name: [f"{100 * v:.9f}%" for v in column] for name, column in zip(NAMES[:2], PROBS.T[:2], strict=True)},

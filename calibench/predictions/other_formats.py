@@ -1,0 +1,36 @@
+"""Files of formats that are not read: what writes one that is, by their suffix."""
+
+from pathlib import Path
+
+_TO_CSV = "`pandas.{}({{path!r}}).to_csv('x.csv', index=False)`"
+_UNPACK = "unpack it, `{} {{path}}`"
+_CONVERSIONS = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods", ".xlsm"), _TO_CSV.format("read_excel")),
+    **dict.fromkeys((".feather", ".arrow"), _TO_CSV.format("read_feather")),
+    ".orc": _TO_CSV.format("read_orc"),
+    ".dta": _TO_CSV.format("read_stata"),
+    ".sav": _TO_CSV.format("read_spss"),
+    ".sas7bdat": _TO_CSV.format("read_sas"),
+    ".rds": "`write.csv(readRDS({path!r}), 'x.csv', row.names = FALSE)` in R",
+    ".mat": "`m = scipy.io.loadmat({path!r}); np.savez('x.npz', probs=m['probs'], labels=m['labels'].ravel())`",
+    ".arff": "`pandas.DataFrame(scipy.io.arff.loadarff({path!r})[0]).to_csv('x.csv', index=False)`",
+}
+_PACKED = {
+    ".bz2": "bunzip2 -k",
+    ".xz": "unxz -k",
+    ".zst": "unzstd",
+    ".zip": "unzip",
+    ".tar": "tar xf",
+    ".7z": "7z x",
+}
+
+
+def describe_conversion(path: Path) -> str:
+    """The sentence on a file that is not read, with what writes one that is; empty for a suffix without such."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz" or suffix in _PACKED:
+        command = _PACKED.get(suffix, "gunzip -k")
+        return f"`{path}` is packed: {_UNPACK.format(command).format(path=path)}"
+    if writing := _CONVERSIONS.get(suffix):
+        return f"`{path}` is not read: {writing.format(path=str(path))} writes a file that is"
+    return ""
