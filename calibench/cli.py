@@ -65,13 +65,13 @@ Which training loss, with which post-hoc calibrator, gives probabilities you can
 """
 FIRST = """\
 train
-  new          a small start for your own images, texts, table, logits, loss, backbone or metric
-  fit          train one run from YAML files, collect its logits, evaluate them
-  sweep        train a benchmark with several losses and seeds, or a suite; ends with the leaderboard
-  data         list the datasets, where their files are expected, how to get them; fetch one
+  new          write a commented template for your own images, texts, table, logits, loss, backbone or metric
+  fit          train one run from YAML files, save its logits and evaluate them
+  sweep        train a benchmark with several losses and seeds, or a suite, and print the leaderboard
+  data         list the datasets and where their files belong, or download one
 
-from predictions, yours or of any framework
-  doctor       say whether they are over- or underconfident, where, and which calibrator helps
+from predictions of any framework
+  doctor       test whether they are over- or underconfident, where, and which calibrator helps
   evaluate     print every metric of saved logits, raw and after each calibrator, with intervals
   calibrate    fit a calibrator on saved logits, or apply one
   export       write a trained network and its calibrator as one torch.export program
@@ -84,26 +84,26 @@ from results
 
 """
 MORE = """\
-of a checkpoint
+for a checkpoint
   validate     print the metrics of a checkpoint on the validation set
   test         print the metrics of a checkpoint on the test, out-of-distribution (OOD) and shift sets
   predict      write a checkpoint's logits as .npz files
-  features     write the inputs of a network's last layer, once, as a benchmark for new heads
+  features     write a network's penultimate features as a benchmark, to train new heads on them
 
-of many predictions
+for many predictions
   posthoc      compare all calibrators on all predictions of stores, runs or files
-  store        list, add, pull, push and verify predictions that are kept by content
-  verify       compute every number of a store again from its logits, and say how many hold
+  store        list, add, pull, push and verify the predictions in a store
+  verify       recompute every number of a store from its logits, and report which differ
 
-of results
-  runs         list the runs of a results folder with their states, or remove some
-  ensemble     make deep ensembles of runs that differ in their seed alone, as rows of the leaderboard
-  reproduce    print a paper's table with our numbers below the paper's, or draw a figure of it from our runs
-  methods      write a methods paragraph of a results folder, with citations
-  plot all     draw every kind of picture that a results folder can feed, with a page of them
-  plot learning-curves  draw how many validation examples calibrators need, from results of posthoc --sizes
+for results
+  runs         list the runs of a results folder with their states, or remove runs
+  ensemble     make deep ensembles of runs that differ only in their seed, as rows of the leaderboard
+  reproduce    print a table of a paper with our numbers below the paper's, or draw one of its figures
+  methods      write a methods paragraph for a paper from a results folder, with citations
+  plot all     draw every kind of picture for which a results folder has data, and a page that shows them
+  plot learning-curves  draw how many validation examples calibrators need, from the output of posthoc --sizes
 
-of losses
+for losses
   audit        check that a loss is proper, numerically stable and DDP-safe, and what it costs
 
 """
@@ -113,10 +113,10 @@ start here
   calibench fit --config digits_lt --config losses/focal  another loss
   calibench fit --config digits_lt --model.loss FocalLoss --model.loss.gamma 3
   calibench sweep digits_lt --seeds 1..3                  7 losses, 3 seeds
-  calibench leaderboard results                           the table again
+  calibench leaderboard results                           print the table again
 
-`calibench VERB --help` explains a verb, `calibench help all` names the others; `calibench --version` prints the
-version; with --debug an error shows its traceback.
+`calibench VERB --help` explains a verb, `calibench help all` lists all verbs, and `calibench --version` prints the
+version. With --debug, errors show their traceback.
 """
 
 TRAIN_OR_START = (

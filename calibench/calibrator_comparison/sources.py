@@ -38,16 +38,16 @@ class PosthocSettings:
 
     Attributes:
         reader: How files are read.
-        calibrators: Names of `calibench list calibrators`, default or all; raw and TemperatureScaling are always among
-            them.
-        metrics: Of {metrics}, or all for these; names of `calibench list metrics`, import paths of torchmetrics
-            classes; the first ranks.
-        sizes: Fit on N validation examples, drawn at random (default: on all).
-        repeats: Random halves of a file that is alone, and draws of each size.
-        also: Calibrators of other packages as PACKAGE:NAME, probmetrics:sms, netcal:BBQ, sklearn:isotonic say, as
-            they come: timed alike, in the same process.
-        arena: Write results in CalArena's form as well, a CSV for each calibrator.
-        jobs: How many processes fit calibrators at the same time, as 4 (default: one for each core).
+        calibrators: Names of `calibench list calibrators`, default or all; raw and TemperatureScaling are always
+            included.
+        metrics: Any of {metrics}, or all for these; also names of `calibench list metrics` and import paths of
+            torchmetrics classes. Calibrators are ranked by the first one.
+        sizes: Fit on N randomly drawn validation examples (default: on all).
+        repeats: Number of random splits of a single file, and of random draws for each size.
+        also: Calibrators of other packages as PACKAGE:NAME, for example probmetrics:sms, netcal:BBQ or
+            sklearn:isotonic, with their default settings and timed in the same way.
+        arena: Also write the results in CalArena's format, a CSV for each calibrator.
+        jobs: Number of processes that fit calibrators at the same time (default: one per core).
     """
 
     reader: Reader

@@ -160,10 +160,10 @@ class OverEpochs:
     """How training curves are shown.
 
     Attributes:
-        columns: Curves: columns of metrics.csv, as val/nll or test_not_for_selection/loss (default: all).
-        epochs: Curves: epochs A to B, from 0 as in metrics.csv (default: all).
-        ema: Curves: exponential moving average with this weight of the past, as 0.9, in [0, 1).
-        normalise: Curves: scale each so that its lowest shown value is 0 and its highest 1.
+        columns: Curves: columns of metrics.csv, such as val/nll or test_not_for_selection/loss (default: all).
+        epochs: Curves: epochs A to B, counted from 0 (default: all).
+        ema: Curves: exponential moving average with this weight of the past, in [0, 1).
+        normalise: Curves: scale each curve so that its lowest value is 0 and its highest 1.
     """
 
     columns: Annotated[tuple[str, ...], "NAME"] = ()

@@ -32,14 +32,14 @@ class Selection:
         metric: A column of the leaderboard (default: ece; for critical-difference nll, for shift error, for curves
             all).
         calibrator: Show probabilities after this calibrator.
-        bins: Bins of a diagram.
-        table: Only the tables that have these words in their titles (or parts of words, if no title has them whole).
-        losses: Only the rows of these losses, or with these labels.
-        label: Other names for losses in the picture, as in CrossEntropyLoss=CE.
+        bins: Number of bins of a diagram.
+        table: Only tables with these words in their titles (parts of words, if no title contains whole ones).
+        losses: Only rows with these losses or labels.
+        label: Other names for losses in the picture, for example CrossEntropyLoss=CE.
         allow_missing: Compare losses over tables even if runs are missing.
         baseline: The loss that `improvement` compares the others with (default: CrossEntropyLoss).
-        set: The OOD set of a ROC (default: the first).
-        key: Only runs of these keys, the folders above seed=...
+        set: The OOD set of a ROC curve (default: the first one).
+        key: Only runs with these keys (the folders above seed=...).
     """
 
     metric: Annotated[str | None, "COLUMN"] = None

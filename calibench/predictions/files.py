@@ -125,49 +125,51 @@ class Reader:
     """Reads predictions, of files or arrays.
 
     Attributes:
-        scores: Read the numbers as logits or as probabilities, whatever the files say (default: by the name of the
-            array; tables hold probabilities, unnamed arrays logits).
-        clip: Raise probabilities below P to P. With 0, an exact 0 stays 0: the NLL is infinite if the true class has
-            it, and calibrators refuse the file, because they need finite logits.
-        task: One class or several labels an example (default: what the files say, or the shape of the labels).
-        keys: Which array or column holds what, as `probs=p_cat,p_dog target=truth` (default: by their names). Roles are
-            logits, probs, target and class_names; classes=cat,dog names the classes of labels 0 and 1.
-        separator: The sign between the cells of a table, as `";"` (default: comma, semicolon, tab or bar, whichever is
-            the most frequent in the header).
+        scores: Read the numbers as logits or as probabilities, regardless of their name in the file (default: arrays by
+            their name; tables as probabilities, unnamed arrays as logits).
+        clip: Raise probabilities below P to P. With 0, probabilities of exactly 0 are kept: if a true class has one,
+            the NLL is infinite, and calibrators, which need finite logits, refuse the file.
+        task: One class or several labels per example (default: by the file's metadata, else by the shape of the
+            labels).
+        keys: The role of each array or column, for example `probs=p_cat,p_dog target=truth` (default: by their names).
+            Roles are logits, probs, target and class_names; classes=cat,dog names the classes 0 and 1.
+        separator: The character between the cells of a table, for example `";"` (default: the most frequent of comma,
+            semicolon, tab and bar in the header).
         classes: Names of the columns, by default those of a data frame or a file; where there are such, their order.
         pairs: Whether arrays (N,) are confidences, with labels that say whether each was right.
 
     Files:
-        x.npz                    `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); `posterior` (N, K) where
-                                 class distributions are known (see --posterior); (N, T, K) with labels (N, T) too
+        x.npz                    `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); optionally
+                                 `posterior` (N, K), known class distributions (see --posterior); also (N, T, K) with
+                                 labels (N, T)
         x.pt, x.pth              the same as a dictionary of tensors, a pair (logits, labels), or a list of batches of
                                  either; also x.safetensors
-        x.csv, x.parquet         a column of each class, and one named `label`, `target` or `y` with class indices or
-                                 names of the columns; probabilities, see --scores; also .tsv, .txt and .gz; commas,
-                                 semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
+        x.csv, x.parquet         a column of probabilities for each class (for logits see --scores), and a column
+                                 `label`, `target` or `y` with class indices or names; also .tsv, .txt and .gz; with
+                                 commas, semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
         other programs' tables   tidymodels (.pred_a, truth), mlr3 (prob.a), caret (obs), H2O (predict, p0, p1): columns
-                                 beside those of classes are left out; percent signs and decimal commas are read
-        x.jsonl, x.json          a row {"probs": [...], "label": 3} each, or "logits"; also in .parquet
+                                 that belong to no class are left out; percent signs and decimal commas are accepted
+        x.jsonl, x.json          one {"probs": [...], "label": 3} per example, or "logits"; also in .parquet
         samples_x.jsonl          samples of lm-evaluation-harness, multiple choice; also lists [{"label", "score"}, ...]
                                  of pipelines, zero-shot results, and dictionaries of class to number
         logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, or rows that sum to 1; labels
-                                 of a table too, as scores.jsonl:labels.csv
-        x.h5:DATASET/MODEL/test  a group of an HDF5 file as CalArena has them, also /cal; needs h5py
-        -                        standard input, of any of these kinds
-        confidence, correct      two columns or arrays of these names, in any of these files, of a model that gives no
-                                 class probabilities: confidence in [0, 1] or in percent, correct 0 or 1, yes or no;
-                                 also conf and tp of detectors, or confidence with answer and gold (correct where the
-                                 two are equal); other columns are left out
+                                 may be in a table, as in scores.jsonl:labels.csv
+        x.h5:DATASET/MODEL/test  a group of an HDF5 file of CalArena, also /cal; needs h5py
+        -                        standard input, in any of these formats
+        confidence, correct      for models without class probabilities: two columns or arrays of these names in any of
+                                 these files, confidence in [0, 1] or in percent, correct as 0 or 1, yes or no; also
+                                 conf and tp of detectors, or confidence with answer and gold (correct if the two are
+                                 equal); other columns are left out
 
-    Several labels an example: `logits` or `probs` (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; in tables
-    a column NAME of probabilities and a column label:NAME for each label.
-    Also read: predictions and label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 and arr_1; every
-    guess is printed in one line, and --keys overrides it. Scores (N,) are those of the second of two classes: P(y = 1),
-    or its log-odds. Where labels are names, the column's name (prob_sick) or --keys classes=well,sick says which class
-    is the second. Columns of text, of row numbers and of the predicted class are left out, and a line says so.
-    Classes go by name: labels, and sets whose columns have another order, are aligned. An OOD set needs no labels.
-    Rows of probabilities must sum to 1 within what their decimals allow. Arrays that are logits by their name and
-    probabilities by their values, or the other way round, are refused: --scores decides.
+    Several labels per example: `logits` or `probs` (N, L) and labels (N, L) with 1 for present, 0 for absent and -1 for
+    unknown; in tables, a column NAME of probabilities and a column label:NAME for each label. Also recognised:
+    predictions with label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 with arr_1. Every guess is
+    printed in one line, and --keys overrides it. Scores (N,) are those of the second of two classes: P(y = 1), or its
+    log-odds. If labels are names, the column's name (prob_sick) or --keys classes=well,sick decides which class is the
+    second. Columns of text, row numbers or the predicted class are left out, and a line reports it. Classes are matched
+    by name, so labels and sets with another order of columns are aligned. OOD sets need no labels. Rows of
+    probabilities must sum to 1, up to rounding. Arrays whose name says logits and whose values are probabilities, or
+    the other way round, are refused unless --scores decides.
     """
 
     scores: Literal["logits", "probs"] | None = None

@@ -38,11 +38,11 @@ class Sets:
     """Files of the sets that are evaluated, or arrays; several of a set are the members of an ensemble.
 
     Attributes:
-        val: Validation predictions, on which calibrators are fitted; not needed for `--calibrators none`.
+        val: Validation predictions, on which calibrators are fitted; not needed with `--calibrators none`.
         test: Test predictions.
-        ood: Out-of-distribution sets: NAME=FILE, for an ensemble NAME=FILE,FILE,...
-        shift: Labelled shifted sets: NAME=FILE, for an ensemble NAME=FILE,FILE,...
-        posterior: Known class distributions of the test examples, from many annotators for instance: .npy (N, K).
+        ood: Out-of-distribution sets, as NAME=FILE (for an ensemble NAME=FILE,FILE,...).
+        shift: Shifted sets with labels, as NAME=FILE (for an ensemble NAME=FILE,FILE,...).
+        posterior: Known class distributions of the test examples, for example from many annotators: .npy (N, K).
     """
 
     val: Files = ()

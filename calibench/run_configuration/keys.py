@@ -68,18 +68,18 @@ LINKED = ("num_classes", "task")
 KEYS_HELP = """\
     --model.backbone CLASS                              a network; any as mymodule.MyNet, timm:resnet18, hf:PATH
     --data CLASS --data.ARGUMENT VALUE                  data; any LightningDataModule as mymodule.MyDataModule
-    --benchmark NAME                                    the name in titles and of the folder below results/ (default:
-                                                        from the file that names the data; for other data by --data,
-                                                        from their folder or file)
+    --benchmark NAME                                    name for titles and for the folder below results/ (default:
+                                                        the name of the file that configures the data; with --data,
+                                                        the name of the data's folder or file)
     --trainer.max_epochs 10
     --trainer.default_root_dir DIR                      the folder of results
-    --logger tensorboard|mlflow|wandb|csv               keep the curve, the settings, the reliability diagram and the
-                                                        table there as well (install the extra of that name)
-    --trainer.logger CSVLogger --trainer.logger.save_dir DIR    any logger of Lightning's, with its arguments
+    --logger tensorboard|mlflow|wandb|csv               also log the curves, the settings, the reliability diagram and
+                                                        the table there (install the extra of that name)
+    --trainer.logger CSVLogger --trainer.logger.save_dir DIR    any Lightning logger, with its arguments
     --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
     --evaluated_checkpoint last|best_error|best_nll|best_refinement    (best: on the validation set)
-    --trace.test_metrics true  --trace.checkpoints '[50, 150]'  for curves: test metrics of every epoch (nothing
-                                                        can select by them), checkpoints of these epochs
+    --trace.test_metrics true  --trace.checkpoints '[50, 150]'  for curves: test metrics of every epoch (never
+                                                        used for selection), checkpoints of these epochs
 """
 
 

@@ -350,16 +350,16 @@ class LauncherOptions:
     """Where cells run, and how many at a time; a SLURM job starts its own by the same.
 
     Attributes:
-        jobs: How many cells run at the same time, as 2 (default: one on each core, or on each GPU if GPUs are used);
-            with SLURM: in each SLURM job.
-        cells_per_gpu: How many cells run at the same time on each visible GPU, in place of --jobs (a small network
+        jobs: Number of cells that run at the same time, within each job with SLURM (default: one per core, or per GPU
+            if GPUs are used).
+        cells_per_gpu: Number of cells that run at the same time on each visible GPU, instead of --jobs (a small network
             leaves most of a GPU idle).
-        launcher: On this machine (default), or in a SLURM job array.
-        minutes_per_job: SLURM: short cells share a job of about N minutes, once finished cells show how long one takes;
-            the job's time limit is twice that, or --slurm.time.
-        minutes_per_cell: End a cell that takes longer, and count it as failed (default: no limit); a sweep that is run
+        launcher: Run on this machine (default), or as a SLURM job array.
+        minutes_per_job: SLURM: once finished cells show how long one takes, short cells share a job of about N minutes.
+            The job's time limit is twice that, or --slurm.time.
+        minutes_per_cell: Stop a cell that takes longer, and count it as failed (default: no limit). Running the sweep
             again resumes the cell from its last checkpoint.
-        detach: SLURM: submit the jobs and return; the same command again shows how far they are.
+        detach: SLURM: submit the jobs and return; run the same command again to see their progress.
     """
 
     jobs: Count | None = None

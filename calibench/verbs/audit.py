@@ -10,12 +10,12 @@ from calibench.messages.printable_text import loading
 
 LOSS = Option(
     "LOSS",
-    help="A class, an import path, a file of benchmarks/losses by its name, or `all` of these files; with arguments "
-    "of its own as CLASS:NAME=VALUE,NAME=VALUE.",
+    help="A class, an import path, the name of a file in benchmarks/losses, or `all` of these files; with its own "
+    "arguments as CLASS:NAME=VALUE,NAME=VALUE.",
 )
 LossNames = Annotated[tuple[str, ...], LOSS]
 LossArguments = Annotated[
-    tuple[str, ...], Option("NAME=VALUE", repeated=True, help="An argument of every loss.")
+    tuple[str, ...], Option("NAME=VALUE", repeated=True, help="An argument for every loss.")
 ]
 
 
@@ -27,14 +27,15 @@ def audit(
 ) -> int:
     """Check that a loss is proper, numerically stable, differentiable and DDP-safe, and what it costs.
 
-    Does training end at the true probabilities (is it proper), is it finite at logits of 1e4 and -inf, does it depend
-    on what it should not, is it batch-coupled, does it work with torch.func, in bfloat16, in 2 and 3 processes with
-    unequal and empty shards, and when resumed. A loss is tried in the second of three epochs, after one validation.
+    The audit checks whether training ends at the true probabilities (properness), whether the loss is finite at logits
+    of 1e4 and -inf, on what it depends, whether it is batch-coupled, and whether it works with torch.func, in bfloat16,
+    in 2 and 3 processes with unequal and empty shards, and after a resume. It evaluates the loss in the second of three
+    epochs, after one validation.
 
     Args:
         losses: The losses.
         argument: An argument of all of them.
-        output: A copy as .json or .md.
+        output: Also write the page as .json or .md.
 
     Returns:
         1 if a loss has a fault, else 0.
@@ -42,7 +43,7 @@ def audit(
     Examples:
         calibench audit FocalLoss --argument gamma=3
         calibench audit FocalLoss:gamma=1 FocalLoss:gamma=5 focal_calibration@cifar10/resnet50
-        calibench audit mylosses.my_loss -o audit.json     a function of (logits, target), a class of such, or ours
+        calibench audit mylosses.my_loss -o audit.json     a function of (logits, target), or a class
         calibench audit all -o audit.md                    every loss of `calibench list benchmarks` under losses/
     """
     blocks = read_losses(losses, argument)

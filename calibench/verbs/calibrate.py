@@ -128,7 +128,7 @@ def calibrate_command(
     output: Annotated[Path, Option("FILE", ("-o",))],
     reader: Reader,
 ) -> int:
-    """Fit a calibrator on validation logits and write it to a file, or apply such a file to logits.
+    """Fit a calibrator on validation logits and write it to a file, or apply a saved calibrator to logits.
 
     Args:
         val: Fit a calibrator on these predictions.
@@ -141,13 +141,14 @@ def calibrate_command(
     Examples:
         calibench calibrate --val val.npz --calibrator TemperatureScaling --output cal.pt
         calibench calibrate --apply cal.pt --input test.npz --output probs.npz
-        calibench calibrate --apply cal.pt --input test.csv --output calibrated.csv     with its other columns
-        calibench evaluate --val val.npz --test test.npz        to choose: all calibrators, compared
+        calibench calibrate --apply cal.pt --input test.csv --output calibrated.csv     keeps the other columns
+        calibench evaluate --val val.npz --test test.npz        compares calibrators, to choose one
 
-    The output of --apply holds `probs` (N, K) float32, `target`, and the metadata of the input; of pairs of confidence
-    and correct `probs` (N, 2), whose second column is the calibrated confidence. A table holds ids, a column of
-    probabilities for each class and the labels; if the input is a table, its other columns are kept. A calibrator file
-    holds the class's name, its arguments and the fitted values; reading one runs no code (weights_only). In Python:
+    The output of --apply contains `probs` (N, K) float32, `target`, and the metadata of the input. For pairs of
+    confidence and correct, `probs` is (N, 2), and its second column is the calibrated confidence. A table contains ids,
+    a column of probabilities for each class and the labels; if the input is a table, its other columns are kept. A
+    calibrator file contains the name of the class, its arguments and the fitted values; reading it runs no code
+    (weights_only). In Python:
 
       probs = calibench.load_calibrator("cal.pt")(logits)
     """

@@ -31,14 +31,14 @@ def data(
     *,
     root: str | None = None,
 ) -> int:
-    """List the datasets, fetch some, compare their files with the official checksums, or make up files.
+    """List the datasets, download them, verify their checksums, or generate synthetic files.
 
-    `fake` makes up a few files in the official format of a benchmark's data and of its further test sets, so that its
-    real command can be tried without a network. Results from such files are marked as made up.
+    `fake` generates a few synthetic files in the official format of a benchmark's data and further test sets, so that
+    you can try its real command offline. Results from such files are marked as made up.
 
     Args:
-        action: List all datasets; fetch missing files; compare files with the official checksums; make up files.
-        names: Names of datasets (default: all); of `fake`, a benchmark and the folder to write to.
+        action: List all datasets; fetch missing files; verify files by official checksums; generate synthetic files.
+        names: Names of datasets (default: all); for `fake`, a benchmark and the folder to write to.
         root: Folder of the datasets (default: $CALIBENCH_DATA, else ~/.cache/calibench).
 
     Examples:

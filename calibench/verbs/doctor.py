@@ -50,9 +50,9 @@ class DiagnosisOptions:
     """How a diagnosis is made.
 
     Attributes:
-        calibrators: What to choose from: names of `calibench list calibrators`, default or all (default: quick ones).
-        export: Write the chosen calibrator; where none helps nothing is written, and the exit code is 1.
-        output: Write the findings as values (every number, group of examples and gain) and as sentences.
+        calibrators: The candidates: names of `calibench list calibrators`, default or all (default: fast ones).
+        export: Write the chosen calibrator. If none helps, nothing is written and the exit code is 1.
+        output: Write the findings to a file, as numbers and as sentences.
         jobs: Calibrators at a time.
         reader: How files are read.
     """
@@ -84,8 +84,8 @@ def doctor(
 ) -> Diagnosis:
     """Diagnose predictions: are they over- or underconfident, where, which calibrator helps, and by how much.
 
-    The verdict joins three tests by Holm's correction: the top label (its Kuiper calibration error), the class
-    frequencies, and class by class; of two classes it is about P(y = 1) of the second one. A limit is the value that
+    The verdict combines three tests by Holm's correction: of the top label (its Kuiper calibration error), of the class
+    frequencies, and of each class. With two classes, it is about P(y = 1). A limit is the value that
     95 % of perfectly calibrated models stay below. Calibrators are chosen by nested cross-validation.
 
     Args:
@@ -156,11 +156,12 @@ def doctor_command(
 ) -> Diagnosis:
     """Test whether the predictions of any model are calibrated, overconfident or underconfident.
 
-    The first line is the verdict. The next ones say where the model is off, whether validation and test differ in class
-    frequencies, which calibrator nested cross-validation chooses, its gain, and the examples needed to detect a gap.
+    The first line is the verdict. The next lines report where the model is miscalibrated, whether class frequencies
+    differ between validation and test, which calibrator nested cross-validation chooses, how much it lowers the NLL,
+    and how many examples are needed to detect a gap.
 
     Args:
-        logits: Labelled predictions, or a run.
+        logits: Predictions with labels, or a run.
         val: Validation predictions, on which the calibrator is chosen.
         options: How it is made.
 
@@ -179,20 +180,21 @@ def doctor_command(
         calibench doctor results/digits_lt/SmallCNN/FocalLoss/seed=1      a run of calibench, or an entry of a store
         calibench calibrate --apply cal.pt --input new.npz --output probs.npz
 
-    The verdict joins three tests by Holm's correction, so that it rejects at most 5 % of calibrated models: the top
-    label (its Kuiper calibration error), the class frequencies (predicted less observed counts), and class by class
-    (the Kuiper error of each class). Each is compared with labels drawn from the model's own probabilities; its limit
-    is what 95 % of calibrated models stay below. With two classes the test is of P(y = 1), of the second class. For
-    pairs of confidence and correct, and for several labels, only the top label is tested. Rounding in the file is
-    allowed for.
+    The verdict combines three tests, with Holm's correction, so that it rejects at most 5 % of calibrated models: one
+    of the top label (its Kuiper calibration error), one of the class frequencies (predicted minus observed counts), and
+    one of each class (its Kuiper error). The null distributions come from labels drawn from the model's own
+    probabilities. A limit is the value that 95 % of calibrated models stay below. With two classes, P(y = 1) of the
+    second class is tested. For pairs of confidence and correct, and for several labels, only the top label is tested.
+    The tests account for rounding in the file.
 
-    The gain is the decrease of NLL per example, measured on folds that the choice has not seen; its 95 % interval
+    The expected decrease in NLL, per example, is measured on folds that were not used for the choice; its 95 % interval
     comes from refits on resampled examples. Temperature scaling is chosen unless the cross-validated NLL of another
-    calibrator is lower by two standard errors; then the one with the lowest NLL is chosen. Raw predictions must be
-    lower by 600 / n standard errors, because few examples (n) show few errors. Calibrators with parameters for each
-    class need five examples of each. After n examples, a calibrator mixes in a fraction 1 / (n + 1) of the uniform
-    distribution: n examples without an error do not rule errors out. For pairs, calibrators map the confidence, and
-    the exported one has two classes, wrong and right.
+    calibrator is lower by two standard errors; then the one with the lowest NLL is chosen. Raw predictions are kept
+    only if their NLL is lower by 600 / n standard errors, because a small set (n examples) contains few of the errors
+    that show what they cost. Calibrators with parameters for each class need five examples of each class. A calibrator
+    that was fitted on n examples mixes in a fraction 1 / (n + 1) of the uniform distribution, because n examples
+    without an error do not rule errors out. For pairs, calibrators map the confidence, and the exported calibrator has
+    two classes, wrong and right.
     """
     return _diagnose(logits, val, options)
 

@@ -29,16 +29,18 @@ def ensemble(
     members: Annotated[int | None, "N"] = None,
     calibrate_members: Annotated[str | None, "CALIBRATOR"] = None,
 ) -> int:
-    """Make deep ensembles of the finished runs below a folder: their mean probabilities, as runs of that folder.
+    """Make deep ensembles of the finished runs below a folder; their mean probabilities become runs of that folder.
 
-    An ensemble has the settings of its members and one more, `ensemble`, so it is a row of the leaderboard. It is
-    evaluated as they are, with calibrators fitted on its own validation predictions (ensemble, then calibrate).
+    An ensemble has the settings of its members and the additional setting `ensemble`, so it has its own row in the
+    leaderboard. It is evaluated like its members, with calibrators fitted on its own validation predictions (ensemble,
+    then calibrate).
 
     Args:
         results: Folder of runs with their logits.
-        over: What its members differ in.
-        members: Runs in an ensemble, in the order of their seeds: of six runs `--members 3` makes two, each with its
-            first member's seed; runs that are left over are in none (default: all, in one).
+        over: The setting in which the members differ.
+        members: Number of runs in an ensemble, in the order of their seeds. Six runs with `--members 3` give two
+            ensembles, each with the seed of its first member; remaining runs are left out (default: one ensemble of all
+            runs).
         calibrate_members: Fit this calibrator on each member's validation predictions before pooling (calibrate, then
             ensemble).
 

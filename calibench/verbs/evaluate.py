@@ -191,16 +191,16 @@ def evaluate_command(
     ensemble: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",)), ends_in(*REPORTS)] = None,
 ) -> Report | list[str]:
-    """Score saved logits of any framework, raw and after each calibrator.
+    """Score saved logits from any framework, raw and after each calibrator.
 
-    Error, NLL, Brier score and calibration errors of the test set; calibrators are fitted on the validation set only.
-    Every number has a 95 % bootstrap interval over test examples. Bold: no other calibrator is significantly better.
+    Prints error, NLL, Brier score and calibration errors on the test set, each with a 95 % bootstrap interval over test
+    examples. Calibrators are fitted on the validation set only. Bold: no other calibrator is significantly better.
 
     Args:
-        logits: Test predictions, as --test: several files are several models; or a run folder, <results or
+        logits: Test predictions, as with --test (several files are several models); or a run folder, <results or
             store>/<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>.
         options: Files, calibrators and numbers.
-        ensemble: Several files, or runs, are the members of one deep ensemble.
+        ensemble: Treat several files, or runs, as the members of one deep ensemble.
         output: Write a report: .json, .md, .csv, or .html with a reliability diagram.
 
     Returns:
@@ -211,7 +211,7 @@ def evaluate_command(
 
     Examples:
         calibench evaluate test.npz                            error, NLL, Brier, ECE with its limit, a verdict
-        calibench evaluate test.npz --val val.npz              calibrators, compared in a table
+        calibench evaluate test.npz --val val.npz              compare calibrators in a table
         calibench evaluate --val val.csv --test test.csv --calibrators TemperatureScaling VectorScaling
         calibench evaluate --val val_logits.npy:val_labels.npy --test logits.npy:labels.npy --output report.md
         calibench evaluate --val val.npz --test test.npz --ood svhn=svhn.npz --shift fog5=fog5.npz --output report.json
@@ -223,16 +223,16 @@ def evaluate_command(
         calibench evaluate test.npz --val val.npz -o page.html                          a page with the diagram
         calibench evaluate answers.csv                         pairs of confidence and correct
 
-    Calibrators by default (of the others some need many examples of every class):
+    Default calibrators (some of the others need many examples of every class):
       {first},
       {others}
-    (`calibench list calibrators` names all). Intervals are 95 % bootstrap intervals over test examples (smECE keeps the
+    (`calibench list calibrators` shows all). Intervals are 95 % bootstrap intervals over test examples (smECE keeps the
     kernel width of the whole set; AUPR and FPR@95 have none). Binned calibration errors are biased upwards on a finite
-    sample, and so are their intervals: compare the error with its limit, which 95 % of perfectly calibrated models with
-    these confidences stay below, or ask for the debiased estimate (`--metrics DebiasedCalibrationError`, which stands
-    beside ECE). A small circle marks an error that is consistent with perfect calibration: more than 5 % of calibrated
-    models reach it. The last lines give the verdict of each row. An
-    infinite NLL is shown as inf: without their default shrinkage some calibrators give a probability of exactly 0.
+    sample, and so are their intervals. So compare the error with its limit, which 95 % of perfectly calibrated models
+    with these confidences stay below, or print the debiased estimate (`--metrics DebiasedCalibrationError`). A small
+    circle marks an error that is consistent with perfect calibration: more than 5 % of calibrated models have one at
+    least as large. The last lines give the verdict for each row. An infinite NLL is shown as inf: without their default
+    shrinkage, some calibrators give a probability of exactly 0.
     """
     if logits:
         options = replace(options, sets=_add_runs(logits, options.sets))
@@ -298,12 +298,12 @@ class EvaluationOptions:
             --val, else `none`).
         calibrate_members: Calibrate each member of an ensemble on its own --val file, then pool (default: pool, then
             calibrate).
-        priors: Class frequencies of the test data; each calibrator gets a second row, corrected to them: uniform,
-            estimated (by EM, from the unlabelled test logits), K numbers P,P,..., or oracle (those of the test
+        priors: Correct for the class frequencies of the test data, in a second row of each calibrator: uniform,
+            estimated (by EM, from the unlabelled test logits), K numbers P,P,..., or oracle (counted from the test
             labels).
-        metrics: Further metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all.
+        metrics: Additional metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all.
         n_bins: Numbers of bins (default: 15 20; tables show the first).
-        bootstrap: Resamples for the intervals, 0 for no intervals.
+        bootstrap: Number of resamples for the intervals; 0 for no intervals.
         jobs: Calibrators at a time.
     """
 

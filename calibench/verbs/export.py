@@ -21,17 +21,18 @@ def export(
     trust: bool = False,
     output: Annotated[Path, Option("FILE", ("-o",)), ends_in(".pt2", ".onnx")] = Path("model.pt2"),
 ) -> int:
-    """Write the network of a finished run and a calibrator as one program, of torch.export or ONNX.
+    """Write the network of a finished run and a calibrator as one torch.export or ONNX program.
 
-    The calibrator is fitted on the run's validation logits. Inputs are as they are stored (images of bytes, say; any
-    number of rows), outputs calibrated probabilities, (N, K) of classes or (N, L) of several labels.
+    The calibrator is fitted on the run's validation logits. The program takes any number of examples in the form in
+    which the data set stores them (images as bytes, for example). It returns calibrated probabilities, (N, K) for
+    classes or (N, L) for several labels.
 
     Args:
         run: Folder of a finished run.
         calibrator: The calibrator.
-        per_label: Of several labels an example: fit the calibrator on each label alone (default: one for all).
-        trust: Import and build your own classes that the run's config.yaml names.
-        output: The program: .pt2, or .onnx, for which `pip install 'calibench-suite[onnx]'` is needed.
+        per_label: With several labels per example: fit a calibrator for each label (default: one for all labels).
+        trust: Allow the import of your own classes that the run's config.yaml names.
+        output: The program: .pt2, or .onnx (needs `pip install 'calibench-suite[onnx]'`).
 
     Examples:
         calibench export results/digits_lt/SmallCNN/FocalLoss/1a2b3c4d5e/seed=1 -o model.pt2
@@ -42,7 +43,7 @@ def export(
       probs = torch.export.load("model.pt2").module()(inputs)
       (probs,) = onnxruntime.InferenceSession("model.onnx").run(None, {"inputs": inputs})
 
-    The file also holds `calibench.json`: names of the classes or labels, calibrator, shape and type of the inputs.
+    The file also contains `calibench.json`: names of classes or labels, calibrator, shape and type of the inputs.
     """
     CALIBRATORS.check(calibrator)
     source = Run(run)

@@ -30,20 +30,20 @@ def features(
     output: Annotated[Path, Option("DIR", ("-o",)), names_a_folder],
     overrides: Annotated[Sequence[str], Option(rest=_check_key)] = (),
 ) -> int:
-    """Write the inputs of a network's last layer for every example, once, and a benchmark that trains heads on them.
+    """Write a network's penultimate features of every example, and a benchmark that trains heads on them.
 
-    A head (linear, or an MLP) is then trained with any loss in seconds, like any other benchmark.
+    You can then train a head (linear, or an MLP) with any loss in seconds, like any other benchmark.
 
     Args:
-        network: The folder of a finished run, whose weights are taken, or a backbone.
-        data: A benchmark, whose data the network is shown (default: the run's own).
+        network: The folder of a finished run, whose weights are used, or a backbone.
+        data: The benchmark whose data are used (default: the run's own).
         trust: Whether the run's own classes are built.
-        output: Folder of the features, which is made.
+        output: The folder to create for the features.
         overrides: Keys and values of the configuration of DATA, such as --model.backbone.pretrained true.
 
     Examples:
         calibench features RUN -o probes                 a run's own data
-        calibench features RUN cifar100 -o probes        other data of the same kind
+        calibench features RUN cifar100 -o probes        other data of the same type
         calibench features timm:resnet18 cifar10 --model.backbone.pretrained true -o probes
         calibench sweep probes/probes.yaml --seeds 1..5
         calibench sweep probes/probes.yaml --seeds 1..5 --model.backbone.hidden [256]

@@ -34,22 +34,22 @@ after each calibrator (fitted on the validation set only), and writes everything
 results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
 
   --config FILE        a benchmark, or an overlay that changes a part of it; a path or a short name (see
-                       `calibench list benchmarks`). Values of later files win; where one names another class,
-                       the arguments of the earlier class are dropped.
+                       `calibench list benchmarks`). Later files override earlier ones; if one names
+                       another class, the arguments of the earlier class are dropped.
   --KEY VALUE          any key of the configuration, for instance:
     --model.loss CLASS --model.loss.ARGUMENT VALUE      a loss; your own as mymodule.MyLoss, or mymodule.my_function
 {KEYS_HELP}    --seed 2
     --trainer.accelerator gpu  --trainer.devices 2
-  --overwrite true     start anew. Without it, a finished run is not trained again, and a run that was interrupted
-                       goes on from its last checkpoint and ends with the same numbers.
+  --overwrite true     start again. Without it, a finished run is not repeated, and an interrupted run resumes from
+                       its last checkpoint and ends with the same numbers.
   --ckpt_path FILE     start from this checkpoint
-  --print_config       print the resolved configuration, which can be run as it is
+  --print_config       print the resolved configuration, which `--config` accepts
 
   calibench fit --model.loss.help FocalLoss    the arguments of a class
-  calibench fit --help-all                     every key there is
+  calibench fit --help-all                     all keys
 
-Several values of a key, and choosing the best of them on the validation set: `grid` and `select` of a suite, see
-`calibench sweep --help`.
+To try several values of a key and choose the best one on the validation set, use `grid` and `select` in a suite (see
+`calibench sweep --help`).
 """
 
 

@@ -41,9 +41,7 @@ from calibench.tables.published import PAPERS
 if TYPE_CHECKING:
     from calibench.verbs.python_types import PathLike
 
-_RESULTS = (
-    "Folders of runs; or stores: a folder, a URL, or `shipped`, the one that comes with calibench."
-)
+_RESULTS = "Folders of runs; or stores: a folder, a URL, or `shipped`, which comes with calibench."
 BASELINE = "CrossEntropy"
 RESAMPLES = 1000  # of the test examples of models
 
@@ -56,12 +54,11 @@ class Ranking:
     Attributes:
         metrics: The columns, see below (default: {columns}).
         wide: Show all usual columns, raw and after each calibrator.
-        rank_by: Rank by this column; `best` is the calibrator of each row.
-        losses: Only rows of these losses.
+        rank_by: Rank by this column; `@best` means after the calibrator of each row.
+        losses: Only the rows of these losses.
         top: Only the first N rows of each table.
-        against: Put a paper's numbers beside ours.
-        same_version: Leave out runs that were made with another version of calibench, torch or the data than most
-            runs of the table.
+        against: Show a paper's numbers beside ours.
+        same_version: Leave out runs with another version of calibench, torch or the data than most runs of the table.
     """
 
     metrics: Annotated[tuple[str, ...] | None, "COLUMN"] = None
@@ -79,14 +76,14 @@ class Comparisons:
     """Comparisons of losses beside the tables.
 
     Attributes:
-        compare: Also compare the losses across data sets: their mean ranks, and each loss with a baseline.
-        baseline: The loss that others are compared with (default: CrossEntropy); implies --compare.
-        primary: With --compare: the losses whose comparison with the baseline was fixed before the runs were seen;
-            they are tested alone, and all others are exploratory.
+        compare: Also compare the losses across data sets, by their mean ranks and each with a baseline.
+        baseline: The loss that the others are compared with (default: CrossEntropy); implies --compare.
+        primary: With --compare: the losses whose comparison with the baseline was fixed in advance. They are tested
+            alone; all other comparisons are exploratory.
         allow_missing: With --compare: compare even if runs are missing.
         pairs: Also print, for every two losses, the probability that a run of one beats a run of the other.
-        pvalues: Also test this loss against each other one, by every column of every table: one-sided Wilcoxon
-            signed-rank tests over seeds, Holm.
+        pvalues: Also test this loss against every other one, in every column of every table: one-sided Wilcoxon
+            signed-rank tests over seeds, with Holm's correction.
         equivalent: With --pairs: differences that count as practically equal, as fractions (default: {margins}).
     """
 
@@ -135,8 +132,8 @@ def leaderboard(
             runs of the table.
         processes: How many read at a time; a script that asks for more than one needs the guard of `multiprocessing`,
             `if __name__ == "__main__":`.
-        scores: Read the numbers of a file as logits or as probabilities, whatever it says (default: by the name of the
-            array; tables hold probabilities).
+        scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
+            probabilities).
 
     Returns:
         The leaderboard: `print` shows its tables, a notebook too; `value("FocalLoss", "nll")`, `frame()`, `figure()`.
@@ -213,7 +210,7 @@ def leaderboard_command(
     notes: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
 ) -> int:
-    """Rank losses on every benchmark and backbone below folders of runs.
+    """Rank the losses on every benchmark and network below folders of runs.
 
     One line per loss, ranked by the test NLL after its calibrator, which is chosen on validation. Bold: no other method
     is significantly better (from three seeds on). Missing runs are named under the table.
@@ -221,14 +218,14 @@ def leaderboard_command(
     Args:
         results: Folders of runs, or stores; or files of test predictions of several models.
         val: Validation predictions, one file for each model, on which its calibrators are fitted.
-        scores: Read the numbers of a file as logits or as probabilities, whatever it says (default: by the name of the
-            array; tables hold probabilities).
+        scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
+            probabilities).
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
         format: How the tables are printed (default: table, or by the suffix of --output); tidy: every number of every
-            run, one a line.
-        notes: Print all notes under a table, not only four lines.
-        output: Write there instead of to the terminal: .txt, .md, .csv, .json, .tex or .html.
+            run, one per line.
+        notes: Print all notes under a table, not only the first four lines.
+        output: Write to this file, not to the terminal: .txt, .md, .csv, .json, .tex or .html.
 
     Examples:
         calibench leaderboard results/
@@ -243,12 +240,12 @@ def leaderboard_command(
         calibench leaderboard results/cifar10 --metrics error nll --pvalues GenerativeCrossEntropy
         calibench leaderboard results/ --output table.tex
 
-    A column is metric[_bins][:score][/split][@calibrator]; a calibrator may be its initials (nll@TS), @best is that of
-    each row, @* stands for every one. Metrics:
+    A column is metric[_bins][:score][/split][@calibrator]. A calibrator may be given by its initials (nll@TS); @best
+    means the calibrator of each row, and @* every calibrator. Metrics:
       {metrics}
-      a binned metric uses the first number of bins of the runs, unless the column names one: ece_20;
-      of OOD metrics, /near, /far and /shift are means over sets of that kind
-      with several labels an example: auroc:Edema of one label, auroc of all pooled, macro_auroc the mean over labels
+      a binned metric uses the runs' first number of bins, unless the column gives one: ece_20;
+      for OOD metrics, /near, /far and /shift are means over the sets of that kind;
+      with several labels per example: auroc:Edema for one label, auroc for all pooled, macro_auroc for the mean
     """
     _refuse_losses(results)
     equivalent = parse_margins(comparisons.equivalent)

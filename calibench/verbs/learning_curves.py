@@ -29,7 +29,7 @@ def plot_learning_curves(
 ) -> int:
     """Draw a metric after each calibrator against the number of validation examples that it is fitted on.
 
-    A panel for each data set: means over models, bars are standard deviations over draws of the examples.
+    Each data set has a panel. Points are means over models; bars are standard deviations over draws of the examples.
 
     Args:
         results: Folder or results.csv of `calibench posthoc --sizes`.

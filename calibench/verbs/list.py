@@ -32,16 +32,16 @@ LISTED_KINDS = (*FAMILIES, "datasets", "plots", "benchmarks", *SHELVES, OF_PAPER
 
 @fill_docstring(kinds=", ".join(LISTED_KINDS))
 def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
-    """Say what there is, one line each with its source.
+    """List losses, metrics, calibrators and more, one per line, each with its source.
 
     Args:
-        kind: {kinds} (default: their names).
+        kind: {kinds} (default: list these kinds).
 
     Examples:
         calibench list              what can be listed
         calibench list losses
-        calibench list plots        with the figures of the papers that each kind answers
-        calibench list papers       the figures and tables of the papers, with the commands that make them again
+        calibench list plots        with the figures of papers that each kind draws
+        calibench list papers       the figures and tables of the papers, with the commands that reproduce them
     """
     lines = list_entries(kind)
     console = Terminal()

@@ -209,12 +209,12 @@ def methods(
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
     bib: Annotated[Path | None, "FILE"] = None,
 ) -> int:
-    """Write a methods paragraph of the runs below a folder, with citations of the sources of losses and calibrators.
+    """Write a methods paragraph for a paper from the runs below a folder, citing the sources of losses and calibrators.
 
     Args:
         results: Folder of runs, or a store.
         format: Plain text, or LaTeX (default: text, or by the suffix of --output).
-        output: Where it goes, .txt or .tex (default: the terminal).
+        output: The file, .txt or .tex (default: the terminal).
         bib: Write the BibTeX entries here.
 
     Examples:
@@ -222,9 +222,9 @@ def methods(
         calibench methods results/digits_lt --format latex -o methods.tex --bib methods.bib
         calibench methods shipped
 
-    It states what the runs and their logits record: data, splits, losses, networks, training, seeds, calibrators,
-    metrics, versions. Read it before it goes into a paper: it cannot know what no run records, such as why this data
-    or these losses were chosen.
+    The paragraph states what the runs record: data, splits, losses, networks, training, seeds, calibrators, metrics,
+    versions. Check it before you use it: runs do not record everything, for example why this data or these losses were
+    chosen.
     """
     form = output_format(output, format, {"text": ".txt", "latex": ".tex"}, "text")
     results_read = read_results(results)

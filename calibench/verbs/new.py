@@ -265,20 +265,20 @@ def new(
     data: Annotated[Path | None, "PATH"] = None,
     label: Annotated[str | None, "COLUMN"] = None,
 ) -> int:
-    """Write a small, commented start into a new folder: a YAML, Python where it is needed, a short README.
+    """Write a small, commented template into a new folder: a YAML file, Python if needed, and a short README.
 
     Args:
         kind: One of images, texts, table, logits, loss, backbone, metric.
-        folder: A new folder.
-        data: Your folder of images, or your file of texts or numbers, or a folder of such files (train.csv, dev.csv,
-            test.csv); it stays where it is.
-        label: The column of the labels, where its name or place does not say so.
+        folder: The folder to create.
+        data: Your folder of images, your file of texts or numbers, or a folder of such files (train.csv, dev.csv,
+            test.csv). It is not copied.
+        label: The column of the labels (default: recognised by its name, its place or its repeated values).
 
     Kinds:
         images     your own photos, a folder per class
         texts      your own texts and labels in a CSV, TSV, parquet or JSON-lines file
         table      your own table of numbers with a column of labels (CSV, TSV, parquet)
-        logits     logits or probabilities of any framework: no training here
+        logits     logits or probabilities of any framework, without training
         loss       your own loss, a plain function or a class
         backbone   your own network, a plain torch.nn.Module
         metric     your own metric, a plain torchmetrics.Metric
@@ -286,10 +286,10 @@ def new(
     Examples:
         calibench new images pets --data ~/photos           ~/photos/<class>/*.jpg
         calibench new texts mails --data mails.csv
-        calibench new table wine                            without data: with a script that makes some
+        calibench new table wine                            without data: includes a script that generates some
         calibench new loss my_loss
 
-    The folder's name is the benchmark's: tables and results are titled by it.
+    The name of the folder becomes the name of the benchmark, in tables and results.
     """
     if kind not in STARTERS:
         raise UsageError(

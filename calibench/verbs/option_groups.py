@@ -20,7 +20,7 @@ Jobs = Annotated[
     int,
     Option(
         "N",
-        help="How many calibrators are fitted at the same time, as 4 (default: one for each core).",
+        help="Number of calibrators that are fitted at the same time (default: one per core).",
     ),
     positive_integer,
 ]
@@ -33,7 +33,7 @@ CalibratorName = Annotated[
 """The argument of a verb that fits one calibrator."""
 
 _RESULTS_HELP = (
-    "Folder of runs; or a store: a folder, a URL, or `shipped`, the one that comes with calibench."
+    "Folder of runs; or a store: a folder, a URL, or `shipped`, which comes with calibench."
 )
 ResultsFolder = Annotated[str, Option(help=_RESULTS_HELP)]
 """The argument of a verb that names a folder of runs or a store, as `results_folder` takes it."""
@@ -46,7 +46,9 @@ Width = Annotated[
 PictureFile = Annotated[
     Path,
     Option(
-        "FILE", ("-o",), help="The picture: .png, .svg or .pdf; its numbers are beside it as .csv."
+        "FILE",
+        ("-o",),
+        help="The picture: .png, .svg or .pdf; its numbers are written beside it as .csv.",
     ),
     ends_in(*PICTURE_FORMATS),
 ]
@@ -54,6 +56,6 @@ PictureFile = Annotated[
 
 Keys = Annotated[
     tuple[str, ...],
-    Option("KEY", help="Only runs of these keys, the folders above seed=..."),
+    Option("KEY", help="Only runs with these keys (the folders above seed=...)."),
 ]
 """The argument of a verb that draws some runs of a folder."""

@@ -50,7 +50,7 @@ def plot(
     """Draw one picture of a folder of runs, or of a file of predictions.
 
     Pictures of examples (reliability, roc, risk-coverage, confusion) pool the seeds of a row; all others average over
-    them. The numbers that a picture shows are written beside it as CSV: x.png and x.csv.
+    seeds. The numbers in a picture are written beside it as CSV: x.png and x.csv.
 
     Args:
         kind: What to draw.
@@ -58,8 +58,8 @@ def plot(
         output: The picture.
         shown: Which runs it shows.
         width: Its width in a paper.
-        scores: Read the numbers of a file as logits or as probabilities, whatever it says (default: by the name of the
-            array; tables hold probabilities).
+        scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
+            probabilities).
         over_epochs: What training curves show.
 
     Examples:
@@ -235,15 +235,15 @@ def plot_all(
     width: Width = None,
     over_epochs: OverEpochs,
 ) -> int:
-    """Draw every kind of picture that a results folder can feed into a folder, for each benchmark and backbone.
+    """Draw every kind of picture for which a results folder has data, for each benchmark and backbone.
 
-    Each has its numbers as CSV, and index.html shows them and says which kinds are left out and why. Reliability and
-    ECE against bins are raw and after temperature scaling, where the runs have it.
+    Each picture has its numbers as CSV. The page index.html shows all pictures, and which kinds are left out and why.
+    Reliability and ECE against bins are drawn raw and, if the runs have it, after temperature scaling.
 
     Args:
         results: Folder of runs, or a store.
-        output: The folder of the gallery.
-        format: Of the pictures.
+        output: The folder for the pictures.
+        format: Format of the pictures.
         shown: Which runs they show.
         width: Their width in a paper.
         over_epochs: What training curves show.

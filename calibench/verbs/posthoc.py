@@ -39,7 +39,7 @@ def posthoc(
 ) -> int:
     """Fit every calibrator on the validation predictions of every model and score it on the test predictions.
 
-    The result says which calibrator improves proper scores most, how often it wins, how long it takes, and how many
+    The results show which calibrator improves proper scores most, how often it wins, how long it takes, and how many
     examples it needs.
 
     Args:
@@ -50,17 +50,18 @@ def posthoc(
     Examples:
         calibench posthoc shipped                                the runs that come with calibench
         calibench posthoc results --calibrators default
-        calibench posthoc logits/ --repeats 10                   a folder of files, each split into random halves
+        calibench posthoc logits/ --repeats 10                   a folder of files, each split at random into halves
         calibench posthoc cv-multiclass.h5 --also probmetrics:sms --arena      a file of CalArena
         calibench posthoc shipped --sizes 100 300 1000 3000      learning curves
 
-    A source is a store (`shipped`, a folder, a URL), a folder of runs, a folder of files `val` and `test` or of such
-    folders, a file, a folder of files, or an HDF5 file of CalArena, x.h5 or x.h5:DATASET/MODEL; a file
-    `<data set>__<model>.npz` names both. A file alone is split into random halves.
+    A source is a store (`shipped`, a folder, a URL), a folder of runs, a folder with files `val` and `test` or of such
+    folders, a single file, a folder of files, or an HDF5 file of CalArena (x.h5 or x.h5:DATASET/MODEL). The name `<data
+    set>__<model>.npz` gives both names. A single file is split at random into halves.
 
-    The folder --output gets results.csv (a row a cell: model, calibrator, split; written at once, so that the same
-    command goes on after an interruption and adds what is new), summary.md, phi.svg, critical_difference.svg,
-    seconds.svg and, with --sizes, learning_curves.svg, each with its numbers beside it as .csv.
+    The folder --output receives results.csv with a row for each model, calibrator and split. Rows are written as they
+    are computed, so the same command resumes after an interruption and adds what is new. The folder also receives
+    summary.md, phi.svg, critical_difference.svg, seconds.svg and, with --sizes, learning_curves.svg, each picture with
+    its numbers as .csv.
     """
     check_sources(sources)
     metric_names = [

@@ -15,11 +15,12 @@ Writes the logits of a checkpoint (default: the run folder's last.ckpt) on the v
 out-of-distribution (OOD) and shift set as DIR/<name>.npz (default of DIR: predictions). With --calibrator it also
 writes DIR/NAME/<name>.npz, the probabilities after a calibrator that is fitted on the validation set, and
 DIR/NAME/calibrator.pt, the calibrator (a NAME of `calibench list calibrators`).
-With --passes the probabilities are means of N passes with dropout (MC dropout), with --laplace those of a Gaussian over
-the last layer's weights (extra `laplace`); --row true makes either a run beside the trained one, with a row of its own.
+With --passes, the probabilities are means over N passes with dropout (MC dropout). With --laplace, they come from a
+Gaussian over the last layer's weights (extra `laplace`). --row true writes either of them as a separate run beside the
+trained one, which is a row of the leaderboard.
 
-Without a checkpoint it takes a network whose weights, last layer included, are pretrained on as many classes, as in
-the second line; `calibench fit --trainer.max_epochs 0` with the same options makes it a row of the leaderboard.
+The second form needs no checkpoint: it uses a pretrained network, including its last layer, with the same number of
+classes. `calibench fit --trainer.max_epochs 0` with the same options makes it a row of the leaderboard.
 """
 
 

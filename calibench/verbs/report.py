@@ -142,23 +142,23 @@ def report_command(
 ) -> int:
     """Write a self-contained HTML page of a folder of runs, or of a file of predictions.
 
-    It has sortable and filterable tables, reliability diagrams side by side, risk-coverage and OOD curves, error
-    against calibration, shift, classes, training curves, and every run's configuration. It needs no network and can be
-    sent by mail.
+    The page has tables to sort and filter, reliability diagrams side by side, risk-coverage and OOD curves, plots of
+    error against calibration error, results by shift and by class, training curves, and the configuration of every run.
+    It works offline and can be sent by mail.
 
     Args:
         results: Folder of runs, or a store; or a file of test predictions.
-        output: The page; or a folder, `site/`, for a page of each benchmark and run (default: report.html).
+        output: The page; or a folder, `site/`, with a page for each benchmark and run (default: report.html).
         title: Title of the page (default: the folder's name).
-        bins: Bins of reliability diagrams.
-        scores: Read the numbers of a file as logits or as probabilities, whatever it says (default: by the name of the
-            array; tables hold probabilities).
+        bins: Number of bins of the reliability diagrams.
+        scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
+            probabilities).
 
     Examples:
         calibench report results/ -o report.html
         calibench report test.npz -o test.html           verdict, reliability diagram, table, what to do next
         calibench report results/digits_lt -o digits.html --title "Long-tailed digits"
-        calibench report shipped -o site/                  an index, a page for each benchmark and for each run
+        calibench report shipped -o site/                  an index, and a page for each benchmark and run
     """
     page = Path(output)
     if is_a_file(results):

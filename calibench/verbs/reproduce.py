@@ -90,20 +90,20 @@ def reproduce(
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
     format: Literal["table", "csv"] = "table",
 ) -> int | list[str]:
-    """Print a paper's table in its layout, with our numbers below the paper's, or draw a figure of it from our runs.
+    """Print a table of a paper with our numbers below the paper's, or draw one of its figures from our runs.
 
     Args:
         paper: The paper.
         table: Number of the table, or its name (ece, ood).
         figure: Number of the figure, or its name (toy).
         results: Folder of runs, or a store.
-        output: The picture of a figure (default: PAPER_figureN.png), its numbers beside it as .csv; or a table, .csv.
+        output: The picture of a figure (default: PAPER_figureN.png), with its numbers as .csv; or a table, .csv.
         format: How a table is printed.
 
     Examples:
         calibench reproduce gce --table 3
         calibench reproduce fcl --table ood --results results/ --format csv
-        calibench reproduce fcl --figure 6 -o weights.png     names the script that draws it
+        calibench reproduce fcl --figure 6 -o weights.png     prints the script that draws it
         calibench reproduce bsce_gra --figure toy             figures: fcl 3, 6; gce 2; bsce_gra 4, toy (needs no run)
     """
     if (table is None) == (figure is None):

@@ -25,14 +25,14 @@ def runs(
     failed: bool = False,
     yes: bool = False,
 ) -> int:
-    """List the runs below a folder with their states, or remove runs, after a preview.
+    """List the runs below a folder with their states, or remove runs after a preview.
 
     Args:
         action: What to do.
         folders: Folders of results, or of a benchmark, network, loss, key or run below one (list: `results` by
             default).
-        failed: Only runs that are not done: failed, interrupted, trials, or without a readable status.
-        yes: Remove them; without it they are only listed.
+        failed: Only unfinished runs: failed, interrupted, dry runs, or without a readable status.
+        yes: Remove the runs; without it, they are only listed.
 
     Returns:
         0, or 1 if `rm` had nothing to remove.
@@ -40,7 +40,7 @@ def runs(
     Examples:
         calibench runs list                               the runs in `results`
         calibench runs list results --failed
-        calibench runs rm results --failed                which runs would be removed
+        calibench runs rm results --failed                list the runs that would be removed
         calibench runs rm results --failed --yes          remove them
         calibench runs rm results/digits_lt/SmallCNN/PolyLoss --yes
 

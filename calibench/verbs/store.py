@@ -53,18 +53,18 @@ class Adding:
     """Predictions to add to a store, and the store.
 
     Attributes:
-        to: Add and pull: the target, in place of the word that names it.
-        exact: Add: logits as float32.
-        sets: Add: the OOD and shift sets of a run whose logits are kept, or none (default: all); numbers of the others
+        to: Add and pull: the target, instead of the last argument.
+        exact: Add: keep the logits as float32.
+        sets: Add: keep the logits of these OOD and shift sets only, or none (default: all); numbers on the other sets
             are marked as claimed.
-        name: Add: what a file is of (default: its folder and name).
-        largest: Pull: the largest file that is fetched.
-        least_rate: Pull: give up a server that sends fewer kB a second after the first minute.
-        about: Push: what the entries are, a line for the card.
-        by: Push: who made them, for the card.
-        licence: Push: under which licence, an SPDX name such as CC-BY-4.0, for the card.
-        dry_run: Migrate: print what would change, write nothing.
-        all: Verify: compute everything, whatever was verified before.
+        name: Add: the data set and model of a file (default: its folder and name).
+        largest: Pull: do not fetch larger files.
+        least_rate: Pull: give up if a server sends fewer kB per second after the first minute.
+        about: Push: a line for the card that describes the entries.
+        by: Push: the author, for the card.
+        licence: Push: the licence for the card, an SPDX name such as CC-BY-4.0.
+        dry_run: Migrate: print what would change, without writing.
+        all: Verify: recompute everything, including what was verified before.
         reader: How files are read.
     """
 
@@ -93,30 +93,31 @@ def store(
     *,
     adding: Adding,
 ) -> int:
-    """Keep predictions (logits of validation, test, OOD and shift sets) by content, with the numbers they give.
+    """Manage stores of predictions: logits of validation, test, OOD and shift sets, with the metrics from them.
 
-    leaderboard, report, plot, reproduce and evaluate take a store wherever they take a folder of results.
+    leaderboard, report, plot, reproduce and evaluate accept a store wherever they accept a folder of results.
 
     Args:
         action: What to do.
-        what: What with, see below.
+        what: Its arguments, see below.
         adding: How things are added.
 
     Returns:
         1 if something was not added, or does not follow, else 0.
 
     Actions:
-        list [STORE]                  the entries, from the index alone
-        add SOURCE ... [TARGET]       add runs, another store, or predictions of other programs (see imports) to a store
+        list [STORE]                  list the entries of the index
+        add SOURCE ... [TARGET]       add runs, another store, or predictions of other programs (see imports) to TARGET
                                       (default: mine)
-        pull URL TARGET [ENTRY ...]   fetch what the target lacks
-        push SOURCE URL [ENTRY ...]   send what the URL, or a folder, lacks; --by and --licence write its card
-        verify [STORE] [ENTRY ...]    compute every claimed number again from the logits, and name those that differ
-        migrate FOLDER                bring results or a store of an earlier format up to date, numbers unchanged
+        pull URL TARGET [ENTRY ...]   fetch the entries that the target lacks
+        push SOURCE URL [ENTRY ...]   send the entries that the URL or folder lacks; --by and --licence write its card
+        verify [STORE] [ENTRY ...]    recompute every claimed number from the logits, and list those that differ
+        migrate FOLDER                update results or a store of an earlier format, without changing numbers
 
-    A STORE is a folder, a URL (https://..., hf://datasets/...), or `shipped`, the one that comes with calibench. An
-    ENTRY is <benchmark>/<backbone>/<loss>/<key>/seed=<k>, or a folder above; for verify also any file of an entry.
-    `calibench verify` is the same for a URL as well. A card is README.md: what, whose, licence, a digest.
+    A STORE is a folder, a URL (https://..., hf://datasets/...), or `shipped`, which comes with calibench. An ENTRY is
+    <benchmark>/<backbone>/<loss>/<key>/seed=<k>, or a folder above it; verify also accepts any file of an entry.
+    `calibench verify` does the same, and also accepts a URL. The card, README.md, states content, author, licence and a
+    digest.
 
     Examples:
         calibench store list shipped
@@ -133,12 +134,13 @@ def store(
         x.npz                     arrays of these names, or val_logits, val_labels, test_logits, test_labels, ...
         .npz, .pt, .csv, ...      one test set, see files
 
-    Probabilities of two classes may be those of the second one, (N,). Imported predictions are entries
+    For two classes, the probabilities of the second class, (N,), are enough. Imported predictions become entries
     <dataset>/<model>/imported/<digest>/seed=1.
 
-    Logits are kept as float16 distances from the largest of their row: the error stays exact, the NLL changes by at
-    most 2^-11 (NLL + ln K). A run of which another number would change by more (a calibrator's fit may jump) is kept as
-    float32, and so is every one with `--exact`: a run that is added is scored again for that.
+    Logits are stored as float16 differences from the largest logit of their row: the error stays exact, and the NLL
+    changes by at most 2^-11 (NLL + ln K). If another number of a run would change by more (because the fit of a
+    calibrator jumps), its logits are stored as float32; `--exact` does so for all runs. To check this, every added run
+    is scored again.
     """
     return _ACTIONS[action](what, adding)
 
@@ -285,15 +287,15 @@ def verify(
     *,
     all: bool = False,
 ) -> int:
-    """Compute every number of a store again from its logits, and say how many hold.
+    """Recompute every number of a store from its logits, and report which differ.
 
-    An entry that this version verified before on this machine is not computed again while no byte of it changes. That
-    record lies outside the store: in `$CALIBENCH_CACHE`, else in calibench/verdicts in the user's cache folder.
+    An unchanged entry that this version has verified on this machine is not computed again. The record is kept outside
+    the store: in `$CALIBENCH_CACHE`, else in calibench/verdicts in the user's cache folder.
 
     Args:
-        store: A store or a folder of results: a folder, a URL (what is not here yet is fetched), or `shipped`.
-        entries: Some of its entries, or folders of them (default: all).
-        all: Compute everything, whatever was verified before.
+        store: A store or a folder of results: a folder, a URL (missing files are fetched), or `shipped`.
+        entries: Only these entries, or folders of entries (default: all).
+        all: Recompute everything, including what was verified before.
 
     Returns:
         1 if a number does not follow from the logits, a file is damaged, or the card is of other entries; else 0.
@@ -303,8 +305,8 @@ def verify(
         calibench verify hf://datasets/me/rows
         calibench verify mine digits_lt/SmallCNN/FocalLoss
 
-    `calibench store --help` says how far a number may be from the one that float16 logits give. No verification can
-    show that the logits come from the network and the data that an entry's config.yaml names.
+    `calibench store --help` states by how much numbers may differ because logits are stored as float16. Verification
+    cannot show that the logits come from the network and the data that an entry's config.yaml names.
     """
     # An entry, or a folder of entries, is named by the path of a file in it, too.
     inside = (name.removeprefix(f"{store.rstrip('/')}/") for name in entries)

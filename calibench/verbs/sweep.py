@@ -118,11 +118,11 @@ class Compared:
 
     Attributes:
         benchmarks: Benchmarks or suites: files, or short names of `calibench list benchmarks`.
-        losses: Files or short names of losses, your own as mymodule.MyLoss, `core` for seven that are often used
-            (default), `all`; for a suite: which of its losses.
-        datasets: For a suite: which of its data sets.
-        seeds: 1..3 (default), 1,2,5 or 1 2 5; for a suite: instead of its own.
-        config: A further configuration file, merged before the loss.
+        losses: Files or short names of losses; your own as mymodule.MyLoss; `core` for seven common losses (default),
+            or `all`. For a suite: only these of its losses.
+        datasets: For a suite: only these of its data sets.
+        seeds: 1..3 (default), 1,2,5 or 1 2 5; for a suite, they replace the suite's seeds.
+        config: Another configuration file, merged before that of the loss.
     """
 
     benchmarks: Annotated[tuple[str, ...], "BENCHMARK"] = ()
@@ -154,7 +154,7 @@ def sweep(
         benchmarks: Benchmarks or suites: names in `calibench list benchmarks`, or YAML files.
         losses: Losses, or names or files of them, "core" for seven that are often used (default), "all"; for a suite
             which of its losses.
-        datasets: For a suite: which of its data sets.
+        datasets: For a suite: only these of its data sets.
         seeds: Seeds, `[1, 2, 3]` or "1..3" (the default); for a suite instead of its own.
         overlays: Further configuration files, merged before the loss.
         jobs: Runs at a time (default: one on each core, or on each GPU if GPUs are used).
@@ -285,14 +285,14 @@ def sweep_command(
     dry_run: bool = False,
     overrides: Annotated[Sequence[str], Option(rest=check_override)] = (),
 ) -> int:
-    """Train a benchmark with several losses and seeds, or a suite; ends with the leaderboard.
+    """Train a benchmark with several losses and seeds, or a suite, and print the leaderboard.
 
-    Each run (one benchmark, network, loss and seed) is a cell of that comparison; cells that are done are skipped.
+    Each run (one benchmark, network, loss and seed) is a cell of the comparison. Finished cells are skipped.
 
     Args:
         compared: Which benchmarks, losses and seeds.
         where: Where cells run.
-        dry_run: Only list the cells, which of them are done, and the time left.
+        dry_run: Only list the cells, with those that are done, and estimate the time left.
         overrides: Keys and values of the configuration and of SLURM.
 
     Returns:
@@ -310,27 +310,27 @@ def sweep_command(
     Any KEY of the configuration can follow, as for `calibench fit`:
     {keys}
 
-    Threads per cell come from the configuration (`threads`), so --jobs never changes a number. A killed sweep goes on
-    where it stopped when it is run again.
+    The configuration sets the threads per cell (`threads`), so --jobs never changes a number. An interrupted sweep
+    resumes if you run the same command again.
 
     Suites are YAML files; see `calibench list benchmarks`, docs/howto/suites.md and benchmarks/suites/digits_focal.yaml
 
     Suites:
-        benchmark, losses, backbones, seeds   the comparison is their product; `parts` lists several such products
+        benchmark, losses, backbones, seeds   every combination is run; `parts` lists several such products
         set: {KEY: VALUE}                     values of configuration keys
-        grid: {KEY: [VALUE, ...]}             every combination of values is a row of its own
-        select: val/nll                       the best setting of the grid by a metric of the validation set, for each
+        grid: {KEY: [VALUE, ...]}             every combination of values is a separate row
+        select: val/nll                       choose the best setting of the grid by a validation metric, for each
                                               benchmark, network and loss; printed, and written into selections/
         primary: {metric: nll, baseline: CrossEntropyLoss, losses: [FocalLoss]}
-                                              the comparison that is fixed in advance: tested alone, with data sets as
-                                              the sample, and printed at the end; all others are exploratory
+                                              the comparison that is fixed in advance: tested alone, over data sets,
+                                              and printed at the end; all other comparisons are exploratory
 
-    On SLURM (needs `{slurm}` and a folder of results that the nodes share) the cells that are not done become one job
-    array. --slurm.KEY VALUE is any parameter of a SLURM job that submitit knows: partition, time, gpus_per_node,
-    cpus_per_task, mem, account, qos, constraint, setup, array_parallelism, ... A job that is pre-empted or runs into
-    its time limit is put back into the queue and its cells go on from their last checkpoints. The command waits and
-    shows the same table; it can be stopped (Ctrl-C) or left (--detach): the jobs go on, and the same command again
-    waits for them. `scancel` ends them; the same command again then runs what is left. --dry-run prints the script.
+    On SLURM (needs `{slurm}` and a results folder that all nodes share), the unfinished cells become one job array.
+    --slurm.KEY VALUE sets any job parameter of submitit: partition, time, gpus_per_node, cpus_per_task, mem, account,
+    qos, constraint, setup, array_parallelism, ... A job that is pre-empted or reaches its time limit is queued again,
+    and its cells resume from their last checkpoints. The command waits and shows the same table. You can stop it
+    (Ctrl-C) or start it with --detach: the jobs continue, and running the same command again waits for them. `scancel`
+    ends the jobs; running the same command again then runs what is left. --dry-run prints the script.
     """
     slurm, keys = split_slurm_options(read_arguments(overrides).options)
     planned = _plan(compared, where, keys, slurm)

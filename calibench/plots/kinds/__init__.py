@@ -35,8 +35,8 @@ def _line(kind: Callable[[Request], Picture]) -> str:
 # What each shows; after those of `calibench plot`, the pictures that are verbs of their own.
 KIND_LINES = {
     **{name: _line(kind) for name, kind in PICTURE_KINDS.items()},
-    "all": "all of these that the results can feed, with a page; calibench plot all --help",
-    "learning-curves": "a metric after calibrators by their number of examples; calibench plot learning-curves --help",
+    "all": "every kind for which the results have data, with a page; calibench plot all --help",
+    "learning-curves": "a metric against the number of calibration examples; calibench plot learning-curves --help",
 }
 
 OVER_TABLES = ("iqm", "improvement", "critical-difference")

@@ -52,7 +52,7 @@ def interquartile_means(request: Request) -> Picture:
 
 
 def improvement(request: Request) -> Picture:
-    """Probability that a run of a loss is better than one of the baseline."""
+    """Probability that a run of a loss is better than a run of the baseline."""
     column = _column(request)
     runs = _runs(request, column)
     baseline = _baseline(request, runs)

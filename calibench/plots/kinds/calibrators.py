@@ -104,7 +104,7 @@ def heat_map(request: Request) -> Picture:
 
 
 def bars(request: Request) -> Picture:
-    """Bars of a metric raw and after every calibrator, with the deviations of seeds."""
+    """Bars of a metric, raw and after every calibrator, with standard deviations over seeds."""
     request.check_metric()
     figure, grid = panels(len(request.tables), columns=2, single_size=(6.5, 3.4))
     scale, title = request.metric.info.scale, with_bins(request.metric, request.tables)
@@ -148,7 +148,7 @@ _BARS = {
 
 
 def overview(request: Request) -> Picture:
-    """Reliability before and after the best calibrator, and the NLL of every loss raw and after its own best one."""
+    """Reliability before and after the best calibrator, and the NLL of every loss raw and after its best calibrator."""
     answer = choose_best_pair(request.table.rows)
     if answer.best is None:
         raise ValueError(f"{request.table.title}: {NO_BEST_PAIR}.")

@@ -138,7 +138,7 @@ def class_reliability_picture(request: Request) -> Picture:
 
 
 def error_by_bins(request: Request) -> Picture:
-    """ECE against its number of bins, and what a calibrated model gets."""
+    """ECE against its number of bins, for the model and for a calibrated one."""
     from calibench.plots.reliability import binned_errors, draw_binned_errors
 
     calibrators = list(dict.fromkeys([RAW, request.shown.calibrator]))

@@ -108,7 +108,7 @@ def tradeoff(request: Request) -> Picture:
 
 
 def shift(request: Request) -> Picture:
-    """A metric from the test split over the shifted sets."""
+    """A metric on the test set and on the shifted sets."""
     table, column = request.table, request.metric
     keys = [k for row in table.rows for record in row.records.values() for k in record.values]
     sets = dict.fromkeys(k.split for k in keys if k.metric == column.metric)
@@ -219,7 +219,7 @@ def sides_of(record: Record, calibrator: str) -> Sides:
 
 
 def over_under_picture(request: Request) -> Picture:
-    """Over- and underconfidence, where the true posterior is known or as a variational estimate."""
+    """Over- and underconfidence, by the true posterior if it is known, else by a variational estimate."""
     sides_by_loss = {
         row.label: {seed: sides_of(r, request.shown.calibrator) for seed, r in row.records.items()}
         for row in request.rows
