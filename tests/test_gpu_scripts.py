@@ -82,6 +82,7 @@ def test_table_6_stands_beside_its_networks(in_folder: Path) -> None:
     assert beside("CIFARResNet8", "CrossEntropyLoss", 1.0) == ""
 
 
+@pytest.mark.slow
 def test_throughput_goes_on_where_its_time_was_over(
     in_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ from calibench.data.mixing import Augmentation, CutMix, LabelSmoothing, Mixing, 
 from calibench.losses import BrierLoss, CrossEntropyLoss, FocalLoss, GenerativeCrossEntropy
 from calibench.losses.base import CalibrationLoss, LabelLoss, PerExampleLoss
 from calibench.metrics import calibration_metrics
+from tests.examples import sampled
 from tests.losses.examples import K, builders, live_losses
 from tests.metrics.cases import K as CLASSES_OF_METRICS
 from tests.metrics.cases import cases
@@ -84,7 +85,7 @@ def descend(loss: CalibrationLoss, *target_shape: int, dtype: torch.dtype = torc
     assert scores.grad is not None
 
 
-@pytest.mark.parametrize("name", builders())
+@pytest.mark.parametrize("name", sampled(builders(), [*builders()][::6]))
 def test_losses_of_classes_and_of_distributions(name: str) -> None:
     loss = copy.deepcopy(live_losses()[name])
     with without_values():
@@ -156,7 +157,7 @@ def test_augmentation_and_normalisation(augmentation: RandomCropFlip) -> None:
     "augmentation",
     [
         RandomResizedCrop(),
-        ThreeViews(RandomCropFlip(), 3.0),
+        pytest.param(ThreeViews(RandomCropFlip(), 3.0), marks=pytest.mark.slow),
         ThreeViews(RandomResizedCrop(), 3.0),
     ],
 )

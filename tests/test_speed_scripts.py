@@ -32,6 +32,7 @@ def script(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_what_ten_crops_cost(capsys: pytest.CaptureFixture[str]) -> None:
     script("crops").main(
         ["--images", "2", "--batch", "2", "--size", "36", "--side", "32", "--repeats", "1"]
@@ -49,7 +50,12 @@ def test_what_batches_of_small_images_cost(capsys: pytest.CaptureFixture[str]) -
     ("options", "lines", "text"),
     [
         ("--repeats 1", 4, "; "),
-        ("--precision --repeats 1 --networks CIFARResNet8 --batch 4", 6, "ms a step"),
+        pytest.param(
+            "--precision --repeats 1 --networks CIFARResNet8 --batch 4",
+            6,
+            "ms a step",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_a_step_costs(
@@ -66,6 +72,7 @@ def test_what_a_step_costs(
     assert len([line for line in printed if text in line]) == lines
 
 
+@pytest.mark.slow
 def test_what_streamed_images_cost_and_processes_read(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

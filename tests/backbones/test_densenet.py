@@ -8,7 +8,10 @@ from calibench.backbones import CIFARDenseNet121, DenseNet121
 
 
 # Counted on the instantiated network of focal_calibration (Net/densenet.py, 475422a).
-@pytest.mark.parametrize(("num_classes", "count"), [(10, 6_956_298), (100, 7_048_548)])
+@pytest.mark.parametrize(
+    ("num_classes", "count"),
+    [(10, 6_956_298), pytest.param(100, 7_048_548, marks=pytest.mark.slow)],
+)
 def test_parameter_count(num_classes: int, count: int) -> None:
     with torch.device("meta"):
         network = CIFARDenseNet121(num_classes=num_classes)

@@ -42,7 +42,7 @@ def test_parameter_count(cls, num_classes: int, count: int) -> None:
 @pytest.mark.parametrize(
     ("cls", "side", "shape"),
     [
-        (CIFARResNet50, 32, (2048, 4, 4)),
+        pytest.param(CIFARResNet50, 32, (2048, 4, 4), marks=pytest.mark.slow),
         (WideResNet26x10, 32, (640, 8, 8)),
         (TinyImageNetResNet50, 64, (2048, 8, 8)),
         (CIFARResNet20, 32, (64, 8, 8)),

@@ -47,7 +47,10 @@ def test_a_set_of_one_example_alone_is_still_cut() -> None:
     assert len(stratified_folds(target, 5, rows).unique()) == 5
 
 
-@pytest.mark.parametrize("calibrator", [IsotonicTopLabel(), StructuredMatrixScaling()])
+@pytest.mark.parametrize(
+    "calibrator",
+    [IsotonicTopLabel(), pytest.param(StructuredMatrixScaling(), marks=pytest.mark.slow)],
+)
 def test_what_is_cross_validated_does_not_profit_of_copies(calibrator: Calibrator) -> None:
     """Eight copies of each example are neighbours of each other: a map that learns by heart gains nothing by them."""
     logits, target = LOGITS[:60], TARGET[:60]

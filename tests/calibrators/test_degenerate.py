@@ -78,7 +78,8 @@ def results_are_distributions(calibrator: type[Calibrator], name: str) -> None:
         assert not buffer.isnan().any()
 
 
-HARDEST = ("all right", "one class only", "one example", "saturated at 1e4", "float32 at its limit")
+# one example is of one class, too: the others of that kind are among the slow ones
+HARDEST = ("all right", "one example", "saturated at 1e4", "float32 at its limit")
 QUICK, LONG = Contract(BY_NAME), Contract(BY_NAME)
 
 

@@ -27,7 +27,12 @@ FULL = [StructuredMatrixScaling, DirichletCalibration, MatrixScaling]
 
 @pytest.mark.filterwarnings("ignore:.*fits .* parameters")
 @pytest.mark.parametrize(
-    "model", [StructuredMatrixScaling(), DirichletCalibration(), MatrixScaling(max_iter=20)]
+    "model",
+    [
+        StructuredMatrixScaling(),
+        DirichletCalibration(),
+        pytest.param(MatrixScaling(max_iter=20), marks=pytest.mark.slow),
+    ],
 )
 def test_the_estimate_is_near_the_operations_of_a_fit(model: FullAffine) -> None:
     generator = torch.Generator().manual_seed(0)

@@ -119,7 +119,15 @@ def test_brier_is_mix_n_matchs(ph10: dict[str, Tensor], numbers: dict[str, Any])
     assert found == pytest.approx(numbers["temperature"]["mnm_mse"], rel=1e-6)
 
 
-@pytest.mark.parametrize("truth", [0.05, 0.5, 3.0, 50.0])
+@pytest.mark.parametrize(
+    "truth",
+    [
+        0.05,
+        pytest.param(0.5, marks=pytest.mark.slow),
+        3.0,
+        pytest.param(50.0, marks=pytest.mark.slow),
+    ],
+)
 def test_brier_is_the_best_of_a_fine_grid(truth: float) -> None:
     logits, target = drawn(600, 5, truth, seed=1)
     onehot = torch.eye(5, dtype=torch.float64)[target]

@@ -82,7 +82,15 @@ def test_an_interval_is_of_the_replicates_deviations_and_longer_on_the_side_of_t
     assert Gain.from_replicates(0.1, np.full(9, 0.3)) == (0.1, 0.1, 0.1)
 
 
-@pytest.mark.parametrize("world", ["too large", "too small", "calibrated", "class biases"])
+@pytest.mark.parametrize(
+    "world",
+    [
+        "too large",
+        pytest.param("too small", marks=pytest.mark.slow),
+        pytest.param("calibrated", marks=pytest.mark.slow),
+        "class biases",
+    ],
+)
 def test_the_interval_of_a_measured_gain_holds_the_true_one(script: ModuleType, world: str) -> None:
     """Quantiles of the replicates alone miss it on 7.6 to 11.8 % of these sets, as a gain is skewed."""
     assert script.misses(world, 100, 500) <= 0.0745  # 5 % and two and a half standard errors

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from calibench.runs import Predictions
+from tests.draws import draw_labels
 
 
 def means(of_examples: Callable[..., Mapping[str, Tensor]]) -> Callable[..., dict[str, float]]:
@@ -28,7 +29,7 @@ def predictions(
     rng = np.random.default_rng([seed, len(split)])
     logits = 1.5 * rng.normal(size=(n, k)).round(1)  # rounded: some confidences are equal
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    target = np.array([rng.choice(k, p=row) for row in probs])
+    target = draw_labels(rng, probs)
     kind = kind or split
     return Predictions(
         sharp * logits, np.full(n, -1) if kind == "ood" else target, {"split": split, "kind": kind}

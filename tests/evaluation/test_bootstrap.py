@@ -41,7 +41,9 @@ def values_of(probs: Tensor, target: Tensor) -> dict[Key, float]:
     return {number.key: number.value for number in numbers}
 
 
-@pytest.mark.parametrize(("n", "k"), [(203, 4), (203, 2), (7, 3), (1, 2)])
+@pytest.mark.parametrize(
+    ("n", "k"), [(203, 4), pytest.param(203, 2, marks=pytest.mark.slow), (7, 3), (1, 2)]
+)
 def test_replicates_are_the_metrics_of_the_resampled_set(n: int, k: int) -> None:
     """Where the cells depend on no example; those of AdaECE and smECE are the whole set's, see below."""
     log_probs, target = log_probs_and_target(n, k)

@@ -83,7 +83,7 @@ def test_zeros_of_a_calibrator_and_two_examples_are_scored() -> None:
         refinement(log_probs[:1], torch.tensor([0]))
 
 
-@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("p", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_variational_error_is_below_the_true_one_and_near_it(p: int) -> None:
     found, true = [], []
     for seed in range(20):
@@ -96,8 +96,8 @@ def test_variational_error_is_below_the_true_one_and_near_it(p: int) -> None:
 
 
 def test_variational_error_of_a_calibrated_network_is_none() -> None:
-    found = [variational_error(*drawn(1000, 4, seed=seed)[:2])["error"] for seed in range(40)]
-    assert np.mean(found) <= 3 * np.std(found) / 40**0.5
+    found = [variational_error(*drawn(1000, 4, seed=seed)[:2])["error"] for seed in range(20)]
+    assert np.mean(found) <= 3 * np.std(found) / 20**0.5
 
 
 @pytest.mark.parametrize(("sharper", "way"), [(2.0, "over"), (0.5, "under")])
@@ -117,7 +117,7 @@ def test_a_calibrated_network_is_neither_over_nor_underconfident() -> None:
         assert abs(np.mean([parts[way] for parts in found])) < 0.005
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.2])
+@pytest.mark.parametrize("alpha", [0.05, pytest.param(0.2, marks=pytest.mark.slow)])
 def test_conformal_sets_cover_what_they_promise(alpha: float) -> None:
     found = []
     for seed in range(100):

@@ -37,7 +37,7 @@ def probabilities(decimals: int | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.filterwarnings("ignore:.*read as rounded probabilities")
-@pytest.mark.parametrize("decimals", [None, 2, 4])
+@pytest.mark.parametrize("decimals", [None, 2, pytest.param(4, marks=pytest.mark.slow)])
 def test_one_array_has_one_number(decimals: int | None) -> None:
     probs, labels = probabilities(decimals)
     scores, target = torch.from_numpy(probs), torch.from_numpy(labels)

@@ -21,6 +21,7 @@ from calibench.metrics import (
 )
 from calibench.runs import Predictions
 from calibench.statistics.number import CROSS_FITTED, Number
+from tests.draws import draw_labels
 
 
 def predictions(
@@ -28,9 +29,7 @@ def predictions(
 ) -> Predictions:
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(n, 5)) * scale
-    target = np.array(
-        [rng.choice(5, p=row) for row in torch.tensor(logits / scale).softmax(1).double().numpy()]
-    )
+    target = draw_labels(rng, torch.tensor(logits / scale).softmax(1).double().numpy())
     return Predictions(logits, target, {"split": split, "kind": kind or split})
 
 

@@ -41,7 +41,7 @@ VAL, TEST, FAR = (
 )
 def test_one_call_is_the_evaluation_of_files(made: Any, how: dict[str, Any]) -> None:
     val, test = ((made(one.logits), made(one.target)) for one in (VAL, TEST))
-    report = calibench.evaluate(*test, val=val, ood={"far": made(FAR.logits)}, **how)
+    report = calibench.evaluate(*test, val=val, ood={"far": made(FAR.logits)}, bootstrap=20, **how)
     chosen = how.get("calibrators", ["default"])
     expected = Evaluation(list(map(build_calibrator, expand_calibrator_names(chosen))))(
         {"val": VAL, "test": TEST, "far": FAR}, extent=Extent("every", verdicts=True)

@@ -80,7 +80,9 @@ class Counting(nn.Module):
         return self.calls * F.cross_entropy(logits, target)
 
 
-@pytest.mark.parametrize("name", ["CrossEntropyLoss", "BrierLoss"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("CrossEntropyLoss", marks=pytest.mark.slow), "BrierLoss"]
+)
 def test_proper_losses_end_at_the_true_probabilities(name: str) -> None:
     for posterior, found in checks.train_to_rest(subject(name)):
         torch.testing.assert_close(found, posterior, atol=2e-3, rtol=0)
@@ -96,14 +98,14 @@ def power_score(logits: Tensor, target: Tensor) -> Tensor:
     ("name", "arguments", "holds"),
     [
         ("CrossEntropyLoss", {}, True),
-        ("BrierLoss", {}, True),
+        pytest.param("BrierLoss", {}, True, marks=pytest.mark.slow),
         pytest.param("power_score", {}, True, marks=pytest.mark.slow),
-        ("GenerativeCrossEntropy", {}, True),
+        pytest.param("GenerativeCrossEntropy", {}, True, marks=pytest.mark.slow),
         ("LabelSmoothingLoss", {"smoothing": 0.005}, False),
         pytest.param("MarginLoss", {"margin": 0.1}, False, marks=pytest.mark.slow),
         pytest.param("MarginLoss", {"margin": 10.0}, False, marks=pytest.mark.slow),
         pytest.param("FocalLoss", {"gamma": 0.01}, False, marks=pytest.mark.slow),
-        ("BSCEGRALoss", {"gamma": 2.0}, False),
+        pytest.param("BSCEGRALoss", {"gamma": 2.0}, False, marks=pytest.mark.slow),
         ("DCALoss", {}, None),
     ],
 )

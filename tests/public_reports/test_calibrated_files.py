@@ -101,7 +101,7 @@ FILES: dict[str, tuple[Callable[[Path], str], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("suffix", [".csv", pytest.param(".jsonl", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FILES)
 def test_a_calibrated_table_is_read_again(name: str, suffix: str, tmp_path: Path) -> None:
     write, roles = FILES[name]

@@ -23,6 +23,7 @@ from calibench.cli import main
 from calibench.losses import CrossEntropyLoss
 from calibench.metrics import CalibrationError, calibration_error, negative_log_likelihood
 from calibench.predictions.files import Reader
+from tests.draws import draw_labels
 
 N, NAMES = 300, ["a", "b", "c"]
 
@@ -37,8 +38,7 @@ def draw(k: int = 3, *, n: int = N, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     random = np.random.default_rng(seed)
     probs = softmax(1.5 * random.normal(size=(n, k)))
     sharper = softmax(1.5 * np.log(probs))
-    labels = np.array([random.choice(k, p=row) for row in sharper])
-    return probs, labels
+    return probs, draw_labels(random, sharper)
 
 
 def nll(probs: np.ndarray, labels: np.ndarray) -> float:
@@ -110,7 +110,10 @@ def test_digit_texts_count_in_numeric_order(tmp_path: Path) -> None:
     assert value("error", str(tmp_path / "test.npz")) == pytest.approx(error)
 
 
-@pytest.mark.parametrize("decimals", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "decimals",
+    [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)],
+)
 def test_rounded_probabilities_are_probabilities(decimals: int) -> None:
     """netcal#32, #61, scoringRules#63: `np.round(P, 2)`."""
     probs, labels = draw()
@@ -326,7 +329,10 @@ def exact_ece(confidence: np.ndarray, hit: np.ndarray, n_bins: int, decimals: in
     return float(sum(abs(total - hits) for total, hits in cells.values()) / len(confidence))
 
 
-@pytest.mark.parametrize("n_bins", [10, 15, 20, 100])
+@pytest.mark.parametrize(
+    "n_bins",
+    [pytest.param(10, marks=pytest.mark.slow), 15, pytest.param(20, marks=pytest.mark.slow), 100],
+)
 def test_values_on_an_edge_fall_where_exact_arithmetic_puts_them(
     n_bins: int, tmp_path: Path
 ) -> None:

@@ -112,8 +112,8 @@ def test_a_validation_that_never_comes_is_refused(options: str, text: str, tmp_p
     ("options", "validated"),
     [
         ("check_val_every_n_epoch 2 --trainer.val_check_interval 0.5 --trainer.max_steps 6", [False, True]),
-        ("check_val_every_n_epoch null --trainer.val_check_interval 8", [False, True]),
-        ("limit_train_batches 2 --trainer.max_epochs 1 --trainer.val_check_interval 2", [True]),
+        pytest.param("check_val_every_n_epoch null --trainer.val_check_interval 8", [False, True], marks=pytest.mark.slow),
+        pytest.param("limit_train_batches 2 --trainer.max_epochs 1 --trainer.val_check_interval 2", [True], marks=pytest.mark.slow),
         ("accumulate_grad_batches 3 --trainer.max_steps 2", [True]),
     ],
 )  # fmt: skip
@@ -134,7 +134,9 @@ def test_a_plateau_is_looked_for_after_validations(tmp_path: Path) -> None:
     assert [float(row["lr"]) for row in curve(run)] == pytest.approx([0.01] * 4 + [0.001])
 
 
-@pytest.mark.parametrize(("limit", "count"), [("1", 16), ("7", 31)])
+@pytest.mark.parametrize(
+    ("limit", "count"), [("1", 16), pytest.param("7", 31, marks=pytest.mark.slow)]
+)
 def test_results_of_some_test_batches_say_it(limit: str, count: int, tmp_path: Path) -> None:
     """`limit_test_batches` 1 is one batch: the run was trained and then failed."""
     run = train(tmp_path, f"--data.train 64 --trainer.limit_test_batches {limit}")
@@ -195,7 +197,7 @@ def test_a_class_that_training_lacks_is_a_note(tmp_path: Path) -> None:
     [
         ("train 7", "input 1 of example"),
         ("val 3", "input 1 of example 3 of `val` is nan"),
-        ("test 5", "input 1 of example 5 of `test` is nan"),
+        pytest.param("test 5", "input 1 of example 5 of `test` is nan", marks=pytest.mark.slow),
     ],
 )
 def test_an_input_that_is_no_number_is_named(place: str, text: str, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from calibench.data.images.pixels import square_pixels
 from calibench.verbs.new import new
 from tests.data import fakes
 from tests.data.wide_images import png, tiff
+from tests.examples import sampled
 from tests.processes import run_processes
 
 SIDE = 6
@@ -149,7 +150,7 @@ MODES: dict[str, tuple[Any, str]] = {  # how a grey picture is written, and the 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(MODES, [*MODES][::3]))
 def test_every_mode_of_pillow_gives_the_same_picture(tmp_path: Path, mode: str) -> None:
     write, ending = MODES[mode]
     expected = Counter[tuple[str, bytes]]()
@@ -465,7 +466,7 @@ class CountedStream(Stream):
 
 
 @pytest.mark.parametrize("sharded", [False, True])
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 def test_an_iterable_set_with_workers_gives_each_example_once(
     sharded: bool, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -508,7 +509,7 @@ class Understated(Overlong):
         return self.examples
 
 
-@pytest.mark.parametrize("split", ["train", "val", "test"])
+@pytest.mark.parametrize("split", ["train", pytest.param("val", marks=pytest.mark.slow), "test"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_stream_without_an_end_is_refused(
     split: str, workers: int, monkeypatch: pytest.MonkeyPatch
@@ -635,7 +636,7 @@ def draw_part(
 
 @pytest.mark.parametrize(
     "seed",
-    [*range(15), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(15, 500))],
+    [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 500))],
 )
 def test_drawn_layouts_are_trained_as_they_lie_or_refused(tmp_path: Path, seed: int) -> None:
     draw = np.random.default_rng(seed)
@@ -743,7 +744,7 @@ def test_drawn_layouts_are_given_to_processes_and_workers_once(
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 200))]
 )
 def test_drawn_tables_lose_no_row(tmp_path: Path, seed: int) -> None:
     """Texts with quotes, separators and line breaks, written with quoting or without: all rows, or one line."""

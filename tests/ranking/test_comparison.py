@@ -41,12 +41,12 @@ def test_p_values_against_the_first_are_rarely_small_where_losses_are_equal() ->
     """The first is what these tables made the first, which 20 % of comparisons of seven took for a difference."""
     random = np.random.default_rng(0)
     called = 0
-    for _ in range(200):
+    for _ in range(100):
         means = random.normal(size=(10, 5))
         order = compare_ranks(means.tolist()).mean_ranks
         p_values = _test_against_first(means.tolist(), list(np.argsort(order)))
         called += min(p_values) <= 0.05
-    assert called / 200 <= 0.05 + 0.031  # two standard errors
+    assert called / 100 <= 0.05 + 0.044  # two standard errors
     clear = _test_against_first((means + 5 * (np.arange(5) > 0)).tolist(), [0, 1, 2, 3, 4])
     assert max(clear) <= 20 / 2**10
 

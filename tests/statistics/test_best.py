@@ -180,10 +180,10 @@ def test_a_given_best_method_keeps_its_bold() -> None:
 
 
 def test_a_given_best_method_keeps_its_bold_where_methods_scatter_differently() -> None:
-    """Short: 800 tables at three seeds; 4,000 of each kind, with more seeds, are the slow test's."""
+    """Short: 450 tables at three seeds; 4,000 of each kind, with more seeds, are the slow test's."""
     of = [
-        simulation().bold(rows, 3, tables=200, log_deviation=log_deviation)[:, -1]
-        for rows, log_deviation in ((2, 0.7), (5, 1.0), (10, 0.7), (27, 0.7))
+        simulation().bold(rows, 3, tables=150, log_deviation=log_deviation)[:, -1]
+        for rows, log_deviation in ((2, 0.7), (5, 1.0), (10, 0.7))
     ]
     assert (~np.concatenate(of)).mean() <= 0.07
 
@@ -234,9 +234,9 @@ def test_error_rates(rows: int, seeds: int) -> None:
 
 
 def test_of_two_methods_at_three_seeds_the_rate_is_known() -> None:
-    """Noncentral t: a method worse by three residual deviations stays bold in 24.96 %; simulated 4,000 tables vary by 0.7."""
+    """Noncentral t: a method worse by three residual deviations stays bold in 24.96 %; simulated 1,000 tables vary by 1.4."""
     limit = critical_value(1, 2)
     rate = scipy.stats.nct.cdf(limit, 2, 3.0 / math.sqrt(2 / 3))
     assert 0.24 < rate <= 0.25
-    simulated = simulation().bold(2, 3, tables=2000, worse_by=3.0)[:, 0].mean()
-    assert simulated == pytest.approx(rate, abs=0.03)
+    simulated = simulation().bold(2, 3, tables=1000, worse_by=3.0)[:, 0].mean()
+    assert simulated == pytest.approx(rate, abs=0.035)

@@ -111,9 +111,9 @@ def test_no_difference_beyond_five_percent_is_by_the_medians_interval_from_15_se
 def test_the_medians_interval_is_that_of_the_sign_tests_it_does_not_reject() -> None:
     values = np.random.default_rng(3).normal(size=11)
     low, high = median_interval(values)
-    between = np.linspace(-3, 3, 2001)
+    between = np.linspace(-3, 3, 601)
     kept = [place for place in between if sign_test_p(values - place) > 0.05]
-    assert (min(kept), max(kept)) == pytest.approx((low, high), abs=0.004)
+    assert (min(kept), max(kept)) == pytest.approx((low, high), abs=0.011)
     assert math.isnan(median_interval(values[:5])[0])
     assert median_interval(values[:6]) == (values[:6].min(), values[:6].max())
     assert sign_test_p(values) == scipy.stats.binomtest(int((values < 0).sum()), 11).pvalue
@@ -129,7 +129,7 @@ def test_the_sign_test_keeps_its_level_whatever_the_shape(shape: str) -> None:
         "log-normal": np.exp(random.normal(size=(2000, 10))) - 1,
         "one large in ten": random.normal(size=(2000, 10)) * np.array([1.0] * 9 + [10.0]) + 0.0,
     }[shape]
-    rejected = np.mean([sign_test_p(draw) <= 0.05 for draw in draws[:600]])
+    rejected = np.mean([sign_test_p(draw) <= 0.05 for draw in draws[:300]])
     assert rejected <= 0.05
 
 
@@ -149,7 +149,7 @@ def test_power_at_ten_sets() -> None:
     assert sign_flip_power(10, 0.055, 0.0) <= 0.06
 
 
-@pytest.mark.parametrize("effect", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("effect", [0.0, pytest.param(1.0, marks=pytest.mark.slow), 4.0])
 def test_effects_of_random_sign_make_no_loss_ahead(simulation: ModuleType, effect: float) -> None:
     """Short: 400 tables; 2,000 are the slow test's."""
     assert simulation.called(effect, tables=400)["sign-flip"] <= 0.06

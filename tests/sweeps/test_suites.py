@@ -21,6 +21,7 @@ from calibench.sweeps.selection import select_settings
 from calibench.sweeps.suites import Setting, Suite, is_suite, load_suite
 from calibench.tables.published import MODELS, model_names
 from calibench.tables.published import load_published as published
+from tests.examples import sampled
 from tests.run_folders import write_run
 
 SUITES = [name for name in list_configuration_files() if name.startswith("suites/")]
@@ -64,8 +65,11 @@ WITH_RUNS = [name for name in SUITES if load_suite(name).parts]
 DRY_RUN = {"suites/evidence_cpu", "suites/gce_table6"}
 
 
-def test_a_label_names_one_cell_and_so_one_log_file() -> None:
-    for name in WITH_RUNS:
+@pytest.mark.parametrize(
+    "names", sampled([WITH_RUNS, WITH_RUNS[::4]], [WITH_RUNS[::4]]), ids=["all", "few"]
+)
+def test_a_label_names_one_cell_and_so_one_log_file(names: list[str]) -> None:
+    for name in names:
         labels = [job.label for job in load_suite(name).jobs()]
         assert labels, name
         assert len(set(labels)) == len(labels), name

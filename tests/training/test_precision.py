@@ -308,7 +308,12 @@ def test_two_processes_train_what_one_trains_with_all_switches(
 
 
 @pytest.mark.parametrize(
-    ("mode", "starts"), [("true", 0), ("reduce-overhead", 4), ("max-autotune-no-cudagraphs", 0)]
+    ("mode", "starts"),
+    [
+        pytest.param("true", 0, marks=pytest.mark.slow),
+        ("reduce-overhead", 4),
+        pytest.param("max-autotune-no-cudagraphs", 0, marks=pytest.mark.slow),
+    ],
 )
 def test_modes_of_the_compiler_and_the_steps_of_their_graphs(
     mode: str, starts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,7 @@
 """Digits: the UCI scans that scikit-learn bundles, and Street View House Numbers."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,11 +57,7 @@ class DigitsDataModule(ClassificationDataModule):
 
     def load_splits(self, seed: int) -> Splits:
         """Hold out test and validation digits, then thin the rest."""
-        from sklearn.datasets import load_digits
-
-        images, target = load_digits(return_X_y=True)
-        pixels = torch.from_numpy(images / 16).float().view(-1, 1, _SIDE, _SIDE)
-        digits = Examples(pixels, torch.from_numpy(target).long())
+        digits = _read_digits()
         # The digits by their positions, of which the long tail needs to know.
         numbered = Examples(torch.arange(len(digits.target)), digits.target)
         train_rows, val, test = make_splits(numbered, self.held_out, seed=seed, title="the digits")
@@ -72,16 +69,32 @@ class DigitsDataModule(ClassificationDataModule):
         if name == "noise":
             noisy = gaussian_noise(test.inputs, severity=5, seed=0)
             return EvaluationSet(name, "shift", Examples(noisy, test.target))
-        from sklearn.datasets import load_sample_images
-
         n, generator, patches = len(test.target), np.random.default_rng(0), []
-        for photo in load_sample_images().images:
-            grey = photo @ (np.array([0.299, 0.587, 0.114]) / 255)  # ITU-R 601 luma
+        for grey in _read_grey_photographs():
             for _ in range(n // 2 + 1):
                 top, left = (int(generator.integers(side - _SIDE + 1)) for side in grey.shape)
                 patches.append(grey[top : top + _SIDE, left : left + _SIDE])
         inputs = torch.from_numpy(np.stack(patches[:n])).float().unsqueeze(1)
         return EvaluationSet(name, "ood", Examples(inputs, torch.full((n,), -1)))
+
+
+@cache
+def _read_digits() -> Examples:
+    """All bundled scans (N, 1, 8, 8) in [0, 1] with their labels; the file is read once a process."""
+    from sklearn.datasets import load_digits
+
+    images, target = load_digits(return_X_y=True)
+    pixels = torch.from_numpy(images / 16).float().view(-1, 1, _SIDE, _SIDE)
+    return Examples(pixels, torch.from_numpy(target).long())
+
+
+@cache
+def _read_grey_photographs() -> list[np.ndarray]:
+    """The luma of scikit-learn's sample photographs in [0, 1]; the files are read once a process."""
+    from sklearn.datasets import load_sample_images
+
+    luma = np.array([0.299, 0.587, 0.114]) / 255  # ITU-R 601
+    return [photo @ luma for photo in load_sample_images().images]
 
 
 class SVHNDataModule(OfficialImageDataModule):

@@ -21,7 +21,15 @@ def jaccard(a: str, b: str) -> float:
     return len(triples(a) & triples(b)) / max(len(triples(a) | triples(b)), 1)
 
 
-@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize(
+    "threshold",
+    [
+        pytest.param(0.3, marks=pytest.mark.slow),
+        0.5,
+        pytest.param(0.8, marks=pytest.mark.slow),
+        1.0,
+    ],
+)
 def test_as_by_comparing_all_pairs(threshold: float) -> None:
     draws = np.random.default_rng(0)
     words = list("abcdefghij")

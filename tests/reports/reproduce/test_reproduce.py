@@ -94,7 +94,11 @@ FORMER_ATS = {
             {"evaluation": {"calibrators": None, "n_bins": [15, 20]}},
             "evaluated with other calibrators",
         ),
-        ({"evaluation": {"calibrators": [FORMER_ATS]}}, "evaluated with other calibrators"),
+        pytest.param(
+            {"evaluation": {"calibrators": [FORMER_ATS]}},
+            "evaluated with other calibrators",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_runs_that_do_not_count_say_why(
@@ -325,8 +329,8 @@ def test_errors_are_printed_as_the_paper_has_them(capsys: pytest.CaptureFixture[
     ("name", "suite", "title"),
     [
         ("1", "suites/fcl_table4", "ECE %, 15 bins"),
-        ("ECE", "suites/fcl_table4", "ECE %, 15 bins"),
-        ("3", "suites/fcl_table5", "smECE %"),
+        pytest.param("ECE", "suites/fcl_table4", "ECE %, 15 bins", marks=pytest.mark.slow),
+        pytest.param("3", "suites/fcl_table5", "smECE %", marks=pytest.mark.slow),
         ("smece", "suites/fcl_table5", "smECE %"),
         ("ood", "suites/fcl_ood", "OOD AUROC %"),
     ],
