@@ -345,6 +345,7 @@ def test_what_is_said_of_the_same_run_in_bfloat16() -> None:
     assert nll == [0.3239, 0.3234]
 
 
+@pytest.mark.slow
 def test_rows_of_the_small_speedrun_are_made_of_its_committed_logits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

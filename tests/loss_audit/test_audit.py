@@ -80,9 +80,8 @@ class Counting(nn.Module):
         return self.calls * F.cross_entropy(logits, target)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("CrossEntropyLoss", marks=pytest.mark.slow), "BrierLoss"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["CrossEntropyLoss", "BrierLoss"])
 def test_proper_losses_end_at_the_true_probabilities(name: str) -> None:
     for posterior, found in checks.train_to_rest(subject(name)):
         torch.testing.assert_close(found, posterior, atol=2e-3, rtol=0)

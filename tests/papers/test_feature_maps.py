@@ -38,6 +38,7 @@ def test_pca_is_of_the_inputs_of_the_last_layer() -> None:
         script.map_features(network, batches, limit=3)
 
 
+@pytest.mark.slow
 def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "features.svg"
     assert exit_code(script, [str(results), "--examples", "12", "-o", str(picture)]) == 0

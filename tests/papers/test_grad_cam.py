@@ -225,6 +225,7 @@ def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_script_draws_runs_and_measures_boxes(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

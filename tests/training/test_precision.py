@@ -139,15 +139,17 @@ def test_inductor_changes_rounding_only(plain: Callable[..., torch.Tensor], tmp_
     assert distance(found, plain(*double), tmp_path) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("graphs")
 @pytest.mark.parametrize(
     "switches",
     [
         [*BF16, *CHANNELS_LAST, *FUSED, *CLIP],
-        *(
-            pytest.param(switches, marks=pytest.mark.slow)
-            for switches in (ALL, BF16, CHANNELS_LAST, COMPILE, [*FUSED, *CLIP])
-        ),
+        ALL,
+        BF16,
+        CHANNELS_LAST,
+        COMPILE,
+        [*FUSED, *CLIP],
     ],
     ids=["uncompiled", "all", "bf16", "channels_last", "compile", "fused"],
 )
