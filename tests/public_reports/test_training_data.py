@@ -38,7 +38,6 @@ from calibench.data.images.pixels import square_pixels
 from calibench.verbs.new import new
 from tests.data import fakes
 from tests.data.wide_images import png, tiff
-from tests.examples import sampled
 from tests.processes import run_processes
 
 SIDE = 6
@@ -150,7 +149,7 @@ MODES: dict[str, tuple[Any, str]] = {  # how a grey picture is written, and the 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", sampled(MODES, [*MODES][::3]))
+@pytest.mark.parametrize("mode", MODES)
 def test_every_mode_of_pillow_gives_the_same_picture(tmp_path: Path, mode: str) -> None:
     write, ending = MODES[mode]
     expected = Counter[tuple[str, bytes]]()
