@@ -83,7 +83,7 @@ def test_zeros_of_a_calibrator_and_two_examples_are_scored() -> None:
         refinement(log_probs[:1], torch.tensor([0]))
 
 
-@pytest.mark.parametrize("p", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("p", [1, 2])
 def test_variational_error_is_below_the_true_one_and_near_it(p: int) -> None:
     found, true = [], []
     for seed in range(20):

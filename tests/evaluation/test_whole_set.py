@@ -118,7 +118,7 @@ def weighted(k: int, n: int = 4000) -> tuple[Scored, float]:
     return (shown, target), float((truth - shown).gather(1, target[:, None]).mean())
 
 
-@pytest.mark.parametrize(("k", "part"), [pytest.param(2, 0.38, marks=pytest.mark.slow), (10, 0.56)])
+@pytest.mark.parametrize(("k", "part"), [(2, 0.38), (10, 0.56)])
 def test_class_weights_are_seen_by_class_and_not_by_a_temperature(k: int, part: float) -> None:
     """The fault that cancels in the top label: a temperature takes away a part of it at most, and has no mark for it."""
     scored, expected = weighted(k)

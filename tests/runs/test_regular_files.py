@@ -101,15 +101,7 @@ def test_no_verb_waits_for_such_a_file_of_a_run(
         assert main(verb) in (0, 1, 2)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "status.json",
-        pytest.param("predictions/test.npz", marks=pytest.mark.slow),
-        "index.parquet",
-        pytest.param("labels", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("name", ["status.json", "predictions/test.npz", "index.parquet", "labels"])
 @pytest.mark.parametrize("make", KINDS[:2])
 def test_no_verb_waits_for_such_a_file_of_a_store(
     make: Callable[[Path], None], name: str, tmp_path: Path

@@ -94,11 +94,7 @@ FORMER_ATS = {
             {"evaluation": {"calibrators": None, "n_bins": [15, 20]}},
             "evaluated with other calibrators",
         ),
-        pytest.param(
-            {"evaluation": {"calibrators": [FORMER_ATS]}},
-            "evaluated with other calibrators",
-            marks=pytest.mark.slow,
-        ),
+        ({"evaluation": {"calibrators": [FORMER_ATS]}}, "evaluated with other calibrators"),
     ],
 )
 def test_runs_that_do_not_count_say_why(
