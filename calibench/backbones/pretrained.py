@@ -75,7 +75,7 @@ class HuggingFaceBackbone(Backbone):
         config: Any = self.network.config
         if self.pretrained and tokens.are_words:
             raise UsageError(
-                "texts are cut into words, and a pretrained model knows tokens of its own: its tokenizer.json as "
+                "texts are cut into words, but a pretrained model needs its own tokens: its tokenizer.json as "
                 f"`data.tokenizer_file`, or {spell_key('model.backbone.pretrained', False)}."
             )
         vocab_size = int(config.vocab_size)

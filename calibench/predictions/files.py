@@ -210,7 +210,9 @@ class Reader:
         if isinstance(source, Arrays):
             if is_read(source.values):
                 if source.labels is not None:
-                    raise ValueError(f"{source} has labels of its own, got others beside them.")
+                    raise ValueError(
+                        f"{source} already contains labels, but separate labels were given too."
+                    )
                 read: Predictions | ConfidencePairs = source.values
                 return read
             options = {name: getattr(self, name) for name in _OF_ARRAYS}
@@ -472,7 +474,7 @@ def describe_missing_labels(source: str, reader: str, *, takes_keys: bool = True
     pair = f"{source if is_one_file else 'scores.jsonl'}:labels.csv"
     return (
         f"{source} has examples without a label, which {reader} needs: an array or column `label`{keys}, or labels in "
-        f"a file of their own, `{pair}`."
+        f"a separate file, `{pair}`."
     )
 
 

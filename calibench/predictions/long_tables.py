@@ -32,7 +32,7 @@ def refuse_long_table(score: str, label: str, target: Array, columns: Mapping[st
     reading = next(_readings(repeated, positive), "")
     if reading:
         keys = spell_argument("keys", f"probs={score} target={label}")
-        raise ValueError(f"the rows {reading}, or examples of their own (say {keys}).")
+        raise ValueError(f"the rows {reading}, or separate examples (say {keys}).")
 
 
 def _readings(columns: Mapping[str, Integers], positive: Integers) -> Iterator[str]:

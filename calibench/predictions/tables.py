@@ -50,7 +50,7 @@ def _check_header(names: Sequence[str]) -> None:
         shown = ", ".join(names[:3])
         raise ValueError(
             f"the first row holds numbers, {shown}, and names of the columns are expected; without them, labels must "
-            "stand in a file of their own, `scores.csv:labels.csv`."
+            "be in a separate file, `scores.csv:labels.csv`."
         )
 
 

@@ -333,7 +333,7 @@ def check_distinct(names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(
-            f"more than one class is called `{twice[0]}`: each needs a name of its own."
+            f"more than one class is called `{twice[0]}`: class names must be distinct."
         )
 
 

@@ -156,7 +156,7 @@ def _run_trainer(
         path = _checkpoint(experiment)
         experiment.build([interruption, *others])
         run = getattr(experiment.trainer, verb)
-        hint = "give the config.yaml of its own run"
+        hint = "give the config.yaml of the checkpoint's run"
         with refuse_other_network(f"{path} is of another network than this configuration: {hint}."):
             options |= {"datamodule": experiment.datamodule, "ckpt_path": path}
             values = run(experiment.model, weights_only=True, **options)
@@ -181,7 +181,7 @@ def _checkpoint(experiment: Experiment) -> str | None:
         return None
     hint = "; a network is evaluated without one where all of its weights are pretrained"
     raise UsageError(
-        f"{spell_argument('ckpt_path', 'FILE')} is needed: this configuration has no checkpoint of its own at "
+        f"{spell_argument('ckpt_path', 'FILE')} is needed: this configuration has no checkpoint at "
         f"{candidates[0]}{hint}."
     )
 

@@ -445,7 +445,7 @@ def _block_of(loss: Any) -> Any:
     block = python_objects.describe_loss(loss)
     if python_objects.__name__ in str(block):
         raise UsageError(
-            f"`losses`: {type(loss).__name__} is of this program alone, and a sweep's runs are processes of their own: "
+            f"`losses`: {type(loss).__name__} exists only in this program, but a sweep runs in other processes: "
             "give a loss of calibench, or a file that names yours by its import path."
         )
     return block

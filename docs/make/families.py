@@ -56,8 +56,9 @@ class Losses(Family):
     )
 
     cells = (
-        "*Needs*: what `calibench.losses.attach` is told in a loop of your own, and `fit` or the callback `Calibration`"
-        " by themselves. *As one batch*: gradients of micro-batches and of processes add up to that of the whole batch;"
+        "*Needs*: what you pass to `calibench.losses.attach` in your own loop; `fit` and the callback"
+        " `Calibration` pass it by themselves. *As one batch*: gradients of micro-batches and of processes add up to"
+        " that of the whole batch;"
         " *batch-coupled* losses need `calibench.gather_batch`, and cannot be accumulated. *(N, K, d)*: logits of maps"
         " or tokens. *Several labels*: labels (N, L). *compile*: one graph of `torch.compile`;"
         " *export*: `torch.export`; *ONNX*: ONNX Runtime gives the same value."
@@ -117,8 +118,8 @@ class Metrics(Family):
     )
 
     cells = (
-        "*Keeps*: sums, of one size whatever the number of examples, or a confidence and a hit of each example, which"
-        " are gathered from all processes. *(N, K, d)*: maps or tokens. *P(y = 1)*: one column of two classes."
+        "*Keeps*: sums, whose size does not depend on the number of examples, or a confidence and a hit per example,"
+        " gathered from all processes. *(N, K, d)*: maps or tokens. *P(y = 1)*: one column of two classes."
     )
 
     def code(self, name: str, note: Note) -> str:

@@ -65,7 +65,7 @@ def test_rows_of_one_example_and_each_class_are_refused(tmp_path: Path, table: D
     table.to_csv(path, index=False)
     name = table.columns[-1] if "class_id" in table else "class"
     with pytest.raises(
-        CorruptRun, match=rf"scores of the classes in `{name}` .* or examples of their own"
+        CorruptRun, match=rf"scores of the classes in `{name}` .* or separate examples"
     ):
         Reader()(str(path))
 

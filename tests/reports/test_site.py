@@ -90,7 +90,7 @@ def test_the_index_and_each_benchmark_lead_with_the_answer_and_notes_are_closed(
     assert line in index
     assert "Commit" not in index
     assert page.index(line) < page.index('<table id="table">')
-    assert "<details><summary>how to read it</summary>" in page
+    assert "<details><summary>how to read this table</summary>" in page
 
 
 def test_names_are_text_on_every_page(site: Path) -> None:

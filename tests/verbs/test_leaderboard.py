@@ -77,7 +77,7 @@ def test_mistakes_are_in_the_words_of_python() -> None:
 def test_a_loss_of_the_program_alone_is_refused_by_a_sweep() -> None:
     changed = FocalLoss(gamma=3)
     changed.initial_gamma = 5.0
-    with pytest.raises(UsageError, match="FocalLoss is of this program alone"):
+    with pytest.raises(UsageError, match="FocalLoss exists only in this program"):
         calibench.sweep("digits_lt", losses=[changed])
 
 

@@ -23,7 +23,7 @@ def test_loaded_predictions_go_into_every_function() -> None:
     assert scaling.predict_proba(test.logits).shape == test.logits.shape
     assert "underconfident" in str(calibench.doctor(test, calibrators="TS"))
     assert calibench.reliability(test).get_ylabel() == "accuracy"
-    with pytest.raises(ValueError, match="labels of its own"):
+    with pytest.raises(ValueError, match="already contains labels"):
         calibench.evaluate(test, test.target)
     with pytest.raises(ValueError, match=r"test set.*cannot be `val`"):
         calibench.evaluate(test, val=test)

@@ -97,7 +97,7 @@ function tableCell(row, column) {
   const ranks = metric.key === "nll" && calibrator === "best"; // its ± is always shown
   const spread = (state.spread || ranks) && cell[1] != null ? el("small", {}, ` ±${show(metric, cell[1])}`) : null;
   const [floor, p] = cell[4] ?? [];
-  const title = cell[4] ? `p = ${p} of perfect calibration` : null;
+  const title = cell[4] ? `p = ${p} for perfect calibration` : null;
   return el("td", { class: cell[2] ? "tied" : "", title }, show(metric, cell[0]), (isBest() ? cell[5]?.replace("~", "") : cell[5]) || null, spread); // the rank has the ~
 }
 function drawFilters() {
@@ -107,7 +107,7 @@ function drawFilters() {
   fill("filters", search,
     select("", all("benchmark", "benchmarks"), "", set("benchmark")), select("", all("backbone", "backbones"), "", set("backbone")),
     select("", all("loss", "losses"), "", set("loss")),
-    select("after", [...(DATA.rows.some((r) => r.calibrator) ? [["best", "each loss's own, chosen on validation"]] : []), ...DATA.calibrators.map((c) => [c, c === "raw" ? "no calibration (raw)" : c])], state.calibrator, set("calibrator")),
+    select("after", [...(DATA.rows.some((r) => r.calibrator) ? [["best", "chosen on validation for each loss"]] : []), ...DATA.calibrators.map((c) => [c, c === "raw" ? "no calibration (raw)" : c])], state.calibrator, set("calibrator")),
     check("± over seeds in every column", false, set("spread")));
   fill("columns", ...DATA.metrics.map((m) => check(titleOf(m), state.columns.has(m.key), (on) => {
     on ? state.columns.add(m.key) : state.columns.delete(m.key);

@@ -19,13 +19,13 @@ function drawReliability(rows) {
   const fitted = [...new Set(known.flatMap((r) => Object.keys(r.reliability)))].filter((c) => c !== "raw");
   if (!["raw", ...fitted].includes(view.after)) view.after = fitted[0] ?? "raw";
   const options = [...fitted.map((c) => [c, c]), ["raw", "nothing"]];
-  fill("reliability-controls", fitted.length ? select("raw, and beside it after", options, view.after, (v) => { view.after = v; drawReliability(rows); }) : null);
-  if (!known.length) return fill("reliability", empty("no saved logits of these rows"));
+  fill("reliability-controls", fitted.length ? select("compare raw with", options, view.after, (v) => { view.after = v; drawReliability(rows); }) : null);
+  if (!known.length) return fill("reliability", empty("no saved logits for these rows"));
   fill("reliability", ...known.map((r) => el("figure", { class: "beside" }, el("figcaption", {}, nameOf(r, rows)),
     el("div", {}, ...[...new Set(["raw", view.after])].filter((c) => r.reliability[c]).map((c) => reliabilityPanel(r.reliability[c], c))))));
   const { count } = known[0].reliability.raw;
   const total = count.reduce((a, b) => a + b, 0);
-  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} predictions of all seeds; bars: where they lie; band: 95 % interval of the accuracy; grey area: 95 % of calibrated models`));
+  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} predictions of all seeds; bars: fraction of predictions; band: 95 % interval of the accuracy; grey area: range of 95 % of calibrated models`));
 }
 function reliabilityPanel(r, calibrator) {
   const n = r.count.length;
@@ -47,15 +47,15 @@ const short = (calibrator) => {
 };
 function drawRisk(rows) {
   const known = rows.filter((r) => r.risk);
-  if (!known.length) return fill("risk", empty("no saved logits of these rows"));
+  if (!known.length) return fill("risk", empty("no saved logits for these rows"));
   const high = extent(known.flatMap((r) => r.risk.y.map((v) => 100 * v)), true);
-  const chart = new Chart({ width: room("risk"), x: [0, 1], y: high, xTitle: "coverage", yTitle: "error % of the covered" });
+  const chart = new Chart({ width: room("risk"), x: [0, 1], y: high, xTitle: "coverage", yTitle: "error % of covered examples" });
   known.forEach((r, i) => chart.line(r.risk.x, r.risk.y.map((v) => 100 * v), stroke(i)));
   fill("risk", chart.svg, legend(known.map((r) => `${nameOf(r, rows)} (AURC ${(100 * r.risk.area).toFixed(2)}\u00a0%)`)));
 }
 function drawRoc(rows) {
   const sets = [...new Set(rows.flatMap((r) => Object.keys(r.roc ?? {})))];
-  if (!sets.length) { fill("roc-controls"); return fill("roc", empty("no out-of-distribution logits of these rows")); }
+  if (!sets.length) { fill("roc-controls"); return fill("roc", empty("no out-of-distribution logits for these rows")); }
   if (!sets.includes(view.roc)) view.roc = sets[0];
   fill("roc-controls", select("set", sets.map((s) => [s, s]), view.roc, (v) => { view.roc = v; drawRoc(rows); }));
   const known = rows.filter((r) => r.roc?.[view.roc]);
@@ -95,7 +95,7 @@ const clipped = (name) => (name.length > 11 ? `${name.slice(0, 10)}…` : name);
 function drawClasses(rows) {
   const known = rows.filter((r) => r.classes);
   const high = extent(known.flatMap((r) => r.classes.errors.map((e) => 100 * number(e))), true); // one scale for all
-  fill("classes", ...(known.length ? known.map((r) => classPanel(r, nameOf(r, rows), high)) : [empty("no saved logits of these rows")]));
+  fill("classes", ...(known.length ? known.map((r) => classPanel(r, nameOf(r, rows), high)) : [empty("no saved logits for these rows")]));
 }
 function classPanel(row, name, high) {
   const { names, counts, errors, groups } = row.classes;
@@ -115,7 +115,7 @@ function classPanel(row, name, high) {
 }
 function drawConfusion(rows) {
   const known = rows.filter((r) => r.classes?.confusion);
-  fill("confusion", ...(known.length ? known.map((r) => confusionPanel(r, nameOf(r, rows))) : [empty("no confusion matrix of these rows (shown up to 20 classes)")]));
+  fill("confusion", ...(known.length ? known.map((r) => confusionPanel(r, nameOf(r, rows))) : [empty("no confusion matrix for these rows (shown for up to 20 classes)")]));
 }
 function confusionPanel(row, name) {
   const { names, confusion } = row.classes;
@@ -150,7 +150,7 @@ function drawTradeoff(rows) {
   const [mx, my] = [METRIC.get(view.x) ?? DATA.metrics[0], METRIC.get(view.y) ?? DATA.metrics[0]];
   const value = (row, m) => { const cell = cellOf(row, m); return cell ? (m.percent ? 100 : 1) * number(cell[0]) : NaN; };
   const points = rows.map((r) => [value(r, mx), value(r, my), r]).filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
-  if (!points.length) return fill("tradeoff", empty("no row has both"));
+  if (!points.length) return fill("tradeoff", empty("no row has both metrics"));
   const losses = [...new Set(DATA.rows.map((r) => r.loss))]; // a loss keeps its mark, however rows are sorted
   const there = new Set(points.map(([, , r]) => r.loss));
   const chart = new Chart({ width: room("tradeoff"), height: 340, x: extent(points.map((p) => p[0])), y: extent(points.map((p) => p[1]), true), xTitle: titleOf(mx), yTitle: titleOf(my) });
