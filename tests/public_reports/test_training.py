@@ -98,6 +98,8 @@ def test_a_lonely_example_is_said_of_a_batch_coupled_loss(tmp_path: Path) -> Non
         ("max_steps 3 --evaluated_checkpoint best_nll", "after 3 training batches, before the first validation, which comes after 4"),
         ("val_check_interval 9 --trainer.check_val_every_n_epoch null --evaluated_checkpoint best_error", "which comes after 9, and"),
         ("val_check_interval 9", "`trainer.val_check_interval` is 9, and an epoch has 4 batches"),
+        ("val_check_interval 3 --trainer.limit_train_batches 2", "`trainer.val_check_interval` is 3, and an epoch has 2 batches"),
+        ("val_check_interval 8 --trainer.check_val_every_n_epoch null --trainer.max_steps 3 --trainer.accumulate_grad_batches 3 --evaluated_checkpoint best_nll", "after 7 training batches, before the first validation, which comes after 8"),
     ],
 )  # fmt: skip
 def test_a_validation_that_never_comes_is_refused(options: str, text: str, tmp_path: Path) -> None:
