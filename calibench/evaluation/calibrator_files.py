@@ -39,7 +39,7 @@ from calibench.runs import (
 from calibench.runs.class_names import is_one_without_names, names_of_classes
 from calibench.runs.files import parse_json, sealed_json
 from calibench.tensors.arrays import Floats
-from calibench.tensors.labels import class_order
+from calibench.tensors.labels import IGNORED, class_order
 
 CALIBRATOR_FORMAT = 2  # 1: knots of some maps were probabilities, which are log-odds now
 _LOOKED_AT = (
@@ -63,6 +63,7 @@ def save_probabilities(
     *,
     source: Path | None = None,
     separator: str | None = None,
+    has_label_file: bool = False,
 ) -> None:
     """Write calibrated probabilities: as an .npz file as `Predictions.save` writes it, or as a table.
 
@@ -72,6 +73,7 @@ def save_probabilities(
         path: The output, whose suffix is one of `PROBABILITY_KINDS`.
         source: The file of the predictions: a table goes out as it is, with probabilities in place of the scores.
         separator: Between the cells of the source, if it is no usual one.
+        has_label_file: Whether labels come from a file of their own: a table gets them as a column `label`.
     """
     ends_in(*PROBABILITY_KINDS)("path", path)
     probs = _apply_by_name(calibrator, predictions)
@@ -80,8 +82,17 @@ def save_probabilities(
         unknown = calibrator(torch.from_numpy(unknown)).numpy()
     arrays = predictions.arrays("probs", probs, unknown, calibrator=type(calibrator).__name__)
     if path.suffix.lower() != ".npz":
-        write_probability_table(path, predictions, arrays, source=source, separator=separator)
+        write_probability_table(
+            path,
+            predictions,
+            arrays,
+            source=source,
+            separator=separator,
+            has_label_file=has_label_file,
+        )
         return
+    if predictions.labels is None and (predictions.target >= 0).any():
+        arrays["target"] = np.where(predictions.target < 0, IGNORED, predictions.target)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     write_output(path, buffer.getvalue())

@@ -12,7 +12,7 @@ from calibench.files.set_names import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import is_command_line, spell_argument, spell_classes
 from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS, PLAIN_LABELS
-from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs
+from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs, has_confidences_alone
 from calibench.predictions.reading_notes import (
     describe_labels,
     describe_left_out,
@@ -25,8 +25,10 @@ from calibench.tensors.arrays import Array, Floats, as_array
 from calibench.tensors.labels import (
     IGNORED,
     are_numbered,
+    check_labelled,
     class_order,
     is_negative_and_positive,
+    keep_unlabelled,
     resolve_labels,
 )
 from calibench.tensors.score_meaning import (
@@ -85,6 +87,7 @@ def predictions_of(
     notes: list[str] | None = None,
     classes: Sequence[Any] | None = None,
     roles_by_user: Collection[str] = (),
+    keeps_unlabelled: bool = False,
 ) -> Predictions:
     """Predictions from named arrays.
 
@@ -98,6 +101,7 @@ def predictions_of(
         notes: Takes a line on each reading that nobody declared; by default these are a warning.
         classes: Names of the classes in their order, that of labels which are numbers; columns with names go by them.
         roles_by_user: Roles of the arrays that the user names.
+        keeps_unlabelled: Whether rows whose label is missing have the label -1; else they are left out.
 
     Raises:
         ValueError: If something is missing or is not what it should be; the message says what was found.
@@ -154,6 +158,7 @@ def predictions_of(
     target = resolve_labels(
         labels, values, class_names, are_places=is_own, is_ordered=classes is not None or is_single
     )
+    target = keep_unlabelled(target) if keeps_unlabelled else check_labelled(target)
     say_readings([*lines, line, *target.notes], notes)
     values = values[target.rows]
     if target.names is not None:
@@ -422,7 +427,7 @@ def with_roles(
         f"{guess} ({spell_argument('keys', keys)} says so)" if guess else "",
         *_describe_label_arrays(named),
     ]
-    if not (are_pairs(named) or {LOGITS, PROBS} & names_of_roles.keys()):
+    if not (has_confidences_alone(named) or {LOGITS, PROBS} & names_of_roles.keys()):
         unused = (name for name in named if _role_of(name) not in (*NAMES, UNDECLARED, *guessed))
         lines.append(
             describe_left_out([name for name in unused if name.lower() not in _USED_BESIDE])

@@ -19,6 +19,7 @@ from calibench.predictions.column_names import (
     guessed_beginning,
     role_and_classes,
 )
+from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
 from calibench.predictions.long_tables import refuse_long_table
 from calibench.predictions.model_columns import refuse_columns_of_models
 from calibench.predictions.pair_tables import arrays_of_predicted_class
@@ -55,6 +56,12 @@ def arrays_of_classes(table: TableColumns) -> tuple[dict[str, Array], list[str]]
     if not labels and len(whole_columns) == 1 and with_fractions == whole_columns:
         column = whole_columns[0]
         return {table.names[column]: table.array(column)}, [_left_out_line(table, others, [column])]
+    confidences = table.named(PAIR_NAMES[CONFIDENCE])
+    if len(class_columns) < 2 and len(confidences) == 1 and not labels:
+        cells = np.asarray(table.column(confidences[0]).to_numpy())
+        return {table.names[confidences[0]]: cells}, [
+            describe_left_out([table.names[at] for at in others if at not in confidences])
+        ]
     if len(class_columns) < 2:
         _refuse_classes_alone(table, others)
         separator = spell_argument("separator", "SIGN")

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from calibench.files.set_names import UNKNOWN
 from calibench.predictions.cells import are_percent
 from calibench.predictions.reading_notes import (
     describe_left_out,
@@ -80,18 +81,62 @@ def pairs_of(arrays: Mapping[str, Array], notes: list[str] | None = None) -> Con
     `notes` takes a line on each reading that nobody declared; by default these are a warning.
     """
     names_by_role = _names_of_pairs(arrays)
+    if len(names_by_role) == 1 and has_confidences_alone(arrays):
+        raise ValueError(
+            f"beside `{names_by_role[CONFIDENCE]}` a column or array `correct` is needed: whether each was right."
+        )
     if len(names_by_role) < 2:
         return None
-    confidence, correct = (names_by_role[role] for role in (CONFIDENCE, CORRECT))
+    confidence, correct = (_column(arrays[names_by_role[role]]) for role in (CONFIDENCE, CORRECT))
+    is_missing = _are_missing(correct)
+    count = int(is_missing.sum()) if confidence.shape == correct.shape else 0
+    if count == len(correct) > 0:
+        raise ValueError(f"`{names_by_role[CORRECT]}` is missing in all rows: no pair is left.")
+    if count:
+        confidence, correct = confidence[~is_missing], correct[~is_missing]
     lines = [
         *_describe_names(names_by_role),
-        describe_percent([confidence] if are_percent(_texts(arrays[confidence])) else []),
-        _describe_hits(arrays[correct]),
+        describe_percent([names_by_role[CONFIDENCE]] if are_percent(_texts(confidence)) else []),
+        _describe_hits(correct),
+        f"{count} of {len(is_missing)} pairs are left out: whether they are right is missing"
+        if count
+        else "",
         describe_left_out([name for name in arrays if name not in names_by_role.values()]),
     ]
-    pairs = ConfidencePairs(arrays[confidence], arrays[correct])  # type: ignore[arg-type]
+    pairs = ConfidencePairs(confidence, correct)  # type: ignore[arg-type]
     say_readings(lines, notes)
     return pairs
+
+
+def predictions_of_confidences(arrays: Mapping[str, Array], clip: float) -> Predictions | None:
+    """Predictions of the classes `wrong` and `right` of all confidences, labelled -1 without a hit; None without any.
+
+    Arrays are pairs, or confidences alone.
+    """
+    names_by_role = _names_of_pairs(arrays)
+    if not has_confidences_alone(arrays):
+        return None
+    confidence = _column(arrays[names_by_role[CONFIDENCE]])
+    hits = np.full(len(confidence), None)
+    if CORRECT in names_by_role:
+        hits = _column(arrays[names_by_role[CORRECT]]).astype(object)
+    is_missing = _are_missing(hits)
+    hits[is_missing] = 0
+    predictions = ConfidencePairs(confidence, hits.astype(str)).binary(clip)
+    return replace(predictions, target=np.where(is_missing, UNKNOWN, predictions.target))
+
+
+def _are_missing(hits: Array) -> npt.NDArray[np.bool_]:
+    """Which cells hold nothing, (N,)."""
+    if hits.dtype.kind in "biu":
+        return np.zeros(len(hits), dtype=bool)
+    cells = hits.tolist()
+    return np.array([cell is None or cell != cell or cell == "" for cell in cells], dtype=bool)
+
+
+def has_confidences_alone(arrays: Mapping[str, Array]) -> bool:
+    """Whether named arrays are pairs, or confidences and nothing else."""
+    return are_pairs(arrays) or [*arrays] == [_names_of_pairs(arrays).get(CONFIDENCE)]
 
 
 def are_pairs(arrays: Mapping[str, Array]) -> bool:

@@ -38,7 +38,11 @@ from calibench.predictions.arrays import (
     roles_told,
     with_roles,
 )
-from calibench.predictions.confidence_pairs import ConfidencePairs, pairs_of
+from calibench.predictions.confidence_pairs import (
+    ConfidencePairs,
+    pairs_of,
+    predictions_of_confidences,
+)
 from calibench.predictions.content_suffix import copy_with_suffix, is_known_content
 from calibench.predictions.label_files import (
     LabelFile,
@@ -139,28 +143,30 @@ class Reader:
         pairs: Whether arrays (N,) are confidences, with labels that say whether each was right.
 
     Files:
-        x.npz                    `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); optionally
+        x.npz, x.h5              `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); optionally
                                  `posterior` (N, K), known class distributions (see --posterior); also (N, T, K) with
-                                 labels (N, T)
+                                 labels (N, T); a group of an HDF5 file as x.h5:GROUP (needs h5py); x.npy with fields
         x.pt, x.pth              the same as a dictionary of tensors, a pair (logits, labels), or a list of batches of
                                  either; also x.safetensors
         x.csv, x.parquet         a column of probabilities for each class (for logits see --scores), and a column
                                  `label`, `target` or `y` with class indices or names; also .tsv, .txt and .gz; with
-                                 commas, semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
+                                 commas, semicolons, tabs, bars or spaces; UTF-8, UTF-16 or Latin-1; comments (#) above
         other programs' tables   tidymodels (.pred_a, truth), mlr3 (prob.a), caret (obs), H2O (predict, p0, p1): columns
                                  that belong to no class are left out; percent signs and decimal commas are accepted
         x.jsonl, x.json          one {"probs": [...], "label": 3} per example, or "logits"; also in .parquet
         samples_x.jsonl          samples of lm-evaluation-harness, multiple choice; also lists [{"label", "score"}, ...]
-                                 of pipelines, zero-shot results, and dictionaries of class to number
+                                 of pipelines, zero-shot results, dictionaries of class to number, predictions of Vertex
+                                 and BigQuery; documents of pandas, MLflow and wandb
         logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, or rows that sum to 1; labels
                                  may be in a table, as in scores.jsonl:labels.csv
-        x.h5:DATASET/MODEL/test  a group of an HDF5 file of CalArena, also /cal; needs h5py
-        -                        standard input, in any of these formats
+        x.h5:DATASET/MODEL/test  a model in an HDF5 file of CalArena, also /cal
+        -, x.out                 standard input, and files with an unknown suffix, whose content says the format
         confidence, correct      for models without class probabilities: two columns or arrays of these names in any of
                                  these files, confidence in [0, 1] or in percent, correct as 0 or 1, yes or no; also
                                  conf and tp of detectors, or confidence with answer and gold (correct if the two are
                                  equal); other columns are left out
 
+    All programs whose files are read: docs/howto/own-logits.md. Examples without a label are left out and counted.
     Several labels per example: `logits` or `probs` (N, L) and labels (N, L) with 1 for present, 0 for absent and -1 for
     unknown; in tables, a column NAME of probabilities and a column label:NAME for each label. Also recognised:
     predictions with label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 with arr_1. Every guess is
@@ -195,17 +201,20 @@ class Reader:
             )
         return predictions
 
-    def of_classes(self, source: Source) -> Predictions:
+    def of_classes(self, source: Source, *, keeps_unlabelled: bool = False) -> Predictions:
         """Predictions; pairs of a confidence and a hit as those of the classes `wrong` and `right`."""
-        predictions = self.read(source)
+        predictions = self.read(source, keeps_unlabelled=keeps_unlabelled)
         if isinstance(predictions, ConfidencePairs):
             return predictions.binary(self.clip)
         return predictions
 
-    def read(self, source: Source) -> Predictions | ConfidencePairs:
+    def read(
+        self, source: Source, *, keeps_unlabelled: bool = False
+    ) -> Predictions | ConfidencePairs:
         """Read predictions, or pairs of a confidence and whether it was right; raises as a call.
 
-        What was guessed in a file is said in one line.
+        What was guessed in a file is said in one line. Rows of a file whose label is missing are left out, or have the
+        label -1.
         """
         if isinstance(source, Arrays):
             if is_read(source.values):
@@ -230,7 +239,11 @@ class Reader:
                 paths = _paths(text)
                 arrays, notes = self._arrays(*map(_with_suffix, paths))
                 notes = [*_describe_kinds(paths), *notes]
-            predictions: Predictions | ConfidencePairs | None = pairs_of(arrays, notes)
+            predictions: Predictions | ConfidencePairs | None = None
+            if keeps_unlabelled:
+                predictions = predictions_of_confidences(arrays, self.clip)
+            if predictions is None:
+                predictions = pairs_of(arrays, notes)
             if predictions is None:
                 options = {name: getattr(self, name) for name in ("scores", "clip", "task")}
                 predictions = predictions_of(
@@ -239,6 +252,7 @@ class Reader:
                     notes=notes,
                     classes=self._ordered_classes,
                     roles_by_user=[role.partition("=")[0] for role in self._roles],
+                    keeps_unlabelled=keeps_unlabelled,
                 )
             if line := join_lines(notes):
                 say(f"{text}: {line}", to=sys.stderr)
@@ -445,6 +459,11 @@ def is_a_file(text: str) -> bool:
 def is_no_folder(text: str) -> bool:
     """Whether a text is standard input, `-`, or a URL, which is refused as a file."""
     return text == STANDARD_INPUT or bool(_URL.match(text))
+
+
+def has_label_file(text: str) -> bool:
+    """Whether a text names a file of scores with one of labels."""
+    return len(_paths(text)) > 1
 
 
 def path_of(text: str) -> Path:

@@ -9,6 +9,7 @@ import numpy as np
 from calibench.files.tables import NAMELESS, TableFile, open_table
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import spell_argument
+from calibench.predictions.arrays import LABEL_NAMES
 from calibench.predictions.cells import holds_containers
 from calibench.predictions.column_names import LABELS, PLAIN_LABELS
 from calibench.predictions.reading_notes import describe_labels, describe_left_out
@@ -65,7 +66,9 @@ def _describe_left_out(names: Sequence[str]) -> str:
 def labels_of_table(path: Path, chosen: Sequence[str]) -> LabelFile:
     """The labels in a table of their own: what is chosen, the only column, or the only one that is called labels."""
     table = open_table(path, is_silent=True)
-    usual = [name for name in table.names if name.lower() in LABELS] or table.names
+    usual: Sequence[str] = ()
+    for names in (LABELS, LABEL_NAMES, map(str.lower, table.names)):
+        usual = usual or [name for name in table.names if name.lower() in {*names}]
     name = _choose_labels(path, table.names, chosen, usual)
     is_plain = chosen or name.lower() in PLAIN_LABELS
     others = [column for column in table.names if column != name]

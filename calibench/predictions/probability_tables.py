@@ -13,6 +13,7 @@ from calibench.predictions.arrays import LABEL_NAMES, REAL
 from calibench.predictions.cells import as_lists, as_numbers, holds_containers
 from calibench.predictions.column_names import scores_beside_labels
 from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
+from calibench.predictions.label_tables import LABEL_COLUMN
 from calibench.predictions.records import (
     KINDS_OF_RECORDS,
     is_foreign_record,
@@ -34,6 +35,7 @@ def write_probability_table(
     *,
     source: Path | None = None,
     separator: str | None = None,
+    has_label_file: bool = False,
 ) -> None:
     """Write calibrated probabilities as a table whose suffix says its kind.
 
@@ -44,6 +46,7 @@ def write_probability_table(
         source: The file of the predictions. The rows of a table go out with their other columns, and the probabilities
             in the place of the scores; of other files come the ids, the probabilities of each class and the labels.
         separator: Between the cells of the source, if it is no usual one.
+        has_label_file: Whether the labels come from another file than the source.
 
     Raises:
         ValueError: If the source has other rows than the predictions.
@@ -57,6 +60,9 @@ def write_probability_table(
         frame = _insert_other_fields(source, first, frame)
     else:
         frame = _fill_source(source, separator, predictions, probs, as_text=_keeps_text(path))
+        if has_label_file:
+            labels = _label_columns(predictions, arrays["target"], probs.shape[1])
+            frame = frame.assign(**labels)
     write_output(path, WRITERS[path.suffix.lower()](frame))
 
 
@@ -100,8 +106,7 @@ def _fill_source(
     frame = table.frame(None, table.names if is_separated else ())
     if len(frame) != len(probs):
         raise ValueError(
-            f"{source} has {len(frame)} rows, of which {len(probs)} have a label and were calibrated: remove the "
-            "others, or its column of labels."
+            f"{source} has {len(frame)} rows, and {len(probs)} were calibrated: write an .npz file."
         )
     if is_separated and not as_text:
         frame = frame.apply(_parse_numbers)
@@ -236,17 +241,33 @@ def _table_of_predictions(
     """A table of ids, probabilities of each class or label, and labels: names of classes where there are any."""
     import pandas
 
-    names, target = _class_names(predictions, probs.shape[1]), arrays["target"]
+    names = _class_names(predictions, probs.shape[1])
+    labels = _label_columns(predictions, arrays["target"], probs.shape[1])
     columns: dict[str, Any] = {} if predictions.ids is None else {"id": predictions.ids}
     if predictions.labels is not None:
         columns |= {name: probs[:, k] for k, name in enumerate(names)}
-        columns |= {f"label:{name}": target[:, k] for k, name in enumerate(names)}
     else:
         columns |= {f"{_COLUMN_PREFIX}{name}": probs[:, k] for k, name in enumerate(names)}
-        if len(target) and target.min() >= 0:
-            is_named = bool(predictions.metadata.get("class_names"))
-            columns["label"] = [names[k] for k in target] if is_named else target
-    return pandas.DataFrame(columns)
+    return pandas.DataFrame({**columns, **labels})
+
+
+def _label_columns(predictions: Predictions, target: Array, k: int) -> dict[str, Any]:
+    """Columns of the labels (N,), or of several labels an example (N, L): names of classes where there are any.
+
+    A cell is empty where the label is missing, and there is no column if all are.
+    """
+    import pandas
+
+    names = _class_names(predictions, k)
+    if predictions.labels is not None:
+        return {f"{LABEL_COLUMN}{name}": target[:, place] for place, name in enumerate(names)}
+    is_missing = target < 0
+    if is_missing.all():
+        return {}
+    is_named = bool(predictions.metadata.get("class_names"))
+    cells = [names[place] for place in target] if is_named else target
+    labels = pandas.Series(cells, dtype=object if is_named else "Int64")
+    return {"label": labels.mask(is_missing) if is_missing.any() else cells}
 
 
 def _class_names(predictions: Predictions, k: int) -> list[str]:

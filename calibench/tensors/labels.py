@@ -73,9 +73,9 @@ def resolve_labels(
         raise ValueError(
             f"there are {len(scores)} rows of scores and {len(values)} labels: each row has one, in the same order."
         )
-    if are_places:
-        return ResolvedLabels(values, np.ones(len(values), dtype=bool), named, [])
     rows, notes = _present(values)
+    if are_places:
+        return ResolvedLabels(values[rows], rows, named, notes)
     indices, class_names, lines = _class_indices(values[rows], k, named, is_ordered=is_ordered)
     return ResolvedLabels(indices, rows, class_names, [*notes, *lines])
 
@@ -93,10 +93,23 @@ def _present(values: Array) -> tuple[Booleans, list[str]]:
     else:
         absent = np.zeros(len(values), dtype=bool)
     count = int(absent.sum())
-    if count == len(values) > 0:
-        raise ValueError("all labels are -100 or missing: no example is left.")
     note = f"{count} of {len(values)} examples are left out: their label is {IGNORED} or missing"
     return ~absent, [note] if count else []
+
+
+def check_labelled(labels: ResolvedLabels) -> ResolvedLabels:
+    """The labels; a ValueError if those of all rows are missing."""
+    if len(labels.rows) and not labels.rows.any():
+        raise ValueError("all labels are -100 or missing: no example is left.")
+    return labels
+
+
+def keep_unlabelled(labels: ResolvedLabels) -> ResolvedLabels:
+    """Labels of all rows, -1 where one is missing, without the line that counts these."""
+    indices = np.full(len(labels.rows), UNKNOWN)
+    indices[labels.rows] = labels.indices
+    notes = labels.notes if labels.rows.all() else labels.notes[1:]
+    return labels._replace(indices=indices, rows=np.ones_like(labels.rows), notes=notes)
 
 
 def _is_absent(value: object) -> bool:

@@ -17,7 +17,7 @@ from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, no_file
 from calibench.messages.printable_text import loading, say
-from calibench.predictions.files import Reader, Source, check_file, path_of
+from calibench.predictions.files import Reader, Source, check_file, has_label_file, path_of
 from calibench.predictions.inputs import labelled_as, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS, PROBABILITY_KINDS
 from calibench.verbs.option_groups import CalibratorName
@@ -146,7 +146,8 @@ def calibrate_command(
 
     The output of --apply contains `probs` (N, K) float32, `target`, and the metadata of the input. For pairs of
     confidence and correct, `probs` is (N, 2), and its second column is the calibrated confidence. A table contains ids,
-    a column of probabilities for each class and the labels; if the input is a table, its other columns are kept. A
+    a column of probabilities for each class and the labels; if the input is a table, its other columns are kept,
+    and labels from a second file are added as a column `label`. Rows without a label are calibrated like all others. A
     calibrator file contains the name of the class, its arguments and the fitted values; reading it runs no code
     (weights_only). In Python:
 
@@ -181,7 +182,7 @@ def calibrate_command(
         ends_in(*PROBABILITY_KINDS)("--output", output)
         with loading():
             from calibench.evaluation.calibrator_files import load_calibrator, save_probabilities
-        fitted, part = load_calibrator(apply), reader.of_classes(input)
+        fitted, part = load_calibrator(apply), reader.of_classes(input, keeps_unlabelled=True)
         rows, columns = part.logits.shape
         if fitted.num_classes not in (None, columns):
             raise ValueError(
@@ -189,7 +190,12 @@ def calibrate_command(
             )
         try:
             save_probabilities(
-                fitted, part, output, source=path_of(input), separator=reader.separator
+                fitted,
+                part,
+                output,
+                source=path_of(input),
+                separator=reader.separator,
+                has_label_file=has_label_file(input),
             )
         except RuntimeError as error:  # a fitted state that does not fit the number of classes
             raise ValueError(f"{apply} is not for the {columns} classes of {input}.") from error

@@ -55,9 +55,12 @@ def test_as_predictions_of_two_classes() -> None:
         ("confidence,correct\n0.5,1\n1.1,0\n", r"must lie in \[0, 1\], got 1.1\.$"),
         ("confidence,correct\nhigh,1\n0.9,0\n", "must hold numbers: row 1 holds .high"),
         ("confidence,correct\n0.5,1\n0.9,maybe\n", "or yes and no, got maybe"),
-        ("confidence,correct\n0.5,1\n0.9,\n", "or yes and no, got nan"),
+        ("confidence,correct\n0.5,\n0.9,\n", "`correct` is missing in all rows"),
         ("confidence,conf,correct\n0.5,0.5,1\n", "one confidence and one column of hits"),
-        ("confidence,question\n0.5,a\n", "columns of numbers for each class are expected"),
+        (
+            "confidence,question\n0.5,a\n",
+            "beside `confidence` a column or array `correct` is needed",
+        ),
     ],
 )
 def test_what_is_no_pair_is_named(content: str, message: str, tmp_path: Path) -> None:

@@ -23,9 +23,11 @@ from tests.public_reports.small_files import (
     PROBS,
     RECORDS,
     TEXTS,
+    archive,
     harness_sample,
     table,
     write_lines,
+    write_table,
 )
 from tests.public_reports.test_documents import lists_in_parquet
 
@@ -127,3 +129,75 @@ def test_the_numbers_of_records_stay_beside_their_probabilities(tmp_path: Path) 
     written = pd.read_csv(output)
     assert [*written] == ["doc_id", "acc", *[f"prob_{k}" for k in range(5)], "label"]
     assert written["doc_id"].tolist() == [*range(len(LABELS))]
+
+
+EMPTY = np.isin(np.arange(len(LABELS)), (3, 7))
+
+
+def fit_and_apply(val: str, test: str, output: Path) -> np.ndarray:
+    """Rows that `calibrate --apply` writes of a file, by a temperature of another."""
+    calibrator = str(output.parent / "cal.json")
+    assert main(["calibrate", "--val", val, "-o", calibrator]) == 0
+    assert main(["calibrate", "--apply", calibrator, "--input", test, "-o", str(output)]) == 0
+    if output.suffix == ".npz":
+        return np.load(output)["probs"]
+    frame = pd.read_csv(output) if output.suffix == ".csv" else pd.read_json(output, lines=True)
+    return frame[[name for name in frame if name.removeprefix("prob_") in NAMES]].to_numpy()
+
+
+UNLABELLED = {
+    "a table": table(**BY_NAME, label=np.where(EMPTY, "", TEXTS)),
+    "records": lambda folder: write_lines(folder / "t.jsonl", [
+        {**dict(zip(NAMES, map(float, PROBS[i]), strict=True)), "label": None if EMPTY[i] else TEXTS[i]}
+        for i in range(len(LABELS))
+    ]),
+    "arrays": archive(probs=PROBS, labels=np.where(EMPTY, -100, LABELS), class_names=np.array(NAMES)),
+    "missing numbers": archive(probs=PROBS, y=np.where(EMPTY, np.nan, LABELS), classes=np.array(NAMES)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz"])
+@pytest.mark.parametrize("name", UNLABELLED)
+def test_rows_without_a_label_are_calibrated_like_others(
+    name: str, suffix: str, tmp_path: Path
+) -> None:
+    (tmp_path / "whole").mkdir()
+    val = table(**BY_NAME, label=TEXTS)(tmp_path / "whole")
+    whole = fit_and_apply(val, val, tmp_path / "whole.csv")
+    output = tmp_path / f"out{suffix}"
+    np.testing.assert_allclose(
+        fit_and_apply(val, UNLABELLED[name](tmp_path), output), whole, atol=1e-6
+    )
+    target = Reader()(str(output)).target
+    assert target.tolist() == LABELS[~EMPTY].tolist()
+
+
+def test_labels_of_a_second_file_stand_beside_calibrated_rows(tmp_path: Path) -> None:
+    names, shuffled = (
+        np.array([f"{i}.jpg" for i in range(len(LABELS))]),
+        np.arange(len(LABELS))[::-1],
+    )
+    write_table(tmp_path / "l.csv", file=names[shuffled], truth=TEXTS[shuffled])
+    scores = write_table(tmp_path / "s.csv", file=names, **BY_NAME)
+    val = table(**BY_NAME, label=TEXTS)(tmp_path)
+    fit_and_apply(val, f"{scores}:{tmp_path / 'l.csv'}", tmp_path / "out.csv")
+    frame = pd.read_csv(tmp_path / "out.csv")
+    assert [*frame] == ["file", *NAMES, "label"]
+    assert (frame["label"] == TEXTS).all()
+
+
+@pytest.mark.parametrize("with_hits", [True, False])
+def test_confidences_without_a_hit_are_calibrated(
+    with_hits: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hits = np.where(EMPTY, "", HITS.astype(str))
+    val = write_table(tmp_path / "val.csv", confidence=POSITIVE, correct=HITS)
+    columns = {"confidence": POSITIVE, **({"correct": hits} if with_hits else {})}
+    test = write_table(tmp_path / "test.csv", question=range(len(HITS)), **columns)
+    for file in (val, test):
+        fit_and_apply(val, file, tmp_path / f"out_of_{Path(file).name}")
+    whole, some = (pd.read_csv(tmp_path / f"out_of_{name}.csv") for name in ("val", "test"))
+    np.testing.assert_allclose(some["confidence"], whole["confidence"])
+    assert main(["evaluate", test]) == (0 if with_hits else 2)
+    message = "2 of 60 pairs are left out" if with_hits else "a column or array `correct` is needed"
+    assert message in capsys.readouterr().err
