@@ -197,7 +197,7 @@ class SuitePart:
         config: Further files, merged before the loss.
         backbones: For each label a class, or a block of a class and its arguments; empty for the configuration's own.
         set: Values of configuration keys.
-        grid: Lists of values of configuration keys; each combination is a row of its own. `calibrators.NAME.ARGUMENT`
+        grid: Lists of values of configuration keys; each combination is a separate row. `calibrators.NAME.ARGUMENT`
             varies an argument of a calibrator, within one run.
         calibrators: Blocks of calibrators, in place of the benchmark's.
         sets: Our names of a paper's out-of-distribution sets.

@@ -28,7 +28,7 @@ def audit(
     """Check that a loss is proper, numerically stable, differentiable and DDP-safe, and what it costs.
 
     The audit checks whether training ends at the true probabilities (properness), whether the loss is finite at logits
-    of 1e4 and -inf, on what it depends, whether it is batch-coupled, and whether it works with torch.func, in bfloat16,
+    of 1e4 and -inf, what it depends on, whether it is batch-coupled, and whether it works with torch.func, in bfloat16,
     in 2 and 3 processes with unequal and empty shards, and after a resume. It evaluates the loss in the second of three
     epochs, after one validation.
 

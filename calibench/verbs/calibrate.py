@@ -55,7 +55,7 @@ def calibrate(
             with a loader in place of `labels`.
         labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right.
         calibrator: The calibrator, which is left as it is, or its name: "TemperatureScaling", "TS", ...
-        scores: "logits" or "probs", whatever the files say; arrays are logits by default.
+        scores: "logits" or "probs", regardless of names in the files; arrays are logits by default.
         clip: Raise smaller probabilities to this one.
         task: "multiclass" or "multilabel" (default: by the shape of the labels).
         classes: Names of the columns, where labels are names; by default those of a data frame.

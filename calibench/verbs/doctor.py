@@ -97,8 +97,8 @@ def doctor(
             network a loader (default: cross-validated on the test predictions).
         calibrators: What to choose from: calibrators or names, "default" or "all" (default: quick ones).
         jobs: Calibrators at a time (default: one on each core).
-        scores: "logits" or "probs", whatever the files say (default: arrays are probabilities where they lie in [0, 1]
-            and rows sum to 1).
+        scores: "logits" or "probs", regardless of names in the files (default: arrays are probabilities if they lie in
+            [0, 1] and rows sum to 1).
         clip: Raise smaller probabilities to this one.
         task: "multiclass" or "multilabel" (default: by the shape of the labels).
         classes: Names of the columns; by default those of a data frame.

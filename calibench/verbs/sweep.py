@@ -148,7 +148,7 @@ def sweep(
 ) -> Leaderboard:
     """Train benchmarks with several losses and seeds, or suites, in worker processes, and rank the results.
 
-    Runs that are done are skipped; a sweep that was interrupted goes on where it stopped when it is called again.
+    Runs that are done are skipped; an interrupted sweep resumes where it stopped when it is called again.
 
     Args:
         benchmarks: Benchmarks or suites: names in `calibench list benchmarks`, or YAML files.
@@ -240,7 +240,7 @@ class _Planned:
             for position, job in enumerate(self.jobs)
         )
         return (
-            f"with {done} of {len(self.jobs)} cells done; the same command goes on where it stopped"
+            f"with {done} of {len(self.jobs)} cells done; the same command resumes where it stopped"
         )
 
     def describe_failure(self, job: Job) -> str:

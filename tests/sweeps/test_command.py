@@ -331,7 +331,7 @@ def test_ctrl_c_ends_the_children_and_keeps_what_is_done(tmp_path: Path) -> None
     states = [json.loads(path.read_text())["status"] for path in tmp_path.rglob("status.json")]
     assert "done" in states
     assert "running" not in states
-    ending = "of 63 cells done; the same command goes on where it stopped"
+    ending = "of 63 cells done; the same command resumes where it stopped"
     last = error.splitlines()[-1]
     assert last == f"calibench: interrupted with {states.count('done')} {ending}"
     assert "Traceback" not in error
