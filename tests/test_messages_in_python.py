@@ -43,6 +43,7 @@ SHELL_WORD = re.compile(r"(?<![\w:|-])--[a-z]|[`( ]--$")  # at the end of a text
 OF_THE_SHELL = {
     "cli.py": "the command line itself",
     "command_line": "the command line itself",
+    "configuration/key_hints.py": "hints for the options of a command line",
     "configuration/merging.py": "reads the words of a command line",
     "loss_audit/named_losses.py": "reads the words of `calibench audit`",
     "messages/spelling.py": "the mechanism",

@@ -16,6 +16,7 @@ from calibench.calibrators.fit_warnings import (
     silence_fits,
     warn_of_fit,
 )
+from calibench.plugins.import_paths import explain_arguments
 from calibench.tensors.arrays import Array, as_array, names_of_columns, take_any_arrays
 from calibench.tensors.labels import class_order
 from calibench.tensors.scores import (
@@ -157,9 +158,12 @@ class Calibrator(TakesSavedShapes, ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = explain_arguments(cls.__init__)  # type: ignore[method-assign]
         if "_fit" in vars(cls) and "_fit_weighted" not in vars(cls):
             cls.takes_weights = False
 
+    @explain_arguments
     def __init__(self, *, shrinkage: bool = True) -> None:
         super().__init__()
         self.shrinkage = shrinkage

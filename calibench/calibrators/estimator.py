@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from calibench import calibrators
 from calibench.calibrators.base import Calibrator
 from calibench.messages.errors import near_matches
+from calibench.plugins.import_paths import explain_arguments
 from calibench.tensors.arrays import Floats
 
 _NESTED = "calibrator__"  # what scikit-learn's names of a calibrator's arguments begin with
@@ -119,6 +120,7 @@ class CalibratedClassifier(MetaEstimatorMixin, LogitsClassifier):  # type: ignor
         0.024
     """
 
+    @explain_arguments
     def __init__(
         self,
         estimator: Any = None,

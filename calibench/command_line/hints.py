@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
+from calibench.messages.errors import did_you_mean
+
 VERB_SYNONYMS: Mapping[str, str] = {
     "analyse": "doctor", "analyze": "doctor", "check": "doctor", "diagnose": "doctor", "inspect": "doctor",
     "apply": "calibrate", "benchmark": "sweep", "compare": "leaderboard", "rank": "leaderboard",
@@ -19,7 +21,17 @@ _APPLY = (
     "these are two commands: `calibench calibrate --val VAL -o cal.pt` fits a calibrator, and "
     "`calibench calibrate --apply cal.pt --input TEST -o calibrated.csv` applies it"
 )
+_SCORES = (
+    "a file of predictions is a word of its own, arrays with their labels: `LOGITS.npy:LABELS.npy`"
+)
 OPTION_HINTS: Mapping[str, str] = {
+    "--logits": _SCORES,
+    "--probs": _SCORES,
+    "--preds": _SCORES,
+    "--predictions": _SCORES,
+    "--format": "the suffix of `--output FILE` says the format",
+    "report --format": "the page is HTML, `--output report.html`; a browser prints it as PDF",
+    "plot --format": "the suffix of `--output FILE` says the format: .png, .svg or .pdf",
     "--labels": _LABELS,
     "--label": _LABELS,
     "--target": _LABELS,
@@ -41,10 +53,33 @@ OPTION_HINTS: Mapping[str, str] = {
 }
 """The option to type in place of another one that others have, by the option, or by verb and option."""
 
+OPTION_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "--method": ("--calibrator", "--calibrators", "--losses"), "--algorithm": ("--calibrator", "--calibrators"),
+    "--methods": ("--calibrators", "--losses"), "--scaling": ("--calibrator", "--calibrators"),
+    "--models": ("--losses",), "--filter": ("--losses",), "--only": ("--losses",), "--loss": ("--losses", "--loss"),
+    "--out": ("--output",), "--save": ("--output",), "--save-to": ("--output",), "--dest": ("--output",),
+    "--to-file": ("--output",), "--file": ("--input", "--output"), "--outdir": ("--output",),
+    "--bins": ("--bins", "--n-bins"), "--num-bins": ("--n-bins", "--bins"), "--nbins": ("--n-bins", "--bins"),
+    "--n-jobs": ("--jobs",), "--workers": ("--jobs",), "--num-workers": ("--jobs",), "--threads": ("--jobs",),
+    "--cores": ("--jobs",), "--parallel": ("--jobs",), "--validation": ("--val",), "--valid": ("--val",),
+    "--dev": ("--val",), "--cal": ("--val",), "--calib": ("--val",), "--sort-by": ("--rank-by",),
+    "--order-by": ("--rank-by",), "--by": ("--rank-by",), "--limit": ("--top",), "--head": ("--top",),
+    "--delimiter": ("--separator",), "--delim": ("--separator",), "--sep": ("--separator",),
+    "--columns": ("--keys", "--metrics"), "--fields": ("--keys",), "--score": ("--metrics",),
+    "--type": ("--format", "--task"), "--n-boot": ("--bootstrap",), "--resamples": ("--bootstrap",),
+    "--seed": ("--seeds",), "--trials": ("--seeds",), "--dataset": ("--datasets",), "--force": ("--yes",),
+    "--results-dir": ("--results",), "--preview": ("--dry-run",), "--model": ("--calibrator",),
+}  # fmt: skip
+"""Options of other programs, with those of ours that may be meant; a verb has some of these."""
+
 WORD_SYNONYMS: Mapping[str, str] = {
     "delete": "rm", "remove": "rm", "del": "rm", "ls": "list", "show": "list", "download": "fetch", "get": "fetch",
     "upload": "push", "publish": "push", "check": "verify", "training": "curves",
-    "smooth": "reliability", "histogram": "reliability", "models": "backbones", "networks": "backbones",
+    "smooth": "reliability", "histogram": "reliability", "calibration": "reliability",
+    "calibration-curve": "reliability", "calibration-plot": "reliability", "confusion-matrix": "confusion",
+    "cm": "confusion", "roc-curve": "roc", "auc": "roc", "heatmap": "heat-map", "bar": "bars", "loss": "curves",
+    "learning-curve": "learning-curves", "cd": "critical-difference", "coverage": "risk-coverage",
+    "models": "backbones", "networks": "backbones",
     "figures": "plots", "pictures": "plots",
 }  # fmt: skip
 """Words that others have for a choice of an argument, with ours."""
@@ -63,7 +98,7 @@ FILE_HINTS: Mapping[str, str] = {
 
 def did_you_mean_word(word: str, choices: Collection[str]) -> str:
     """`; did you mean rm?` for another word for one of several choices, or an empty string."""
-    meant = WORD_SYNONYMS.get(word.lower(), "")
+    meant = WORD_SYNONYMS.get(word.lower().replace("_", "-"), "")
     return f"; did you mean {meant}?" if meant in choices else ""
 
 
@@ -71,6 +106,11 @@ def did_you_mean_verb(word: str) -> str:
     """`; did you mean fit?` for the name of a verb in other programs, or an empty string."""
     verb = VERB_SYNONYMS.get(word.lower(), "")
     return f"; did you mean {verb}?" if verb else ""
+
+
+def did_you_mean_option(option: str, options: Collection[str]) -> str:
+    """`; did you mean --calibrator?` for an option of other programs, or an empty string."""
+    return did_you_mean([name for name in OPTION_SYNONYMS.get(option, ()) if name in options])
 
 
 def option_hint(verb: str, option: str) -> str:

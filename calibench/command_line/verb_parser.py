@@ -32,7 +32,13 @@ from typing import (
 )  # fmt: skip
 
 from calibench.command_line.docstrings import Docstring
-from calibench.command_line.hints import FILE_HINTS, VALUE_HINTS, did_you_mean_word, option_hint
+from calibench.command_line.hints import (
+    FILE_HINTS,
+    VALUE_HINTS,
+    did_you_mean_option,
+    did_you_mean_word,
+    option_hint,
+)
 from calibench.messages.checks import InPython
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import terminal_width, wrap_text
@@ -375,11 +381,14 @@ class VerbParser(argparse.ArgumentParser):
         result.tell(**{name: options[name] for name in signature(result.tell).parameters})
         return 0
 
-    def refuse_option(self, name: str, others: Sequence[str] = ()) -> NoReturn:
-        """Raise a UsageError: there is no such option, neither here nor among the others."""
-        if hint := option_hint(self.verb, name):
+    def refuse_option(self, name: str, others: Sequence[str] = (), *, hint: str = "") -> NoReturn:
+        """Raise a UsageError: there is no such option, neither here nor among the others; the hint says what is."""
+        options = [*self.known, *others]
+        near = did_you_mean_option(name, options)
+        if hint := option_hint(self.verb, name) or ("" if near else hint):
             self.error(f"unknown option `{name}`: {hint}")
-        self.error(f"unknown option `{name}`{near_matches(name, [*self.known, *others])}")
+        near = near or near_matches(name, options)
+        self.error(f"unknown option `{name}`{near}")
 
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError; where arguments are missing, with an example of a whole command."""
@@ -408,6 +417,8 @@ class VerbParser(argparse.ArgumentParser):
         first_word = "".join(self._words[:1])
         allowed = positional[0].type.option.allowed_values if positional else [""]
         fits = first_word in allowed if allowed else not first_word.startswith("-")
+        if allowed and Path(first_word).exists() and len(positional) > 1 and len(self._words) == 1:
+            return shlex.join([*parts[:3], first_word, *parts[4:]])  # the second of two words alone
         if not (values and first_word and fits and option.startswith("-")):
             return example
         # `x.png` alone may stand for the file that is missing

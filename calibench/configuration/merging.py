@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import yaml
 
+from calibench.configuration.key_hints import describe_unknown_key
 from calibench.files.atomic_files import read_text
 from calibench.messages.errors import UsageError, near_matches
 
@@ -179,6 +180,9 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     near = near_matches(
         short if full else Path(short).name, [*full, *(Path(n).name for n in names)]
     )
+    if not near and full:
+        benchmarks = ", ".join(entry for entry in names if "/" not in entry)
+        near = f"; benchmarks are {benchmarks} (your own data: `calibench new`)"
     raise UsageError(
         f"no configuration file or short name `{name}`{near or ' (see `calibench list benchmarks`)'}"
     )
@@ -398,22 +402,14 @@ def read_arguments(arguments: Sequence[str]) -> RunArguments:
         if name.startswith("--") and name != "--help-all":
             name = f"--{name[2:].replace('-', '_')}"
         if not name.startswith("--") and name not in _CONFIG:
-            hint = (
-                f"; for a configuration, --config {argument}"
-                if argument in list_configuration_files()
-                else ""
-            )
-            if parsed.options and not hint:
-                hint = _describe_several(parsed.options[-1][0])
-            raise UsageError(f"`{argument}` is no option: --KEY VALUE is expected{hint}.")
+            raise UsageError(_describe_no_option(argument, parsed))
         if name.startswith(("--help", "--print_config")) or name.endswith(".help"):
             parsed.questions.append("--help" if name == "--help-all" else argument)
             if name.endswith(".help") and left and not left[0].startswith("--"):
                 parsed.questions.append(left.popleft())
             continue
         if not equals and (not left or left[0].startswith("--")):
-            expected = "a file or a short name" if name in _CONFIG else "a value"
-            raise UsageError(f"`{name}` needs {expected}.")
+            raise UsageError(_describe_no_value(argument))
         value = text if equals else left.popleft()
         if name in _CONFIG:
             parsed.files.append(value)
@@ -423,6 +419,27 @@ def read_arguments(arguments: Sequence[str]) -> RunArguments:
             key = name.removeprefix("--")
             parsed.options.append((_ALIASES.get(key, key), _parse_value(value)))
     return parsed
+
+
+def _describe_no_option(argument: str, parsed: RunArguments) -> str:
+    """One line about a word that is no option, with the option that it may stand for."""
+    name, equals, text = argument.partition("=")
+    hint = ""
+    if argument in list_configuration_files():
+        hint = f"; for a configuration, --config {argument}"
+    elif equals and name.strip("+-"):  # as other programs write `trainer.max_epochs=1`
+        hint = f": write `--{name.lstrip('+-').replace('-', '_')} {text}`"
+    elif parsed.options:
+        hint = _describe_several(parsed.options[-1][0])
+    return f"`{argument}` is no option: --KEY VALUE is expected{hint}."
+
+
+def _describe_no_value(name: str) -> str:
+    """One line about an option without its value, which may be another program's."""
+    if hint := describe_unknown_key(name):
+        return f"unknown option `{name}`: {hint}"
+    expected = "a file or a short name" if name in _CONFIG else "a value"
+    return f"`{name}` needs {expected}."
 
 
 def _parse_value(text: str) -> Any:

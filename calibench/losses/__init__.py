@@ -274,5 +274,11 @@ _MODULES = {
     "weighted_mmce_penalty": "calibench.losses.batch_penalties",
 }
 
+# What tables print, `LabelSmoothing`, beside the class.
 if not TYPE_CHECKING:  # else every name would be one of the package
-    __getattr__, __dir__ = lazy_exports(__name__, _MODULES, any_arrays=True)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        _MODULES,
+        aliases={name.removesuffix("Loss"): name for name in _MODULES if name in LOSSES.lines},
+        any_arrays=True,
+    )

@@ -19,7 +19,12 @@ from calibench.files.set_names import UNKNOWN
 from calibench.messages.checks import finite, option_named, positive_integer
 from calibench.messages.errors import UsageError, errors_as
 from calibench.messages.spelling import spell_key, spell_traceback_hint
-from calibench.plugins.import_paths import check_arguments, import_by_path, parameters_of
+from calibench.plugins.import_paths import (
+    check_arguments,
+    explain_arguments,
+    import_by_path,
+    parameters_of,
+)
 from calibench.tensors.arrays import as_array, take_any_arrays
 from calibench.tensors.score_meaning import EXACT_SUM, sum_to_1
 from calibench.tensors.scores import (
@@ -105,7 +110,7 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         """Let a constructor keep its arguments, for `repr` and configurations, and moments note a call."""
         super().__init_subclass__(**options)
         if "__init__" in vars(cls):
-            cls.__init__ = _keep_arguments(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _keep_arguments(explain_arguments(cls.__init__))  # type: ignore[method-assign]
         for name in _MOMENTS:
             if isinstance(moment := vars(cls).get(name), FunctionType):
                 setattr(cls, name, _note_call(moment))

@@ -58,8 +58,10 @@ def near_matches(name: str, names: Iterable[str], *, prefix: str = "") -> str:
     """
     spelled = {candidate.lower(): candidate for candidate in names}
     wrong = name.lower()
-    beginnings = [
-        candidate for candidate in spelled if len(candidate) > 4 and wrong.startswith(candidate)
+    ends = [
+        candidate
+        for candidate in spelled
+        if len(candidate) > 4 and (wrong.startswith(candidate) or wrong.endswith(f"_{candidate}"))
     ]
     typos, close = (difflib.get_close_matches(wrong, spelled, cutoff=share) for share in (0.8, 0.6))
     stem = wrong.removesuffix("s")
@@ -69,7 +71,7 @@ def near_matches(name: str, names: Iterable[str], *, prefix: str = "") -> str:
     holding.sort(
         key=lambda candidate_name: (not candidate_name.startswith(stem), len(candidate_name))
     )
-    likely = [*_same(wrong, spelled), *typos, *beginnings]
+    likely = [*_same(wrong, spelled), *typos, *ends]
     matches = [*likely, *holding, *([] if likely else close)]
     return did_you_mean(f"{prefix}{spelled[match]}" for match in matches)
 

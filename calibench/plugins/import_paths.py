@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,35 @@ def check_arguments(
     except TypeError as error:
         listed = ", ".join(f"`{name}`" for name in parameters) or "none"
         raise UsageError(f"`{path}`: {error} (it takes {listed}).") from error
+
+
+def explain_arguments(construct: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that says in one line which argument its class lacks, and which it needs."""
+    parameters = inspect.signature(construct)
+    title = construct.__qualname__.split(".")[-2]
+
+    @wraps(construct)
+    def explain(self: Any, *args: Any, **named: Any) -> None:
+        try:
+            parameters.bind(self, *args, **named)
+        except TypeError as error:
+            raise TypeError(_explain_call(title, parameters, named) or str(error)) from None
+        construct(self, *args, **named)
+
+    return explain
+
+
+def _explain_call(title: str, parameters: inspect.Signature, named: Mapping[str, Any]) -> str:
+    """The argument that a class lacks, with near names, or that it needs; empty where neither is wrong."""
+    names = [name for name in parameters.parameters if name != "self"]
+    taken = f"; it takes {', '.join(f'`{name}`' for name in names) or 'none'}"
+    if wrong := [name for name in named if name not in names]:
+        return f"{title} has no argument `{wrong[0]}`{near_matches(wrong[0], names) or taken}"
+    required = [
+        name for name in names if parameters.parameters[name].default is inspect.Parameter.empty
+    ]
+    missing = [name for name in required if name not in named]
+    return f"{title} needs `{missing[0]}`: {title}({missing[0]}=...)" if missing else ""
 
 
 def find_loaded_class(base: type, path: str) -> type[Any] | None:

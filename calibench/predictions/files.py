@@ -63,6 +63,7 @@ from calibench.predictions.records import (
 )
 from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
 from calibench.predictions.tables import are_scores, arrays_of_table
+from calibench.predictions.training_tables import describe_training_table
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
 from calibench.runs.folder import holds_run
@@ -228,7 +229,7 @@ class Reader:
             return from_python(source.values, source.labels, **options)
         text, notes = source, list[str]()
         check_file(text)
-        with _naming(text), corrupt_if_it_fails(text):
+        with _naming(text), corrupt_if_it_fails(text), self._explaining_inputs(text):
             if (place := hdf5.address(text)) and hdf5.holds_models(text):
                 arrays = hdf5.arrays_of_split(*place)
             elif len(_paths(text)) == 1 and (group := hdf5.group_in_file(text)):
@@ -257,6 +258,20 @@ class Reader:
             if line := join_lines(notes):
                 say(f"{text}: {line}", to=sys.stderr)
             return predictions
+
+    @contextmanager
+    def _explaining_inputs(self, text: str) -> Iterator[None]:
+        """Say of a table that cannot be read as predictions that it holds inputs and labels, where it does."""
+        try:
+            yield
+        except ValueError:
+            path, *labels = _paths(text)
+            if labels or self.keys or self.scores or table_kind(path) not in TABLE_KINDS:
+                raise
+            explanation = _describe_inputs(path, self.separator)
+            if explanation:
+                raise ValueError(explanation) from None
+            raise
 
     @property
     def _ordered_classes(self) -> Any:
@@ -407,6 +422,14 @@ def _records(path: Path, keys: Sequence[str]) -> _Records | None:
     if names_by_role.keys() - {TARGET}:
         return None
     return _Records(*arrays_of_records(parsed, *names_by_role.get(TARGET, ())), parsed)
+
+
+def _describe_inputs(path: Path, separator: str | None) -> str:
+    """What to type for a table of inputs and labels; empty for others, and for one that cannot be opened."""
+    try:
+        return describe_training_table(open_table(path, separator=separator, is_silent=True), path)
+    except ValueError:
+        return ""
 
 
 @contextmanager

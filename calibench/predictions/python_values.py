@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from calibench.files.tables import table_of_frame
+from calibench.messages.errors import near_matches
 from calibench.messages.spelling import spell_classes
 from calibench.predictions.arrays import (
     CLASS_NAMES,
+    REAL,
     TARGET,
     UNDECLARED,
     predictions_of,
@@ -30,6 +32,7 @@ from calibench.predictions.reading_notes import (
     describe_beginning,
     describe_left_out,
     join_lines,
+    list_quoted,
     say_readings,
 )
 from calibench.predictions.records import (
@@ -75,9 +78,14 @@ def from_python(
     """
     lines = list[str]()
     options = {"scores": scores, "clip": clip, "task": task, "notes": lines}
-    predictions = _read_values(values, labels, classes, pairs, options)
+    if isinstance(labels, str):
+        arrays, line = _arrays_beside_column(values, labels)
+        say_readings([line], lines)
+        read: Predictions | ConfidencePairs = predictions_of(arrays, classes=classes, **options)  # type: ignore[arg-type]
+    else:
+        read = _read_values(values, labels, classes, pairs, options)
     say_readings(lines, notes)
-    return predictions
+    return read
 
 
 def _read_values(
@@ -111,6 +119,7 @@ def _read_values(
         return pairs_of(arrays, notes) or predictions_of(arrays, classes=classes, **options)
     records = values
     values, role, names, line = _scores_and_names(values)
+    _refuse_columns_of_text(values)
     say_readings([line], notes)
     array = as_array(values)
     target = None if labels is None else as_array(_in_order_of_scores(labels, names))
@@ -130,6 +139,37 @@ def _read_values(
     optional = {TARGET: target, CLASS_NAMES: None if names is None else np.array(names)}
     arrays = {name: part for name, part in optional.items() if part is not None}
     return predictions_of({role: array, **arrays}, classes=classes, **options)
+
+
+def _arrays_beside_column(values: Any, name: str) -> tuple[dict[str, Array], str]:
+    """The arrays of a data frame whose labels are the column of a name, and one line on what was guessed."""
+    if not hasattr(values, "columns"):
+        raise ValueError(
+            f"`labels` must hold a label of each example, got {name!r}: a name is for a column of a data frame."
+        )
+    table = table_of_frame(values)
+    if name not in table.written:
+        near = near_matches(name, table.written) or f"; it has {', '.join(table.written)}"
+        raise ValueError(f"the data frame has no column `{name}`{near}")
+    return arrays_of_table(table, {TARGET: [name]})
+
+
+def _refuse_columns_of_text(values: Any) -> None:
+    """Raise a ValueError for a data frame of scores, beside labels, of which some columns hold no numbers."""
+    dtypes = getattr(values, "dtypes", None)
+    if not hasattr(values, "columns") or dtypes is None:
+        return
+    is_number = [dtype.kind in REAL for dtype in dtypes]
+    texts = [
+        str(name) for name, number in zip(values.columns, is_number, strict=True) if not number
+    ]
+    numbers = [name for name, number in zip(values.columns, is_number, strict=True) if number]
+    if texts and len(numbers) > 1:
+        hold = "holds" if len(texts) == 1 else "hold"
+        raise ValueError(
+            f"{list_quoted(texts)} {hold} no numbers: give the columns of the classes alone, `scores[{numbers}]`, or "
+            'the whole data frame with the name of its labels, `labels="NAME"`.'
+        )
 
 
 def _refuse_shuffled_rows(values: Any, labels: Any) -> None:

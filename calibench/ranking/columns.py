@@ -150,23 +150,37 @@ def with_full_names(columns: Iterable[Column], calibrators: Iterable[str]) -> li
     ]
 
 
+def find_missing_columns(columns: Iterable[Column], keys: Set[Key]) -> list[Column]:
+    """The columns that none of the numbers of some runs belongs into, by their keys; none where there is no number."""
+    return [column for column in columns if keys and not any(map(column.holds, keys))]
+
+
 def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
-    """Raise a UsageError for a column that none of the numbers of some runs belongs into, by their keys."""
-    for column in columns:
-        if not keys or any(column.holds(key) for key in keys):
-            continue
-        has_metric = any(key.metric == column.metric for key in keys)
-        if not has_metric and column.metric not in COSTS:
-            metrics = () if column.metric in METRICS else [*METRICS, *{key.metric for key in keys}]
-            near = near_matches(column.metric, metrics)
+    """Raise a UsageError for a column that none of the numbers of some runs belongs into, by the keys of all."""
+    for column in find_missing_columns(columns, keys):
+        metric = DERIVED_FROM.get(column.metric, column.metric)
+        keys_of_metric = [key for key in keys if key.metric == metric]
+        if not keys_of_metric and column.metric not in COSTS:
+            metrics = sorted({key.metric for key in keys} | {*COSTS, *DERIVED_FROM})
+            near = "" if column.metric in METRICS else near_matches(column.metric, metrics)
+            near = near or f"; runs have {', '.join(metrics)}"
+            if column.metric in METRICS:
+                near += f" (of one run: `evaluate` with {spell_argument('metrics', column.metric)})"
             if column.metric in _SPLITS and column.split:
                 near = f"; did you mean {column.split}/{column.metric}? (a set stands behind its metric)"
-            shown = near or f" ({spell_argument('wide', python='True')} shows those of the runs)"
-            raise UsageError(f"no run has the metric `{column.metric}`{shown}")
-        parts = [_parts_of_key(key) for key in keys if key.metric == column.metric]
-        places_text = ", ".join(sorted(set().union(*parts)))
+            raise UsageError(f"no run has the metric `{column.metric}`{near}")
+        calibrators = sorted({key.calibrator for key in keys_of_metric})
+        if calibrators and column.calibrator not in (*calibrators, ANY, BEST):
+            there = ", ".join(f"{column.metric}@{initials(name)}" for name in calibrators)
+            near = near_matches(column.calibrator, calibrators) or f"; runs have {there}"
+            raise UsageError(f"no run has the column {column}{near}")
+        bins = sorted({key.n_bins for key in keys_of_metric if key.n_bins})
+        if column.n_bins and bins and column.n_bins not in bins:
+            there = ", ".join(f"{column.metric}_{n_bins}" for n_bins in bins)
+            raise UsageError(f"no run has the column {column}; runs have {there}")
+        places = ", ".join(sorted(set().union(*map(_parts_of_key, keys_of_metric))))
         raise UsageError(
-            f"no run has the column {column} (sets, calibrators, scores and labels: {places_text})."
+            f"no run has the column {column} (sets, calibrators, scores and labels: {places})."
         )
 
 

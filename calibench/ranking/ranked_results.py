@@ -25,6 +25,7 @@ from calibench.ranking.columns import (
     RAW_ONE_LINE_COLUMNS,
     Column,
     check_columns_exist,
+    find_missing_columns,
     with_full_names,
 )
 from calibench.ranking.example_comparison import TestExamples, examples_of
@@ -268,7 +269,7 @@ def rank_results(
     if named_columns:
         named_columns = with_full_names(named_columns, calibrators)
         columns = named_columns
-    check_columns_exist([*(named_columns or ()), by], read.keys)
+    _check_columns([*(named_columns or ()), by], read, results, processes)
     built = build_tables(read, computed, by, same_version=same_version)
     raw_shown = raw_columns if one_line else columns
     tables: list[Table] = []
@@ -317,6 +318,18 @@ def _read(
     return joined_results(
         [read_results(f, number_filter=number_filter, processes=processes) for f in folders]
     )
+
+
+def _check_columns(
+    columns: Sequence[Column],
+    read: Results,
+    results: Path | str | Sequence[Path | str] | Results,
+    processes: int,
+) -> None:
+    """Raise a UsageError for a column that no run has; all numbers are read to name those that there are."""
+    if find_missing_columns(columns, read.keys):
+        every = _read(results, columns, every_number=True, processes=processes)
+        check_columns_exist(columns, every.keys)
 
 
 def _left_out(read: Results, table: Table) -> list[str]:

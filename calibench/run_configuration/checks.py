@@ -15,7 +15,14 @@ from typing import Any
 from zipfile import is_zipfile
 
 from calibench.calibrators import CALIBRATORS
-from calibench.configuration.merging import Config, read_yaml, short_name, to_class_block
+from calibench.configuration.key_hints import describe_unknown_key
+from calibench.configuration.merging import (
+    Config,
+    list_configuration_files,
+    read_yaml,
+    short_name,
+    to_class_block,
+)
 from calibench.data import DATA_MODULES
 from calibench.data.common_arguments import check_common_arguments
 from calibench.losses import LOSSES
@@ -37,6 +44,7 @@ from calibench.run_configuration.keys import (
     loss_file,
 )
 
+_OVERLAYS = ("losses/", "protocols/")
 _NULL = "null"  # YAML's nothing, as a command line gives it
 
 
@@ -51,6 +59,8 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
     full = f"{group}.{name}" if group else name
     dashed = [dashes + option.lstrip("-") for option in options]
     last = name.rpartition(".")[2]
+    if not group and (hint := describe_unknown_key(name) or _files_named(last)):
+        return f"unknown option `{full}`: {hint}"
     place = find_class_place("loss")
     of_loss = (
         [f"{dashes}model.loss.{last}"] if place and place.classes_with(last) and not group else []
@@ -59,6 +69,17 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
         [*of_loss, *(option for option in dashed if option.rpartition(".")[2] == last)]
     )
     return f"unknown option `{full}`{same or near_matches(full, dashed) or f' (see {describe_keys_help()})'}"
+
+
+def _files_named(name: str) -> str:
+    """The options that name the overlays of a name, `--config protocols/mixup` for `mixup`; an empty string without."""
+    files = [entry for entry in list_configuration_files() if entry.rpartition("/")[2] == name]
+    overlays = [entry for entry in files if entry.startswith(_OVERLAYS)]
+    spelled = [
+        f"`--config {entry}`" if is_command_line() else f'`overlays="{entry}"`'
+        for entry in overlays
+    ]
+    return f"{' or '.join(spelled)} sets it" if spelled else ""
 
 
 def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
@@ -81,15 +102,11 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
             f"{spell_argument('seed')} must be an integer >= 0, got {seed}; several seeds: {sweep}."
         )
     _check_blocks(config)
+    _check_keys_of_groups(config)
     _check_required(config)
     check_class("data", config["data"])
     for group in [name for name in KEY_GROUPS if isinstance(config.get(name), Mapping)]:
-        arguments_of_group = _arguments_of(group)
         for name, value in config[group].items():
-            if name in LINKED:
-                raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
-            if arguments_of_group and name.rstrip("+") not in arguments_of_group:
-                raise UsageError(describe_unknown_option(name, list_options(config), group))
             check_class(f"{group}.{name}", value)
     evaluation = config.get("evaluation")
     for metric in (isinstance(evaluation, Mapping) and evaluation.get("metrics")) or ():
@@ -207,7 +224,10 @@ def _read_value(value: Any) -> Any:
 
 def _check_checkpoint(path: str) -> None:
     if not Path(path).is_file():
-        raise UsageError(f"{spell_argument('ckpt_path', path)}: no such file.")
+        folder = Path(path).parent
+        names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        near = "" if Path(path).exists() else near_matches(Path(path).name, names)
+        raise UsageError(f"{spell_argument('ckpt_path', path)}: no such file{near or '.'}")
     if not is_zipfile(path):
         raise UsageError(
             f"{spell_argument('ckpt_path', path)} is no checkpoint, or not a whole one: a run's are in its folder "
@@ -225,6 +245,17 @@ def _check_blocks(config: Config) -> None:
     for group in ("data", *KEY_GROUPS):
         if not isinstance(block := config.get(group) or {}, str | Mapping):
             raise UsageError(f"`{group}`: a block of keys is expected, got {block}.")
+
+
+def _check_keys_of_groups(config: Config) -> None:
+    """Raise a UsageError for the first key that its group lacks, or that the program fills in."""
+    for group in [name for name in KEY_GROUPS if isinstance(config.get(name), Mapping)]:
+        arguments_of_group = _arguments_of(group)
+        for name in config[group]:
+            if name in LINKED:
+                raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
+            if arguments_of_group and name.rstrip("+") not in arguments_of_group:
+                raise UsageError(describe_unknown_option(name, list_options(config), group))
 
 
 def _check_required(config: Config) -> None:

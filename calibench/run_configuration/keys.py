@@ -13,7 +13,7 @@ from calibench.calibrators import CALIBRATORS
 from calibench.configuration.merging import benchmarks_folder, short_name
 from calibench.data import DATA_MODULES
 from calibench.losses import LOSSES
-from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.messages.spelling import is_command_line
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import Family, installed_plugins
@@ -169,8 +169,11 @@ class ClassPlace:
         candidates = public or [*self.names, *others]
         alias = self.family.answer_alias(path) if self.family is not None else ""
         module = f"{path.rpartition('.')[0]}." if public else ""
+        first, _, rest = path.partition(".")
+        if missing and first in _ABBREVIATIONS:
+            alias = did_you_mean([f"{_ABBREVIATIONS[first]}.{rest}"])
         near = alias or ("" if missing else near_matches(name, candidates, prefix=module))
-        if self.family is LOSSES and (file := loss_file(path)):
+        if self.family is LOSSES and (file := loss_file(path) or loss_file(_plain_name(path))):
             return f"`{key}`: no class `{path}`, but {file} sets a loss of that name: write it instead."
         explanation = f" ({reason})" if reason and not near else ""
         remedy = "" if near else self._remedy(reason)
@@ -182,6 +185,18 @@ class ClassPlace:
         if self.family is not None:
             return f" (see `calibench list {self.family.kind}`)"
         return f"; there are {', '.join(self.names)}"
+
+
+_ABBREVIATIONS = {
+    "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim", "models": "torchvision.models",
+    "tv": "torchvision", "pl": "lightning.pytorch", "L": "lightning", "tm": "torchmetrics",
+}  # fmt: skip
+"""Names under which scripts import modules, with the modules."""
+
+
+def _plain_name(name: str) -> str:
+    """The name that a file of a loss may have: `focal` of `focal_loss`."""
+    return name.lower().replace("-", "_").removesuffix("loss").rstrip("_")
 
 
 def loss_file(name: str) -> str:

@@ -127,14 +127,16 @@ def export_run(
 
     Raises as `load_trained_network` and `export_program` do, and a UsageError if there is no calibrator of the name.
     """
-    calibrator = build_calibrator(name)
     val = Predictions.load(source.predictions("val"))
     if per_label and val.labels is None:
         raise UsageError(
             f"{spell_argument('per_label')} is for networks with several labels an example."
         )
-    fitted = (PerLabelFit if per_label else SharedFit)(calibrator).fit(val)
-    calibrated = fitted.module(val.label_names)
+    if name == "none":
+        calibrated: nn.Module = nn.Softmax(dim=1) if val.labels is None else nn.Sigmoid()
+    else:
+        fit = (PerLabelFit if per_label else SharedFit)(build_calibrator(name))
+        calibrated = fit.fit(val).module(val.label_names)
     for part in calibrated.modules():
         if isinstance(part, Calibrator):  # torch.export warns of buffers that share a storage
             part.load_state_dict(part.state_dict())
@@ -170,9 +172,13 @@ def export_run(
             f"  probs = model(torch.{zeros}), dtype={dtype}))",
         )
     say(
-        f"{output}  {type(backbone).__name__} with {name}, and with its preprocessing:",
+        f"{output}  {type(backbone).__name__} with {_title(name)}, and with its preprocessing:",
         *usage,
     )
+
+
+def _title(calibrator: str) -> str:
+    return "no calibrator" if calibrator == "none" else calibrator
 
 
 def export_program(model: nn.Module, inputs: Tensor, notes: Mapping[str, object]) -> bytes:

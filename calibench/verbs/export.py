@@ -10,13 +10,14 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
 from calibench.runs import Run
 from calibench.runs.walk import finished_runs
-from calibench.verbs.option_groups import CalibratorName
+
+NO_CALIBRATOR = "none"
 
 
 def export(
     run: Annotated[Path, "RUN"],
     *,
-    calibrator: CalibratorName = "TemperatureScaling",
+    calibrator: Annotated[str, "NAME"] = "TemperatureScaling",
     per_label: bool = False,
     trust: bool = False,
     output: Annotated[Path, Option("FILE", ("-o",)), ends_in(".pt2", ".onnx")] = Path("model.pt2"),
@@ -29,7 +30,7 @@ def export(
 
     Args:
         run: Folder of a finished run.
-        calibrator: The calibrator.
+        calibrator: A name of `calibench list calibrators`, or none (default: TemperatureScaling).
         per_label: With several labels per example: fit a calibrator for each label (default: one for all labels).
         trust: Allow the import of your own classes that the run's config.yaml names.
         output: The program: .pt2, or .onnx (needs `pip install 'calibench-suite[onnx]'`).
@@ -45,11 +46,17 @@ def export(
 
     The file also contains `calibench.json`: names of classes or labels, calibrator, shape and type of the inputs.
     """
-    CALIBRATORS.check(calibrator)
+    if calibrator != NO_CALIBRATOR:
+        CALIBRATORS.check(calibrator)
     source = Run(run)
     if not source.done:
         if run.is_dir() and (first := next(finished_runs(run), None)):
             raise UsageError(f"{run} is a folder of runs: name one of them, as {first.folder}")
+        if run.is_file():
+            raise UsageError(
+                f"{run} is a file, and a network is exported from the folder of its run; "
+                f"`calibench calibrate --val {run} -o cal.pt` fits a calibrator on predictions."
+            )
         raise UsageError(
             f"{run} is not the folder of a finished run: give the one that holds its status.json."
         )

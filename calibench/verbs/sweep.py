@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.live import Live
 
 from calibench.command_line.verb_parser import Option, VerbParser, options_from_python
+from calibench.configuration.key_hints import describe_unknown_key
 from calibench.configuration.merging import Options, find_configuration_file, read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
 from calibench.messages.printable_text import fill_docstring, next_commands, say
@@ -109,7 +110,8 @@ def check_override(name: str, parser: VerbParser) -> None:
     if name == "--print_config" or name.endswith(".help"):
         raise UsageError(f"`{name}` is for `calibench fit`.")
     if "." not in name and name.removeprefix("--") not in _PLAIN_KEYS:
-        parser.refuse_option(name, [f"--{plain}" for plain in _PLAIN_KEYS])
+        others = [f"--{plain}" for plain in _PLAIN_KEYS]
+        parser.refuse_option(name, others, hint=describe_unknown_key(name))
 
 
 @dataclass(frozen=True)

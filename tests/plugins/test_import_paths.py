@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from calibench import CalibratedClassifier
+from calibench.calibrators import HistogramBinning
+from calibench.losses import FocalLoss
 from calibench.messages.errors import UsageError
 from calibench.plugins.import_paths import NotImported, accepts, check_arguments, import_by_path
 
@@ -53,3 +56,18 @@ def test_arguments_are_checked_before_a_call() -> None:
     with pytest.raises(UsageError, match=r"missing a required argument: 'a' .it takes `a`, `b`."):
         check_arguments("plain", plain, {"b": 3})
     check_arguments("dict", dict, {"x": 1})  # without a signature: the call itself will tell
+
+
+def test_a_constructor_names_the_argument_that_it_lacks_or_needs() -> None:
+    with pytest.raises(TypeError, match="FocalLoss has no argument `alpha`; it takes `gamma`"):
+        FocalLoss(alpha=0.25)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"FocalLoss needs `gamma`: FocalLoss\(gamma=\.\.\.\)"):
+        FocalLoss()  # type: ignore[call-arg]
+    with pytest.raises(
+        TypeError, match="HistogramBinning has no argument `bins`; did you mean n_bins"
+    ):
+        HistogramBinning(bins=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="CalibratedClassifier has no argument `method`; it takes"):
+        CalibratedClassifier(method="sigmoid")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        CalibratedClassifier(1, 2, 3, 4)  # type: ignore[call-arg]

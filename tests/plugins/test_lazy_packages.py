@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from calibench import calibrators, data, metrics
+from calibench import calibrators, data, losses, metrics
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import initials
 
@@ -40,9 +40,12 @@ def test_tab_sees_every_public_name_and_no_other(name: str) -> None:
     seen = {one for one in dir(package) if not one.startswith("__")}
     titles = {one for one in seen if one not in package.__all__}
     assert seen - titles == set(package.__all__)
-    assert titles <= {"calibench.metrics": TITLES, "calibench.calibrators": INITIALS}.get(
-        name, set()
-    )
+    of_tables = {
+        "calibench.metrics": TITLES,
+        "calibench.calibrators": INITIALS,
+        "calibench.losses": {loss.removesuffix("Loss") for loss in losses.LOSSES.lines},
+    }
+    assert titles <= of_tables.get(name, set())
 
 
 TITLES = {title.title for entry in metrics.TABLE.values() for title in entry.values.values()}
@@ -52,6 +55,7 @@ INITIALS = {initials(name) for name in calibrators.CALIBRATORS.lines} | {"LSC"}
 def test_what_tables_print_is_a_name_of_the_class() -> None:
     assert metrics.ECE is metrics.CalibrationError
     assert metrics.NLL is metrics.NegativeLogLikelihood
+    assert losses.LabelSmoothing is losses.LabelSmoothingLoss
     assert calibrators.TS is calibrators.TemperatureScaling
     with pytest.raises(AttributeError):  # two of them share it
         getattr(calibrators, "ETS")  # noqa: B009

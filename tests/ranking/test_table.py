@@ -161,6 +161,24 @@ def test_an_unknown_column_is_told(tmp_path: Path) -> None:
         rank_results(tmp_path, sort="eec")
 
 
+@pytest.mark.parametrize(
+    ("column", "there"),
+    [
+        ("nll@Platt", "; runs have nll@"),
+        ("nll@TempScaling", "; did you mean TemperatureScaling"),
+        ("ece_7", "; runs have ece_15"),
+        ("aurc", r"; runs have accuracy, .*`evaluate` with `metrics=.aurc.`"),
+        ("mcc", r"; runs have accuracy, .*nll"),
+    ],
+)
+def test_what_runs_have_is_named_for_a_column_that_none_has(
+    tmp_path: Path, column: str, there: str
+) -> None:
+    write(tmp_path, "A", 0.1)
+    with pytest.raises(ValueError, match=f"no run has the .*{column}`?{there}"):
+        rank_results(tmp_path, metrics=[column])
+
+
 @pytest.mark.parametrize("column", ["ece@TemperatureScalin", "ood_auroc/svhn", "ood_auroc:energy"])
 def test_a_place_that_no_run_has_is_told(tmp_path: Path, column: str) -> None:
     write(tmp_path, "A", 0.1)

@@ -133,6 +133,19 @@ def test_a_process_without_calibench_gets_the_calibrated_probabilities(
     assert notes["preprocessing"]["mean"] == list(data.transform.mean)
 
 
+def test_without_a_calibrator_probabilities_are_those_of_the_network(
+    run: Run, tmp_path: Path
+) -> None:
+    output = tmp_path / "model.pt2"
+    assert main(["export", str(run.folder), "--calibrator", "none", "-o", str(output)]) == 0
+    trained = load_trained_network(run)
+    inputs = trained.data.first_stored(trained.data.batch_size).cpu()
+    with torch.no_grad():
+        expected = trained.backbone.eval()(trained.data.evaluated_transform(inputs)).softmax(1)
+        probs = torch.export.load(str(output)).module()(inputs)
+    torch.testing.assert_close(probs, expected)
+
+
 def test_predict_writes_calibrated_probabilities_beside_the_logits(
     run: Run, tmp_path: Path
 ) -> None:

@@ -1,0 +1,81 @@
+"""Tables of inputs and labels, which hold no predictions: what to type to train on one."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibench.files.tables import TableFile
+from calibench.messages.spelling import is_command_line, spell_argument
+from calibench.predictions.arrays import HARD, NAMES, SCORES_OF_ANY_KIND, TARGET
+from calibench.predictions.cells import as_numbers
+from calibench.predictions.column_names import LABELS_OF_OTHERS, columns_of_one_beginning
+from calibench.predictions.confidence_pairs import PAIR_NAMES
+from calibench.tensors.score_meaning import LOGITS, PROBS
+
+_LABELS = (*NAMES[TARGET], *LABELS_OF_OTHERS)
+_SCORES = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
+_OF_PREDICTIONS = (*_SCORES, *HARD, *chain(*PAIR_NAMES.values()))
+_MOST_CLASSES = 100
+
+
+def describe_training_table(table: TableFile, path: Path) -> str:
+    """The command that trains on a table of inputs and labels; an empty string for a table of anything else.
+
+    Inputs are texts; or numbers of which some lie outside [0, 1], and whose columns are not as many as the classes.
+    """
+    frame, names = table.frame(), table.written
+    lower = [name.lower() for name in names]
+    labels = [at for at, name in enumerate(lower) if name in _LABELS]
+    if not len(frame) or {*lower} & {*_OF_PREDICTIONS}:
+        return ""
+    at = labels[0] if len(labels) == 1 else len(names) - 1
+    classes = set(frame.iloc[:, at].astype(str))
+    if not 2 <= len(classes) <= min(_MOST_CLASSES, len(frame) / 2) or classes & {*names}:
+        return ""
+    columns = [frame.iloc[:, other] for other in range(len(names)) if other != at]
+    others = [name for other, name in enumerate(names) if other != at]
+    numbers = [as_numbers(column) for column in columns]
+    numeric = [column for column in numbers if column.notna().mean() > 0.5]
+    if any(map(_holds_texts, columns)):
+        kind, inputs = "texts", "texts"
+    elif (
+        len(numeric) > (1 if labels else 2)
+        and len(numeric) != len(classes)
+        and not columns_of_one_beginning(others)
+        and any((column.abs() > 1).any() for column in numeric)
+        and not _is_one_sum(numeric)
+    ):
+        kind, inputs = "table", f"{len(numeric)} columns of numbers"
+    else:
+        return ""
+    folder = re.sub(r"\W+", "_", path.name.partition(".")[0]).strip("_") or "mine"
+    start = f"`calibench new {kind} {folder}` in a shell"
+    if is_command_line():
+        by_name = f" --label {shlex.quote(names[at])}" if names[at].lower() not in _LABELS else ""
+        start = f"`calibench new {kind} {folder} --data {shlex.quote(str(path))}{by_name}`"
+    says = spell_argument("keys", "probs=A,B,C")
+    otherwise = f"; if some columns are probabilities, {says} names them" if numeric else ""
+    return (
+        f"{inputs} beside labels `{names[at]}` of {len(classes)} classes are inputs, no predictions: {start} starts "
+        f"training on them{otherwise}."
+    )
+
+
+def _is_one_sum(columns: Sequence[Any]) -> bool:
+    """Whether all rows have nearly one sum, as probabilities, percent and votes have."""
+    sums = np.sum([column.to_numpy(float) for column in columns], axis=0)
+    return bool(np.ptp(sums) < np.abs(sums).max() / 50)
+
+
+def _holds_texts(column: Any) -> bool:
+    """Whether most cells of a column are different texts of several words."""
+    if column.dtype.kind in "biuf":
+        return False
+    cells = column.dropna().astype(str).str.strip()
+    several = cells.str.contains(r"\S\s+\S").mean() if len(cells) else 0
+    return bool(several > 0.5 and cells.nunique() > len(cells) / 2)
