@@ -48,6 +48,7 @@ _SEPARATOR_LINE = re.compile(rb"\"?sep=(.)\"?\r?\n", re.IGNORECASE)
 _REPLACED = "\ufffd"
 _HOLE = b"\0\0"  # in a file that a disk or a transfer has cut
 _INDEX = "__index_level_"  # how pandas calls the names of its rows
+_NAMES_OF_CLASSES = ("classes", "class_names", "label_names", "target_names")  # beside columns
 NAMELESS = "Unnamed: "
 """How a column without a name is called, with its place behind."""
 
@@ -571,14 +572,26 @@ def _records_from_json(parsed: Any) -> tuple[list[Any], list[str]]:
         if any(len(row) != len(names) for row in data):
             raise ValueError(f"each row of `data` must have {len(names)} cells, as `columns` has")
         return [dict(zip(names, row, strict=True)) for row in data], []
+    if (name := _name_of_rows(parts)) is not None:
+        return parts[name], [other for other in parts if other != name]
     inner = [tuple(part) for part in parts.values() if isinstance(part, dict)]
     if parts and len(inner) == len(parts) and len({*inner}) == 1:
         outer_counts, inner_counts = (all(map(str.isdecimal, keys)) for keys in (parts, inner[0]))
         if outer_counts and not inner_counts:
             return [*parts.values()], []
+        if not outer_counts and not inner_counts and _are_rows(parts):
+            return [{"id": name, **part} for name, part in parts.items()], []
         if inner_counts and not outer_counts:
             parts = {name: [*part.values()] for name, part in parts.items()}
+    return _rows_of_columns(parts)
+
+
+def _rows_of_columns(parts: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
+    """Rows of an object of lists, one a column, and the names of what stands beside them, names of classes as well."""
     columns = {name: part for name, part in parts.items() if isinstance(part, list)}
+    plain = {name: part for name, part in columns.items() if name not in _NAMES_OF_CLASSES}
+    if len(plain) > 1 and len({len(column) for column in columns.values()}) > 1:
+        columns = plain
     others = [name for name in parts if name not in columns]
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1 or any(isinstance(parts[name], dict) for name in others):
@@ -588,6 +601,20 @@ def _records_from_json(parsed: Any) -> tuple[list[Any], list[str]]:
     return [
         dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)
     ], others
+
+
+def _name_of_rows(parts: Mapping[str, Any]) -> str | None:
+    """The name of the rows in an object, its only list, which is of objects; None without such."""
+    lists = [name for name, part in parts.items() if isinstance(part, list)]
+    if len(lists) != 1 or any(isinstance(part, dict) for part in parts.values()):
+        return None
+    rows = parts[lists[0]]
+    return lists[0] if rows and all(isinstance(row, dict) for row in rows) else None
+
+
+def _are_rows(parts: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether the objects of an object are rows under their names: their cells are of several types, as rows' are."""
+    return all(len({type(cell) for cell in part.values()}) > 1 for part in parts.values())
 
 
 def _open_parquet(path: Path) -> TableFile:

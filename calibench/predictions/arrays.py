@@ -61,7 +61,7 @@ _CLASSES = ("classes", "classes_", "class_labels", "target_names", "categories",
 # What may be logits or probabilities, by their values; and labels without a name.
 SCORES_OF_ANY_KIND = (
     "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "decision_function", "prediction_score",
-    "arr_0",
+    "cats", "top_logprobs", "arr_0",
 )  # fmt: skip
 _UNNAMED_LABELS = "arr_1"
 _NO_LABELS = {"-100", "-1", "nan", "None", "<NA>", "-100.0", "-1.0"}  # as texts
@@ -144,6 +144,8 @@ def predictions_of(
     values, declaration = _as_table(
         values, labels, declaration, name, task_of_file, lines, column_names
     )
+    values, line = _as_fractions(values, declaration, name)
+    lines.append(line)
     if is_single and not column_names and task_of_file != MULTILABEL:
         _check_labels_of_column(shape, labels, name)
     class_names = _given_class_names(_class_names_among(roles, values.shape[-1]), metadata)
@@ -173,6 +175,17 @@ def predictions_of(
     predictions = Predictions.from_arrays(arrays_of_file)
     probs = np.maximum(values.astype(np.float64), clip) if meaning == PROBS else None
     return replace(predictions, probs=probs)
+
+
+def _as_fractions(values: Array, declaration: Declaration, name: str) -> tuple[Array, str]:
+    """Scores that are called probabilities and whose rows (N, K) all sum to 100 as fractions, with a line on it."""
+    is_declared = (declaration.by_user or declaration.named) == PROBS
+    if not is_declared or len(values) < 2 or not (values >= 0).all():
+        return values, ""
+    wide = values.astype(np.float64)
+    if values.max() <= 1 or not are_probabilities(wide / 100):
+        return values, ""
+    return wide / 100, f"rows of `{name}` sum to 100: read as percent"
 
 
 def _name_of_scores(arrays: Mapping[str, Array], role: str) -> str:

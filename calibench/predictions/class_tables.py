@@ -44,6 +44,8 @@ def arrays_of_classes(table: TableColumns) -> tuple[dict[str, Array], list[str]]
     nameless = table.nameless()
     others = [at for at in range(len(table.names)) if at not in (*labels, *nameless)]
     target = table.target(labels)
+    if _are_predictions_of_libsvm(table, labels):
+        labels, target = [], {}
     scores = [at for at in others if not table.is_no_score(at)]
     named = _named_by_labels(table, scores, target.get(TARGET))
     class_columns = named or table.class_columns(scores)
@@ -90,6 +92,20 @@ def arrays_of_classes(table: TableColumns) -> tuple[dict[str, Array], list[str]]
     arrays = {role_of_columns or PROBS: values, CLASS_NAMES: np.array(names), **target}
     arrays |= table.ids(others)
     return arrays, lines
+
+
+def _are_predictions_of_libsvm(table: TableColumns, labels: Sequence[int]) -> bool:
+    """Whether the column `labels` is the class of the largest score in each row, before columns of numbered classes.
+
+    So LIBSVM writes what it predicts; the user's word that these are labels wins.
+    """
+    classes = table.names[1:]
+    if TARGET in table.roles or [*labels] != [0] or table.names[0] != "labels":
+        return False
+    if len(classes) < 2 or not all(name.lstrip("-").isdecimal() for name in classes):
+        return False
+    predicted = np.array(classes, int)[table.numbers(range(1, len(table.names))).argmax(axis=1)]
+    return bool((table.numeric(0) == predicted).all())
 
 
 def _arrays_of_one_column(

@@ -18,6 +18,7 @@ from calibench.runs import Predictions
 from calibench.tensors.arrays import Array, Floats
 
 CONFIDENCE, CORRECT = "confidence", "correct"
+_HALF_OF_PERCENT, _PERCENT = 50, 100
 CLASSES_OF_PAIRS = ("wrong", "right")
 NEEDS_ALL = "(confidence, correct) is not enough, the probabilities of every class are needed"
 # What other people call them.
@@ -94,8 +95,10 @@ def pairs_of(arrays: Mapping[str, Array], notes: list[str] | None = None) -> Con
         raise ValueError(f"`{names_by_role[CORRECT]}` is missing in all rows: no pair is left.")
     if count:
         confidence, correct = confidence[~is_missing], correct[~is_missing]
+    confidence, line = _as_fractions(confidence)
     lines = [
         *_describe_names(names_by_role),
+        line,
         describe_percent([names_by_role[CONFIDENCE]] if are_percent(_texts(confidence)) else []),
         _describe_hits(correct),
         f"{count} of {len(is_missing)} pairs are left out: whether they are right is missing"
@@ -117,6 +120,7 @@ def predictions_of_confidences(arrays: Mapping[str, Array], clip: float) -> Pred
     if not has_confidences_alone(arrays):
         return None
     confidence = _column(arrays[names_by_role[CONFIDENCE]])
+    confidence, _ = _as_fractions(confidence)
     hits = np.full(len(confidence), None)
     if CORRECT in names_by_role:
         hits = _column(arrays[names_by_role[CORRECT]]).astype(object)
@@ -124,6 +128,16 @@ def predictions_of_confidences(arrays: Mapping[str, Array], clip: float) -> Pred
     hits[is_missing] = 0
     predictions = ConfidencePairs(confidence, hits.astype(str)).binary(clip)
     return replace(predictions, target=np.where(is_missing, UNKNOWN, predictions.target))
+
+
+def _as_fractions(confidence: Array) -> tuple[Array, str]:
+    """Confidences of which the largest is above 50 and none above 100 as fractions, with a line on it."""
+    if confidence.dtype.kind not in "iuf" or not len(confidence) or confidence.min() < 0:
+        return confidence, ""
+    largest = confidence.max()
+    if not _HALF_OF_PERCENT < largest <= _PERCENT:
+        return confidence, ""
+    return confidence / _PERCENT, f"confidences go up to {largest:g}: read as percent"
 
 
 def _are_missing(hits: Array) -> npt.NDArray[np.bool_]:

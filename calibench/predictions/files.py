@@ -69,7 +69,7 @@ from calibench.runs.files import check_archive
 from calibench.runs.folder import holds_run
 from calibench.runs.predictions import Imported, read_arrays
 from calibench.tensors.arrays import Array, as_array
-from calibench.tensors.score_meaning import LOGITS, PROBS
+from calibench.tensors.score_meaning import LOGITS, PROBS, are_probabilities
 
 _CLASSES = "classes="
 _OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs")
@@ -318,6 +318,8 @@ class Reader:
         arrays = {name or UNDECLARED: array for name, array in _read(path, notes).items()}
         if fields := _fields_of(arrays):
             return self._arrays_of_table(fields, roles, labels)
+        if labels is None:
+            _refuse_labels_beside_scores(arrays)
         arrays, lines = _with_labels(arrays, labels, ids_of_arrays(arrays))
         _refuse_several_sets(arrays, roles)
         arrays, guess = with_roles(arrays, roles_told(roles, arrays))
@@ -332,6 +334,30 @@ class Reader:
         arrays, lines = _with_labels(arrays, labels, ids)
         arrays, guess = with_roles(arrays)
         return arrays, [_describe_text(table), guess, line, *lines]
+
+
+def _refuse_labels_beside_scores(arrays: Mapping[str, Array]) -> None:
+    """Raise a ValueError for an array without a name whose last column is of class indices, behind probabilities."""
+    values = arrays.get(UNDECLARED)
+    if (
+        len(arrays) > 1
+        or values is None
+        or values.ndim != 2
+        or values.shape[1] < 3
+        or values.dtype.kind != "f"
+    ):
+        return
+    labels, k = values[:, -1], values.shape[1] - 1
+    if (
+        are_probabilities(values[:, :-1])
+        and (labels % 1 == 0).all()
+        and labels.max() > 1
+        and labels.max() < k
+    ):
+        raise ValueError(
+            "its last column seems to be of labels, behind probabilities: "
+            "`np.savez('x.npz', probs=a[:, :-1], labels=a[:, -1])` of the array `a` keeps them apart."
+        )
 
 
 def _refuse_several_sets(arrays: Mapping[str, Array], roles: Sequence[str]) -> None:
@@ -512,7 +538,9 @@ def _is_read(path: Path) -> bool:
 def describe_missing_labels(source: str, reader: str, *, takes_keys: bool = True) -> str:
     """The sentence on a file without labels, which the reader named needs: where they may stand."""
     keys = f", {spell_argument('keys', 'target=NAME')} for another name" if takes_keys else ""
-    is_one_file = _PAIR.fullmatch(f"{source}:labels.csv") and not _PAIR.fullmatch(source)
+    is_one_file = not _PAIR.fullmatch(source) and (
+        _PAIR.fullmatch(f"{source}:labels.csv") or Path(source).is_file()
+    )
     pair = f"{source if is_one_file else 'scores.jsonl'}:labels.csv"
     return (
         f"{source} has examples without a label, which {reader} needs: an array or column `label`{keys}, or labels in "
@@ -587,7 +615,16 @@ def _pt(path: Path, lines: list[str]) -> dict[str, Array]:
     if "state_dict" in content or any(str(name).endswith("weight") for name in content):
         saved = "`torch.save({'logits': logits, 'labels': labels}, 'x.pt')`"
         raise ValueError(f"it holds the weights of a network; what it predicts is needed, {saved}.")
-    return _join_lists(content, lines)
+    return _join_lists(_flatten_sets(content), lines)
+
+
+def _flatten_sets(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Named tensors of several sets, `test_logits`, where each set has a dictionary of its own; others as they are."""
+    if not content or not all(isinstance(part, Mapping) for part in content.values()):
+        return content
+    return {
+        f"{name}_{inner}": part for name, parts in content.items() for inner, part in parts.items()
+    }
 
 
 def _are_decoded(parts: Sequence[Any]) -> bool:
@@ -643,6 +680,10 @@ def _concatenated(batches: Sequence[Any], lines: list[str]) -> Any:
     if isinstance(first, Mapping):
         if any(not isinstance(batch, Mapping) or set(batch) != set(first) for batch in batches):
             raise ValueError("a list of batches must hold dictionaries with the same names.")
+        if all(np.ndim(part) < 2 for part in first.values()) and _are_examples(batches):
+            lines[:] = [line for line in lines if line != _describe_batches(len(batches))]
+            lines.append(f"{len(batches)} examples, a dictionary each")
+            return {name: np.stack([as_array(batch[name]) for batch in batches]) for name in first}
         numbers = [name for name in first if np.ndim(first[name]) == 0]
         lines.append(describe_left_out(numbers))
         kept = [name for name in first if name not in numbers]
@@ -652,6 +693,16 @@ def _concatenated(batches: Sequence[Any], lines: list[str]) -> Any:
             "a list of batches must hold pairs (scores, labels), or dictionaries of tensors: leave the rest out."
         )
     return tuple(_joined(parts) for parts in zip(*batches, strict=True))
+
+
+def _are_examples(batches: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether dictionaries are of one example each: a label is a number, and scores are as long in all."""
+    first = batches[0]
+    labels = [
+        name for name in first if ROLES.get(str(name)) == TARGET and np.ndim(first[name]) == 0
+    ]
+    shapes = {tuple(np.shape(part) for part in batch.values()) for batch in batches}
+    return bool(labels) and len(shapes) == 1
 
 
 def _joined(parts: Sequence[Any]) -> Array:

@@ -66,9 +66,9 @@ def _describe_left_out(names: Sequence[str]) -> str:
 def labels_of_table(path: Path, chosen: Sequence[str]) -> LabelFile:
     """The labels in a table of their own: what is chosen, the only column, or the only one that is called labels."""
     table = open_table(path, is_silent=True)
-    usual: Sequence[str] = ()
-    for names in (LABELS, LABEL_NAMES, map(str.lower, table.names)):
-        usual = usual or [name for name in table.names if name.lower() in {*names}]
+    usual = [name for name in table.names if name.lower() in LABELS]
+    usual = usual or [name for name in table.names if name.lower() in LABEL_NAMES]
+    usual = usual or table.names
     name = _choose_labels(path, table.names, chosen, usual)
     is_plain = chosen or name.lower() in PLAIN_LABELS
     others = [column for column in table.names if column != name]

@@ -127,6 +127,8 @@ class TableColumns:
             for row in np.flatnonzero(np.isnan(values[:, place])):
                 cell = self.column(at).iloc[row]
                 problem = "is empty or NaN" if pandas.isna(cell) else f"holds `{cell}`"
+                if cell == self.names[at]:
+                    problem += ", as the header does: remove this row"
                 wrong[int(self._table.rows[row])] = f"the column `{self.names[at]}` {problem}"
         refuse_rows(wrong, len(values))
         return values

@@ -300,6 +300,14 @@ def _by_text(
             classes = candidate
             break
     positions = {name: place for place, name in enumerate(classes)}
+    folded = {name.casefold(): name for name in classes}
+    if (
+        len(folded) == len(classes)
+        and {*map(str.casefold, texts)} <= folded.keys()
+        and not {*texts} & {*classes}
+    ):
+        first, texts = texts[0], [folded[text.casefold()] for text in texts]
+        notes.append(f"labels are the classes but for capitals: {first} is {texts[0]}")
     if unknown := [text for text in dict.fromkeys(texts) if text not in positions]:
         near = near_matches(unknown[0], classes)
         raise ValueError(

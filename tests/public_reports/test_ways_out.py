@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -12,8 +13,10 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from calibench.cli import main
+from calibench.predictions.confidence_pairs import ConfidencePairs
 from tests.public_reports.small_files import (
     BY_NAME,
     LABELS,
@@ -28,6 +31,8 @@ from tests.public_reports.small_files import (
     records,
     table,
     text,
+    torch_file,
+    write_table,
 )
 
 FRAME = pd.DataFrame(BY_NAME).assign(label=TEXTS)
@@ -91,6 +96,19 @@ def r_table(sign: str) -> str:
     return "\n".join([sign.join(f'"{name}"' for name in FRAME.columns), *rows]) + "\n"
 
 
+ROWS_OF_JSON = [{"probs": PROBS[i].tolist(), "label": int(LABELS[i])} for i in range(N)]
+
+
+def document(content: Any) -> Writer:
+    return text("t.json", json.dumps(content))
+
+
+def libsvm(folder: Path) -> str:
+    """The predicted class, under the name of labels, before the probabilities."""
+    rows = [" ".join(map(repr, [int(row.argmax()), *map(float, row)])) for row in PROBS]
+    return text("t.out", "\n".join(["labels 0 1 2", *rows]) + "\n")(folder)
+
+
 ROWS = "\n".join(" ".join(map(repr, map(float, row))) for row in PROBS) + "\n"
 READ = {
     "scores under no known suffix beside labels": beside_labels(text("t.csv.out", ROWS)),
@@ -112,6 +130,21 @@ READ = {
     "fields of numpy": fields(*FIELDS, ("label", "U3"), **BY_NAME, label=TEXTS),
     "fields of bytes": fields(*FIELDS, ("label", "S3"), **BY_NAME, label=TEXTS.astype("S")),
     "a field of lists": fields(("probs", "f8", 3), ("label", "i8"), probs=PROBS, label=LABELS),
+    "a table in percent": table(**{name: 100 * column for name, column in BY_NAME.items()}, label=TEXTS),
+    "labels in small letters": table(**{name.title(): column for name, column in BY_NAME.items()}, label=TEXTS),
+    "examples of one dictionary each": torch_file(
+        [{"logits": torch.from_numpy(LOGITS[i]), "label": int(LABELS[i])} for i in range(N)]
+    ),
+    "scores of spacy": records(lambda i: {"cats": dict(zip(NAMES, PROBS[i], strict=True)), "label": TEXTS[i]}),
+    "log-probabilities of tokens": records(
+        lambda i: {"top_logprobs": dict(zip(NAMES, LOGITS[i], strict=True)), "gold": TEXTS[i]}
+    ),
+    "rows in an object": document({"predictions": ROWS_OF_JSON, "model": "a"}),
+    "rows by their ids": document({f"{i}.jpg": row for i, row in enumerate(ROWS_OF_JSON)}),
+    "columns beside names of classes": document(
+        {"probs": PROBS.tolist(), "labels": LABELS.tolist(), "classes": NAMES}
+    ),
+    "what LIBSVM writes beside labels": lambda folder: f"{libsvm(folder)}:{write_table(folder / 'y.csv', y=LABELS)}",
     "fields beside labels": beside_labels(fields(*FIELDS, **BY_NAME)),
 }  # fmt: skip
 
@@ -136,6 +169,12 @@ KEYS = {
     ),
     "sets in one file": hdf5(
         val_logits=-LOGITS, val_labels=LABELS, test_logits=LOGITS, test_labels=LABELS
+    ),
+    "sets in one dictionary": torch_file(
+        {
+            split: {"logits": torch.from_numpy(sign * LOGITS), "labels": torch.from_numpy(LABELS)}
+            for split, sign in (("val", -1), ("test", 1))
+        }
     ),
     "an instance of one text": instance(lambda label: label),
     "an instance of a list of one": instance(lambda label: [label]),
@@ -171,6 +210,10 @@ REFUSED = {
     "a packed file": (text("t.csv.bz2", "BZh"), "is packed: unpack it, `bunzip2 -k .*t.csv.bz2`"),
     "bytes of no known kind": (text("t.dat", "a\0b"), "a file .npz, .npy"),
     "a table of pandas": (lambda folder: pandas_table(folder), r"`pandas.read_hdf\('.*t.h5'\).to_csv"),
+    "labels behind probabilities": (
+        lambda folder: saved_array(folder), r"last column seems to be of labels, .*`np.savez\('x.npz', probs=a\[:, :-1\]",
+    ),
+    "a header in the middle": (text("t.csv", CSV + CSV), "row 61: the column `.*` holds `.*`, as the header does"),
     "no such group": (place(hdf5(**{"run/logits": LOGITS}), "runs"), "no `runs`; did you mean run"),
     "fields beside another array": (
         lambda folder: fields_beside_labels(folder), "an array with fields stands beside others, `data`, `labels`",
@@ -183,6 +226,11 @@ def pandas_table(folder: Path) -> str:
     with h5py.File(folder / "t.h5", "w") as file:
         file.create_group("frame").attrs["pandas_type"] = "frame"
     return str(folder / "t.h5")
+
+
+def saved_array(folder: Path) -> str:
+    np.save(folder / "t.npy", np.c_[PROBS, LABELS])
+    return str(folder / "t.npy")
 
 
 def fields_beside_labels(folder: Path) -> str:
@@ -204,3 +252,17 @@ def test_a_column_of_texts_is_no_table_with_a_title(tmp_path: Path) -> None:
     frame = pd.DataFrame({f"{name},": column for name, column in BY_NAME.items()})
     frame.to_csv(tmp_path / "t.csv", index=False)
     assert nll_of(f"{tmp_path / 't.csv'}:{tmp_path / 'labels.csv'}") == pytest.approx(NLL, abs=2e-6)
+
+
+def test_what_libsvm_predicts_is_no_label(tmp_path: Path) -> None:
+    file = libsvm(tmp_path)
+    assert (read(file).target == -1).all()  # type: ignore[union-attr]
+    right = float(-np.log(PROBS.max(axis=1)).mean())
+    assert nll_of(file, keys=("target=labels",)) == pytest.approx(right, abs=2e-6)
+
+
+def test_confidences_up_to_100_are_percent(tmp_path: Path) -> None:
+    hits = PROBS.argmax(axis=1) == LABELS
+    pairs = read(table(confidence=np.round(100 * PROBS.max(axis=1)), correct=hits)(tmp_path))
+    assert isinstance(pairs, ConfidencePairs)
+    np.testing.assert_allclose(pairs.confidence, np.round(PROBS.max(axis=1), 2))
