@@ -151,14 +151,18 @@ def _score_columns(
     """The columns of the scores, and further ones that hold them too, as logits beside probabilities.
 
     There is one for each class, or one of lists or of confidences; none if it is not known which. Columns of classes
-    are called by the names, with one text before each, as in `logit_cat`, `logit_dog`.
+    are called by the names, with one text around each, as in `logit_cat`, `logit_dog`.
     """
     columns = [str(column) for column in frame.columns]
     if predictions.labels is not None and (pairs := scores_beside_labels(columns)):
         return [columns[score] for score, _ in pairs.values()], []
     first = names[0]
-    beginnings = {column.removesuffix(first) for column in columns if column.endswith(first)}
-    named = [[f"{start}{name}" for name in names] for start in sorted(beginnings, key=len)]
+    around = {
+        (start, end) for start, name, end in (text.partition(first) for text in columns) if name
+    }
+    around |= {(text.removesuffix(first), "") for text in columns if text.endswith(first)}
+    patterns = sorted(around, key=lambda texts: (len("".join(texts)), texts))
+    named = [[f"{start}{name}{end}" for name in names] for start, end in patterns]
     present = [candidates for candidates in named if set(columns).issuperset(candidates)]
     of_classes = [part for part in present if _hold_scores(frame[part], predictions)]
     lists = [[name] for name in _columns_of_lists(frame, outputs)]

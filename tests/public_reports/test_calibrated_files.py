@@ -201,3 +201,15 @@ def test_confidences_without_a_hit_are_calibrated(
     assert main(["evaluate", test]) == (0 if with_hits else 2)
     message = "2 of 60 pairs are left out" if with_hits else "a column or array `correct` is needed"
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pattern", ["{}_proba", "Forest ({})", "P (Class={})", "score_{}"])
+def test_probabilities_stand_in_place_of_the_scores_whatever_is_around_their_classes(
+    pattern: str, tmp_path: Path
+) -> None:
+    columns = {pattern.format(name): column for name, column in BY_NAME.items()}
+    file = table(**columns, label=TEXTS)(tmp_path)
+    calibrator, output = str(tmp_path / "cal.json"), str(tmp_path / "out.csv")
+    assert main(["calibrate", "--val", file, "-o", calibrator]) == 0
+    assert main(["calibrate", "--apply", calibrator, "--input", file, "-o", output]) == 0
+    assert [*pd.read_csv(output)] == [*columns, "label"]
