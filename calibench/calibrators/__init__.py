@@ -120,6 +120,22 @@ CALIBRATORS = Family(
     "Calibrator",
     _LINES,
     values={short.casefold(): name for short, name in _SHORT.items() if name in _LINES},
+    aliases={
+        "sigmoid": "PlattScaling",
+        "logistic": "PlattScaling",
+        "logisticcalibration": "PlattScaling",
+        "isotonic": "IsotonicCalibration",
+        "isotonicregression": "IsotonicCalibration",
+        "pava": "IsotonicCalibration",
+        "temp": "TemperatureScaling",
+        "temperature": "TemperatureScaling",
+        "histogram": "HistogramBinning",
+        "binning": "HistogramBinning",
+        "loess": "SplineCalibration",
+        "spline": "SplineCalibration",
+        "dirichlet": "DirichletCalibration",
+        "beta": "BetaCalibration",
+    },
 )
 
 

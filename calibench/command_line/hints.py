@@ -10,7 +10,9 @@ VERB_SYNONYMS: Mapping[str, str] = {
     "ranking": "leaderboard", "table": "leaderboard", "init": "new", "create": "new", "run": "fit", "train": "fit",
     "score": "evaluate", "metrics": "evaluate", "eval": "evaluate", "draw": "plot", "show": "plot", "scatter": "plot",
     "download": "data fetch", "datasets": "list datasets", "losses": "list losses", "delete": "runs rm",
-    "remove": "runs rm", "rm": "runs rm", "ls": "runs list", "load": "store list",
+    "serve": "export", "deploy": "export", "convert": "export", "onnx": "export", "recalibrate": "calibrate",
+    "calibration": "calibrate", "infer": "predict", "inference": "predict", "tune": "sweep", "search": "sweep",
+    "cite": "methods", "remove": "runs rm", "rm": "runs rm", "ls": "runs list", "load": "store list",
 }  # fmt: skip
 """Names of verbs in other programs, with ours."""
 
@@ -24,12 +26,36 @@ _APPLY = (
 _SCORES = (
     "a file of predictions is a word of its own, arrays with their labels: `LOGITS.npy:LABELS.npy`"
 )
+_OF_SLURM = {
+    "partition": "partition", "time": "time", "account": "account", "qos": "qos", "mem": "mem", "gres": "gres",
+    "cpus-per-task": "cpus_per_task", "constraint": "constraint", "nodelist": "nodelist",
+}  # fmt: skip
 OPTION_HINTS: Mapping[str, str] = {
     "--logits": _SCORES,
     "--probs": _SCORES,
     "--preds": _SCORES,
     "--predictions": _SCORES,
     "--format": "the suffix of `--output FILE` says the format",
+    "new --target": "the column of the labels is `--label COLUMN`",
+    "--outcome": _LABELS,
+    "--truth": _LABELS,
+    "--y": _LABELS,
+    "--threshold": "no threshold is used: the predicted class is the one with the highest probability",
+    **dict.fromkeys(("--latex", "--tex"), "`--format latex`, or `--output table.tex`"),
+    **dict.fromkeys(("--alpha", "--level", "--confidence"), "intervals are 95 % intervals"),
+    **dict.fromkeys(
+        ("--cv", "--folds", "--k-folds"), "runs are repeated with seeds, `--seeds 1..5`"
+    ),
+    **dict.fromkeys(
+        ("--quiet", "--silent", "-q"), "there is none: `> /dev/null` drops what is printed"
+    ),
+    **dict.fromkeys(("--exclude", "--without"), "`--losses` names those that are wanted"),
+    "runs --status": "`--failed` lists runs that are not done",
+    "export --opset": "the program is that of torch's exporter; onnx's `version_converter` changes its opset",
+    **{
+        f"sweep --{name}": f"of SLURM it is `--slurm.{key} VALUE`, with `--launcher slurm`"
+        for name, key in _OF_SLURM.items()
+    },
     "report --format": "the page is HTML, `--output report.html`; a browser prints it as PDF",
     "plot --format": "the suffix of `--output FILE` says the format: .png, .svg or .pdf",
     "--labels": _LABELS,
@@ -67,7 +93,8 @@ OPTION_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "--delimiter": ("--separator",), "--delim": ("--separator",), "--sep": ("--separator",),
     "--columns": ("--keys", "--metrics"), "--fields": ("--keys",), "--score": ("--metrics",),
     "--type": ("--format", "--task"), "--n-boot": ("--bootstrap",), "--resamples": ("--bootstrap",),
-    "--seed": ("--seeds",), "--trials": ("--seeds",), "--dataset": ("--datasets",), "--force": ("--yes",),
+    "--b": ("--bootstrap", "--repeats"), "--nboot": ("--bootstrap",), "--seed": ("--seeds",),
+    "--trials": ("--seeds",), "--dataset": ("--datasets",), "--force": ("--yes",),
     "--results-dir": ("--results",), "--preview": ("--dry-run",), "--model": ("--calibrator",),
 }  # fmt: skip
 """Options of other programs, with those of ours that may be meant; a verb has some of these."""
@@ -96,10 +123,15 @@ FILE_HINTS: Mapping[str, str] = {
 """What to type in place of a file that stands without an option, by the verb."""
 
 
+def synonym_word(word: str, choices: Collection[str]) -> str:
+    """The choice that another word stands for, or an empty string."""
+    meant = WORD_SYNONYMS.get(word.lower().replace("_", "-"), "")
+    return meant if meant in choices else ""
+
+
 def did_you_mean_word(word: str, choices: Collection[str]) -> str:
     """`; did you mean rm?` for another word for one of several choices, or an empty string."""
-    meant = WORD_SYNONYMS.get(word.lower().replace("_", "-"), "")
-    return f"; did you mean {meant}?" if meant in choices else ""
+    return did_you_mean(filter(None, [synonym_word(word, choices)]))
 
 
 def did_you_mean_verb(word: str) -> str:
@@ -110,7 +142,9 @@ def did_you_mean_verb(word: str) -> str:
 
 def did_you_mean_option(option: str, options: Collection[str]) -> str:
     """`; did you mean --calibrator?` for an option of other programs, or an empty string."""
-    return did_you_mean([name for name in OPTION_SYNONYMS.get(option, ()) if name in options])
+    return did_you_mean(
+        [name for name in OPTION_SYNONYMS.get(option.lower(), ()) if name in options]
+    )
 
 
 def option_hint(verb: str, option: str) -> str:

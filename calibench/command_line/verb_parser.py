@@ -38,6 +38,7 @@ from calibench.command_line.hints import (
     did_you_mean_option,
     did_you_mean_word,
     option_hint,
+    synonym_word,
 )
 from calibench.messages.checks import InPython
 from calibench.messages.errors import UsageError, near_matches
@@ -387,7 +388,8 @@ class VerbParser(argparse.ArgumentParser):
         near = did_you_mean_option(name, options)
         if hint := option_hint(self.verb, name) or ("" if near else hint):
             self.error(f"unknown option `{name}`: {hint}")
-        near = near or near_matches(name, options)
+        bare = [option.removeprefix("--") for option in options if option.startswith("--")]
+        near = near or near_matches(name.lstrip("-"), bare, prefix="--")
         self.error(f"unknown option `{name}`{near}")
 
     def error(self, message: str) -> NoReturn:
@@ -417,6 +419,9 @@ class VerbParser(argparse.ArgumentParser):
         first_word = "".join(self._words[:1])
         allowed = positional[0].type.option.allowed_values if positional else [""]
         fits = first_word in allowed if allowed else not first_word.startswith("-")
+        words = [*self._words]
+        if not fits and (meant := synonym_word(first_word, allowed)):
+            fits, words[0] = True, meant
         if allowed and Path(first_word).exists() and len(positional) > 1 and len(self._words) == 1:
             return shlex.join([*parts[:3], first_word, *parts[4:]])  # the second of two words alone
         if not (values and first_word and fits and option.startswith("-")):
@@ -424,7 +429,7 @@ class VerbParser(argparse.ArgumentParser):
         # `x.png` alone may stand for the file that is missing
         files = [word for word in self._words[1:] if Path(word).suffix and not Path(word).exists()]
         value = files[-1] if option == "--output" and files else values[0]
-        words = [word for word in self._words if word != value]
+        words = [word for word in words if word != value]
         return shlex.join([*self.prog.split(), *words, option, value])
 
     def _first_example(self) -> str:

@@ -45,6 +45,7 @@ KEY_HINTS: Mapping[str, str] = {
         ("force", "rerun", "retrain", "no_cache"), "`--overwrite true` trains a finished run again"
     ),
     **dict.fromkeys(("num_epochs", "n_epochs", "nepochs"), "`--trainer.max_epochs N`"),
+    "run": "`--config RUN/config.yaml --ckpt_path RUN/checkpoints/last.ckpt` names a run",
     "seeds": "a run has one seed, `--seed 1`; `calibench sweep BENCHMARK --seeds 1..3` has several",
 }  # fmt: skip
 """What to type on a command line in place of a key that others have, by its name with underscores."""

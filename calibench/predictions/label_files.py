@@ -101,7 +101,8 @@ def _choose_labels(
             raise ValueError(f"{path} has no `{name}`{near_matches(name, present)}.")
         return name
     if len(usual) != 1:
-        naming = spell_argument("keys", "target=NAME")
+        others = [name for name in present if name.lower() not in _IDS]
+        naming = spell_argument("keys", f"target={others[0] if len(others) == 1 else 'NAME'}")
         raise ValueError(f"{path} holds {', '.join(present)}: {naming} says which are the labels.")
     return usual[0]
 

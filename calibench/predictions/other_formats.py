@@ -15,6 +15,7 @@ _CONVERSIONS = {
     ".mat": "`m = scipy.io.loadmat({path!r}); np.savez('x.npz', probs=m['probs'], labels=m['labels'].ravel())`",
     ".arff": "`pandas.DataFrame(scipy.io.arff.loadarff({path!r})[0]).to_csv('x.csv', index=False)`",
 }
+_NETWORKS = (".onnx", ".pt2", ".ckpt", ".keras", ".tflite", ".joblib")
 _PACKED = {
     ".bz2": "bunzip2 -k",
     ".xz": "unxz -k",
@@ -31,6 +32,8 @@ def describe_conversion(path: Path) -> str:
     if suffix == ".gz" or suffix in _PACKED:
         command = _PACKED.get(suffix, "gunzip -k")
         return f"`{path}` is packed: {_UNPACK.format(command).format(path=path)}"
+    if suffix in _NETWORKS:
+        return f"`{path}` is a network: what it predicts is needed, `np.savez('x.npz', probs=probs, labels=labels)`"
     if writing := _CONVERSIONS.get(suffix):
         return f"`{path}` is not read: {writing.format(path=str(path))} writes a file that is"
     return ""

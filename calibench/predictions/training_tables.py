@@ -26,7 +26,8 @@ _MOST_CLASSES = 100
 def describe_training_table(table: TableFile, path: Path) -> str:
     """The command that trains on a table of inputs and labels; an empty string for a table of anything else.
 
-    Inputs are texts; or numbers of which some lie outside [0, 1], and whose columns are not as many as the classes.
+    Inputs are texts; or numbers of which some lie outside [0, 1], and whose columns are not as many as the classes. Of
+    two classes, one column in [0, 1] may be the probability of one: the answer is how that is read.
     """
     frame, names = table.frame(), table.written
     lower = [name.lower() for name in names]
@@ -41,6 +42,17 @@ def describe_training_table(table: TableFile, path: Path) -> str:
     others = [name for other, name in enumerate(names) if other != at]
     numbers = [as_numbers(column) for column in columns]
     numeric = [column for column in numbers if column.notna().mean() > 0.5]
+    inside = [name for name, column in zip(others, numbers, strict=True) if _is_probability(column)]
+    if len(classes) == 2 and len(inside) == 1:
+        roles = spell_argument("keys", f"probs={inside[0]} target={names[at]}")
+        if not is_command_line():
+            roles = f'`keys=["probs={inside[0]}", "target={names[at]}"]`'
+        return f"`{inside[0]}` lies in [0, 1] beside two labels, `{names[at]}`: {roles} reads it."
+    percent = [
+        name for name, column in zip(others, numbers, strict=True) if _is_probability(column / 100)
+    ]
+    if len(classes) == 2 and len(numeric) == len(percent) == 1:
+        return f"`{percent[0]}` lies in [0, 100] beside two labels, `{names[at]}`: divide percent by 100, call it prob."
     if any(map(_holds_texts, columns)):
         kind, inputs = "texts", "texts"
     elif (
@@ -64,6 +76,11 @@ def describe_training_table(table: TableFile, path: Path) -> str:
         f"{inputs} beside labels `{names[at]}` of {len(classes)} classes are inputs, no predictions: {start} starts "
         f"training on them{otherwise}."
     )
+
+
+def _is_probability(column: Any) -> bool:
+    """Whether most numbers of a column are fractions in [0, 1]."""
+    return bool(column.between(0, 1).all() and (column % 1 > 0).mean() > 0.5)
 
 
 def _is_one_sum(columns: Sequence[Any]) -> bool:

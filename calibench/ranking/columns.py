@@ -166,6 +166,9 @@ def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
             near = near or f"; runs have {', '.join(metrics)}"
             if column.metric in METRICS:
                 near += f" (of one run: `evaluate` with {spell_argument('metrics', column.metric)})"
+            first, *words = column.metric.lower().split()
+            if words and first in metrics:  # `nll after TS`
+                near = f"; did you mean {first}@{column.metric.split()[-1]}?"
             if column.metric in _SPLITS and column.split:
                 near = f"; did you mean {column.split}/{column.metric}? (a set stands behind its metric)"
             raise UsageError(f"no run has the metric `{column.metric}`{near}")

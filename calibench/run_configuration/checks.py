@@ -103,8 +103,9 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
         )
     _check_blocks(config)
     _check_keys_of_groups(config)
+    if config.get("data"):
+        check_class("data", config["data"])
     _check_required(config)
-    check_class("data", config["data"])
     for group in [name for name in KEY_GROUPS if isinstance(config.get(name), Mapping)]:
         for name, value in config[group].items():
             check_class(f"{group}.{name}", value)
@@ -325,6 +326,11 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
     if path.endswith(".py"):
         raise UsageError(
             f"`{key}`: `{path}` is a file of Python: name the class in it, `{class_in_file(path)}`."
+        )
+    if key == "data" and Path(path).is_file():
+        raise UsageError(
+            f"`{key}`: `{path}` is a file: `calibench new table {Path(path).stem}` or `calibench new texts "
+            f"{Path(path).stem}` in a shell makes a benchmark of it."
         )
     if key == "data" and Path(path).is_dir():
         module = (

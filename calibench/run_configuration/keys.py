@@ -175,6 +175,8 @@ class ClassPlace:
         near = alias or ("" if missing else near_matches(name, candidates, prefix=module))
         if self.family is LOSSES and (file := loss_file(path) or loss_file(_plain_name(path))):
             return f"`{key}`: no class `{path}`, but {file} sets a loss of that name: write it instead."
+        if self.family is BACKBONES and _CLASSIFIERS.search(name):
+            near = ": networks are trained; `calibench.CalibratedClassifier` calibrates classifiers of scikit-learn"
         explanation = f" ({reason})" if reason and not near else ""
         remedy = "" if near else self._remedy(reason)
         return f"`{key}`: no class `{path}`{near}{explanation}{remedy}"
@@ -186,6 +188,9 @@ class ClassPlace:
             return f" (see `calibench list {self.family.kind}`)"
         return f"; there are {', '.join(self.names)}"
 
+
+_CLASSIFIERS = re.compile("forest|boost|xgb|lgbm|lightgbm|svc|svm|logistic|neighbo|bayes", re.I)
+"""Classifiers that are no networks."""
 
 _ABBREVIATIONS = {
     "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim", "models": "torchvision.models",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from calibench.configuration.merging import Config, build_configuration, read_arguments
+from calibench.files.tables import TABLE_KINDS, table_kind
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import loading, say, wrap_text
 from calibench.predictions.files import is_a_file
@@ -280,9 +281,12 @@ class TrainingWords:
     def read(cls, words: Sequence[str], names: Sequence[str] = (), *, check: bool = True) -> Self:
         """Read and check words; raises a UsageError for a mistake in them, before anything slow is imported."""
         if words and not words[0].startswith("-") and is_a_file(words[0]):
+            is_table = table_kind(Path(words[0])) in TABLE_KINDS
+            new = f"`calibench new table {Path(words[0]).stem}`"
+            inputs = f"; of inputs and labels {new} makes a benchmark" if is_table else ""
             raise UsageError(
                 f"`{words[0]}` is a file of predictions, and keys of a configuration are expected: "
-                f"`calibench evaluate {words[0]}` scores it."
+                f"`calibench evaluate {words[0]}` scores it{inputs}."
             )
         arguments = read_arguments(words)
         keys = [pair for pair in arguments.options if pair[0] not in names]

@@ -413,7 +413,7 @@ def _suites(compared: Compared) -> dict[str, Suite]:
             "a benchmark or a suite is needed: `calibench sweep digits_lt` (see `calibench list benchmarks`)."
         )
     suites, benchmarks = {}, []
-    for name in compared.benchmarks:
+    for name in split_names(compared.benchmarks):
         if loss_file(name) and len(compared.benchmarks) > 1:
             says = spell_argument("losses", name, python=f'["{name}"]')
             raise UsageError(f"`{name}` is a loss: {says}.")

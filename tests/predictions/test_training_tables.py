@@ -43,6 +43,22 @@ def test_a_column_of_labels_by_its_place_is_named(tmp_path: Path) -> None:
         Reader()(str(tmp_path / "x.csv"))
 
 
+def test_one_column_of_risks_beside_two_labels_is_named(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    risk = random.beta(2, 5, 200)
+    frame = pd.DataFrame({"age": range(200), "risk": risk, "died": random.random(200) < risk})
+    path = tmp_path / "x.csv"
+    frame.astype({"died": int}).to_csv(path, index=False)
+    with (
+        command_line_spelling(),
+        pytest.raises(CorruptRun, match="`--keys probs=risk target=died` reads it"),
+    ):
+        Reader()(str(path))
+    read = Reader(keys=("probs=risk", "target=died"))(str(path))
+    assert read.probs is not None
+    np.testing.assert_allclose(read.probs[:, 1], risk)
+
+
 @pytest.mark.parametrize("factor", [90.0, 2.0])
 def test_wrong_probabilities_are_still_predictions(factor: float, tmp_path: Path) -> None:
     probs = np.random.default_rng(0).dirichlet([1, 1, 1, 1], 60)
