@@ -57,6 +57,9 @@ class Affine(Calibrator):
     def _log_prob(self, logits: Tensor) -> Tensor:
         return self._scores(self._features(logits)).log_softmax(dim=1)
 
+    def _prob(self, logits: Tensor) -> Tensor:
+        return self._scores(self._features(logits)).softmax(dim=1)
+
 
 class DiagonalAffine(Affine):
     """An affine map with one weight and one bias for each class, fitted by penalised likelihood with L-BFGS."""

@@ -85,6 +85,7 @@ def _nll_and_residual(scores: Tensor, target: Tensor, share: Tensor) -> tuple[fl
 
 # Added to a Hessian, so that it can be inverted where a class has no probability anywhere.
 FLOOR = 1e-8
+_ROWS_A_NUMBER = 10  # of a block's side: so many rows are enough to prepare a search
 LARGEST = 1 << 24  # numbers in the factors of all classes: those of 255 classes
 
 
@@ -111,11 +112,14 @@ def shared_factor(features: Tensor) -> Tensor:
 def class_factors(features: Tensor, weight: Tensor, matrix: Tensor, penalty: Penalty) -> Tensor:
     """Inverse Cholesky factors of the blocks of the Hessian at a matrix, one a class, (K, K + 1, K + 1).
 
-    Where so many numbers would fill the memory they are that of the blocks' mean, (1, K + 1, K + 1).
+    Where so many numbers would fill the memory they are that of the blocks' mean, (1, K + 1, K + 1). Of many rows some,
+    evenly spread, stand for all.
     """
     k, size = matrix.shape
     number = k if k * size**2 <= LARGEST else 1
     blocks = 2 * penalty.factors.view(number, -1, size).mean(dim=1).diag_embed()
+    step = max(1, len(features) // (_ROWS_A_NUMBER * size))
+    features, weight = features[::step], weight[::step]
     for rows, shares in iterate_blocks(features, weight):
         probs, extended = affine_scores(rows, matrix).softmax(dim=1), append_ones(rows)
         variance = (probs * (1 - probs) * shares.unsqueeze(1) / len(features)).T

@@ -113,6 +113,9 @@ class TemperatureScaling(Calibrator):
     def _log_prob(self, logits: Tensor) -> Tensor:
         return (logits / self.temperature).log_softmax(dim=1)
 
+    def _prob(self, logits: Tensor) -> Tensor:
+        return (logits / self.temperature).softmax(dim=1)
+
 
 class TemperatureWithMixture(TemperatureScaling, ABC):
     """Temperature scaling whose published form is mixed with the uniform distribution (Berta et al. 2026)."""
@@ -393,6 +396,17 @@ class TopConfidence:
     def _below_top(self, rows: slice) -> Tensor:
         """Some rows minus their largest entry, (n, K), or (K, n) of few classes."""
         return classes_first(self._logits[rows].to(self._dtype) - self._top[rows])
+
+    def of_rows(self, inverse_temperature: Floats) -> Floats:
+        """The confidences (N,) at one 1/T a row, (N,)."""
+        inverse = torch.from_numpy(inverse_temperature).to(self._top.device)
+        return self(inverse).cpu().numpy()
+
+    def of_all(self, inverse_temperature: float) -> Floats:
+        """The confidences (N,) at one 1/T."""
+        return (
+            self(self._top.new_full((1,), inverse_temperature).expand(len(self._top))).cpu().numpy()
+        )
 
     def __call__(self, inverse_temperature: Tensor) -> Tensor:
         """The confidences (N,) at one 1/T a row, (N,)."""

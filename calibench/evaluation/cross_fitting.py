@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -31,6 +30,7 @@ from calibench.messages.checks import integer_from, option_named
 from calibench.metrics.probability_batches import log_softmax, scores_of_examples, true_class
 from calibench.statistics.resamples import Resamples
 from calibench.tensors.arrays import Floats
+from calibench.tensors.interpolation import ChebyshevNodes
 from calibench.tensors.scores import at_least_float32, blocks_of_rows, rows_at_once
 
 
@@ -70,22 +70,27 @@ def cross_fit(
     divisions = [(fold != index, fold == index) for index in range(min(folds, len(target)))]
     if in_sample:
         divisions = [(all_rows, all_rows)]
-    parts = ((_prepare_for_fit(model, logits[rows]), target[rows]) for rows, _ in divisions)
+    kept = finite_log_probs(logits) if logits.numel() <= _KEPT else None
+    parts = ((_prepare_for_fit(model, logits, kept, rows), target[rows]) for rows, _ in divisions)
     arrays: dict[str, Tensor] = {}
     with silence_fits(BoundWarning):
         for fitted, (_, is_scored) in zip(model.fit_each(parts), divisions, strict=True):
             for places in torch.split(is_scored.nonzero().flatten(), rows_at_once(logits)):
-                log_probs = fitted.log_prob(finite_log_probs(logits[places]))
-                for name, block in values(log_probs, places).items():
+                scores = finite_log_probs(logits[places]) if kept is None else kept[places]
+                for name, block in values(fitted.log_prob(scores), places).items():
                     if name not in arrays:
                         arrays[name] = block.new_empty(len(target), *block.shape[1:])
                     arrays[name][places] = block
     return arrays
 
 
-def _prepare_for_fit(model: Calibrator, rows: Tensor) -> Tensor:
-    """The finite log-probabilities of rows of logits that nobody else has, in their place if the fit widens them."""
-    scores = at_least_float32(rows) if model.widens_blocks else rows.double()
+def _prepare_for_fit(
+    model: Calibrator, logits: Tensor, kept: Tensor | None, rows: Tensor
+) -> Tensor:
+    """The finite log-probabilities of some rows, kept ones or new, in single precision for a fit that widens them."""
+    if kept is not None:
+        return at_least_float32(kept[rows].to(logits.dtype)) if model.widens_blocks else kept[rows]
+    scores = at_least_float32(logits[rows]) if model.widens_blocks else logits[rows].double()
     for (block,) in blocks_of_rows(scores):
         block.copy_(finite_log_probs(block))
     return scores
@@ -197,6 +202,7 @@ def compute_variational_terms(
 
 REFINED_SCORES = ("nll", "brier")
 
+_KEPT = 1 << 18  # log-probabilities that are made once for all folds
 _NODES_FAR, _NODES_NEAR = 33, 13  # of ln T, by whether temperatures may be far from the whole set's
 _FINE = 201  # places that a minimum is first looked for at
 _CHUNK = 250  # resamples at a time
@@ -211,7 +217,7 @@ def resample_refinement(
     1 / 0.5^2.
     """
     fold = stratified_folds(target, min(folds, len(target)), log_probs).numpy()
-    nodes = _Nodes.around(log_probs, target)
+    nodes = _choose_nodes(log_probs, target)
     curves = _compute_curves(log_probs, target, nodes)
     penalty = prior * np.square(nodes.at) / 2
     replicates: dict[str, list[Floats]] = {name: [] for name in REFINED_SCORES}
@@ -222,7 +228,8 @@ def resample_refinement(
         for index in range(int(fold.max()) + 1):
             is_in_fold = fold == index
             part = multiplicities[:, is_in_fold]
-            at = nodes.weights(nodes.minima(total - part @ curves["fit"][is_in_fold] + penalty))
+            left = total - part @ curves["fit"][is_in_fold] + penalty
+            at = nodes.weights(_find_minima(nodes, left))
             for name, curve in _mix_with_uniform(
                 curves, is_in_fold, len(fold) - int(is_in_fold.sum())
             ).items():
@@ -232,47 +239,30 @@ def resample_refinement(
     return {name: np.concatenate(parts) for name, parts in replicates.items()}
 
 
-@dataclass(frozen=True)
-class _Nodes:
-    """Chebyshev nodes of ln T, (G,), with their barycentric weights."""
-
-    at: Floats
-    barycentric: Floats
-
-    @classmethod
-    def around(cls, log_probs: Tensor, target: Tensor) -> _Nodes:
-        """Nodes as far around the whole set's temperature as those of resamples stray: further, the fewer examples."""
-        model = TemperatureScaling()
-        with silence_fits(BoundWarning):
-            model.fit(_prepare_for_fit(model, log_probs.clone()), target)
-        centre = math.log(float(model.temperature))
-        reach = min(2.0, max(0.05, 30 / math.sqrt(len(target))))
-        places = np.arange(_NODES_FAR if reach > 0.5 else _NODES_NEAR)
-        angle = np.pi * (places + 0.5) / len(places)
-        signs = np.where(places % 2, -1.0, 1.0)
-        return cls(centre + reach * np.cos(angle), signs * np.sin(angle))
-
-    def weights(self, places: Floats) -> Floats:
-        """Weights of the values at the nodes for other places, (P,) -> (P, G): Lagrange's polynomial."""
-        distances = places[:, None] - self.at
-        distances[distances == 0] = 1e-300
-        terms = self.barycentric / distances
-        weights: Floats = terms / terms.sum(1, keepdims=True)
-        return weights
-
-    def minima(self, curves: Floats) -> Floats:
-        """Where curves that are known at the nodes, (R, G), are the smallest, (R,)."""
-        fine = np.linspace(self.at.min(), self.at.max(), _FINE)
-        values = curves @ self.weights(fine).T
-        best = np.clip(values.argmin(1), 1, _FINE - 2)
-        left, middle, right = (values[np.arange(len(best)), best + d] for d in (-1, 0, 1))
-        bend = left - 2 * middle + right
-        step = np.where(bend > 0, (left - right) / np.where(bend > 0, 2 * bend, 1.0), 0.0)
-        places: Floats = fine[best] + np.clip(step, -1, 1) * (fine[1] - fine[0])
-        return places
+def _choose_nodes(log_probs: Tensor, target: Tensor) -> ChebyshevNodes:
+    """Nodes of ln T around the whole set's, as far as those of resamples stray: further, the fewer examples."""
+    model = TemperatureScaling()
+    with silence_fits(BoundWarning):
+        all_rows = torch.ones_like(target, dtype=torch.bool)
+        model.fit(_prepare_for_fit(model, log_probs, None, all_rows), target)
+    reach = min(2.0, max(0.05, 30 / math.sqrt(len(target))))
+    number = _NODES_FAR if reach > 0.5 else _NODES_NEAR
+    return ChebyshevNodes.from_interval(math.log(float(model.temperature)), reach, number)
 
 
-def _compute_curves(log_probs: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Floats]:
+def _find_minima(nodes: ChebyshevNodes, curves: Floats) -> Floats:
+    """Where curves that are known at the nodes, (R, G), are the smallest, (R,)."""
+    fine = np.linspace(nodes.at.min(), nodes.at.max(), _FINE)
+    values = curves @ nodes.weights(fine).T
+    best = np.clip(values.argmin(1), 1, _FINE - 2)
+    left, middle, right = (values[np.arange(len(best)), best + d] for d in (-1, 0, 1))
+    bend = left - 2 * middle + right
+    step = np.where(bend > 0, (left - right) / np.where(bend > 0, 2 * bend, 1.0), 0.0)
+    places: Floats = fine[best] + np.clip(step, -1, 1) * (fine[1] - fine[0])
+    return places
+
+
+def _compute_curves(log_probs: Tensor, target: Tensor, nodes: ChebyshevNodes) -> dict[str, Floats]:
     """The fitted NLL, the true class's probability and the sum of squares, of each example at each node, (N, G)."""
     shape = len(target), len(nodes.at)
     curves: dict[str, Floats] = {name: np.empty(shape) for name in ("fit", "right", "squares")}

@@ -38,7 +38,7 @@ from calibench.evaluation.extra_metrics import (
     score_extra_metrics,
     score_pairs,
 )
-from calibench.evaluation.floors import Enough, Floors
+from calibench.evaluation.floors import Floors
 from calibench.evaluation.multilabel import (
     find_unranked_labels,
     resample_labels,
@@ -237,9 +237,9 @@ class Evaluation:
             set_replicates: dict[Key, Floats] = {}
             if part.kind in LABELLED and (extent.has_unprinted or name != VAL):
                 probs = given_probabilities(part, fitted)
-                enough = _of_place(extent.enough, part.split or name, calibrator)
+                claims = extent.claims and extent.claims.of_place(part.split or name, calibrator)
                 labelled = LabelledSet(
-                    part, log_probs[name], extent.draws, probs=probs, enough=enough
+                    part, log_probs[name], extent.draws, probs=probs, claims=claims
                 )
                 leads = extent.panel is None and fitted is None and name == TEST
                 # Before the draws of the floors fill memory.
@@ -312,15 +312,6 @@ class Evaluation:
             refitted = resample_refitted_metrics(metrics, log_probs, labelled.target, resamples)
             replicates |= {key: refitted[key.metric] for key in refitted_keys}
         return replicates | resample_labels(log_probs, labelled.predictions, resamples, self.n_bins)
-
-
-def _of_place(enough: Enough | None, split: str, calibrator: str) -> Enough | None:
-    """The question whether draws are enough, for numbers of a set after a calibrator."""
-    if enough is None:
-        return None
-    return lambda number, errors: enough(
-        number.with_key(split=split, calibrator=calibrator), errors
-    )
 
 
 def _judge_sets(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from calibench.tables.metric_titles import HEADLINE
 
 if TYPE_CHECKING:  # it imports torch
-    from calibench.evaluation.floors import Enough
+    from calibench.evaluation.floors import Claims
 
 Numbers = Literal["every", "printed", "headline"]
 
@@ -24,14 +24,14 @@ class Extent:
             what the tables show; "headline": the few metrics of a single test set, without the parts of its NLL.
         verdicts: Whether the calibration of each labelled set, raw and after each calibrator, is judged.
         draws: Calibrated models that are drawn for a floor at most; a thousand if None.
-        enough: Asked after 24 and 64 draws, with a number (set and calibrator are in its key) and the errors so far,
-            whether they are enough for its verdict.
+        claims: Claimed numbers of all sets, raw and after each calibrator: no more is drawn for a verdict than proves
+            the claimed one.
     """
 
     numbers: Numbers = "every"
     verdicts: bool = False
     draws: int | None = None
-    enough: Enough | None = None
+    claims: Claims | None = None
 
     @property
     def has_unprinted(self) -> bool:

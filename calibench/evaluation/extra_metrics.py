@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibench import metrics
-from calibench.evaluation.floors import Enough, Floors
+from calibench.evaluation.floors import Claims, Floors
 from calibench.evaluation.scoring import disable_synchronisation, metric_key, update_metrics
 from calibench.evaluation.whole_set import WholeSetMetric
 from calibench.messages.errors import UsageError, errors_as, near_matches
@@ -99,7 +99,7 @@ def parse_metric_names(
 class LabelledSet:
     """A labelled set and its log-probabilities (N, K), raw or after a calibrator.
 
-    `draws` are those of its floors, `enough` is asked whether fewer are enough; `means` holds, for each number that is
+    `draws` are those of its floors, no more are drawn than prove the `claims`; `means` holds, for each number that is
     a mean over the examples, their values (N,); `probs` are the probabilities as they were given, if they were.
     """
 
@@ -108,7 +108,7 @@ class LabelledSet:
     draws: int | None = None
     means: dict[Key, Tensor] = field(default_factory=dict)
     probs: Tensor | None = None
-    enough: Enough | None = None
+    claims: Claims | None = None
 
     @property
     def target(self) -> Tensor:
@@ -120,7 +120,7 @@ class LabelledSet:
         """Floors of its calibration errors."""
         scores = self.log_probs if self.probs is None else self.probs
         return Floors(
-            scores, self.target, draws=self.draws, are_logs=self.probs is None, enough=self.enough
+            scores, self.target, draws=self.draws, are_logs=self.probs is None, claims=self.claims
         )
 
     def whole_set(self, metric: WholeSetMetric, val: LabelledSet | None) -> list[Number]:

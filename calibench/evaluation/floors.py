@@ -5,22 +5,26 @@ of these values is the floor, the share of them at or above the model's own valu
 Of top-label errors only the correctness is drawn, Bernoulli(confidence). All draws are seeded.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.evaluation.floor_moments import FloorMoments, find_moments
 from calibench.metrics.bins import (
     Cells,
     ErrorOfCells,
     LabelledCells,
     ResampledCells,
+    SortedPairs,
     Sums,
     TopLabelError,
     add_sums,
@@ -28,13 +32,14 @@ from calibench.metrics.bins import (
     sum_parts,
 )
 from calibench.metrics.probability_batches import (
+    ListedColumns,
     as_two_columns,
     brier_less_one,
     normalise_rows,
     top_label,
 )
 from calibench.parallel.threads import one_thread
-from calibench.statistics.number import Key, Number
+from calibench.statistics.number import Key, Number, Verdict
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.statistics.resamples import limit_draws, make_verdict
 from calibench.tensors.arrays import Floats, Integers
@@ -44,13 +49,27 @@ _AT_ONCE = 1 << 22  # hits in cells that are counted at a time, 4 bytes each
 _SCORED_AT_ONCE = 1 << 18  # and those that an error is made of at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
 _KEPT = 1 << 20  # probabilities that are kept, in place of made again for each metric: 8 MB
+_LISTED_FROM = 1 / 32  # above which probabilities are listed for bins of all usual numbers
 _STAGES = (24, 64)  # draws after which it is asked whether they are enough
 _MOST_COMPARED_CLASSES = (
     64  # classes up to which all are compared with a draw, which is faster than a search
 )
 
-Enough = Callable[[Number, Floats], bool]
-"""Whether the errors (draws,) of calibrated models that are drawn so far are enough for the verdict on a number."""
+
+class Claims(Protocol):
+    """Claimed numbers of a set, which are proved by as little as is enough."""
+
+    def of_place(self, split: str, calibrator: str) -> Claims:
+        """The claims about one set, raw or after a calibrator, whose keys need neither."""
+
+    def find(self, key: Key) -> Number | None:
+        """The number that is claimed, if any."""
+
+    def is_proved_by_moments(self, number: Number, moments: FloorMoments) -> bool:
+        """Whether moments prove the claimed verdict on a number."""
+
+    def is_proved_by_draws(self, number: Number, errors: Floats) -> bool:
+        """Whether the errors (draws,) of calibrated models that are drawn so far prove it."""
 
 
 class Floors:
@@ -62,7 +81,7 @@ class Floors:
         seed: Of the draws.
         draws: How many calibrated models are drawn at most; None for as many as each error says.
         are_logs: Whether the scores are logarithms of probabilities: these are then made of some rows at a time.
-        enough: Asked from 24 draws on whether they are enough for the verdict on a number; all are drawn if None.
+        claims: What is claimed: no more is drawn than proves it. All are drawn if None.
     """
 
     def __init__(
@@ -73,11 +92,11 @@ class Floors:
         seed: int = 0,
         draws: int | None = None,
         are_logs: bool = False,
-        enough: Enough | None = None,
+        claims: Claims | None = None,
     ) -> None:
         self._scores, self._target = scores, target
         self._seed, self._most = seed, draws
-        self._are_logs, self._enough = are_logs, enough
+        self._are_logs, self._claims = are_logs, claims
         self._labels: dict[tuple[int, int], Integers] = {}
         self._cells: tuple[TopLabelError, Cells] | None = (
             None  # of the last error, value and floor of which need them
@@ -114,6 +133,28 @@ class Floors:
             confidence[rows], correct[rows] = top_label(probs, self._target[rows])
         return confidence, correct
 
+    @cached_property
+    def sorted_pairs(self) -> SortedPairs:
+        """Confidences in ascending order, with their hits."""
+        return SortedPairs(*self.top_label)
+
+    @property
+    def sorted_confidence(self) -> Floats:
+        """Confidences in ascending order, (N,) float64 in [0, 1]."""
+        return self.sorted_pairs.confidence.clip(0, 1)
+
+    def listed(self) -> Iterator[tuple[slice, ListedColumns]]:
+        """Rows, and their probabilities, of the whole set: those of a set that is a block are listed once."""
+        if len(self._scores) <= rows_at_once(self._scores):
+            yield slice(0, len(self._scores)), self._listed
+            return
+        for rows, probs in self.blocks():
+            yield rows, ListedColumns(probs)
+
+    @cached_property
+    def _listed(self) -> ListedColumns:
+        return ListedColumns(self.probs(), _LISTED_FROM)
+
     @property
     def brier(self) -> float:
         """The mean Brier score."""
@@ -144,11 +185,14 @@ class Floors:
 
     def sums(self, error: ErrorOfCells) -> Sums:
         """Sums over this set in the cells of a calibration error; raises as `parts` does."""
-        if error.of_parts:
+        if error.of_parts and self._scores.device.type == "cpu":
             return add_sums(
-                error.sum_cells(probs, self._target[rows]) for rows, probs in self.blocks()
+                error.sum_columns(columns, self._target[rows]) for rows, columns in self.listed()
             )
-        return sum_parts(self.parts(error))
+        sums = None
+        if isinstance(error, TopLabelError) and self._scores.device.type == "cpu":
+            sums = self.sorted_pairs.sums(error)
+        return sum_parts(self.parts(error)) if sums is None else sums
 
     def resampled_cells(self, error: ErrorOfCells) -> ResampledCells:
         """The cells of a calibration error for resampled sets; raises as `parts` does."""
@@ -164,8 +208,9 @@ class Floors:
         """A calibration error of this set, with its verdict."""
         if len(self._target) == 0:
             return Number(key, math.nan)
-        sums = self.sums(error)
-        return self._add_verdict(error, sums, Number(key, float(error.error_of_sums(sums))))
+        sums, claim = self.sums(error), self._claims and self._claims.find(key)
+        value = error.error_near(sums, claim.value) if claim else error.error_of_sums(sums)
+        return self._add_verdict(error, sums, Number(key, float(value)))
 
     def value(self, error: ErrorOfCells) -> float:
         """A calibration error of this set, without its floor."""
@@ -186,12 +231,25 @@ class Floors:
 
     def _draw_enough(self, error: ErrorOfCells, sums: Sums, number: Number) -> Floats:
         """Values for calibrated models: estimates of as many as are enough for the verdict on a number, else of all."""
-        if self._enough is not None and self._number(error) > 2 * _STAGES[-1]:
+        if self._claims is not None and self._number(error) > 2 * _STAGES[-1]:
             ends = [*_STAGES, self._number(error)]
             for values in self._draw_until(error, sums, ends, near=number.value):
-                if self._enough(number, values):
+                if self._claims.is_proved_by_draws(number, values):
                     return values
         return self.draw_errors(error, sums)
+
+    def _find_proved_verdict(
+        self, error: ErrorOfCells, sums: Sums, number: Number
+    ) -> Verdict | None:
+        """A verdict by moments alone, where they prove what is claimed."""
+        claims = self._claims
+        claim = claims and claims.find(number.key)
+        if not claims or not claim or not claim.verdict or not math.isfinite(number.value):
+            return None
+        moments = find_moments(error, self, sums, claim.verdict.floor)
+        if moments is None or not claims.is_proved_by_moments(number, moments):
+            return None
+        return Verdict(moments.mean, sum(moments.bound_p(number.value)) / 2)
 
     def _draw_until(
         self, metric: ErrorOfCells, sums: Sums, ends: Sequence[int], near: float | None = None
@@ -267,7 +325,9 @@ class Floors:
         return labels
 
     def _add_verdict(self, error: ErrorOfCells, sums: Sums, number: Number) -> Number:
-        verdict = make_verdict(number.value, self._draw_enough(error, sums, number))
+        verdict = self._find_proved_verdict(error, sums, number)
+        if verdict is None:
+            verdict = make_verdict(number.value, self._draw_enough(error, sums, number))
         if verdict and sums.counts.ndim == 1:
             confidence, correct = self.top_label
             excess = float(confidence.double().mean() - correct.double().mean())

@@ -3,19 +3,20 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from calibench import metrics
 from calibench.evaluation.extent import Extent
+from calibench.evaluation.floor_moments import FloorMoments
 from calibench.evaluation.serialization import build_evaluation
 from calibench.parallel.threads import one_thread
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import load_plugins
 from calibench.runs import CorruptRun, Predictions
-from calibench.statistics.number import RAW, VAL, Key, Number
+from calibench.statistics.number import RAW, TEST, VAL, Key, Number
 from calibench.statistics.resamples import p_value
 from calibench.store import Entry
 from calibench.store.packing import ROUNDING
@@ -123,7 +124,11 @@ def _compare_with_logits(
     content: Mapping[str, Any], sets: Mapping[str, Predictions], *, exact: bool
 ) -> Verification:
     claimed = [Number.from_row(row) for row in content["rows"]]
-    extent = Extent() if exact else Extent(draws=_DRAWS, enough=Enough.of_claims(claimed, sets))
+    extent = (
+        Extent()
+        if exact
+        else Extent(draws=_DRAWS, claims=ProvableClaims.from_numbers(claimed, sets))
+    )
     # On two threads that wait for a core another uses, an entry took six times as long.
     with one_thread():
         report = build_evaluation(content["evaluation"])(sets, extent=extent)
@@ -134,36 +139,63 @@ def _compare_with_logits(
 
 
 @dataclass(frozen=True)
-class Enough:
-    """Whether calibrated models that are drawn so far prove a claimed verdict: of float16 logits up to 200 are.
+class ProvableClaims:
+    """Claimed numbers of an entry, whose verdicts moments prove, or else calibrated models that are drawn so far.
 
-    They do where floor and p-value are within what is tolerated by more than their own errors (one-sided, 95 % each
-    time that it is asked), so that a claim which all draws would refute is seldom taken earlier.
+    They do where floor and p-value are within what is tolerated by more than their own errors, so that a claim which
+    all draws would refute is seldom taken earlier: those of draws are one-sided, 95 % each time that it is asked.
     """
 
     claims: Mapping[Key, Number]
     sets: Mapping[str, Predictions]
+    split: str = TEST
+    calibrator: str = RAW
 
     @classmethod
-    def of_claims(cls, claimed: Iterable[Number], sets: Mapping[str, Predictions]) -> Self:
+    def from_numbers(cls, claimed: Iterable[Number], sets: Mapping[str, Predictions]) -> Self:
         """The claims of an entry, by the keys of its numbers."""
         return cls({number.key: number for number in claimed}, sets)
 
-    def __call__(self, number: Number, errors: Floats) -> bool:
-        """Whether errors (draws,) of calibrated models are enough for the verdict on a number."""
-        claim = self.claims.get(number.key)
+    def of_place(self, split: str, calibrator: str) -> Self:
+        """The claims about one set, raw or after a calibrator."""
+        return replace(self, split=split, calibrator=calibrator)
+
+    def find(self, key: Key) -> Number | None:
+        """The number that is claimed, if any."""
+        return self.claims.get(key._replace(split=self.split, calibrator=self.calibrator))
+
+    def is_proved_by_moments(self, number: Number, moments: FloorMoments) -> bool:
+        """Whether moments of the errors of calibrated models prove the claimed verdict on a number."""
+        claimed_p, lowest_p, highest_p = math.nan, *moments.bound_p(number.value)
+        if (claim := self.find(number.key)) and claim.verdict:
+            claimed_p = claim.verdict.p
+        return (
+            self._is_floor_near(number.key, moments.mean, moments.error)
+            and _is_near(claimed_p, lowest_p, P_VALUE)
+            and _is_near(claimed_p, highest_p, P_VALUE)
+        )
+
+    def is_proved_by_draws(self, number: Number, errors: Floats) -> bool:
+        """Whether errors (draws,) of calibrated models prove the claimed verdict on a number."""
+        claim = self.find(number.key)
         if claim is None or claim.verdict is None or not math.isfinite(number.value):
             return False
         draws, p, mean = len(errors), p_value(number.value, errors), float(errors.mean())
         share = (p * draws + 2) / (draws + 4)  # as Agresti and Coull: an error also where p is 0
         spread = float(np.linalg.norm(errors - mean)) / draws
-        predictions = self.sets[number.key.split]
-        of_floor = tolerated_difference(number.key, claim.verdict.floor, predictions, exact=False)
-        return bool(
-            math.isfinite(mean)
-            and _is_near(claim.verdict.floor, mean, of_floor - _ERRORS * spread)
-            and _is_near(claim.verdict.p, p, P_VALUE - _ERRORS * math.sqrt(share * (1 - share) / draws))
-        )  # fmt: skip
+        return self._is_floor_near(number.key, mean, _ERRORS * spread) and _is_near(
+            claim.verdict.p, p, P_VALUE - _ERRORS * math.sqrt(share * (1 - share) / draws)
+        )
+
+    def _is_floor_near(self, key: Key, floor: float, error: float) -> bool:
+        """Whether a claimed floor is near one that is known but for an error."""
+        claim = self.find(key)
+        if claim is None or claim.verdict is None or not math.isfinite(floor):
+            return False
+        allowed = tolerated_difference(
+            claim.key, claim.verdict.floor, self.sets[self.split], exact=False
+        )
+        return _is_near(claim.verdict.floor, floor, allowed - error)
 
 
 def _find_differences(

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.metrics.probability_batches import ListedColumns
 from calibench.tensors.arrays import Array, Floats, Integers
 
 _AT_ONCE = 1 << 18  # probabilities that are summed at a time
@@ -128,6 +129,10 @@ class ErrorOfCells:
         classes = torch.arange(preds.shape[1], device=preds.device)
         return cells.sums(target.unsqueeze(1) == classes)
 
+    def sum_columns(self, columns: ListedColumns, target: Tensor) -> Sums:
+        """`sum_cells` of probabilities whose listed values other errors share."""
+        return self.sum_cells(columns.probs, target)
+
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The error of each set, (R,) float64, given what `Cells` sum to.
 
@@ -146,6 +151,10 @@ class ErrorOfCells:
         """The error of one set, a float64 scalar, given what its cells hold."""
         return self.error_of_cells(sums.counts, sums.totals, sums.hits.unsqueeze(0)).squeeze(0)
 
+    def error_near(self, sums: Sums, near: float) -> Tensor:
+        """The error of one set, in less time where it is near a value: `error_of_sums` whatever that value."""
+        return self.error_of_sums(sums)
+
     def error_of_resamples(self, full_set: Sums) -> Callable[[Sums], Tensor]:
         """A function of resampled sets that gives the error of each, (R,) float64.
 
@@ -155,11 +164,21 @@ class ErrorOfCells:
 
 
 class TopLabelError(ErrorOfCells):
-    """A calibration error of top labels: its cells depend on the confidences alone."""
+    """A calibration error of top labels: its cells depend on the confidences alone.
+
+    Attributes:
+        in_single: Whether confidences are summed as float32, not as they are.
+    """
+
+    in_single: ClassVar[bool] = False
 
     def assign_cells(self, confidence: Tensor) -> Cells:
         """The cells of confidences (N,), N >= 1."""
         raise NotImplementedError
+
+    def cut_sorted(self, confidence: Floats) -> Integers | None:
+        """Positions 0, ..., N at which sorted confidences (N,) float32 are cut into cells; None where they are not."""
+        return None
 
     def cells(self, preds: Tensor) -> Cells:
         """The cells of the largest probabilities."""
@@ -170,6 +189,40 @@ class TopLabelError(ErrorOfCells):
         if len(confidence) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=confidence.device)
         return self.error_of_sums(self.assign_cells(confidence.detach()).sums(correct))
+
+
+class SortedPairs:
+    """Confidences on a CPU in ascending order, with their hits: cells are pieces of them, whose sums are differences.
+
+    Args:
+        confidence: Confidences, (N,).
+        correct: Whether each is right, (N,).
+    """
+
+    def __init__(self, confidence: Tensor, correct: Tensor) -> None:
+        values = confidence.numpy()
+        order = np.argsort(values, kind="stable")
+        self.confidence: Floats = values[order].astype(np.float64)
+        self._compared = self.confidence.astype(np.float32)
+        self._totals = _sums_before(self.confidence)
+        is_single = values.dtype == np.float32
+        self._single_totals = self._totals if is_single else _sums_before(self._compared)
+        self._hits = _sums_before(correct.numpy()[order])
+
+    def sums(self, error: TopLabelError) -> Sums | None:
+        """Sums in the cells of a calibration error; None where these are no pieces."""
+        cuts = error.cut_sorted(self._compared)
+        if cuts is None:
+            return None
+        totals = self._single_totals if error.in_single else self._totals
+        parts = (cuts, totals[cuts], self._hits[cuts])
+        return Sums(*(torch.from_numpy(np.diff(part).astype(np.float64)) for part in parts))
+
+
+def _sums_before(values: Array) -> Floats:
+    sums: Floats = np.zeros(len(values) + 1)
+    np.cumsum(values, dtype=np.float64, out=sums[1:])
+    return sums
 
 
 class LabelledCells(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,9 +21,12 @@ from calibench.metrics.bins import (
     distinct_cells,
     sum_by_cell,
 )
-from calibench.metrics.probability_batches import column_sums, places_above, sort_rows
+from calibench.metrics.probability_batches import ListedColumns, sort_rows
 from calibench.metrics.smoothing import SmoothError
+from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.binning import (
+    cut_distinct,
+    cut_equal_width,
     equal_mass_cuts,
     equal_width_bin,
     first_inner_edge,
@@ -57,6 +61,10 @@ class EqualWidthCells(TopLabelError):
     def assign_cells(self, confidence: Tensor) -> Cells:
         """The bins."""
         return Cells(confidence, equal_width_bin(confidence, self.n_bins), (self.n_bins,))
+
+    def cut_sorted(self, confidence: Floats) -> Integers:
+        """See `TopLabelError.cut_sorted`."""
+        return cut_equal_width(confidence, self.n_bins)
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,7 @@ def absolute_residuals(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
 class EqualMassError(TopLabelError):
     """Formula of `AdaptiveCalibrationError`."""
 
+    in_single = True
     n_bins: int = 15
     cuts: Cuts = equal_mass_cuts
 
@@ -124,6 +133,13 @@ class EqualMassError(TopLabelError):
         """The bins, after one for what lies in none."""
         values = confidence.float()
         return self.bins(values.clone()).cells(values)
+
+    def cut_sorted(self, confidence: Floats) -> Integers:
+        """See `TopLabelError.cut_sorted`."""
+        bins = self.bins(torch.from_numpy(confidence))  # sorted already
+        starts = np.searchsorted(confidence, bins.lower.numpy())
+        ends = np.full(bins.size - len(starts), len(confidence))
+        return np.concatenate([[0], starts, ends])
 
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """Sum of |total - hits| over N."""
@@ -155,27 +171,36 @@ class ClasswiseError(ErrorOfCells):
         """
         if preds.device.type != "cpu":
             return super().sum_cells(preds, target)
+        return self.sum_columns(ListedColumns(preds), target)
+
+    def sum_columns(self, columns: ListedColumns, target: Tensor) -> Sums:
+        """`sum_cells` of probabilities on a CPU; see `ErrorOfCells.sum_columns`."""
+        preds = columns.probs
         (n, k), size = preds.shape, self.n_bins + 1
-        preds = preds.detach()
-        above = places_above(preds.float(), first_inner_edge(self.n_bins))
-        places = torch.cat([above, torch.arange(n) * k + target])  # those of the labels last
-        values = preds.flatten()[places]
-        cells = ((places % k) * size + self._bins(values)).numpy()
-        index, of_labels = cells[: len(above)], cells[len(above) :]
+        listed, index = columns.list_above(first_inner_edge(self.n_bins)), self.list_cells(columns)
+        of_labels = self._bins(preds.gather(1, target.unsqueeze(1)).squeeze(1))
         counts, totals, hits = (
             sum_by_cell(of_cell, k * size, summed).view(k, size)
             for of_cell, summed in (
                 (index, None),
-                (index, values[: len(above)].numpy()),
-                (of_labels, None),
+                (index, listed.value.numpy()),
+                ((target * size + of_labels).numpy(), None),
             )
         )
+        counts[:, 1] = 0
+        totals[:, 1] = 0
         counts[:, 1] = n - counts.sum(1)
-        totals[:, 1] = column_sums(preds) - totals.sum(1)
+        totals[:, 1] = columns.sums - totals.sum(1)
         if self.reference:
             counts[:, 0] = (preds == 0).sum(0)
             counts[:, 1] -= counts[:, 0]
         return Sums(counts, totals, hits)
+
+    def list_cells(self, columns: ListedColumns) -> Integers:
+        """The cell of each value that is listed for these bins."""
+        listed = columns.list_above(first_inner_edge(self.n_bins))
+        cells: Integers = listed.column * (self.n_bins + 1) + self._bins(listed.value).numpy()
+        return cells
 
     def _bins(self, values: Tensor) -> Tensor:
         """Bins 1, 2, ... of probabilities; 0 for what the reference code puts into none."""
@@ -198,9 +223,15 @@ class ClasswiseError(ErrorOfCells):
 class DistinctCells(TopLabelError):
     """A top-label error without bins: each distinct confidence is a cell."""
 
+    in_single = True
+
     def assign_cells(self, confidence: Tensor) -> Cells:
         """Distinct confidences."""
         return distinct_cells(confidence.float())
+
+    def cut_sorted(self, confidence: Floats) -> Integers:
+        """See `TopLabelError.cut_sorted`."""
+        return cut_distinct(confidence)
 
 
 class KuiperError(DistinctCells):

@@ -1,12 +1,16 @@
 """Batches of probabilities (N, K) and targets (N,): checks, softmax, the top label, pairs in 4 bytes, scores."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.tensors.arrays import as_array
+from calibench.tensors.arrays import Integers, as_array
 from calibench.tensors.score_meaning import sum_to_1
 from calibench.tensors.scores import (
     at_least_float32,
@@ -166,6 +170,51 @@ def column_sums(probs: Tensor) -> Tensor:
     for block in torch.split(probs, max(1, _SUMMED_AT_ONCE // probs.shape[1])):
         sums += block.double().sum(0)
     return sums
+
+
+class ListedColumns:
+    """Probabilities (N, K) on a CPU whose sums are few numbers and a list: of the p_k nearly all are small.
+
+    What is listed or summed is kept, so that bins of several numbers share it.
+
+    Args:
+        probs: The probabilities.
+        shared_from: The threshold from which on the same are listed, whatever higher one is asked for.
+    """
+
+    def __init__(self, probs: Tensor, shared_from: float = 1.0) -> None:
+        self.probs, self._shared_from = probs.detach(), shared_from
+        self._lists: dict[float, ListedValues] = {}
+
+    @cached_property
+    def sums(self) -> Tensor:
+        """Sums of the columns, (K,) float64."""
+        return column_sums(self.probs)
+
+    @cached_property
+    def sums_of_squares(self) -> Tensor:
+        """Sums of the squares of the columns, (K,) float64."""
+        squares = torch.zeros(self.probs.shape[1], dtype=torch.float64)
+        for block in torch.split(self.probs, max(1, _SUMMED_AT_ONCE // self.probs.shape[1])):
+            squares += torch.einsum("nk,nk->k", block, block)
+        return squares
+
+    def list_above(self, threshold: float) -> ListedValues:
+        """The probabilities above a float32 threshold, or above a lower one that others share."""
+        lowest = min(self._shared_from, threshold)
+        if lowest not in self._lists:
+            places = places_above(self.probs.float(), lowest).numpy()
+            values = self.probs.numpy().reshape(-1).take(places)
+            columns = np.remainder(places, self.probs.shape[1])
+            self._lists[lowest] = ListedValues(columns, torch.from_numpy(values))
+        return self._lists[lowest]
+
+
+class ListedValues(NamedTuple):
+    """Some probabilities (M,), and the column of each, (M,) int64."""
+
+    column: Integers
+    value: Tensor
 
 
 def softmax(logits: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from calibench.metrics.convolution import (
     smooth_open,
 )
 from calibench.tensors.arrays import Floats, Integers
-from calibench.tensors.binning import equal_width_bin
+from calibench.tensors.binning import cut_distinct, equal_width_bin
 
 _CLIP = 1e-3  # of the confidence before its logit, as in relplot
 _REACH = float(torch.tensor(1 - _CLIP, dtype=torch.float64).logit())
@@ -43,6 +43,8 @@ _MANY = 16  # rows from which matrix products are faster than transforms
 _ESTIMATED = 4  # widths at most under which an error is estimated
 _NEAR = math.log(1.5)  # of width over error from which the line is as good as to 1 %
 _SHARED = math.log(1.4)  # of the widths that estimates share
+_FAR = 1.3  # of an expected error over the width at which it is known
+_NORMAL_SHARE = 1.05  # of the mean of normal residuals over one that the largest possible one cuts
 _LEAST = -50.0  # logarithm of an error that counts as none
 _NOTHING = 1e-15  # of the largest share of a kernel's cosines: less is rounding
 _FINEST = 4000  # cells of confidences: 4 to the smallest width
@@ -104,7 +106,7 @@ class Residuals:
         """`even_spectrum` of the weights on a grid of `points`."""
         if points != COARSEST:
             return even_spectrum(round_to_grid(self.pieces(), points))
-        return self._select_rows(self._on_coarsest()[0])
+        return self._select_rows(self._spectrum())
 
     def even_cosines(self, number: int) -> tuple[Tensor, Tensor]:
         """How much of the first cosines of even frequency is in the residuals and the masses on the coarsest grid."""
@@ -115,13 +117,19 @@ class Residuals:
         """How much of the first cosines of odd frequency is in the residuals on the coarsest grid."""
         return self._select_rows(self._on_coarsest()[2][:, :number])[: len(self)]
 
-    def _on_coarsest(self) -> list[Tensor]:
-        """The spectrum, and the shares of even and odd cosines; all kernels wider than 0.01 use this grid."""
+    def _spectrum(self) -> Tensor:
+        """The spectrum of every weight on the grid of all kernels wider than 0.01."""
         if not self._coarsest:
-            spectrum = even_spectrum(round_to_grid(self._every(), COARSEST))
+            self._coarsest += [even_spectrum(round_to_grid(self._every(), COARSEST))]
+        return self._coarsest[0]
+
+    def _on_coarsest(self) -> list[Tensor]:
+        """That spectrum, and the shares of even and odd cosines in it."""
+        spectrum = self._spectrum()
+        if len(self._coarsest) == 1:
             share = spectrum.real / (COARSEST - 1)
             share[:, [0, -1]] /= 2
-            self._coarsest += [spectrum, share[:, ::2].contiguous(), share[:, 1::2].contiguous()]
+            self._coarsest += [share[:, ::2].contiguous(), share[:, 1::2].contiguous()]
         return self._coarsest
 
     def _select_rows(self, rows: Tensor) -> Tensor:
@@ -309,9 +317,11 @@ class _Search:
     Attributes:
         high: That place, or one above it, (sets,) int64.
         error: The error there, (sets,) float64; NaN as long as nobody knows.
+        first: Where to look first.
     """
 
     def __init__(self, sets: int, *, falls: bool) -> None:
+        self.first = _FIRST
         self.high = np.full(sets, _WIDTHS)
         self.error = np.full(sets, np.nan)
         # A place below: the error there is larger, or it is that of no kernel.
@@ -332,7 +342,7 @@ class _Search:
         low, high = self._low[sets], self.high[sets]
         self._tries += 1
         if self._tries == 1:
-            return np.full_like(low, _FIRST)
+            return np.full_like(low, self.first)
         if self._tries > _TRIES:
             middle: Integers = np.maximum((low + high) // 2, low + 1)
             return middle
@@ -378,13 +388,18 @@ def _errors_at(
     return errors
 
 
-def solve_self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> SelfConsistent:
+def solve_self_consistent(
+    kernel: SmoothingKernel, residuals: Residuals, near: float | None = None
+) -> SelfConsistent:
     """The error of each set at the smallest width that is not below its own error, to 2^-10.
 
     As the error falls with the width, that lies between an error and the width at which it is that. It is looked for
-    where a line through the two last logarithms meets the diagonal, and by bisection where that takes long.
+    where a line through the two last logarithms meets the diagonal, and by bisection where that takes long; first near
+    a value, where there is one that may be right: that alters the time, not the error.
     """
     search, device = _Search(len(residuals), falls=kernel.falls), residuals.device
+    if near is not None and math.isfinite(near):
+        search.first = min(max(math.ceil(near * _WIDTHS), _LOWEST), _WIDTHS)
     while len(sets := search.open()):
         places = search.next_places(sets)
         search.add(sets, places, _errors_at(kernel, residuals, sets, places))
@@ -416,6 +431,56 @@ def estimate_self_consistent(kernel: SmoothingKernel, residuals: Residuals, near
     return torch.from_numpy(error).to(residuals.device)
 
 
+def expect_calibrated_error(
+    kernel: SmoothingKernel, counts: Tensor, totals: Tensor, near: float
+) -> float | None:
+    """The mean error of calibrated sets with these confidences in cells, to some per cent, best near a value.
+
+    Smoothed residuals are taken as normal, their variance is the smoothed one of hits under the square of the kernel.
+    None where it is not known: where hits are too few for that, far from that value, or with another kernel.
+
+    Args:
+        kernel: The kernel.
+        counts: Confidences in each cell, (cells,) float64.
+        totals: What they sum to, (cells,) float64.
+        near: The value under whose width residuals are smoothed.
+    """
+    if kernel is not REFLECTED or not math.isfinite(near):
+        return None
+    lowest = _LOWEST / _WIDTHS
+    width = min(max(near, lowest), 1.0)
+    at_width = _calibrated_error_at(counts, totals, width)
+    if not width / _FAR < at_width < width * _FAR and width > lowest:
+        return None
+    if at_width <= 0:
+        return None
+    # where a line of the usual slope meets the diagonal, and half a place above
+    meeting = math.exp((math.log(at_width) - _SLOPE * math.log(width)) / (1 - _SLOPE))
+    place = max(meeting + 0.5 / _WIDTHS, lowest)
+    return float(at_width * (place / width) ** _SLOPE)
+
+
+def _calibrated_error_at(counts: Tensor, totals: Tensor, width: float) -> float:
+    """The mean error of calibrated sets under a kernel; 0 where hits are too few to be taken as normal."""
+    position = totals / counts
+    variance = totals * (1 - position)
+    residuals = Residuals.from_weights(position, torch.stack([variance, counts]))
+    at = _evaluation_points(width, counts.device)
+    smoothed, masses = REFLECTED.smoothed(residuals, width, at)
+    spread = REFLECTED.smoothed(residuals, width / math.sqrt(2), at)[0] / (
+        2 * math.sqrt(math.pi) * width
+    )
+    for point, example in ((at, position), (1 - at, 1 - position)):
+        # what is reflected at an end adds to what is not, and the square of a sum has their product
+        crossed = (variance * torch.exp(-((example / width) ** 2))).sum()
+        spread = spread + crossed * torch.exp(-((point / width) ** 2)) / (math.pi * width**2)
+    normal = (2 / math.pi * spread.clamp(min=0)).sqrt()
+    error = torch.minimum(normal, 2 * smoothed)  # a residual is 2 p (1 - p) on average
+    if float(normal.sum()) > _NORMAL_SHARE * float(error.sum()):
+        return 0.0
+    return float(error.sum() / (masses + SOFTENING).sum())
+
+
 def residuals_of_pairs(pairs: Pieces, kernel: SmoothingKernel = REFLECTED) -> Residuals:
     """The residuals of one set, of confidences (n,) and hits (n,) given in pieces, of which none is kept."""
 
@@ -441,6 +506,7 @@ class SmoothError(TopLabelError):
 
     kernel: SmoothingKernel = REFLECTED
     draws = 200
+    in_single = True
 
     def assign_cells(self, confidence: Tensor) -> Cells:
         """Distinct confidences; of many, equal bins a quarter as wide as the narrowest kernel."""
@@ -449,9 +515,20 @@ class SmoothError(TopLabelError):
             return distinct_cells(values)
         return replace(distinct_cells(equal_width_bin(values, _FINEST)), value=values)
 
+    def cut_sorted(self, confidence: Floats) -> Integers:
+        """See `TopLabelError.cut_sorted`."""
+        if len(confidence) <= _FINEST:
+            return cut_distinct(confidence)
+        return cut_distinct(equal_width_bin(torch.from_numpy(confidence), _FINEST).numpy())
+
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The smoothed residuals of each set; see `ErrorOfCells.error_of_cells`."""
         return solve_self_consistent(self.kernel, self._residuals(count, total, hits)).error
+
+    def error_near(self, sums: Sums, near: float) -> Tensor:
+        """The error of one set, looked for near a value first; see `ErrorOfCells.error_near`."""
+        residuals = self._residuals(sums.counts, sums.totals, sums.hits.unsqueeze(0))
+        return solve_self_consistent(self.kernel, residuals, near).error.squeeze(0)
 
     def estimate_error(self, count: Tensor, total: Tensor, hits: Tensor, near: float) -> Tensor:
         """The smoothed residuals of each set, under a few kernels; see `ErrorOfCells.estimate_error`."""

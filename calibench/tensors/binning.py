@@ -44,6 +44,17 @@ def equal_width_bin_of_array(values: Floats, n_bins: int) -> Integers:
     return places_among_edges(values.astype(np.float32, copy=False), _inner_edges(n_bins))
 
 
+def cut_equal_width(ordered: Floats, n_bins: int) -> Integers:
+    """Positions 0, ..., N at which sorted float32 values (N,) are cut into equal-width bins, (n_bins + 1,)."""
+    inner = np.searchsorted(ordered, _inner_edges(n_bins), side="right")
+    return np.concatenate([[0], inner, [len(ordered)]])
+
+
+def cut_distinct(ordered: Floats | Integers) -> Integers:
+    """Positions 0, ..., N at which sorted values (N,), N >= 1, are cut into equal ones."""
+    return np.concatenate([[0], np.flatnonzero(ordered[1:] > ordered[:-1]) + 1, [len(ordered)]])
+
+
 def places_among_edges(values: Floats, edges: Floats, *, right: bool = False) -> Integers:
     """Numbers of ascending edges below each value, with `right` also of those equal to it; NaN is above all; int64.
 

@@ -11,6 +11,9 @@ from tests.operations import count_numbers
 
 NAMES = ["TemperatureScaling", "VectorScaling", "IsotonicCalibration", "EnsembleTemperatureScaling"]
 
+VIEWS = {f"aten::{name}" for name in ("detach", "resolve_conj", "resolve_neg", "as_strided", "to")}
+"""Operations that read no number."""
+
 
 def logits_of(n: int, k: int) -> torch.Tensor:
     return 4 * torch.randn(n, k, generator=torch.Generator().manual_seed(n))
@@ -44,8 +47,9 @@ def test_applying_looks_at_the_logits_a_few_times(name: str) -> None:
     logits = logits_of(500, 100)
     model = getattr(calibrators, name)().fit(logits, torch.arange(500) % 100)
     numbers = count_numbers(lambda: model(logits))
-    passes = sum(count for operation, count in numbers.items() if operation.startswith("aten::"))
-    assert passes / logits.numel() < 25
+    read = {operation: n for operation, n in numbers.items() if operation.startswith("aten::")}
+    passes = sum(n for operation, n in read.items() if operation not in VIEWS)
+    assert passes / logits.numel() < 16
     assert not numbers["aten::logaddexp"] + numbers["aten::isneginf"] + numbers["aten::log"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from calibench import metrics as M
 from calibench.evaluation import score_set
+from calibench.evaluation.floor_moments import FloorMoments
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import score_labelled_set
 from calibench.metrics import CalibrationMetric
@@ -117,20 +119,36 @@ def test_many_examples_have_fewer_draws() -> None:
     assert limit_draws(39, 10**9) == 39
 
 
+@dataclass(frozen=True)
+class ClaimsOfVal:
+    """Claims that any draws prove of a set `val`, and none of others."""
+
+    asked: list[np.ndarray]
+
+    def of_place(self, split: str, calibrator: str) -> ClaimsOfVal:
+        return self
+
+    def find(self, key: Key) -> None:
+        return None
+
+    def is_proved_by_moments(self, number: Number, moments: FloorMoments) -> bool:
+        raise AssertionError("there is no claim")
+
+    def is_proved_by_draws(self, number: Number, errors: np.ndarray) -> bool:
+        self.asked.append(errors)
+        return number.key.split == "val"
+
+
 @pytest.mark.parametrize("name", ["ece", "classwise", "smooth"])
 def test_draws_end_where_they_are_enough(name: str) -> None:
     """It is asked after 24, 64 and all draws, of the same models' distribution; where none are enough, all count."""
     probs, target = calibrated(300)
-    metric, asked = METRICS[name](), list[np.ndarray]()
-
-    def enough(number: Number, errors: np.ndarray) -> bool:
-        asked.append(errors)
-        return number.key.split == "val"
-
+    metric, claims = METRICS[name](), ClaimsOfVal([])
     usual = Floors(probs, target, draws=200)
-    floors = Floors(probs, target, draws=200, enough=enough)
+    floors = Floors(probs, target, draws=200, claims=claims)
     first = floors.add_verdict(metric, Number(Key(name, "val"), 0.5)).verdict
     every = floors.add_verdict(metric, Number(Key(name), 0.5)).verdict
+    asked = claims.asked
     assert [len(errors) for errors in asked] == [24, 24, 64, 200]
     assert (asked[3][:64] == asked[2]).all()
     assert first is not None

@@ -19,12 +19,14 @@ from calibench.calibrators import (
 from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import parse_metric_names
 from calibench.evaluation.serialization import fill_defaults
-from calibench.evaluation.verify import Enough, tolerated_difference, verify_entry
+from calibench.evaluation.verify import P_VALUE, ProvableClaims, tolerated_difference, verify_entry
 from calibench.runs import Predictions, read_json, write_json
-from calibench.statistics.number import Key, Number, Verdict
+from calibench.statistics.number import RAW, Key, Number, Verdict
 from calibench.store.packing import round_predictions
 from tests.examples import sampled
 from tests.run_folders import write_run
+
+pytestmark = pytest.mark.usefixtures("all_draws")
 
 NAME = "digits_lt/SmallCNN/CrossEntropyLoss/seed=1"
 
@@ -164,7 +166,8 @@ def test_few_draws_prove_what_is_far_from_the_edge_of_what_is_tolerated() -> Non
 
     def enough(value: float, floor: float, p: float) -> bool:
         claim = Number(Key("ece"), value, verdict=Verdict(floor, p))
-        return Enough.of_claims([claim], sets)(Number(Key("ece"), value), errors)
+        claims = ProvableClaims.from_numbers([claim.with_key(split="test", calibrator=RAW)], sets)
+        return claims.is_proved_by_draws(Number(Key("ece"), value), errors)
 
     assert enough(0.5, 0.02, 0.001)
     assert enough(0.02, 0.02, 0.45)
@@ -176,7 +179,7 @@ def test_few_draws_prove_what_is_far_from_the_edge_of_what_is_tolerated() -> Non
     assert tolerated_difference(Key("ece"), 0.023, sets["test"], exact=False) > 0.003
     assert not enough(0.5, 0.023, 0.001)
     assert not enough(float("nan"), 0.02, 0.001)
-    assert not Enough({}, sets)(Number(Key("ece"), 0.5), errors)
+    assert not ProvableClaims({}, sets).is_proved_by_draws(Number(Key("ece"), 0.5), errors)
 
 
 @pytest.mark.parametrize(("part", "by"), [("p", 0.35), ("floor", 0.5)])
@@ -195,6 +198,34 @@ def test_a_false_verdict_does_not_follow(
     assert len(false) > 20
     assert {difference.what for difference in wrong} == {part}
     assert len(wrong) == len(false)
+
+
+@pytest.mark.parametrize(("part", "times"), [("value", 1.03), ("floor", 1.4), ("p", 1.5)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_is_just_not_tolerated_does_not_follow(
+    part: str, times: float, sign: int, results: Path, tmp_path: Path
+) -> None:
+    """Each number alone is what the logits give but for a little more than the policy allows; floors are drawn."""
+    file, sets = copied(results, tmp_path) / "metrics.json", model(3.0)
+    packed = {name: Predictions.from_arrays(round_predictions(part)) for name, part in sets.items()}
+    exact = {number.key: number for number in Evaluation([TemperatureScaling()])(packed).numbers}
+    content, forged = read_json(file), set()
+    for row in content["rows"]:
+        key = Key.from_row(row)
+        allowed = tolerated_difference(key, row["value"], sets[key.split], exact=False)
+        verdict = exact[key].verdict
+        if part == "value":
+            row["value"] = exact[key].value + sign * max(times * allowed, 1e-9)
+        elif verdict is not None:
+            by = times * (P_VALUE if part == "p" else allowed)
+            row[part] = getattr(verdict, part) + sign * by
+        else:
+            continue
+        forged.add(key)
+    write_json(file, content, sealed=True)
+    store.add(tmp_path / "kept", tmp_path / "results")
+    wrong = verify_entry(store.find(NAME, tmp_path / "kept")).wrong
+    assert {difference.key for difference in wrong if difference.what == part} == forged
 
 
 def test_other_labels_or_classes_in_another_order_do_not_follow(
