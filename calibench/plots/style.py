@@ -284,9 +284,10 @@ def check_kept(output: Path, *read: Path) -> None:
     """Raise a UsageError if the numbers beside a picture would replace a file that is read for it."""
     numbers = output.with_suffix(".csv")
     if numbers.resolve() in [path.resolve() for path in read]:
-        argument = spell_argument("output", str(output))
+        other = output.with_stem(f"{output.stem}_drawn")
         raise UsageError(
-            f"{argument} would replace {numbers} by the picture's numbers: give the picture another name."
+            f"the numbers of {output} are written to {numbers}, which is the file to draw: "
+            f"{spell_argument('output', str(other))}."
         )
 
 

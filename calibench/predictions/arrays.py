@@ -309,7 +309,10 @@ def _describe_members(shape: Sequence[int], labels: Sequence[int]) -> str:
     if len(shape) != 3 or len(labels) != 1 or (shape[0] == labels[0]) == (shape[1] == labels[0]):
         return ""
     axis = int(shape[0] == labels[0])
-    return f": if axis {axis} is of members or draws, average their probabilities, `probs.mean({axis})`"
+    return (
+        f": if axis {axis} is of members or draws, average their probabilities, `probs.mean({axis})`, "
+        f"or `scipy.special.softmax(logits, -1).mean({axis})` of logits"
+    )
 
 
 def _check_labels_of_column(shape: Sequence[int], labels: Array | None, name: str) -> None:

@@ -13,12 +13,11 @@ from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import fill_docstring, loading, say
 from calibench.messages.progress import with_progress
-from calibench.messages.spelling import spell_argument
 from calibench.plots.curves import OverEpochs
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OF_EXAMPLES, OVER_TABLES, PICTURE_KINDS
 from calibench.plots.selection import Request, Selection, read_request
-from calibench.plots.style import room_of
+from calibench.plots.style import check_kept, room_of
 from calibench.plugins.registries import load_plugins, plugin_lines
 from calibench.predictions.files import Reader, describe_missing_labels, is_a_file
 from calibench.ranking.columns import Column
@@ -80,7 +79,7 @@ def plot(
         {kinds}
     """
     if is_a_file(results):
-        _check_numbers_file(output, results)
+        check_kept(output, Path(results))
         with loading(), room_of(width):
             picture = draw_file(kind, results, shown, scores)
     else:
@@ -89,18 +88,8 @@ def plot(
         with loading(), room_of(width):
             picture = PICTURE_KINDS[kind](request)
     picture.write(output, width=width)
+    say(f"{output}, its numbers in {output.with_suffix('.csv')}")
     return 0
-
-
-def _check_numbers_file(picture: Path, file: str) -> None:
-    """Raise a UsageError where the numbers beside a picture would replace the file that is drawn."""
-    numbers = picture.with_suffix(".csv")
-    if numbers.resolve() == Path(file).resolve():
-        other = picture.with_stem(f"{picture.stem}_drawn")
-        raise UsageError(
-            f"the numbers of {picture} are written to {numbers}, which is the file to draw: "
-            f"{spell_argument('output', str(other))}."
-        )
 
 
 def draw_file(

@@ -435,7 +435,7 @@ def test_learning_curves_of_any_metric_are_drawn_from_results(
     assert float(drawn[2]["std"]) == pytest.approx(0.2 / 2**0.5)
     assert ">Temperature</text>" in picture.read_text()
     for more, problem in {
-        (str(tmp_path / "results.svg"),): "by the picture's numbers",
+        (str(tmp_path / "results.svg"),): "which is the file to draw",
         (str(picture), "--metric", "ece"): "has no column `ece`",
         (str(picture), "--calibrators", "TemperatureScalin"): "did you mean TemperatureScaling",
     }.items():
