@@ -30,6 +30,7 @@ from calibench.tensors.arrays import take_any_arrays
 from calibench.tensors.scores import MovedNotCast, at_least_float32
 
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
+_TOLD_BY_PREDICTIONS = {"num_classes", "num_labels", "task"}  # arguments that torchmetrics asks for
 _SMALLEST_BUFFER = 1 << 12
 _PIECE = 1 << 14  # pairs
 
@@ -86,10 +87,18 @@ class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
             super().__init__(**kwargs)
         except ValueError as error:
             wrong = next((name for name in kwargs if f"`{name}`" in str(error)), "")
-            near = near_matches(wrong, signature(type(self)).parameters) if wrong else ""
-            raise ValueError(f"{error}{near}") from None
+            raise ValueError(self._describe_unknown(wrong) if wrong else str(error)) from None
         self.validate_args = validate_args
         self.ignore_index = ignore_index
+
+    def _describe_unknown(self, argument: str) -> str:
+        """The refusal of an argument: that predictions tell it, a near name, or the arguments that there are."""
+        text = f"{type(self).__name__} has no argument `{argument}`"
+        if argument in _TOLD_BY_PREDICTIONS:
+            return f"{text}: leave it out, `update` reads it from the predictions."
+        names = [name for name in signature(type(self)).parameters if name != "kwargs"]
+        taken = f"; it takes {', '.join(f'`{name}`' for name in names)}"
+        return f"{text}{near_matches(argument, names) or taken}"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -201,13 +201,16 @@ def _confidences(values: Array) -> Floats:
     confidence = _as_numbers(values)
     if missing := int(np.isnan(confidence).sum()):
         raise ValueError(f"`confidence` is missing in {missing} rows: leave these rows out.")
-    outside = confidence[(confidence < 0) | (confidence > 1)]
+    outside = np.flatnonzero((confidence < 0) | (confidence > 1))
     if len(outside):
         largest = confidence.max() if confidence.min() >= 0 else 0
         hint = ": divide percent by 100" if 10 < largest <= 100 else ""
         if 2 <= largest <= 10:
             hint = f": divide by the top of the scale (highest value: {largest:g})"
-        raise ValueError(f"`confidence` must lie in [0, 1], got {outside[0]:g}{hint}.")
+        places = f"row {outside[0]} ({len(outside)} of {len(confidence)} rows)"
+        raise ValueError(
+            f"`confidence` must lie in [0, 1], got {confidence[outside[0]]:g} in {places}{hint}."
+        )
     return confidence
 
 

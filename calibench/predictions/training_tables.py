@@ -21,13 +21,15 @@ _LABELS = (*NAMES[TARGET], *LABELS_OF_OTHERS)
 _SCORES = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 _OF_PREDICTIONS = (*_SCORES, *HARD, *chain(*PAIR_NAMES.values()))
 _MOST_CLASSES = 100
+_NAMES_SCORES = re.compile(r"prob|score|conf", re.IGNORECASE)
 
 
 def describe_training_table(table: TableFile, path: Path) -> str:
     """The command that trains on a table of inputs and labels; an empty string for a table of anything else.
 
     Inputs are texts; or numbers of which some lie outside [0, 1], and whose columns are not as many as the classes. Of
-    two classes, one column in [0, 1] may be the probability of one: the answer is how that is read.
+    two classes, one column in [0, 1] among others may be the probability of one: the answer is how that is read.
+    Fractions that are called scores, and a column that stands alone, are left to who refused them.
     """
     frame, names = table.frame(), table.written
     lower = [name.lower() for name in names]
@@ -43,6 +45,8 @@ def describe_training_table(table: TableFile, path: Path) -> str:
     numbers = [as_numbers(column) for column in columns]
     numeric = [column for column in numbers if column.notna().mean() > 0.5]
     inside = [name for name, column in zip(others, numbers, strict=True) if _is_probability(column)]
+    if (len(others) == 1 and inside) or any(map(_NAMES_SCORES.search, inside)):
+        return ""
     if len(classes) == 2 and len(inside) == 1:
         roles = spell_argument("keys", f"probs={inside[0]} target={names[at]}")
         if not is_command_line():

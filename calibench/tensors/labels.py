@@ -309,12 +309,21 @@ def _by_text(
         first, texts = texts[0], [folded[text.casefold()] for text in texts]
         notes.append(f"labels are the classes but for capitals: {first} is {texts[0]}")
     if unknown := [text for text in dict.fromkeys(texts) if text not in positions]:
-        near = near_matches(unknown[0], classes)
-        raise ValueError(
-            f"labels must be class indices 0, 1, ..., got '{unknown[0]}', none of the columns {_list(classes)}"
-            f"{near or '.'}"
-        )
+        raise ValueError(_describe_unknown(texts, unknown[0], classes))
     return np.array([positions[text] for text in texts], dtype=np.int64), classes, notes
+
+
+def _describe_unknown(texts: Sequence[str], unknown: str, classes: Sequence[str]) -> str:
+    """The refusal of a label that is no class: the rows that have it, and a near name or what to do with them."""
+    if not classes:
+        return f"labels must be class indices 0, 1, ..., got '{unknown}'."
+    rows = [row for row, text in enumerate(texts) if text == unknown]
+    places = f"row{'s' if len(rows) > 1 else ''} {_list(rows, 5)} ({len(rows)} of {len(texts)})"
+    near = near_matches(unknown, classes)
+    return (
+        f"labels must be class indices 0, 1, ... or names of columns, got '{unknown}', none of the columns "
+        f"{_list(classes)}, in {places}{near or ': leave these rows out, or add a column of that class.'}"
+    )
 
 
 def _in_natural_order(names: Sequence[str]) -> list[str]:
@@ -362,10 +371,10 @@ def indices_of_names(values: Array, names: Sequence[str] | Array | None) -> Arra
     """Class indices (N,) of names of classes; ValueError if there is no such class."""
     check_distinct([] if names is None else [str(name) for name in names])
     position = {str(name): index for index, name in enumerate(() if names is None else names)}
-    unknown = next((value for value in values if str(value) not in position), None)
+    texts = [str(value) for value in values]
+    unknown = next((text for text in texts if text not in position), None)
     if unknown is not None:
-        columns = f", none of the columns {', '.join(position)}" if position else ""
-        raise ValueError(f"labels must be class indices 0, 1, ..., got '{unknown}'{columns}.")
+        raise ValueError(_describe_unknown(texts, unknown, [*position]))
     return np.array([position[str(value)] for value in values], dtype=np.int64)
 
 

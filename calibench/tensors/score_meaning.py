@@ -254,6 +254,11 @@ def check_probabilities(values: Array, name: str) -> None:
     otherwise = f"say {spell_argument('scores', 'logits')} if these are logits"
     if total is not None and not are_percent:
         otherwise = f"divide by {total:.6g}"
+    elif _lie_in_unit_interval(values):
+        otherwise = (
+            "is the column of a class left out? Else divide each row by its sum; or "
+            f"{spell_argument('task', 'multilabel')} if each class is a label of its own; or {otherwise}"
+        )
     hint = "divide percent by 100" if are_percent else otherwise
     first = ", ".join(f"{row} ({sums[row]:.4g})" for row in wrong[:5])
     raise ValueError(

@@ -216,7 +216,10 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
 
     scores = sources["test"]
     if isinstance(scores, Arrays) and scores.labels is None and not is_read(scores.values):
-        raise ValueError("a verdict needs labels: `calibench.doctor(logits, labels)`.")
+        raise ValueError(
+            "a verdict needs labels: `calibench.doctor(logits, labels)`; of a data frame with a column of labels, "
+            '`calibench.doctor(frame, labels="label")`.'
+        )
     sets = _read_examples(sources, reader)
     fitted_on = sets.get("val", sets["test"]).scores
     with one_thread():  # operations are small

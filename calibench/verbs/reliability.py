@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from calibench.messages.checks import positive_integer
 from calibench.plots.reliability import draw_reliability
 from calibench.plots.reliability import reliability as computed
 from calibench.plots.smooth_reliability import smooth_reliability
@@ -58,6 +59,7 @@ def reliability(
         >>> axes.get_ylabel()
         'observed frequency of 1'
     """
+    positive_integer("n_bins", n_bins)
     if is_network(predictions):
         from calibench.verbs.collect import collect
 

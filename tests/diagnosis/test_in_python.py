@@ -89,7 +89,11 @@ def test_values_as_a_frame_and_a_picture() -> None:
     [
         ((TEST.logits, TEST.target), {"val": (TEST.logits, TEST.target)}, "the same predictions"),
         ((TEST.logits, np.array(["ant"] * 300)), {}, "labels must be class indices.*got 'ant'"),
-        ((TEST.logits,), {}, r"needs labels: `calibench.doctor\(logits, labels\)`"),
+        (
+            (TEST.logits,),
+            {},
+            r"needs labels: `calibench.doctor\(logits, labels\)`; .* `.*\(frame, labels=\"label\"\)`",
+        ),
         ((TEST.logits, TEST.target), {"val": VAL.logits}, r"`val=\(logits, labels\)`"),
         ((TEST.logits[:0], TEST.target[:0]), {}, "holds no examples"),
     ],

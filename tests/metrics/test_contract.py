@@ -538,3 +538,18 @@ def test_no_two_metrics_share_a_name_in_files_whatever_their_arguments() -> None
 
 
 test_contract = CONTRACT.test()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_classes": 3}, "CalibrationError has no argument `num_classes`: leave it out"),
+        ({"nbins": 3}, "CalibrationError has no argument `nbins`; did you mean n_bins"),
+        ({"alpha": 3}, "has no argument `alpha`; it takes `n_bins`, `norm`"),
+    ],
+)
+def test_an_argument_that_a_metric_lacks_is_named_with_what_to_do(
+    arguments: dict[str, int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        M.CalibrationError(**arguments)  # type: ignore[arg-type]

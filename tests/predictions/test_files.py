@@ -91,7 +91,11 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
         ("a.csv", "x, x ,label\n0.5,0.5,0\n", "more than one class is called `x`"),
         ("a.csv", "x,x,label:x\n0.5,0.5,0\n", "more than one class is called `x`"),
         ("a.csv", "label,y,target\n0,0.5,0\n", "more than one column"),
-        ("a.csv", "x,y,label\n0.5,0.5,z\n", "got 'z', none of the columns x, y"),
+        (
+            "a.csv",
+            "x,y,label\n0.5,0.5,z\n",
+            r"got 'z', none of the columns x, y, in row 0 \(1 of 1\): leave these rows out",
+        ),
         ("a.csv", "x,y,label\n0.5,0.5,1\n0.5,0.5,2\n", "indices start at 0, so subtract 1"),
         (
             "a.csv",

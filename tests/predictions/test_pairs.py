@@ -51,8 +51,14 @@ def test_as_predictions_of_two_classes() -> None:
     ("content", "message"),
     [
         ("confidence,correct\n0.5,1\n,0\n", "missing in 1 rows: leave these rows out"),
-        ("confidence,correct\n20,1\n45,0\n", r"got 20: divide percent by 100"),
-        ("confidence,correct\n0.5,1\n1.1,0\n", r"must lie in \[0, 1\], got 1.1\.$"),
+        (
+            "confidence,correct\n20,1\n45,0\n",
+            r"got 20 in row 0 \(2 of 2 rows\): divide percent by 100",
+        ),
+        (
+            "confidence,correct\n0.5,1\n1.1,0\n",
+            r"must lie in \[0, 1\], got 1.1 in row 1 \(1 of 2 rows\)\.$",
+        ),
         ("confidence,correct\nhigh,1\n0.9,0\n", "must hold numbers: row 1 holds .high"),
         ("confidence,correct\n0.5,1\n0.9,maybe\n", "or yes and no, got maybe"),
         ("confidence,correct\n0.5,\n0.9,\n", "`correct` is missing in all rows"),

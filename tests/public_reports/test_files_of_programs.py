@@ -324,7 +324,10 @@ def test_a_role_names_the_labels_in_a_file_of_their_own(tmp_path: Path) -> None:
     np.save(scores, np.log(PROBS))
     pd.DataFrame({"id": range(N), "truth_of": LABELS}).to_csv(labels, index=False)
     pair = f"{scores}:{labels}"
-    with pytest.raises(ValueError, match=r"holds id, truth_of: `keys=\"target=NAME\"` says which"):
+    with pytest.raises(
+        ValueError,
+        match=r"holds id, truth_of: `keys=\"target=truth_of\"` says which are the labels",
+    ):
         Reader()(pair)
     with pytest.raises(ValueError, match="has no `truth`"):
         Reader(keys=("target=truth",))(pair)
