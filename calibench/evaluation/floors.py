@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.evaluation.floor_moments import FloorMoments, find_moments
 from calibench.metrics.bins import (
     Cells,
     ErrorOfCells,
@@ -39,7 +38,7 @@ from calibench.metrics.probability_batches import (
     top_label,
 )
 from calibench.parallel.threads import one_thread
-from calibench.statistics.number import Key, Number, Verdict
+from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.statistics.resamples import limit_draws, make_verdict
 from calibench.tensors.arrays import Floats, Integers
@@ -64,9 +63,6 @@ class Claims(Protocol):
 
     def find(self, key: Key) -> Number | None:
         """The number that is claimed, if any."""
-
-    def is_proved_by_moments(self, number: Number, moments: FloorMoments) -> bool:
-        """Whether moments prove the claimed verdict on a number."""
 
     def is_proved_by_draws(self, number: Number, errors: Floats) -> bool:
         """Whether the errors (draws,) of calibrated models that are drawn so far prove it."""
@@ -137,11 +133,6 @@ class Floors:
     def sorted_pairs(self) -> SortedPairs:
         """Confidences in ascending order, with their hits."""
         return SortedPairs(*self.top_label)
-
-    @property
-    def sorted_confidence(self) -> Floats:
-        """Confidences in ascending order, (N,) float64 in [0, 1]."""
-        return self.sorted_pairs.confidence.clip(0, 1)
 
     def listed(self) -> Iterator[tuple[slice, ListedColumns]]:
         """Rows, and their probabilities, of the whole set: those of a set that is a block are listed once."""
@@ -238,19 +229,6 @@ class Floors:
                     return values
         return self.draw_errors(error, sums)
 
-    def _find_proved_verdict(
-        self, error: ErrorOfCells, sums: Sums, number: Number
-    ) -> Verdict | None:
-        """A verdict by moments alone, where they prove what is claimed."""
-        claims = self._claims
-        claim = claims and claims.find(number.key)
-        if not claims or not claim or not claim.verdict or not math.isfinite(number.value):
-            return None
-        moments = find_moments(error, self, sums, claim.verdict.floor)
-        if moments is None or not claims.is_proved_by_moments(number, moments):
-            return None
-        return Verdict(moments.mean, sum(moments.bound_p(number.value)) / 2)
-
     def _draw_until(
         self, metric: ErrorOfCells, sums: Sums, ends: Sequence[int], near: float | None = None
     ) -> Iterator[Floats]:
@@ -325,9 +303,7 @@ class Floors:
         return labels
 
     def _add_verdict(self, error: ErrorOfCells, sums: Sums, number: Number) -> Number:
-        verdict = self._find_proved_verdict(error, sums, number)
-        if verdict is None:
-            verdict = make_verdict(number.value, self._draw_enough(error, sums, number))
+        verdict = make_verdict(number.value, self._draw_enough(error, sums, number))
         if verdict and sums.counts.ndim == 1:
             confidence, correct = self.top_label
             excess = float(confidence.double().mean() - correct.double().mean())

@@ -10,7 +10,6 @@ import numpy as np
 
 from calibench import metrics
 from calibench.evaluation.extent import Extent
-from calibench.evaluation.floor_moments import FloorMoments
 from calibench.evaluation.serialization import build_evaluation
 from calibench.parallel.threads import one_thread
 from calibench.plugins.lazy_imports import import_exports
@@ -140,10 +139,10 @@ def _compare_with_logits(
 
 @dataclass(frozen=True)
 class ProvableClaims:
-    """Claimed numbers of an entry, whose verdicts moments prove, or else calibrated models that are drawn so far.
+    """Claimed numbers of an entry, whose verdicts calibrated models prove that are drawn so far.
 
-    They do where floor and p-value are within what is tolerated by more than their own errors, so that a claim which
-    all draws would refute is seldom taken earlier: those of draws are one-sided, 95 % each time that it is asked.
+    They do where floor and p-value are within what is tolerated by more than their own errors (one-sided, 95 % each
+    time that it is asked), so that a claim which all draws would refute is seldom taken earlier.
     """
 
     claims: Mapping[Key, Number]
@@ -164,17 +163,6 @@ class ProvableClaims:
         """The number that is claimed, if any."""
         return self.claims.get(key._replace(split=self.split, calibrator=self.calibrator))
 
-    def is_proved_by_moments(self, number: Number, moments: FloorMoments) -> bool:
-        """Whether moments of the errors of calibrated models prove the claimed verdict on a number."""
-        claimed_p, lowest_p, highest_p = math.nan, *moments.bound_p(number.value)
-        if (claim := self.find(number.key)) and claim.verdict:
-            claimed_p = claim.verdict.p
-        return (
-            self._is_floor_near(number.key, moments.mean, moments.error)
-            and _is_near(claimed_p, lowest_p, P_VALUE)
-            and _is_near(claimed_p, highest_p, P_VALUE)
-        )
-
     def is_proved_by_draws(self, number: Number, errors: Floats) -> bool:
         """Whether errors (draws,) of calibrated models prove the claimed verdict on a number."""
         claim = self.find(number.key)
@@ -183,19 +171,16 @@ class ProvableClaims:
         draws, p, mean = len(errors), p_value(number.value, errors), float(errors.mean())
         share = (p * draws + 2) / (draws + 4)  # as Agresti and Coull: an error also where p is 0
         spread = float(np.linalg.norm(errors - mean)) / draws
-        return self._is_floor_near(number.key, mean, _ERRORS * spread) and _is_near(
-            claim.verdict.p, p, P_VALUE - _ERRORS * math.sqrt(share * (1 - share) / draws)
-        )
-
-    def _is_floor_near(self, key: Key, floor: float, error: float) -> bool:
-        """Whether a claimed floor is near one that is known but for an error."""
-        claim = self.find(key)
-        if claim is None or claim.verdict is None or not math.isfinite(floor):
-            return False
         allowed = tolerated_difference(
             claim.key, claim.verdict.floor, self.sets[self.split], exact=False
         )
-        return _is_near(claim.verdict.floor, floor, allowed - error)
+        return bool(
+            math.isfinite(mean)
+            and _is_near(claim.verdict.floor, mean, allowed - _ERRORS * spread)
+            and _is_near(
+                claim.verdict.p, p, P_VALUE - _ERRORS * math.sqrt(share * (1 - share) / draws)
+            )
+        )
 
 
 def _find_differences(

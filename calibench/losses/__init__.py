@@ -274,7 +274,7 @@ _MODULES = {
     "weighted_mmce_penalty": "calibench.losses.batch_penalties",
 }
 
-# What tables print, `LabelSmoothing`, beside the class.
+# What tables print, `CrossEntropy`, beside the class.
 if not TYPE_CHECKING:  # else every name would be one of the package
     __getattr__, __dir__ = lazy_exports(
         __name__,

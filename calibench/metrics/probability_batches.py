@@ -191,14 +191,6 @@ class ListedColumns:
         """Sums of the columns, (K,) float64."""
         return column_sums(self.probs)
 
-    @cached_property
-    def sums_of_squares(self) -> Tensor:
-        """Sums of the squares of the columns, (K,) float64."""
-        squares = torch.zeros(self.probs.shape[1], dtype=torch.float64)
-        for block in torch.split(self.probs, max(1, _SUMMED_AT_ONCE // self.probs.shape[1])):
-            squares += torch.einsum("nk,nk->k", block, block)
-        return squares
-
     def list_above(self, threshold: float) -> ListedValues:
         """The probabilities above a float32 threshold, or above a lower one that others share."""
         lowest = min(self._shared_from, threshold)

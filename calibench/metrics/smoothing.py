@@ -43,8 +43,6 @@ _MANY = 16  # rows from which matrix products are faster than transforms
 _ESTIMATED = 4  # widths at most under which an error is estimated
 _NEAR = math.log(1.5)  # of width over error from which the line is as good as to 1 %
 _SHARED = math.log(1.4)  # of the widths that estimates share
-_FAR = 1.3  # of an expected error over the width at which it is known
-_NORMAL_SHARE = 1.05  # of the mean of normal residuals over one that the largest possible one cuts
 _LEAST = -50.0  # logarithm of an error that counts as none
 _NOTHING = 1e-15  # of the largest share of a kernel's cosines: less is rounding
 _FINEST = 4000  # cells of confidences: 4 to the smallest width
@@ -429,56 +427,6 @@ def estimate_self_consistent(kernel: SmoothingKernel, residuals: Residuals, near
     place = np.maximum(np.ceil(width * _WIDTHS), _LOWEST)
     error = np.exp(lines.value + lines.slope * (np.log(place / _WIDTHS) - lines.width))
     return torch.from_numpy(error).to(residuals.device)
-
-
-def expect_calibrated_error(
-    kernel: SmoothingKernel, counts: Tensor, totals: Tensor, near: float
-) -> float | None:
-    """The mean error of calibrated sets with these confidences in cells, to some per cent, best near a value.
-
-    Smoothed residuals are taken as normal, their variance is the smoothed one of hits under the square of the kernel.
-    None where it is not known: where hits are too few for that, far from that value, or with another kernel.
-
-    Args:
-        kernel: The kernel.
-        counts: Confidences in each cell, (cells,) float64.
-        totals: What they sum to, (cells,) float64.
-        near: The value under whose width residuals are smoothed.
-    """
-    if kernel is not REFLECTED or not math.isfinite(near):
-        return None
-    lowest = _LOWEST / _WIDTHS
-    width = min(max(near, lowest), 1.0)
-    at_width = _calibrated_error_at(counts, totals, width)
-    if not width / _FAR < at_width < width * _FAR and width > lowest:
-        return None
-    if at_width <= 0:
-        return None
-    # where a line of the usual slope meets the diagonal, and half a place above
-    meeting = math.exp((math.log(at_width) - _SLOPE * math.log(width)) / (1 - _SLOPE))
-    place = max(meeting + 0.5 / _WIDTHS, lowest)
-    return float(at_width * (place / width) ** _SLOPE)
-
-
-def _calibrated_error_at(counts: Tensor, totals: Tensor, width: float) -> float:
-    """The mean error of calibrated sets under a kernel; 0 where hits are too few to be taken as normal."""
-    position = totals / counts
-    variance = totals * (1 - position)
-    residuals = Residuals.from_weights(position, torch.stack([variance, counts]))
-    at = _evaluation_points(width, counts.device)
-    smoothed, masses = REFLECTED.smoothed(residuals, width, at)
-    spread = REFLECTED.smoothed(residuals, width / math.sqrt(2), at)[0] / (
-        2 * math.sqrt(math.pi) * width
-    )
-    for point, example in ((at, position), (1 - at, 1 - position)):
-        # what is reflected at an end adds to what is not, and the square of a sum has their product
-        crossed = (variance * torch.exp(-((example / width) ** 2))).sum()
-        spread = spread + crossed * torch.exp(-((point / width) ** 2)) / (math.pi * width**2)
-    normal = (2 / math.pi * spread.clamp(min=0)).sqrt()
-    error = torch.minimum(normal, 2 * smoothed)  # a residual is 2 p (1 - p) on average
-    if float(normal.sum()) > _NORMAL_SHARE * float(error.sum()):
-        return 0.0
-    return float(error.sum() / (masses + SOFTENING).sum())
 
 
 def residuals_of_pairs(pairs: Pieces, kernel: SmoothingKernel = REFLECTED) -> Residuals:

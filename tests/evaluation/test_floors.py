@@ -13,7 +13,6 @@ from torch import Tensor
 
 from calibench import metrics as M
 from calibench.evaluation import score_set
-from calibench.evaluation.floor_moments import FloorMoments
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import score_labelled_set
 from calibench.metrics import CalibrationMetric
@@ -130,9 +129,6 @@ class ClaimsOfVal:
 
     def find(self, key: Key) -> None:
         return None
-
-    def is_proved_by_moments(self, number: Number, moments: FloorMoments) -> bool:
-        raise AssertionError("there is no claim")
 
     def is_proved_by_draws(self, number: Number, errors: np.ndarray) -> bool:
         self.asked.append(errors)
