@@ -6,11 +6,10 @@
 where an entry took .6 CPU seconds.
 On two cores that others use as well an entry took .73 CPU seconds, then .53 since 24 draws prove most floors, smECE's
 floors are estimated, adaptive temperatures of all folds are searched together and other temperatures take fewer steps.
-Since then some 9 % less (17 entries, 14.6 and 13.6 CPU seconds with the start of Python):
-smECE's width is looked for where it is claimed, sums of binned errors are differences of sorted ones, and what classwise
-errors list is listed once. What is left is spread: adaptive temperatures
-are the largest part, a sixth, and hundreds of short operations take most. So 60 s of 1,000 entries need eight such
-cores, or the memory of earlier verdicts.
+Since then some 9 % less (17 entries, 14.6 and 13.6 CPU seconds with the start of Python): smECE's width is looked for
+where it is claimed, sums of binned errors are differences of sorted ones, and what classwise errors list is listed
+once. What is left is spread: adaptive temperatures are the largest part, a sixth, and hundreds of short operations take
+most. So 60 s of 1,000 entries need eight such cores, or the memory of earlier verdicts.
 """
 
 from __future__ import annotations
