@@ -30,6 +30,19 @@ def table(section: str) -> dict[str, str]:
     return dict((part.strip() for part in line.split(" | ", 1)) for line in lines)  # type: ignore[misc]
 
 
+WRITTEN = {
+    "deeper": "trainer:\n  max_epochs: 1\n   precision: 32\n",
+    "colons": "benchmark: mine: two\n",
+    "no_colon": "trainer:\n  max_epochs\n  precision: 32\n",
+    "open_quote": 'benchmark: "mine\nseed: 1\n',
+    "plurals": "benchmarks: [digits_lt]\nloss: [focal, gce]\nseeds: 1..3\n",
+    "two": "benchmark: [digits_lt, wine]\nlosses: [focal]\n",
+    "bare": "losses: [focal]\n",
+    "networks": "benchmark: digits_lt\nlosses: focal\nbackbones: [SmallCNN]\n",
+}
+"""Configurations and suites with a mistake in them."""
+
+
 def files(folder: Path) -> dict[str, str]:
     """The files that commands name."""
     rng = np.random.default_rng(0)
@@ -39,9 +52,12 @@ def files(folder: Path) -> dict[str, str]:
     (folder / "folder").mkdir()
     (folder / "broken.yaml").write_text("model:\n  loss: [1\n")
     (folder / "list.yaml").write_text("- 1\n")
+    for name, text in WRITTEN.items():
+        (folder / f"{name}.yaml").write_text(text)
     (folder / "garbage.ckpt").write_text("nothing")
     (folder / "mine.py").write_text("class Own:\n    def __init__(self, *, power=1): ...\n")
-    names = ("val.npz", "test.npz", "broken.yaml", "list.yaml", "garbage.ckpt", "folder")
+    written = [f"{name}.yaml" for name in WRITTEN]
+    names = (*written, "val.npz", "test.npz", "broken.yaml", "list.yaml", "garbage.ckpt", "folder")
     return {name.replace(".yaml", "_yaml").partition(".")[0]: str(folder / name) for name in names}
 
 

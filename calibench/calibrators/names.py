@@ -51,9 +51,9 @@ def parse_calibrator_names(names: Sequence[Any]) -> list[Any]:
     calibrators: list[Any] = []
     for name in names:
         calibrators += split_names([name]) if isinstance(name, str) else [name]
-    for name in calibrators:
-        if isinstance(name, str) and name not in _GROUPS:
-            CALIBRATORS.check(name)
+    CALIBRATORS.check(
+        *(name for name in calibrators if isinstance(name, str) and name not in _GROUPS)
+    )
     return expand_calibrator_names(calibrators)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, cast
 import yaml
 
 from calibench.configuration.key_hints import describe_unknown_key
+from calibench.configuration.yaml_errors import describe_yaml_error
 from calibench.files.atomic_files import read_text
 from calibench.messages.errors import UsageError, near_matches
 
@@ -183,8 +184,9 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     if not near and full:
         benchmarks = ", ".join(entry for entry in names if "/" not in entry)
         near = f"; benchmarks are {benchmarks} (your own data: `calibench new`)"
+    kind = "losses" if list(folders) == ["losses"] else "benchmarks"
     raise UsageError(
-        f"no configuration file or short name `{name}`{near or ' (see `calibench list benchmarks`)'}"
+        f"no configuration file or short name `{name}`{near or f' (see `calibench list {kind}`)'}"
     )
 
 
@@ -202,12 +204,7 @@ def load_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     try:
         config = deepcopy(_read_once(read_text(path)))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not valid YAML"
-        if "cannot start any token" in problem:
-            problem = "a tab or another character that begins no word: YAML is indented by spaces"
-        raise UsageError(f"{path}{place}: {problem}") from error
+        raise UsageError(f"{path}{describe_yaml_error(error, path)}") from error
     if config is None:
         config = {}
     if not isinstance(config, dict):
@@ -228,6 +225,18 @@ Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
 # A file with one of these keys describes many runs.
 SUITE_KEYS = frozenset(("parts", "losses", "same_cells_as"))
 
+# What is in suites alone, and what others call it; a file of one run may hold such a mistake beside its blocks.
+_LIKE_SUITES = frozenset(("benchmarks", "backbones", "seeds", "grid"))
+_OF_ONE_RUN = frozenset(("data", "model", "trainer", "extends"))
+
+
+def describes_many_runs(content: Mapping[str, Any]) -> bool:
+    """Whether the content of a file is that of a suite, or is meant as one."""
+    if not SUITE_KEYS.isdisjoint(content):
+        return True
+    has_lists = any(isinstance(content.get(name), list) for name in ("benchmark", "loss"))
+    return _OF_ONE_RUN.isdisjoint(content) and (has_lists or not _LIKE_SUITES.isdisjoint(content))
+
 
 def build_configuration(files: Sequence[str], options: Options = ()) -> Config:
     """The configuration of a run: files by path or short name, merged in order, with options on top of them."""
@@ -245,7 +254,7 @@ def merge_files(names: Sequence[str]) -> Config:
     for name in with_extended_files(names):
         content = {**load_configuration_file(name)}
         content.pop(EXTENDS, None)
-        if not SUITE_KEYS.isdisjoint(content):
+        if describes_many_runs(content):
             raise UsageError(f"{name} is a suite of many runs: `calibench sweep {name}`.")
         if not merged or has_other_data(merged, content):
             content = {"benchmark": Path(name.partition("@")[0]).stem, **content}

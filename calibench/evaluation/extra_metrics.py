@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from calibench.messages.spelling import spell_argument
 from calibench.metrics import METRIC_CLASSES, TABLE
 from calibench.plugins.import_paths import find_loaded_class
 from calibench.plugins.lazy_imports import import_exports
+from calibench.plugins.registries import fold_name
 from calibench.predictions.confidence_pairs import NEEDS_ALL
 from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
@@ -35,9 +36,28 @@ MetricBlock = Mapping[str, Any]
 def metric_blocks(entries: Iterable[str | MetricBlock]) -> list[MetricBlock]:
     """Metrics that are given as names or blocks, all as blocks of classes."""
     blocks = [{"class_path": entry} if isinstance(entry, str) else entry for entry in entries]
-    return [
-        {**block, "class_path": METRIC_CLASSES.class_of(block["class_path"])} for block in blocks
-    ]
+    return [_name_class(block) for block in blocks]
+
+
+def _name_class(block: MetricBlock) -> MetricBlock:
+    """The block with its class in place of the name of a value; `mce` stands for the argument `norm: max` as well."""
+    name = block["class_path"]
+    path = METRIC_CLASSES.class_of(name)
+    options = TABLE[path].variant_of(fold_name(name)) if path in TABLE else []
+    if not options:
+        return {**block, "class_path": path}
+    arguments = _arguments_of_options(find_metric_class(path), options)
+    return {"class_path": path, "init_args": {**arguments, **(block.get("init_args") or {})}}
+
+
+def _arguments_of_options(cls: type, options: Collection[str]) -> dict[str, Any]:
+    """The arguments of a class whose values these options are: `norm` of `max`."""
+    return {
+        name: value
+        for name, parameter in inspect.signature(cls, eval_str=True).parameters.items()
+        for value in get_args(parameter.annotation)
+        if str(value) in options
+    }
 
 
 def drop_duplicates(values: list[Any]) -> list[Any]:
@@ -79,9 +99,12 @@ def import_metrics(entries: Sequence[str | MetricBlock]) -> None:
 
 
 def parse_metric_names(
-    names: Sequence[str | MetricBlock], *, of_pairs: bool = False
+    names: Sequence[str | MetricBlock], *, of_pairs: bool = False, n_bins: int | None = None
 ) -> list[MetricBlock]:
-    """Metrics that are asked for, as blocks; `all` stands for every metric of a labelled set, or of pairs."""
+    """Metrics that are asked for, as blocks; `all` stands for every metric of a labelled set, or of pairs.
+
+    Binned ones have the number of bins, unless a block says another.
+    """
     if not names:
         return []
     all_names = [name for name, entry in TABLE.items() if entry.of_labelled_sets]
@@ -92,7 +115,15 @@ def parse_metric_names(
     ]
     blocks = drop_duplicates(metric_blocks(unfolded))
     import_metrics(blocks)
-    return blocks
+    return [_with_bins(block, n_bins) for block in blocks]
+
+
+def _with_bins(block: MetricBlock, n_bins: int | None) -> MetricBlock:
+    """The block of a binned metric with its number of bins, where that is not the default of the class."""
+    parameter = inspect.signature(find_metric_class(block["class_path"])).parameters.get("n_bins")
+    if parameter is None or n_bins in (None, parameter.default):
+        return block
+    return {**block, "init_args": {"n_bins": n_bins, **(block.get("init_args") or {})}}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from calibench.configuration.merging import (
 )
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError
+from calibench.run_configuration.checks import check_not_module
 
 
 def read_losses(losses: Sequence[str], arguments: Sequence[str] = ()) -> dict[str, Config]:
@@ -45,6 +46,8 @@ def _read_block(text: str, shared: Mapping[str, object]) -> Config:
     elif re.fullmatch(r"\w+:[A-Za-z_]\w*", text) and name not in list_configuration_files():
         raise UsageError(f"no loss `{text}`: write your own as `{text.replace(':', '.')}`.")
     else:
+        if f"losses/{name}" not in list_configuration_files():
+            check_not_module(name)
         block = load_configuration_file(name, folders=("losses",))["model"]["loss"]
     arguments = {**shared, **_read_pairs(pairs.split(",") if pairs else [], text)}
     init_args = {**(block.get("init_args") or {}), **arguments}

@@ -164,7 +164,6 @@ METRIC_CLASSES = Family(
         "mse": "BrierScore",
         "logloss": "NegativeLogLikelihood",
         "crossentropy": "NegativeLogLikelihood",
-        "mce": "CalibrationError",
         "f1": "torchmetrics.classification.MulticlassF1Score",
         "f1score": "torchmetrics.classification.MulticlassF1Score",
         "precision": "torchmetrics.classification.MulticlassPrecision",

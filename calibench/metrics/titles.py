@@ -69,9 +69,15 @@ class MetricEntry:
 
     @property
     def names(self) -> list[str]:
-        """Names of the class on a command line, in small letters."""
+        """Names of the class on a command line, in small letters; those of a variant stand for its arguments too."""
         titles = (title.title.casefold() for title in self.values.values())
-        return [*filter(None, [self.name]), *self.values, *titles]
+        variants = (name for values in self.variants.values() for name in values)
+        return [*filter(None, [self.name]), *self.values, *titles, *variants]
+
+    def variant_of(self, value: str) -> list[str]:
+        """The arguments of the variant with a value of this name: `max` of `mce`; none of the class's own values."""
+        keys = (key for key, values in self.variants.items() if value in values)
+        return next(keys, "").split()
 
     @property
     def all_values(self) -> dict[str, Title]:

@@ -40,20 +40,20 @@ class Family:
 
     def class_of(self, name: str) -> str:
         """The class that a name stands for, which may be that of its values, `ece` or `ECE %`; else the name itself."""
-        spelled = name.casefold().removesuffix("%").strip()
-        return name if name in self.lines else self.values.get(spelled, name)
+        return name if name in self.lines else self.values.get(fold_name(name), name)
 
-    def check(self, name: str) -> None:
-        """Raise a UsageError if no class has the name that a command line gives, without importing it.
+    def check(self, *names: str) -> None:
+        """Raise a UsageError if no class has a name that a command line gives, without importing it; it has all such.
 
         An import path, and any name where a plug-in is installed, are left to those who import.
         """
-        if (
-            "." not in name
-            and self.class_of(name) not in self.lines
-            and not installed_plugins(self.kind)
-        ):
-            raise UsageError(self.no_such(name))
+        unknown = [
+            name
+            for name in dict.fromkeys(names)
+            if "." not in name and self.class_of(name) not in self.lines
+        ]
+        if unknown and not installed_plugins(self.kind):
+            raise UsageError("; ".join(map(self.no_such, unknown)))
 
     def no_such(self, name: str) -> str:
         """One line about a name that no class has."""
@@ -69,6 +69,11 @@ class Family:
     def entries(self) -> dict[str, str]:
         """Everything that can be named, with one line on each, plug-ins among them."""
         return {**self.lines, **plugin_lines(self.kind)}
+
+
+def fold_name(name: str) -> str:
+    """What files call a value that a user may spell as tables do: `ece` of `ECE %`."""
+    return name.casefold().removesuffix("%").strip()
 
 
 def initials(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.spelling import spell_argument
+from calibench.metrics import METRIC_CLASSES, TABLE
 from calibench.statistics.number import RAW, TEST, VAL, Key
 from calibench.tables.metric_titles import (
     METRICS,
@@ -164,7 +165,8 @@ def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
             metrics = sorted({key.metric for key in keys} | {*COSTS, *DERIVED_FROM})
             near = "" if column.metric in METRICS else near_matches(column.metric, metrics)
             near = near or f"; runs have {', '.join(metrics)}"
-            if column.metric in METRICS:
+            entry = TABLE.get(METRIC_CLASSES.class_of(column.metric))
+            if column.metric in METRICS and entry is not None and entry.of_labelled_sets:
                 near += f" (of one run: `evaluate` with {spell_argument('metrics', column.metric)})"
             first, *words = column.metric.lower().split()
             if words and first in metrics:  # `nll after TS`

@@ -341,13 +341,28 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
         raise UsageError(f"`{key}`: `{path}` is a folder: `{module}` for images by class.")
 
 
-def class_in_file(path: str, example: str = "MyClass") -> str:
-    """The import path of a class in a file of Python, `mylosses.PolyLoss`: the first class there, or an example."""
-    with suppress(OSError, SyntaxError, UnicodeError):
+def class_in_file(path: str, example: str = "MyClass", *, functions: bool = False) -> str:
+    """The import path of a class in a file of Python, `mylosses.PolyLoss`: the first class there, or an example.
+
+    With `functions` it is the first function of a file without classes. The file is read and not imported.
+    """
+    kinds = (ast.ClassDef, ast.FunctionDef) if functions else (ast.ClassDef,)
+    with suppress(OSError, SyntaxError, UnicodeError, ValueError):
         module = ast.parse(Path(path).read_text(encoding="utf-8"))
-        names = [node.name for node in module.body if isinstance(node, ast.ClassDef)]
-        example = next((name for name in names if not name.startswith("_")), example)
+        nodes = [node for kind in kinds for node in module.body if isinstance(node, kind)]
+        names = [node.name for node in nodes if not node.name.startswith("_")]
+        example = next(iter(names), example)
     return f"{Path(path).stem}.{example}"
+
+
+def check_not_module(name: str) -> None:
+    """Raise a UsageError for a loss that is the name of a file of Python in this folder, without its class."""
+    path = f"{name}.py"
+    if name.isidentifier() and Path(path).is_file():
+        full_name = class_in_file(path, "MyLoss", functions=True)
+        raise UsageError(
+            f"`{name}` is a file of Python, {path}: name the loss in it, `{full_name}`."
+        )
 
 
 def _arguments(
@@ -356,6 +371,8 @@ def _arguments(
     try:
         return place.arguments(path, named)
     except Absent as absent:
+        if key == "model.loss":
+            check_not_module(path)
         raise UsageError(place.no_class(key, path, str(absent), absent.names)) from None
 
 

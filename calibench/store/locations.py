@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from calibench.files.atomic_files import (
     read_content,
     remove_temporary_files,
 )
-from calibench.messages.errors import ExpectedFailure, errors_as, one_line
+from calibench.messages.errors import ExpectedFailure, UsageError, errors_as, one_line
 from calibench.messages.spelling import spell_argument
 from calibench.runs import Busy, CorruptRun, run_folders, write_atomically
 from calibench.runs.files import describe_content
@@ -271,9 +272,21 @@ class Remote(Place):
             raise StoreError(f"{self.url}/{name} does not answer: {reason}") from error
 
 
+def check_is_no_page(text: str) -> None:
+    """Raise a UsageError for the address of a page about a data set, whose files another URL names."""
+    match = re.fullmatch(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/(.+)", text)
+    if match is None or "/resolve/" in text:  # a file of it, which any program reads
+        return
+    name, _, inside = match[1].removeprefix("datasets/").strip("/").partition("/tree/")
+    folder = inside.partition("/")[2]  # behind the branch
+    url = "/".join(filter(None, ("hf://datasets", name, folder)))
+    raise UsageError(f"{text} is a page of a data set: its files are written as `{url}`.")
+
+
 def place_of(text: str | Path, limits: Limits | None = None) -> Place:
     """The place that a path or a URL names; `limits` are of what is fetched from a URL."""
     text = str(text)
+    check_is_no_page(text)
     if text.startswith(("file://", "local://")):
         return Folder(Path(text.partition("://")[2]))
     return Remote(text, limits) if is_url(text) else Folder(Path(text))

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from calibench.configuration.merging import (
-    SUITE_KEYS,
     Config,
     Options,
+    describes_many_runs,
     find_configuration_file,
     list_configuration_files,
     load_configuration_file,
@@ -35,7 +35,7 @@ from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.messages.spelling import is_command_line, spell_argument, spell_key, split_names
 from calibench.ranking.comparison import Primary
-from calibench.run_configuration.checks import class_in_file
+from calibench.run_configuration.checks import check_not_module, class_in_file
 from calibench.run_configuration.keys import expand_short_name
 from calibench.sweeps.pool import Job
 
@@ -114,10 +114,11 @@ def parse_losses(names: Sequence[str]) -> list[str]:
         try:
             find_configuration_file(name.partition("@")[0], folders=("losses",))
         except UsageError:
+            check_not_module(name)
             raise UsageError(_describe_no_loss(name, [*all_losses, *groups])) from None
         if name.endswith(".py"):
             raise UsageError(
-                f"`{name}` is a file of Python: name the loss in it, `{class_in_file(name, 'MyLoss')}`."
+                f"`{name}` is a file of Python: name the loss in it, `{class_in_file(name, 'MyLoss', functions=True)}`."
             )
     return list(dict.fromkeys(losses))
 
@@ -431,8 +432,54 @@ def build_suite(
 
 
 def is_suite(path: Path) -> bool:
-    """Whether a file is a suite and not a benchmark."""
-    return not SUITE_KEYS.isdisjoint(load_configuration_file(str(path)))
+    """Whether a file is a suite, or meant as one, and not a benchmark."""
+    return describes_many_runs(load_configuration_file(str(path)))
+
+
+def _check_shape(name: str, content: Mapping[str, Any]) -> None:
+    """Raise a UsageError for keys and values of a suite that are not as a suite writes them, with what to write."""
+    parts = content.get("parts", [])
+    if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
+        raise UsageError(f"suite {name}: `parts` must be a list of mappings: `{_EXAMPLE_PARTS}`.")
+    remedies = [*_list_remedies(content, "parts: [{}]")]
+    remedies += [remedy for part in parts for remedy in _list_remedies(part, "{}")]
+    if not remedies and "same_cells_as" not in content:
+        wholes = [{**content, **part} for part in parts] or [dict(content)]
+        lacking = {key: example for whole in wholes for key, example in _NEEDED if key not in whole}
+        remedies = [f"add `{key}: {example}`" for key, example in lacking.items()]
+    if remedies:
+        raise UsageError(
+            f"{name} looks like a suite, in which `benchmark` is one name and `losses` is a list: "
+            f"{'; '.join(dict.fromkeys(remedies))}."
+        )
+
+
+_NEEDED = (("benchmark", "digits_lt"), ("losses", "[cross_entropy, focal]"))
+_EXAMPLE_PARTS = "parts: [{benchmark: digits_lt, losses: [cross_entropy, focal]}]"
+_SINGULARS = {"benchmarks": "benchmark", "loss": "losses", "backbone": "backbones"}
+
+
+def _list_remedies(block: Mapping[str, Any], parts: str) -> Iterator[str]:
+    """What to write in place of entries that have another key or shape; `parts` is how several benchmarks are."""
+    for key, value in block.items():
+        name = _SINGULARS.get(key, key)
+        values = value if isinstance(value, list) else [value]
+        texts = ", ".join(map(str, values))
+        written = f"`{key}: [{texts}]`" if isinstance(value, list) else f"`{key}: {texts}`"
+        if name == "benchmark" and len(values) != 1:
+            several = ", ".join(f"{{benchmark: {one_benchmark}}}" for one_benchmark in values)
+            yield f"write `{parts.format(several)}` for {written}"
+        elif name == "benchmark" and (name != key or isinstance(value, list)):
+            yield f"write `benchmark: {texts}` for {written}"
+        elif (
+            name == "losses"
+            and isinstance(value, str | list)
+            and (name != key or isinstance(value, str))
+        ):
+            yield f"write `losses: [{texts}]` for {written}"
+        elif name == "backbones" and not isinstance(value, Mapping):
+            labels = ", ".join(f"{network}: {network}" for network in values)
+            yield f"write `backbones: {{{labels}}}` for {written}"
 
 
 def load_suite(name: str) -> Suite:
@@ -444,6 +491,7 @@ def load_suite(name: str) -> Suite:
         "only",
         *_PART_KEYS,
     ]
+    _check_shape(name, content)
     for key in (key for block in (content, *content.get("parts", [])) for key in block):
         if key not in keys:
             raise UsageError(f"suite {name}: unknown key `{key}`{near_matches(key, keys)}")

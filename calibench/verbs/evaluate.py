@@ -357,9 +357,9 @@ class EvaluationOptions:
             raise UsageError(
                 f"{spell_argument('priors')} corrects calibrators, which are fitted on {val}: give it."
             )
-        for name in self.metrics:
-            if isinstance(name, str) and name != "all":
-                METRIC_CLASSES.check(name)
+        METRIC_CLASSES.check(
+            *(name for name in self.metrics if isinstance(name, str) and name != "all")
+        )
         sets.check()
         return names
 
@@ -380,7 +380,9 @@ def evaluate_options(
     source, read = options.sets.test[0], options.reader
     first = read.read(source)
     drawn: ConfidencePairs | dict[str, dict[str, Predictions]]
-    further = parse_metric_names(options.metrics, of_pairs=isinstance(first, ConfidencePairs))
+    further = parse_metric_names(
+        options.metrics, of_pairs=isinstance(first, ConfidencePairs), n_bins=options.n_bins[0]
+    )
     if isinstance(first, ConfidencePairs):
         _check_pairs(options, calibrators)
         drawn = first

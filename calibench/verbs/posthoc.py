@@ -69,8 +69,7 @@ def posthoc(
         for metric in asked.metrics
         for name in (TEST_METRICS if metric == "all" else (metric,))
     ]
-    for name in metric_names:
-        METRIC_CLASSES.check(name)
+    METRIC_CLASSES.check(*metric_names)
     calibrators = [RAW, TS, *parse_calibrator_names(asked.calibrators)]
     with loading():
         from calibench.calibrator_comparison import cells
@@ -119,9 +118,10 @@ def _metrics(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     further: list[str] = []
     for name in dict.fromkeys(names):
         cls = METRIC_CLASSES.class_of(name)
-        values = TABLE[cls].values if cls in TABLE else ()
-        columns += [name] if name in values else values
-        further += [cls] * (cls not in PANEL)
+        entry = TABLE.get(cls)
+        columns += [] if entry is None else [name] if name in entry.all_values else entry.values
+        is_variant = entry is not None and bool(entry.variant_of(name))
+        further += [name] if is_variant else [cls] * (cls not in PANEL)
     blocks: Sequence[Block] = ()
     if further:
         from calibench.evaluation.extra_metrics import (  # torchmetrics

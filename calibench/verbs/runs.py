@@ -102,6 +102,8 @@ def _remove(folders: Sequence[str], *, failed: bool, yes: bool) -> int:
         return 1
     megabytes = sum(state.size for state in states) / 1e6
     counted = f"{count_of(len(states), 'run')} ({megabytes:.1f} MB)"
+    if not yes:
+        say(f"a preview of what `--yes` removes, {counted}:")
     for state in states[:_SHOWN]:
         say(f"{state.state}: {state.folder}{f' ({state.reason})' if state.reason else ''}")
     if len(states) > _SHOWN:

@@ -29,7 +29,7 @@ from calibench.store.index import (
     write_card,
     wrong_card,
 )
-from calibench.store.locations import INDEX, Folder, Limits, is_url, place_of
+from calibench.store.locations import INDEX, Folder, Limits, check_is_no_page, is_url, place_of
 from calibench.store.lookup import SHIPPED, list_entries, results_folder
 from calibench.store.migration import Migrated, migrate
 from calibench.store.transfer import Added, pull, push, select_entries
@@ -229,6 +229,7 @@ def _push(words: Sequence[str], adding: Adding) -> int:
             "`calibench store push` needs a store and a URL: calibench store push mine URL"
         )
     source, url, *names = words
+    check_is_no_page(url)
     if is_url(source):
         raise UsageError(
             f"`{source}` is a URL: `store push` sends a folder's entries, source first."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import sys
@@ -14,6 +15,7 @@ import torch
 
 from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import (
+    find_metric_class,
     find_unavailable_metrics,
     import_metrics,
     metric_blocks,
@@ -22,6 +24,7 @@ from calibench.evaluation.extra_metrics import (
 from calibench.evaluation.serialization import build_evaluation, fill_defaults, unite_evaluations
 from calibench.messages.errors import UsageError
 from calibench.metrics import (
+    TABLE,
     calibration_error,
     debiased_calibration_error,
     per_class_error,
@@ -95,6 +98,32 @@ def test_another_norm_is_another_metric() -> None:
     expected = calibration_error(probs, target, norm="max")
     assert found["n_bins"] == 15
     assert found["value"] == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (path, value)
+        for path, entry in TABLE.items()
+        for values in entry.variants.values()
+        for value in values
+    ],
+)
+def test_the_name_of_a_variant_stands_for_its_arguments(path: str, value: str) -> None:
+    (block,) = metric_blocks([value.upper()])
+    cls = find_metric_class(path)
+    of_set = {"num_classes": 3} if "num_classes" in inspect.signature(cls).parameters else {}
+    metric = cls(**block["init_args"], **of_set)
+    assert block["class_path"] == path
+    assert value in metric.value_names
+
+
+def test_binned_metrics_have_the_bins_of_the_others() -> None:
+    """Of a table that says 10 bins, none has 15; a block may say another number."""
+    own = {"class_path": "CalibrationError", "init_args": {"n_bins": 7}}
+    blocks = parse_metric_names(["MCE", "OE", "KS", own], n_bins=10)
+    bins = [(block.get("init_args") or {}).get("n_bins") for block in blocks]
+    assert bins == [10, 10, None, 7]
 
 
 def test_arguments_and_classes() -> None:

@@ -37,6 +37,7 @@ def test_a_preview_removes_nothing(results: Path, capsys: pytest.CaptureFixture[
     before = sorted(results.rglob("*"))
     assert main(["runs", "rm", str(results), "--failed"]) == 0
     out = capsys.readouterr().out
+    assert out.startswith("a preview of what `--yes` removes, 2 runs")
     assert "nothing was removed: add --yes to remove 2 runs" in out
     assert "failed: " in out
     assert "NaN" in out
