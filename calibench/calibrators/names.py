@@ -51,9 +51,8 @@ def parse_calibrator_names(names: Sequence[Any]) -> list[Any]:
     calibrators: list[Any] = []
     for name in names:
         calibrators += split_names([name]) if isinstance(name, str) else [name]
-    CALIBRATORS.check(
-        *(name for name in calibrators if isinstance(name, str) and name not in _GROUPS)
-    )
+    texts = (name for name in calibrators if isinstance(name, str))
+    CALIBRATORS.check(*(text for text in texts if text not in _GROUPS))
     return expand_calibrator_names(calibrators)
 
 

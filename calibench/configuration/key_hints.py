@@ -52,5 +52,5 @@ KEY_HINTS: Mapping[str, str] = {
 
 
 def describe_unknown_key(name: str) -> str:
-    """What to type on a command line for a key that others have, `--resume` or `resume`; an empty string otherwise."""
+    """The words to type for a key of other programs, `--resume` or `resume`; an empty string otherwise."""
     return KEY_HINTS.get(name.lstrip("-").replace("-", "_"), "") if is_command_line() else ""

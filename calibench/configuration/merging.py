@@ -293,7 +293,9 @@ def _extended_first(name: str, within: Sequence[str]) -> list[str]:
         )
     if name in within:
         raise UsageError(f"{name} extends itself: {' > '.join([*within, name])}.")
-    return [*(step for base in bases for step in _extended_first(base, [*within, name])), name]
+    inside = [*within, name]
+    steps = [step for base in bases for step in _extended_first(base, inside)]
+    return [*steps, name]
 
 
 _OWN_FILES = ("folder", "train_file", "file")  # arguments that say where one's own data lie

@@ -30,7 +30,7 @@ def _is_of_structure(problem: str) -> bool:
 
 
 def _describe_open(error: yaml.YAMLError | UnicodeDecodeError) -> str:
-    """What is open where a bracket or a quote has no end, and where it begins; or an empty string."""
+    """The bracket or quote that has no end, and where it begins; or an empty string."""
     context, begin = getattr(error, "context", None) or "", getattr(error, "context_mark", None)
     if begin is None:
         return ""
@@ -45,7 +45,7 @@ def _describe_open(error: yaml.YAMLError | UnicodeDecodeError) -> str:
 
 
 def _describe_line(lines: list[str], number: int) -> str:
-    """What to do about a line that does not fit to those above; an empty string where that is not clear."""
+    """The remedy for a line that does not fit to those above; an empty string where that is not clear."""
     above = [
         (position, line)
         for position, line in enumerate(lines[: number - 1], 1)

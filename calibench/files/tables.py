@@ -271,11 +271,10 @@ def _with_name_of_rows(content: bytes, sign: str) -> bytes:
         return content
     numbers = [row[0] for row in cells[1:]]
     are_quoted = sign == _SPACE or content.partition(b"\n")[2].startswith(b'"')
-    is_wider = are_quoted and all(
-        len(row) == len(cells[0]) + 1 and row[-1].strip() for row in cells[1:]
-    )
+    width = len(cells[0]) + 1
+    are_wider = are_quoted and all(len(row) == width and row[-1].strip() for row in cells[1:])
     are_numbers = all(map(str.isdecimal, numbers)) and len({*numbers}) == len(numbers)
-    return b'""' + sign.encode() + content if is_wider and are_numbers else content
+    return b'""' + sign.encode() + content if are_wider and are_numbers else content
 
 
 def _open_separated(
@@ -609,7 +608,8 @@ def _name_of_rows(parts: Mapping[str, Any]) -> str | None:
     if len(lists) != 1 or any(isinstance(part, dict) for part in parts.values()):
         return None
     rows = parts[lists[0]]
-    return lists[0] if rows and all(isinstance(row, dict) for row in rows) else None
+    are_objects = bool(rows) and all(isinstance(row, dict) for row in rows)
+    return lists[0] if are_objects else None
 
 
 def _are_rows(parts: Mapping[str, Mapping[str, Any]]) -> bool:

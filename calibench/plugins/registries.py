@@ -72,7 +72,7 @@ class Family:
 
 
 def fold_name(name: str) -> str:
-    """What files call a value that a user may spell as tables do: `ece` of `ECE %`."""
+    """The name in files of a value that a user may spell as tables do: `ece` of `ECE %`."""
     return name.casefold().removesuffix("%").strip()
 
 

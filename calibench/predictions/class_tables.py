@@ -153,10 +153,11 @@ def _possible_labels_line(table: TableColumns, others: Sequence[int], names: Seq
     texts = [at for at in others if table.column(at).dtype.kind == "O"]
     texts = [at for at in texts if "pred" not in table.names[at].lower()]
     values_of_texts = {at: set(table.column(at).astype(str).str.strip()) for at in texts}
+    several = {at: values for at, values in values_of_texts.items() if len(values) > 1}
     possible = [
         table.names[at]
-        for at, values in values_of_texts.items()
-        if len(values) > 1 and all(_is_part_of_any(value, names) for value in values)
+        for at, values in several.items()
+        if all(_is_part_of_any(value, names) for value in values)
     ]
     return describe_possible_labels(possible)
 

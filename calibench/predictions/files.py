@@ -451,7 +451,7 @@ def _records(path: Path, keys: Sequence[str]) -> _Records | None:
 
 
 def _describe_inputs(path: Path, separator: str | None) -> str:
-    """What to type for a table of inputs and labels; empty for others, and for one that cannot be opened."""
+    """The command for a table of inputs and labels; empty for others, and for one that cannot be opened."""
     try:
         return describe_training_table(open_table(path, separator=separator, is_silent=True), path)
     except ValueError:
@@ -565,7 +565,9 @@ def _pair_of_files(text: str) -> list[Path]:
     parts = text.split(":")
     pairs = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
     pairs = [pair for pair in pairs if all(part and Path(part).is_file() for part in pair)]
-    return [Path(part) for part in pairs[0]] if pairs and not Path(text).is_file() else []
+    if not pairs or Path(text).is_file():
+        return []
+    return [*map(Path, pairs[0])]
 
 
 def _read(path: Path, lines: list[str]) -> dict[str, Array]:

@@ -238,12 +238,11 @@ def frame_of_fields(array: Array) -> Any:
     """A data frame of an array (N,) with fields, of which those of several numbers become lists, and bytes texts."""
     import pandas
 
-    columns = {
-        name: as_array(array[name].reshape(len(array), -1)) for name in array.dtype.names or ()
-    }
-    return pandas.DataFrame(
-        {name: [*cells] if cells.shape[1] > 1 else cells[:, 0] for name, cells in columns.items()}
-    )
+    columns: dict[str, Any] = {}
+    for name in array.dtype.names or ():
+        cells = as_array(array[name].reshape(len(array), -1))
+        columns[name] = [*cells] if cells.shape[1] > 1 else cells[:, 0]
+    return pandas.DataFrame(columns)
 
 
 def _as_frame(columns: Any) -> Any:

@@ -460,7 +460,7 @@ _SINGULARS = {"benchmarks": "benchmark", "loss": "losses", "backbone": "backbone
 
 
 def _list_remedies(block: Mapping[str, Any], parts: str) -> Iterator[str]:
-    """What to write in place of entries that have another key or shape; `parts` is how several benchmarks are."""
+    """Remedies for entries that have another key or shape; `parts` is how several benchmarks are."""
     for key, value in block.items():
         name = _SINGULARS.get(key, key)
         values = value if isinstance(value, list) else [value]

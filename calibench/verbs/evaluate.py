@@ -357,9 +357,8 @@ class EvaluationOptions:
             raise UsageError(
                 f"{spell_argument('priors')} corrects calibrators, which are fitted on {val}: give it."
             )
-        METRIC_CLASSES.check(
-            *(name for name in self.metrics if isinstance(name, str) and name != "all")
-        )
+        texts = (name for name in self.metrics if isinstance(name, str))
+        METRIC_CLASSES.check(*(text for text in texts if text != "all"))
         sets.check()
         return names
 
