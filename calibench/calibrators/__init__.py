@@ -10,12 +10,6 @@ if TYPE_CHECKING:
     from calibench.calibrators.adaptive_temperature import (
         AdaptiveTemperatureScaling as AdaptiveTemperatureScaling,
     )
-    from calibench.calibrators.adaptive_temperature import (
-        EntropyTemperatureScaling as EntropyTemperatureScaling,
-    )
-    from calibench.calibrators.adaptive_temperature import (
-        ParameterizedTemperatureScaling as ParameterizedTemperatureScaling,
-    )
     from calibench.calibrators.affine import DirichletCalibration as DirichletCalibration
     from calibench.calibrators.affine import MatrixScaling as MatrixScaling
     from calibench.calibrators.affine import StructuredMatrixScaling as StructuredMatrixScaling
@@ -30,6 +24,12 @@ if TYPE_CHECKING:
         EnsembleTemperatureScaling as EnsembleTemperatureScaling,
     )
     from calibench.calibrators.estimator import LogitsClassifier
+    from calibench.calibrators.example_temperature import (
+        EntropyTemperatureScaling as EntropyTemperatureScaling,
+    )
+    from calibench.calibrators.example_temperature import (
+        ParameterizedTemperatureScaling as ParameterizedTemperatureScaling,
+    )
     from calibench.calibrators.isotonic import IRM as IRM
     from calibench.calibrators.isotonic import (
         CentredIsotonicCalibration as CentredIsotonicCalibration,
@@ -169,7 +169,7 @@ _MODULES = {
     "CrossValidatedCalibration": "calibench.calibrators.cross_validated",
     "DirichletCalibration": "calibench.calibrators.affine",
     "EnsembleTemperatureScaling": "calibench.calibrators.ensemble",
-    "EntropyTemperatureScaling": "calibench.calibrators.adaptive_temperature",
+    "EntropyTemperatureScaling": "calibench.calibrators.example_temperature",
     "HistogramBinning": "calibench.calibrators.one_vs_rest",
     "IRM": "calibench.calibrators.isotonic",
     "IsotonicCalibration": "calibench.calibrators.isotonic",
@@ -177,7 +177,7 @@ _MODULES = {
     "LabelShiftCorrection": "calibench.calibrators.label_shift",
     "MatrixScaling": "calibench.calibrators.affine",
     "MeanReplacement": "calibench.calibrators.top_label",
-    "ParameterizedTemperatureScaling": "calibench.calibrators.adaptive_temperature",
+    "ParameterizedTemperatureScaling": "calibench.calibrators.example_temperature",
     "PlattScaling": "calibench.calibrators.sigmoid",
     "QuadraticScaling": "calibench.calibrators.sigmoid",
     "SklearnCalibrator": "calibench.calibrators.cross_validated",

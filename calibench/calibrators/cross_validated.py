@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibench.calibrators.adaptive_temperature import EntropyTemperatureScaling
 from calibench.calibrators.affine import (
     MATRIX_CLASSES,
     StructuredMatrixScaling,
@@ -22,6 +21,7 @@ from calibench.calibrators.base import (
     mix_with_uniform,
 )
 from calibench.calibrators.ensemble import EnsembleTemperatureScaling
+from calibench.calibrators.example_temperature import EntropyTemperatureScaling
 from calibench.calibrators.fit_warnings import silence_fits
 from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
 from calibench.calibrators.one_vs_rest import normalise_log

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from calibench.calibrators import AdaptiveTemperatureScaling
-from calibench.calibrators.adaptive_temperature import RULES
 from calibench.calibrators.temperature import calibration_error
+from calibench.calibrators.temperature_rounds import RULES
 
 from .conftest import drawn
 from .test_real_logits import load
