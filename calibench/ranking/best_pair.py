@@ -11,6 +11,7 @@ from operator import attrgetter
 from statistics import fmean
 from typing import Any, Literal, Protocol
 
+from calibench.messages.printable_text import count_of
 from calibench.ranking.records import Record
 from calibench.statistics import FEWEST_SEEDS, LEVEL, comparison_with_best
 from calibench.statistics.number import CROSS_FITTED, RAW, VAL, Key
@@ -67,12 +68,14 @@ class Answer:
         rivals: The best pair of another loss, then cross-entropy with temperature scaling, where they are others.
         of_losses: The best pair of each loss that was compared, best first.
         without: How many rows were not compared, because seeds or the cross-fitted NLL are missing.
+        better_on_test: How many of the other losses are significantly better on test: validation chose wrong.
     """
 
     best: LossAndCalibrator | None = None
     rivals: Sequence[LossAndCalibrator] = ()
     of_losses: Sequence[LossAndCalibrator] = ()
     without: int = 0
+    better_on_test: int = 0
 
     def __str__(self) -> str:
         """The sentence that leads a table."""
@@ -88,7 +91,11 @@ class Answer:
         if not self.rivals:
             return first
         rivals = (f"{rival.name} {rival.test:.3f} ({_WORDS[rival.told]})" for rival in self.rivals)
-        return f"{first}; for comparison, {', '.join(rivals)}"
+        sentence = f"{first}; for comparison, {', '.join(rivals)}"
+        if not self.better_on_test:
+            return sentence
+        others = count_of(self.better_on_test, "other loss is", "other losses are")
+        return f"{sentence}; validation may not represent the test set, where {others} significantly better"
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, with its sentence."""
@@ -130,8 +137,10 @@ def choose_best_pair(table_rows: Sequence[RowOfRuns]) -> Answer:
     ]
     reference = [min(of_reference, key=val)] if of_reference else []
     rivals = [pair for pair in dict.fromkeys([*others[:1], *reference]) if pair != best]
-    judged_rivals = _compare_with_best(list(dict.fromkeys([*of_losses, *reference])), rivals)
-    return Answer(best, judged_rivals, of_losses, len(rows) - len(compared))
+    judged = _compare_with_best(list(dict.fromkeys([*of_losses, *reference])))
+    better = sum(judged[pair] == "better" for pair in others)
+    judged_rivals = [replace(rival, told=judged[rival]) for rival in rivals]
+    return Answer(best, judged_rivals, of_losses, len(rows) - len(compared), better)
 
 
 def choose_calibrator(row: RowOfRuns) -> str | None:
@@ -171,13 +180,12 @@ def _pairs(row: RowOfRuns, seeds: Sequence[int]) -> list[LossAndCalibrator]:
 
 
 def _compare_with_best(
-    compared: Sequence[LossAndCalibrator], rivals: Sequence[LossAndCalibrator]
-) -> list[LossAndCalibrator]:
-    """Say of rivals whether they differ significantly from the best pair, by their NLL on test."""
+    compared: Sequence[LossAndCalibrator],
+) -> dict[LossAndCalibrator, SeedVerdict]:
+    """Whether pairs differ significantly from the first, the best on validation, by their NLL on test."""
     level = LEVEL * (len(compared) - 1) / (len(compared) + 1)
     worse = comparison_with_best([pair.seeds for pair in compared], level=level).worse
-    places = [compared.index(rival) for rival in rivals]
-    verdicts: list[SeedVerdict] = [
-        "worse" if worse[i][0] else "better" if worse[0][i] else "" for i in places
-    ]
-    return [replace(rival, told=verdict) for rival, verdict in zip(rivals, verdicts, strict=True)]
+    return {
+        pair: "worse" if worse[place][0] else "better" if worse[0][place] else ""
+        for place, pair in enumerate(compared)
+    }
