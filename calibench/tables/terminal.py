@@ -85,12 +85,12 @@ def _segments(console: Console, grid: Grid, width: int | None, starred: bool) ->
 def _lines(grid: Grid, width: int | None, starred: bool) -> Iterator[_Line]:
     if grid.title:
         yield [_piece(grid.title, "bold")]
-    yield from _plain(textwrap.wrap(grid.lead, width or sys.maxsize))
+    yield from _plain(textwrap.wrap(grid.lead, width or sys.maxsize, break_on_hyphens=False))
     for part in fitting(grid, width, starred=starred):
         yield from (*part, [])
     for line in grid.footer:
         text = line.replace(_BOLD, "bold (*):", 1) if starred else line
-        broken = textwrap.wrap(text, width - 1 if width else sys.maxsize)
+        broken = textwrap.wrap(text, width - 1 if width else sys.maxsize, break_on_hyphens=False)
         yield from _plain([f" {piece}" for piece in broken], "dim")
     if grid.footer:
         yield []
