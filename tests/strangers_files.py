@@ -152,6 +152,9 @@ def write_everything(folder: Path) -> None:
     write_predictions(folder)
     write_data(folder)
     lines(folder, "notes.txt", ["remember the milk"])
+    lines(folder, "all_results.json", ['{"eval_loss": 0.3, "eval_accuracy": 0.9}'])
+    top = [{"label": "ab"[number % 2], "score": 0.5 + number / 100} for number in range(40)]
+    lines(folder, "pipeline_top.json", [json.dumps(top)])
     Image.new("RGB", (8, 8)).save(folder / "photo.jpg")
     (folder / "preds.xlsx").write_bytes(b"PK\x03\x04" + bytes(100))
     run = folder / "results" / "run" / "seed=1"

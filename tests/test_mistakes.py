@@ -38,6 +38,9 @@ WRITTEN = {
     "plurals": "benchmarks: [digits_lt]\nloss: [focal, gce]\nseeds: 1..3\n",
     "two": "benchmark: [digits_lt, wine]\nlosses: [focal]\n",
     "bare": "losses: [focal]\n",
+    "beside": "model:\n  loss: FocalLoss\n  gamma: 3\n",
+    "dotted": "model:\n  loss: FocalLoss\nmodel.loss.gamma: 3\n",
+    "alias": "benchmark: digits_lt\nlosses: [focal, ce]\n",
     "networks": "benchmark: digits_lt\nlosses: focal\nbackbones: [SmallCNN]\n",
 }
 """Configurations and suites with a mistake in them."""

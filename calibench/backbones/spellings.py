@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.backbones import BACKBONES
-from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.plugins.registries import plugin_lines
 
 _OF_IMAGES = ("timm", "torchvision")
@@ -33,12 +33,21 @@ def expand_network_name(network: Any) -> Any:
         library, name = _library_of(path), path
     if not library:
         return network
+    if library not in _LIBRARIES and Path(f"{library.replace('.', '/')}.py").is_file():
+        raise UsageError(
+            f"no library `{library}`: write a class of your own as `{library}.{name}`."
+        )
     if library not in _LIBRARIES:
         near = near_matches(library, _LIBRARIES) or f"; there are {', '.join(_LIBRARIES)}"
         raise UsageError(f"no library `{library}`{near}")
     networks = list_networks(library)
     if networks and name.partition(".")[0] not in networks:  # behind the dot: which weights
-        raise UsageError(f"{library} has no network `{name}`{near_matches(name, networks)}")
+        folded = name.replace("-", "_").lower()
+        longer = [network for network in networks if network.startswith(f"{folded}_")]
+        near = did_you_mean([folded] if folded in networks else sorted(longer, key=len))
+        raise UsageError(
+            f"{library} has no network `{name}`{near or near_matches(folded, networks)}"
+        )
     arguments = dict((network.get("init_args") if isinstance(network, Mapping) else None) or {})
     if library == "torchvision":
         if str(arguments.pop("pretrained", False)).lower() == "true":

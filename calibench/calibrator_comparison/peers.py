@@ -27,6 +27,8 @@ def check_peers(name: str, peers: tuple[str, ...]) -> tuple[str, ...]:
         package, _, method = text.partition(":")
         if not method or package not in _PACKAGES:
             near = near_matches(package, _PACKAGES)
+            if package in _PACKAGES:
+                near = f": name a calibrator of it, `{package}:NAME`"
             expected = f"PACKAGE:NAME of {', '.join(_PACKAGES)}"
             raise UsageError(f"`{name}` takes {expected}, got `{text}`{near}.")
     return peers

@@ -75,6 +75,13 @@ OPTION_HINTS: Mapping[str, str] = {
     "leaderboard --bins": "a column names its bins, `--metrics ece_20`, where the runs have them",
     "leaderboard --n-bins": "a column names its bins, `--metrics ece_20`, where the runs have them",
     "sweep --gpus": "a sweep uses the GPUs that `CUDA_VISIBLE_DEVICES` shows; `--cells-per-gpu N` runs several on each",
+    "--data-dir": "`--root FOLDER` is the folder of the datasets",
+    "--ci": "intervals are 95 % intervals",
+    "--no-bootstrap": "`--bootstrap 0` leaves the intervals out",
+    "--json": "`--output x.json` writes a file, where the verb has it",
+    "sweep --num-seeds": "`--seeds 1..3` are three seeds",
+    "sweep --n-seeds": "`--seeds 1..3` are three seeds",
+    "plot --val": "`calibench evaluate TEST --val VAL -o page.html` draws the diagram with calibrators",
     "sweep --lr": "`--model.optimizer.lr VALUE` sets it; several values are a `grid` in a suite",
 }
 """The option to type in place of another one that others have, by the option, or by verb and option."""
@@ -95,12 +102,14 @@ OPTION_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "--type": ("--format", "--task"), "--n-boot": ("--bootstrap",), "--resamples": ("--bootstrap",),
     "--b": ("--bootstrap", "--repeats"), "--nboot": ("--bootstrap",), "--seed": ("--seeds",),
     "--trials": ("--seeds",), "--dataset": ("--datasets",), "--force": ("--yes",),
-    "--results-dir": ("--results",), "--preview": ("--dry-run",), "--model": ("--calibrator",),
+    "--results-dir": ("--results",), "-n": ("--members",), "--size": ("--members",), "--num-members": ("--members",),
+    "--preview": ("--dry-run",), "--model": ("--calibrator",),
 }  # fmt: skip
 """Options of other programs, with those of ours that may be meant; a verb has some of these."""
 
 WORD_SYNONYMS: Mapping[str, str] = {
-    "delete": "rm", "remove": "rm", "del": "rm", "ls": "list", "show": "list", "download": "fetch", "get": "fetch",
+    "delete": "rm", "remove": "rm", "clean": "rm", "del": "rm", "ls": "list", "show": "list", "download": "fetch",
+    "get": "fetch",
     "upload": "push", "publish": "push", "check": "verify", "training": "curves",
     "smooth": "reliability", "histogram": "reliability", "calibration": "reliability",
     "calibration-curve": "reliability", "calibration-plot": "reliability", "confusion-matrix": "confusion",
@@ -142,11 +151,11 @@ def did_you_mean_verb(word: str) -> str:
 
 def did_you_mean_option(option: str, options: Collection[str]) -> str:
     """`; did you mean --calibrator?` for an option of other programs, or an empty string."""
-    return did_you_mean(
-        [name for name in OPTION_SYNONYMS.get(option.lower(), ()) if name in options]
-    )
+    synonyms = OPTION_SYNONYMS.get(option.lower().replace("_", "-"), ())
+    return did_you_mean([name for name in synonyms if name in options])
 
 
 def option_hint(verb: str, option: str) -> str:
     """The words to type in place of an option, or an empty string."""
+    option = option.replace("_", "-")
     return OPTION_HINTS.get(f"{verb} {option}", OPTION_HINTS.get(option, ""))

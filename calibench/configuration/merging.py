@@ -18,7 +18,7 @@ import yaml
 from calibench.configuration.key_hints import describe_unknown_key
 from calibench.configuration.yaml_errors import describe_yaml_error
 from calibench.files.atomic_files import read_text
-from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.errors import UsageError, did_you_mean, near_matches
 
 # --- merging ---
 
@@ -155,6 +155,14 @@ def list_configuration_files() -> dict[str, Path]:
     }
 
 
+_KINDS_OF_DATA = {
+    word: f": `calibench new {kind} NAME --data {place}` writes one for data of your own, `--config NAME/NAME.yaml`"
+    for kind, place in (("images", "FOLDER"), ("texts", "FILE"), ("table", "FILE"))
+    for word in (kind, kind.removesuffix("s"), f"{kind.removesuffix('s')}s")
+}
+"""What to do where a kind of data stands for a configuration."""
+
+
 def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
     """The file behind a path or a short name (`digits_lt`, `focal`, `protocols/gce`).
 
@@ -178,8 +186,18 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     check_is_unpacked()
     names = [entry for entry in list_configuration_files() if entry.rpartition("/")[0] in folders]
     full = names if "" in folders else []  # `losses/focal` is a name in the folder above
-    near = near_matches(
-        short if full else Path(short).name, [*full, *(Path(n).name for n in names)]
+    own_kind = _KINDS_OF_DATA.get(short)
+    same = [
+        entry if full else Path(entry).name
+        for entry in names
+        if Path(entry).name == Path(short).name
+    ]
+    near = (
+        own_kind
+        or did_you_mean(same)
+        or near_matches(
+            short if full else Path(short).name, [*full, *(Path(n).name for n in names)]
+        )
     )
     if not near and full:
         benchmarks = ", ".join(entry for entry in names if "/" not in entry)
@@ -436,7 +454,16 @@ def _describe_no_option(argument: str, parsed: RunArguments) -> str:
     """One line about a word that is no option, with the option that it may stand for."""
     name, equals, text = argument.partition("=")
     hint = ""
-    if argument in list_configuration_files():
+    if Path(argument).suffix in (".ckpt", ".pt", ".pth"):
+        hint = f": write `--ckpt_path {argument}`"
+        if Path(argument).parent.name == "checkpoints":
+            hint = (
+                f": write `--config {Path(argument).parents[1]}/config.yaml --ckpt_path {argument}`"
+            )
+    elif Path(argument).is_dir() and (Path(argument) / "config.yaml").is_file():
+        checkpoint = f"{argument.rstrip('/')}/checkpoints/last.ckpt"
+        hint = f": write `--config {argument.rstrip('/')}/config.yaml --ckpt_path {checkpoint}`"
+    elif argument in list_configuration_files():
         hint = f"; for a configuration, --config {argument}"
     elif equals and name.strip("+-"):  # as other programs write `trainer.max_epochs=1`
         hint = f": write `--{name.lstrip('+-').replace('-', '_')} {text}`"

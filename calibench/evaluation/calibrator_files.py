@@ -163,6 +163,10 @@ def save_calibrator(calibrator: Calibrator, path: Path | str) -> None:
         >>> calibench.load_calibrator("scaling.json").temperature == scaling.temperature
         tensor(True)
     """
+    if isinstance(calibrator, str | Path) and isinstance(path, Calibrator):
+        raise TypeError(
+            f'`calibrator` and `path` are swapped: `save_calibrator(calibrator, "{calibrator}")`.'
+        )
     path = ends_in(*CALIBRATOR_KINDS)("path", Path(path))
     described = describe_calibrator(calibrator)
     if not calibrator.fitted:
@@ -272,6 +276,15 @@ def load_calibrator(path: Path | str) -> Calibrator:
     """
     if not Path(path).is_file():
         raise no_file(Path(path))
+    if Path(path).suffix.lower() in (".pkl", ".pickle", ".joblib"):
+        raise ValueError(
+            f"{path} is a pickle, which could run code and is not read: write the calibrator as .pt or .json, "
+            + (
+                "`calibench calibrate --val FILE --output cal.pt`."
+                if is_command_line()
+                else '`calibench.save_calibrator(calibrator, "cal.pt")`.'
+            )
+        )
     maker = "`calibench calibrate --val FILE`" if is_command_line() else "`save_calibrator`"
     with corrupt_if_it_fails(f"{path} is not a calibrator file, as {maker} writes one"):
         content = _read_content(Path(path))

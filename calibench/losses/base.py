@@ -5,7 +5,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from math import isnan
 from types import FunctionType
@@ -42,6 +42,21 @@ _MOMENTS = (
     "on_train_batch",
 )
 _ARGUMENTS = "_constructor_arguments"
+
+
+_WEIGHTS = (
+    "`ClassBalancedLoss` weighs classes by their frequency, as do the losses for long-tailed data"
+)
+_REDUCTION = (
+    "a loss gives the mean of a batch; a function, such as "
+    "`calibench.losses.focal_loss(logits, target, gamma=3)`, gives one value per example"
+)
+_ARGUMENTS_OF_OTHERS = {
+    **dict.fromkeys(("reduction", "reduce", "size_average"), _REDUCTION),
+    **dict.fromkeys(("weight", "weights", "class_weights", "alpha", "pos_weight"), _WEIGHTS),
+    "label_smoothing": "`LabelSmoothingLoss(smoothing=0.1)` is the loss with smoothed labels",
+}
+"""Arguments of losses in other libraries, with what to write instead."""
 
 
 def _keep_arguments(construct: Callable[..., None]) -> Callable[..., None]:
@@ -103,6 +118,7 @@ class CalibrationLoss(TakesSavedShapes, ABC):
     # What gives a step of training the batch of all processes, of either kind of targets; None where the loop does it.
     gather: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
 
+    @partial(explain_arguments, hints=_ARGUMENTS_OF_OTHERS)
     def __init__(self) -> None:
         super().__init__()  # hides nn.Module's *args, **kwargs from the command line
 
@@ -110,7 +126,7 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         """Let a constructor keep its arguments, for `repr` and configurations, and moments note a call."""
         super().__init_subclass__(**options)
         if "__init__" in vars(cls):
-            cls.__init__ = _keep_arguments(explain_arguments(cls.__init__))  # type: ignore[method-assign]
+            cls.__init__ = _keep_arguments(explain_arguments(cls.__init__, _ARGUMENTS_OF_OTHERS))  # type: ignore[method-assign]
         for name in _MOMENTS:
             if isinstance(moment := vars(cls).get(name), FunctionType):
                 setattr(cls, name, _note_call(moment))

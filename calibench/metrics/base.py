@@ -35,6 +35,17 @@ _SMALLEST_BUFFER = 1 << 12
 _PIECE = 1 << 14  # pairs
 
 
+_VALUE = "`metric.compute()` gives the value"
+_METHODS_OF_OTHERS = {
+    **dict.fromkeys(("result", "get_value", "value", "measure", "score", "evaluate"), _VALUE),
+    **dict.fromkeys(
+        ("update_state", "add", "add_batch"), "`metric.update(preds, target)` adds a batch"
+    ),
+    **dict.fromkeys(("reset_state", "reset_states"), "`metric.reset()` starts anew"),
+}
+"""Methods of metrics in other libraries, with the call that does the same here."""
+
+
 class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
     """Calibration metric: the base class of all metrics here (this package).
 
@@ -99,6 +110,14 @@ class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
         names = [name for name in signature(type(self)).parameters if name != "kwargs"]
         taken = f"; it takes {', '.join(f'`{name}`' for name in names)}"
         return f"{text}{near_matches(argument, names) or taken}"
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            if name not in _METHODS_OF_OTHERS:
+                raise
+            raise AttributeError(f"{error}: {_METHODS_OF_OTHERS[name]}") from None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

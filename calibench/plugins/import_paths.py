@@ -88,17 +88,28 @@ def check_arguments(
         raise UsageError(f"`{path}`: {error} (it takes {listed}).") from error
 
 
-def explain_arguments(construct: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that says in one line which argument its class lacks, and which it needs."""
+def explain_arguments(
+    construct: Callable[..., None], hints: Mapping[str, str] | None = None
+) -> Callable[..., None]:
+    """A constructor that says in one line which argument its class lacks, and which it needs.
+
+    `hints` says of arguments that other libraries have what to write instead. A base class speaks of the class that is
+    made, which has no constructor.
+    """
     parameters = inspect.signature(construct)
-    title = construct.__qualname__.split(".")[-2]
+    owner = construct.__qualname__.split(".")[-2]
 
     @wraps(construct)
     def explain(self: Any, *args: Any, **named: Any) -> None:
         try:
             parameters.bind(self, *args, **named)
         except TypeError as error:
-            raise TypeError(_explain_call(title, parameters, named) or str(error)) from None
+            title = owner if "__init__" in vars(type(self)) else type(self).__name__
+            wrong = next((name for name in named if name not in parameters.parameters), "")
+            hint = (hints or {}).get(wrong)
+            text = f"{title} has no argument `{wrong}`: {hint}" if hint else ""
+            text = text or _explain_call(title, parameters, named)
+            raise TypeError(text or str(error)) from None
         construct(self, *args, **named)
 
     return explain
@@ -107,7 +118,7 @@ def explain_arguments(construct: Callable[..., None]) -> Callable[..., None]:
 def _explain_call(title: str, parameters: inspect.Signature, named: Mapping[str, Any]) -> str:
     """The argument that a class lacks, with near names, or that it needs; empty where neither is wrong."""
     names = [name for name in parameters.parameters if name != "self"]
-    taken = f"; it takes {', '.join(f'`{name}`' for name in names) or 'none'}"
+    taken = f"; it takes {', '.join(f'`{name}`' for name in names) or 'no argument'}"
     if wrong := [name for name in named if name not in names]:
         return f"{title} has no argument `{wrong[0]}`{near_matches(wrong[0], names) or taken}"
     required = [

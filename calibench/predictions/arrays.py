@@ -315,6 +315,18 @@ def _describe_members(shape: Sequence[int], labels: Sequence[int]) -> str:
     )
 
 
+def refuse_scores_of_predictions(values: Array, labels: Array) -> None:
+    """Raise a ValueError for a column `score` of a half or more beside names: a pipeline's predicted label has such."""
+    if labels.dtype.kind in REAL or values.dtype.kind not in REAL:
+        return
+    if values.size and bool((values >= 0.5).all()) and bool((values <= 1).all()):
+        raise ValueError(
+            f"`score` {values.shape} is 0.5 or more in every row, as that of a predicted label is: the scores of all "
+            "classes (`top_k=None` of a pipeline) and the true labels are needed; if it is the probability of the "
+            f"second class, {spell_argument('keys', 'probs=score')}."
+        )
+
+
 def _check_labels_of_column(shape: Sequence[int], labels: Array | None, name: str) -> None:
     """Raise a ValueError unless labels are of two classes of which a single column, of a shape, is the second.
 

@@ -35,6 +35,7 @@ from calibench.predictions.arrays import (
     TARGET,
     UNDECLARED,
     predictions_of,
+    refuse_scores_of_predictions,
     roles_told,
     with_roles,
 )
@@ -109,7 +110,12 @@ def _roles(name: str, keys: tuple[str, ...]) -> tuple[str, ...]:
     for text in keys:
         role, equals, array = text.partition("=")
         if not (role and equals and array):
-            raise UsageError(f"`{name}` takes ROLE=NAME, such as probs=my_array, got `{text}`.")
+            near = ""
+            if len(keys) > 1 and keys.index(text) and "=" not in text:
+                near = f": commas separate several, `{keys[keys.index(text) - 1]},{text}`"
+            raise UsageError(
+                f"`{name}` takes ROLE=NAME, such as probs=my_array, got `{text}`{near}."
+            )
     return keys
 
 
@@ -331,6 +337,9 @@ class Reader:
         """The arrays of a table by their roles, with the labels of another file, and lines as of `_arrays`."""
         arrays, line = arrays_of_table(table, roles_told(roles, table.written))
         ids = ids_of_table(table, labels.ids) if labels else {}
+        is_undeclared = labels is None and not self.keys
+        if is_undeclared and "label" in table.written and {TARGET, "score"} <= {*arrays}:
+            refuse_scores_of_predictions(arrays["score"], arrays[TARGET])
         arrays, lines = _with_labels(arrays, labels, ids)
         arrays, guess = with_roles(arrays)
         return arrays, [_describe_text(table), guess, line, *lines]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
@@ -62,6 +62,27 @@ class ModelSpread(Protocol):
         """Give the values of a table their standard errors."""
 
 
+_FRAME = "`leaderboard.frame()` is a data frame"
+_METHODS_OF_OTHERS = {
+    **dict.fromkeys(
+        ("to_pandas", "to_df", "to_dataframe", "to_frame", "df", "dataframe", "to_csv"), _FRAME
+    ),
+    **dict.fromkeys(
+        ("to_latex", "latex"), '`leaderboard.show(file, "latex")` writes it to an open file'
+    ),
+    **dict.fromkeys(("to_markdown", "markdown"), "`str(leaderboard)` is Markdown"),
+    **dict.fromkeys(("plot", "draw"), "`leaderboard.figure()` draws it"),
+    **dict.fromkeys(
+        ("sort_values", "sort_by"),
+        "`calibench.leaderboard(results, rank_by=COLUMN)` ranks by a column",
+    ),
+    **dict.fromkeys(
+        ("head", "best"), "`calibench.leaderboard(results, top=N)` has the first N rows"
+    ),
+}
+"""Methods of tables in other libraries, with the call that does the same here."""
+
+
 @dataclass(repr=False)
 class Leaderboard:
     """Ranked tables, and the runs that could not be ranked.
@@ -79,6 +100,11 @@ class Leaderboard:
     lines: list[list[str]] = field(default_factory=list)
     examples: TestExamples | None = None
     sort: Column = RAW_NLL
+
+    def __getattr__(self, name: str) -> Any:
+        hint = _METHODS_OF_OTHERS.get(name)
+        text = f"'{type(self).__name__}' object has no attribute '{name}'"
+        raise AttributeError(f"{text}: {hint}" if hint else text)
 
     @property
     def warnings(self) -> list[str]:

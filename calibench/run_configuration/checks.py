@@ -59,7 +59,8 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
     full = f"{group}.{name}" if group else name
     dashed = [dashes + option.lstrip("-") for option in options]
     last = name.rpartition(".")[2]
-    if not group and (hint := describe_unknown_key(name) or _files_named(last)):
+    hint = describe_unknown_key(name) or ("" if group else _files_named(last))
+    if hint:
         return f"unknown option `{full}`: {hint}"
     place = find_class_place("loss")
     of_loss = (
@@ -91,6 +92,7 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
     """
     for key in config:
         if key not in (*KEY_TYPES, SEED_KEY, "data", *KEY_GROUPS):
+            _refuse_beside_its_class(config, key, config[key])
             raise UsageError(describe_unknown_option(key, [*list_options(config), *others]))
     if not str(seed := config.get(SEED_KEY, 0)).isdecimal():
         sweep = (
@@ -256,7 +258,39 @@ def _check_keys_of_groups(config: Config) -> None:
             if name in LINKED:
                 raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
             if arguments_of_group and name.rstrip("+") not in arguments_of_group:
+                _refuse_beside_its_class(config, f"{group}.{name}", config[group][name])
                 raise UsageError(describe_unknown_option(name, list_options(config), group))
+
+
+def _refuse_beside_its_class(config: Config, key: str, value: Any) -> None:
+    """Raise a UsageError for a dotted key in a file, and for an argument that stands beside its class there.
+
+    `model: {loss: FocalLoss, gamma: 3}` and `model.loss.gamma: 3` are written as a block of the class.
+    """
+    group, _, name = key.rpartition(".")
+    options = [option for option in _options_of_classes(config) if option.startswith(f"{group}.")]
+    same = [option for option in options if option.rpartition(".")[2] == name]
+    same.sort(key=lambda option: not option.startswith("model.loss."))
+    dotted = [key] if key in list_options(config) else []
+    if not (group and [*dotted, *same]):
+        return
+    meant = [*dotted, *same][0]
+    block = _spell_block(config, meant.split("."), value)[1:-1]
+    near = " is no key of a file:" if dotted else f"{did_you_mean([meant])} In a file it is"
+    raise UsageError(f"unknown option `{key}`{near} `{block}`.")
+
+
+def _spell_block(block: Any, keys: Sequence[str], value: Any) -> str:
+    """A value at a key inside blocks, as one line of YAML: `{loss: {class_path: FocalLoss, init_args: {gamma: 3}}}`."""
+    if not keys:
+        return str(value)
+    inside = to_class_block(block)
+    if not isinstance(inside, Mapping):
+        inside = {}
+    if "class_path" in inside:
+        arguments = _spell_block(inside.get("init_args"), keys, value)
+        return f"{{class_path: {inside['class_path']}, init_args: {arguments}}}"
+    return f"{{{keys[0]}: {_spell_block(inside.get(keys[0]), keys[1:], value)}}}"
 
 
 def _check_required(config: Config) -> None:
@@ -323,6 +357,8 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
     if slash and source in ("timm", "hf", "huggingface"):
         prefix = "timm" if source == "timm" else "hf"
         raise UsageError(f"`{key}`: no class `{path}`: write `{prefix}:{name}`.")
+    if call := re.fullmatch(r"([A-Za-z_][\w.]*)\((.*)\)", path):
+        raise UsageError(f"`{key}`: no class `{path}`: write {_spell_call(key, call[1], call[2])}.")
     if path.endswith(".py"):
         raise UsageError(
             f"`{key}`: `{path}` is a file of Python: name the class in it, `{class_in_file(path)}`."
@@ -339,6 +375,21 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
             else f"data=ImageFolderDataModule(folder={path!r})"
         )
         raise UsageError(f"`{key}`: `{path}` is a folder: `{module}` for images by class.")
+    place = find_class_place(key)
+    if (
+        place is not None
+        and re.fullmatch(r"[A-Za-z][\w.]*(-[\w.]+)+", path)
+        and not Path(path).exists()
+    ):
+        raise UsageError(place.no_class(key, path))
+
+
+def _spell_call(key: str, name: str, arguments: str) -> str:
+    """The options that stand for a call in Python, `FocalLoss(gamma=3)`: the class, then each argument."""
+    parts = [part.partition("=") for part in arguments.split(",")]
+    named = {argument.strip(): value.strip() for argument, equals, value in parts if equals}
+    spelled = [spell_key(key, name), *(spell_key(f"{key}.{part}", named[part]) for part in named)]
+    return " ".join(spelled).replace("` `", " ") if is_command_line() else ", ".join(spelled)
 
 
 def class_in_file(path: str, example: str = "MyClass", *, functions: bool = False) -> str:
@@ -388,12 +439,23 @@ def _check_arguments(
             near = near_matches(name, begin or names) or did_you_mean(begin)
             near = near or _describe_others(key, name, names)
             raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
+        _refuse_several_numbers(f"{key}.{name}", init_args[name])
     required_names = [name for name, required in parameters.items() if required]
     missing = [name for name in required_names if name not in init_args and name not in LINKED]
     if missing:
         owner = re.sub(r"_[0-9a-f]{10}$", "", owner)  # of a class that a program defines
         remedy = _spell_missing(key, owner, missing)
         raise UsageError(f"`{key}`: {owner} needs `{missing[0]}`: {remedy}.")
+
+
+def _refuse_several_numbers(key: str, value: Any) -> None:
+    """Raise a UsageError for numbers with commas between them at a key of the model, which takes one or a list."""
+    number = r"-?\d*\.?\d+(?:e-?\d+)?"
+    if key.startswith("model.") and re.fullmatch(rf"{number}(?:, *{number})+", str(value)):
+        raise UsageError(
+            f"`{key}`: one value is expected, got {value}: a list is '[{value}]', and runs with one of the values each "
+            "are a `grid` in a suite (`calibench help sweep`)."
+        )
 
 
 def _describe_others(key: str, name: str, names: Sequence[str]) -> str:

@@ -173,6 +173,8 @@ class ClassPlace:
         if missing and first in _ABBREVIATIONS:
             alias = did_you_mean([f"{_ABBREVIATIONS[first]}.{rest}"])
         near = alias or ("" if missing else near_matches(name, candidates, prefix=module))
+        if "-" in path:
+            near = near or self._near_without_hyphens(path)
         if self.family is LOSSES and (file := loss_file(path) or loss_file(_plain_name(path))):
             return f"`{key}`: no class `{path}`, but {file} sets a loss of that name: write it instead."
         if self.family is BACKBONES and _CLASSIFIERS.search(name):
@@ -180,6 +182,15 @@ class ClassPlace:
         explanation = f" ({reason})" if reason and not near else ""
         remedy = "" if near else self._remedy(reason)
         return f"`{key}`: no class `{path}`{near}{explanation}{remedy}"
+
+    def _near_without_hyphens(self, name: str) -> str:
+        """Names that differ in hyphens alone, `resnet50` for `ResNet-50`; of a network else where models may be."""
+        folded = re.sub(r"[-_]", "", name.lower())
+        names = [*self.elsewhere(), *self.names]
+        same = [entry for entry in names if re.sub(r"[-_]", "", entry.lower()) == folded]
+        if same or self.family is not BACKBONES:
+            return did_you_mean(same) or near_matches(name.replace("-", "_"), names)
+        return f": a model of Hugging Face is `hf:{name}`, one of timm `timm:NAME`"
 
     def _remedy(self, reason: str) -> str:
         if reason.startswith("No module"):

@@ -5,7 +5,7 @@ The errors of jsonargparse carry nothing but English text. The text is read line
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
 from types import UnionType
@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Union, get_args, get_origin
 
 from lightning.pytorch.cli import LightningArgumentParser
 
-from calibench.messages.errors import UsageError
+from calibench.messages.errors import UsageError, did_you_mean
 from calibench.plugins.import_paths import import_by_path
 
 # What a message says beside the facts: it leads to others, or repeats them.
@@ -29,6 +29,13 @@ _PATH = re.compile(r"Problem with given class_path '([\w.]+)':")
 _TYPE = re.compile(
     r"Expected a (?:<class '([\w.]+)'>|typing\.Literal\[(.*?)\])(?:\. Got value: (.*))?"
 )
+_NAMES_OF_VALUES = {
+    **dict.fromkeys(("fp16", "float16", "half", "amp", "mixed"), ("16-mixed",)),
+    **dict.fromkeys(("bfloat16", "bf16_mixed"), ("bf16-mixed",)),
+    **dict.fromkeys(("fp32", "float32", "full"), ("32-true",)),
+    **{f"{name}logger": (name,) for name in ("wandb", "csv", "tensorboard", "mlflow")},
+}
+"""Values in other programs, in small letters, with ours."""
 _VALUE = re.compile(r"Given value: (.*?)(?:\. Got value: .*)?")
 
 
@@ -72,11 +79,18 @@ def _sentence(message: str) -> str:
             others.append(text)
     dotted, first = ".".join(keys), "".join(paths[:1])
     if not others and types and values:
-        return f"`{dotted}`: {' or '.join(types)} expected, got {values[0]}"
+        return f"`{dotted}`: {' or '.join(types)} expected, got {values[0]}{_hint_for_value(types, values[0])}"
     if len(others) == 1 and (dotted or not first) and not types and not values:
         names = [f"`{dotted}`" if dotted else "", first]
         return ": ".join([name for name in names if name.strip("`") not in others[0]] + others)
     return ""
+
+
+def _hint_for_value(types: Sequence[str], value: str) -> str:
+    """A hint at the value that other programs spell so, or at a list of a single class; an empty string otherwise."""
+    if [*types] == ["list"] and re.fullmatch(r"[\w.]+", value):
+        return f": write '[{value}]'"
+    return did_you_mean(_NAMES_OF_VALUES.get(value.lower(), ()))
 
 
 def _lines(message: str) -> Iterator[tuple[int, str]]:

@@ -272,12 +272,20 @@ def _read_loss(content: Any, **names: str) -> tuple[list[str], Config]:
         if is_import_path(name):
             options["model.loss"] = name
             continue
+        _refuse_name_of_class(name)
         load_configuration_file(
             name, folders=("losses", "")
         )  # an unknown file or published entry is an error now
         stem, at, entry = name.partition("@")
         files.append(str(find_configuration_file(stem, folders=("losses", ""))) + at + entry)
     return files, options
+
+
+def _refuse_name_of_class(name: str) -> None:
+    """Raise a UsageError for a name that other programs have for a loss, with that of its file: `ce`."""
+    alias = LOSSES.aliases.get(name.lower().replace("_", ""))
+    if alias and not Path(name).is_file() and f"losses/{name}" not in list_configuration_files():
+        raise UsageError(f"no loss `{name}`; did you mean {_file_of_loss(alias)}?")
 
 
 def _vary_calibrator(

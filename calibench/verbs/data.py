@@ -72,6 +72,10 @@ def _make_fake(names: Sequence[str]) -> int:
     sources = {name: _benchmark_source(name) for name in free}
     fakeable = {name: source for name, source in sources.items() if source and source.fake}
     if len(names) != 2 or names[0] not in fakeable:
+        if len(names) == 1 and names[0] in fakeable:
+            raise UsageError(
+                f"the folder to write to is missing: `calibench data fake {names[0]} fake`, for instance"
+            )
         received = f", got `{' '.join(names)}`" if names else ""
         near = near_matches(names[0], fakeable) if names else ""
         if names and names[0] in free and sources[names[0]] is None:

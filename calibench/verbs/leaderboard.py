@@ -37,6 +37,7 @@ from calibench.store.entry import Entry
 from calibench.tables.grid import Grid
 from calibench.tables.metric_titles import PACKAGE_METRICS
 from calibench.tables.published import PAPERS
+from calibench.verbs.python_types import refuse_unknown_keywords
 
 if TYPE_CHECKING:
     from calibench.verbs.python_types import PathLike
@@ -101,6 +102,7 @@ class Comparisons:
         return self.compare or self.baseline is not None
 
 
+@refuse_unknown_keywords(" (see `help(calibench.leaderboard)`)")
 def leaderboard(
     results: PathLike | Sequence[PathLike] = "results",
     *,

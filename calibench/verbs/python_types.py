@@ -74,6 +74,7 @@ def refuse_unknown_keywords(
     def refusing(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         @wraps(function)
         def call(*args: Arguments.args, **named: Arguments.kwargs) -> Result:
+            _check_positional(function, args)
             _check_keywords(function, named, remedy)
             return function(*args, **named)
 
@@ -85,9 +86,36 @@ def refuse_unknown_keywords(
 _KEYWORD_SYNONYMS = {
     "method": ("calibrator", "calibrators"), "preds": ("predictions",), "probs": ("predictions",),
     "logits": ("predictions",), "target": ("labels",), "y_true": ("labels",), "y": ("labels",),
+    **dict.fromkeys(("y_prob", "y_pred", "y_score", "y_proba"), ("predictions",)),
+    "metric": ("metrics",), "sort_by": ("rank_by",), "sort": ("rank_by",), "by": ("rank_by",), "n": ("top",),
     "model": ("network",), "backbone": ("network",), "max_epochs": ("epochs",), "num_epochs": ("epochs",),
 }  # fmt: skip
 """Names of arguments in other libraries, with ours."""
+
+
+_KEYWORD_HINTS = {
+    "dry_run": ": the command line alone lists the runs without training (`calibench help sweep`)",
+    "num_seeds": ": `seeds=[1, 2, 3]` are three seeds",
+    "n_seeds": ": `seeds=[1, 2, 3]` are three seeds",
+}
+"""What to write in place of arguments that no function has."""
+
+
+def _check_positional(function: Callable[..., object], args: Sequence[object]) -> None:
+    """Raise a TypeError for more positional arguments than a function has, with the names that others may have."""
+    parameters = signature(function).parameters.values()
+    positional = [entry.name for entry in parameters if entry.kind is entry.POSITIONAL_OR_KEYWORD]
+    named = [entry.name for entry in parameters if entry.kind is entry.KEYWORD_ONLY]
+    name = f"calibench.{function.__name__}"
+    if len(args) > len(positional):
+        raise TypeError(
+            f"`{name}` takes {', '.join(positional)} alone without a name, got {len(args)} such arguments: others go "
+            f"by their names, `{name}({positional[0]}, {named[0]}=..., {named[1]}=...)`"
+        )
+    if args and is_network(args[0]):
+        raise TypeError(
+            f"`{name}` takes a {positional[0]} first, and a network by its name: `{name}({positional[0]}, network=...)`"
+        )
 
 
 def _check_keywords(
@@ -98,7 +126,8 @@ def _check_keywords(
     for name in named:
         if name not in names:
             synonyms = [word for word in _KEYWORD_SYNONYMS.get(name, ()) if word in names]
-            near = did_you_mean(synonyms) or near_matches(name, names) or remedy
+            near = _KEYWORD_HINTS.get(name) or did_you_mean(synonyms)
+            near = near or near_matches(name, names) or remedy
             raise TypeError(f"`calibench.{function.__name__}` has no argument `{name}`{near}")
 
 

@@ -39,6 +39,7 @@ from calibench.sweeps.suites import (
 )
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
+from calibench.verbs.python_types import refuse_unknown_keywords
 
 if TYPE_CHECKING:
     from calibench.losses import CalibrationLoss
@@ -135,6 +136,9 @@ class Compared:
     config: Annotated[tuple[str, ...], Option("OVERLAY", repeated=True)] = ()
 
 
+@refuse_unknown_keywords(
+    ': keys of a configuration belong to `options`, `{"model.optimizer.lr": 0.1}`'
+)
 def sweep(
     benchmarks: PathLike | Sequence[PathLike],
     *,

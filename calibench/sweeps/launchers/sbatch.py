@@ -72,7 +72,8 @@ def _explain_refusal(message: str, options: Mapping[str, Any]) -> str:
     names = [name for name in listed if name not in _FIXED_OPTIONS]
     for key in options if listed else ():
         if key not in names:
-            return f"no option {_spell(key)}{near_matches(key, names)}"
+            near = near_matches(key, names, prefix="--slurm." if is_command_line() else "")
+            return f"no option {_spell(key)}{near}"
     return f"{spell_argument('slurm')}: {' '.join(message.split())}"
 
 

@@ -99,9 +99,9 @@ def test_the_script(pretend: Pretend, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"partion": "gpu"}, r"no option `--slurm\.partion`; did you mean partition"),
+        ({"partion": "gpu"}, r"no option `--slurm\.partion`; did you mean --slurm.partition"),
         ({"nodes": 2}, "a run is one process"),
-        ({"tme": 5}, "did you mean time"),
+        ({"tme": 5}, "did you mean --slurm.time"),
     ],
 )
 def test_options_that_submitit_refuses(

@@ -1,0 +1,63 @@
+"""Mistaken calls in Python: an error in one line, with what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import calibench
+from calibench.calibrators import TemperatureScaling
+from calibench.losses import CrossEntropyLoss, FocalLoss
+from calibench.metrics import CalibrationError
+
+LOGITS, TARGET = (
+    torch.randn(60, 3, generator=torch.Generator().manual_seed(0)),
+    torch.arange(60) % 3,
+)
+NETWORK = torch.nn.Linear(64, 10)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: FocalLoss(gamma=2, reduction="none"), "`calibench.losses.focal_loss(logits, target, gamma=3)`"),
+        (lambda: FocalLoss(gamma=2, alpha=0.25), "`ClassBalancedLoss` weighs classes"),
+        (lambda: CrossEntropyLoss(weight=torch.ones(3)), "CrossEntropyLoss has no argument `weight`: `ClassBalanced"),
+        (lambda: CrossEntropyLoss(label_smoothing=0.1), "`LabelSmoothingLoss(smoothing=0.1)`"),
+        (lambda: CrossEntropyLoss(gama=1), "CrossEntropyLoss has no argument `gama`; it takes no argument"),
+        (lambda: CalibrationError().result(), "`metric.compute()` gives the value"),
+        (lambda: CalibrationError().update_state(LOGITS, TARGET), "`metric.update(preds, target)`"),
+        (lambda: calibench.leaderboard("shipped/digits_lt").to_pandas(), "`leaderboard.frame()` is a data frame"),
+        (lambda: calibench.leaderboard("shipped/digits_lt", metric="ece"), "did you mean metrics?"),
+        (lambda: calibench.leaderboard("shipped/digits_lt", sort_by="nll"), "did you mean rank_by?"),
+        (lambda: calibench.leaderboard("a", "b"), "takes results alone without a name, got 2 such arguments"),
+        (lambda: calibench.sweep("digits_lt", dry_run=True), "`calibench help sweep`"),
+        (lambda: calibench.sweep("digits_lt", num_seeds=3), "`seeds=[1, 2, 3]` are three seeds"),
+        (lambda: calibench.fit("digits", NETWORK), "`calibench.fit(benchmark, loss=..., network=...)`"),
+        (lambda: calibench.fit(NETWORK), "`calibench.fit(benchmark, network=...)`"),
+        (lambda: calibench.evaluate(labels=TARGET, y_prob=LOGITS), "did you mean predictions?"),
+        (lambda: calibench.load_calibrator("cal.pkl"), '`calibench.save_calibrator(calibrator, "cal.pt")`'),
+        (
+            lambda: calibench.save_calibrator("cal.pt", TemperatureScaling().fit(LOGITS, TARGET)),
+            '`save_calibrator(calibrator, "cal.pt")`',
+        ),
+    ],
+)  # fmt: skip
+def test_the_error_says_what_to_write(
+    call: Any, remedy: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cal.pkl").write_bytes(b"\x80\x04")
+    with pytest.raises((TypeError, ValueError, AttributeError)) as raised:
+        call()
+    assert remedy in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_the_errors_say_works() -> None:
+    losses = calibench.losses.focal_loss(LOGITS, TARGET, gamma=3)
+    assert losses.shape == (60,)
+    assert calibench.losses.LabelSmoothingLoss(smoothing=0.1)(LOGITS, TARGET) > 0
+    assert len(calibench.leaderboard("shipped/digits_lt", metrics=["ece"], rank_by="nll").frame())
