@@ -23,10 +23,11 @@ NETWORK = torch.nn.Linear(64, 10)
     ("call", "remedy"),
     [
         (lambda: FocalLoss(gamma=2, reduction="none"), "`calibench.losses.focal_loss(logits, target, gamma=3)`"),
-        (lambda: FocalLoss(gamma=2, alpha=0.25), "`ClassBalancedLoss` weighs classes"),
+        (lambda: FocalLoss(gamma=2, alpha=0.25), "FocalLoss has no argument `alpha`; it takes `gamma`"),
         (lambda: CrossEntropyLoss(weight=torch.ones(3)), "CrossEntropyLoss has no argument `weight`: `ClassBalanced"),
         (lambda: CrossEntropyLoss(label_smoothing=0.1), "`LabelSmoothingLoss(smoothing=0.1)`"),
         (lambda: CrossEntropyLoss(gama=1), "CrossEntropyLoss has no argument `gama`; it takes no argument"),
+        (lambda: TemperatureScaling().fit(NETWORK, [LOGITS]), "`calibrator.fit(*calibench.collect(model, loader))`"),
         (lambda: CalibrationError().result(), "`metric.compute()` gives the value"),
         (lambda: CalibrationError().update_state(LOGITS, TARGET), "`metric.update(preds, target)`"),
         (lambda: calibench.leaderboard("shipped/digits_lt").to_pandas(), "`leaderboard.frame()` is a data frame"),
@@ -60,4 +61,7 @@ def test_what_the_errors_say_works() -> None:
     losses = calibench.losses.focal_loss(LOGITS, TARGET, gamma=3)
     assert losses.shape == (60,)
     assert calibench.losses.LabelSmoothingLoss(smoothing=0.1)(LOGITS, TARGET) > 0
+    loader = [(LOGITS[:30], TARGET[:30]), (LOGITS[30:], TARGET[30:])]
+    collected = calibench.collect(torch.nn.Identity(), loader, progress=False)
+    assert TemperatureScaling().fit(*collected).fitted
     assert len(calibench.leaderboard("shipped/digits_lt", metrics=["ece"], rank_by="nll").frame())

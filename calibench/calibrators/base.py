@@ -56,6 +56,11 @@ def _keep_class_names(fit: Method) -> Method:
 
     @wraps(fit)
     def fit_and_keep(self: Any, logits: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(logits, nn.Module):
+            raise TypeError(
+                "`fit` takes logits and class indices, got a network: `calibench.collect(model, loader)` gives both, "
+                "`calibrator.fit(*calibench.collect(model, loader))`"
+            )
         names = kwargs.get("classes") or names_of_columns(logits)
         fit(self, logits, *args, **kwargs)
         self.class_names = None if names is None else [str(name) for name in names]

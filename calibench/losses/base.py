@@ -53,7 +53,7 @@ _REDUCTION = (
 )
 _ARGUMENTS_OF_OTHERS = {
     **dict.fromkeys(("reduction", "reduce", "size_average"), _REDUCTION),
-    **dict.fromkeys(("weight", "weights", "class_weights", "alpha", "pos_weight"), _WEIGHTS),
+    **dict.fromkeys(("weight", "weights", "class_weights", "pos_weight"), _WEIGHTS),
     "label_smoothing": "`LabelSmoothingLoss(smoothing=0.1)` is the loss with smoothed labels",
 }
 """Arguments of losses in other libraries, with what to write instead."""
@@ -615,7 +615,7 @@ class ImportedLoss(CalibrationLoss):
         function = import_by_path(name)
         keywords = _lists_to_tensors(function, arguments or {})
         is_class = isinstance(function, type)
-        check_arguments(name, function, keywords, before=0 if is_class else 2)
+        check_arguments(name, function, keywords, before=() if is_class else ("logits", "target"))
         self.loss = function(**keywords) if is_class else _Function(function, keywords)
         if "sum" in (getattr(self.loss, "reduction", None), keywords.get("reduction")):
             setting = spell_key("model.loss_scale", "sum")

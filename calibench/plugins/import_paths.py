@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -69,23 +69,28 @@ def accepts(function: Callable[..., Any], argument: str) -> bool:
 
 
 def check_arguments(
-    path: str, function: Callable[..., Any], arguments: Mapping[str, Any], *, before: int = 0
+    path: str,
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    before: Sequence[str] = (),
 ) -> None:
     """Check keywords against the signature of a function or class; raises a UsageError, in which it is called `path`.
 
-    The caller adds so many positional arguments `before` them.
+    The caller adds positional arguments `before` them.
     """
     parameters = parameters_of(function)
     for name in arguments:
         if parameters and not accepts(function, name):
             raise UsageError(f"`{path}` has no argument `{name}`{near_matches(name, parameters)}")
     try:
-        inspect.signature(function).bind(*[None] * before, **arguments)
+        inspect.signature(function).bind(*before, **arguments)
     except ValueError:  # a builtin without a signature
         return
     except TypeError as error:
         listed = ", ".join(f"`{name}`" for name in parameters) or "none"
-        raise UsageError(f"`{path}`: {error} (it takes {listed}).") from error
+        called = f", and is called with `{', '.join(before)}`" if before else ""
+        raise UsageError(f"`{path}`: {error} (it takes {listed}{called}).") from error
 
 
 def explain_arguments(

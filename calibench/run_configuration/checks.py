@@ -374,7 +374,10 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
             if is_command_line()
             else f"data=ImageFolderDataModule(folder={path!r})"
         )
-        raise UsageError(f"`{key}`: `{path}` is a folder: `{module}` for images by class.")
+        raise UsageError(
+            f"`{key}`: `{path}` is a folder: `{module}` for images by class, or in a "
+            f"shell `calibench new images NAME --data {path}`, which writes a benchmark of it."
+        )
     place = find_class_place(key)
     if (
         place is not None

@@ -1,6 +1,7 @@
 """`calibench store`: list, add, pull, push and verify predictions that are kept by content; migrate earlier results."""
 
 import csv
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -233,6 +234,15 @@ def _push(words: Sequence[str], adding: Adding) -> int:
     if is_url(source):
         raise UsageError(
             f"`{source}` is a URL: `store push` sends a folder's entries, source first."
+        )
+    if not Path(source).is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {source}: `calibench store add results {source}` makes a store of runs"
+        )
+    if re.fullmatch(r"[\w-]+/[\w.-]+", url) and not Path(url).parent.is_dir():
+        raise UsageError(
+            f"`{url}` is no URL, and there is no folder {Path(url).parent}: `hf://datasets/{url}` is a data set of the "
+            f"Hub, `./{url}` a new folder here."
         )
     if bool(adding.by) != bool(adding.licence):
         raise UsageError(

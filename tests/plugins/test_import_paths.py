@@ -50,11 +50,13 @@ def test_arguments_are_checked_before_a_call() -> None:
     assert accepts(plain, "b")
     assert accepts(open_ended, "anything")
     assert not accepts(plain, "c")
-    check_arguments("plain", plain, {"b": 3}, before=1)
+    check_arguments("plain", plain, {"b": 3}, before=("value",))
     with pytest.raises(UsageError, match="`plain` has no argument `bb`; did you mean b"):
-        check_arguments("plain", plain, {"bb": 3}, before=1)
+        check_arguments("plain", plain, {"bb": 3}, before=("value",))
     with pytest.raises(UsageError, match=r"missing a required argument: 'a' .it takes `a`, `b`."):
         check_arguments("plain", plain, {"b": 3})
+    with pytest.raises(UsageError, match="it takes `a`, `b`, and is called with `x, y, z`"):
+        check_arguments("plain", plain, {}, before=("x", "y", "z"))
     check_arguments("dict", dict, {"x": 1})  # without a signature: the call itself will tell
 
 
