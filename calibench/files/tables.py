@@ -44,11 +44,15 @@ _DECIMAL_COMMAS = {
     sign: re.compile(rb"(?:^|%s)\s*-?\d+,\d+\s*%%?\s*(?:%s|\r?$)" % (cut, cut), re.MULTILINE)
     for sign, cut in ((";", b";"), ("\t", b"\t"), ("|", rb"\|"))
 }
+_RULE = re.compile(
+    rb"[ \t]*[|+]?[-:=+| \t]*-[-:=+| \t]*"
+)  # between the rows of a table that is drawn with bars
 _SEPARATOR_LINE = re.compile(rb"\"?sep=(.)\"?\r?\n", re.IGNORECASE)
 _REPLACED = "\ufffd"
 _HOLE = b"\0\0"  # in a file that a disk or a transfer has cut
 _INDEX = "__index_level_"  # how pandas calls the names of its rows
 _NAMES_OF_CLASSES = ("classes", "class_names", "label_names", "target_names")  # beside columns
+_CUT_OFF = ", in the last row: the file looks cut off"
 NAMELESS = "Unnamed: "
 """How a column without a name is called, with its place behind."""
 
@@ -78,6 +82,20 @@ class TableFile:
     caveats: list[str]
     read: Callable[[Sequence[str] | None, Sequence[str]], Any] = field(repr=False)
     reading: str = ""
+
+    def renamed(self, names: Mapping[str, str]) -> "TableFile":
+        """The same table, some of whose columns have new names, by the old ones."""
+        old_names = {names.get(name, name): name for name in self.names}
+
+        def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
+            old_columns = columns and [old_names[name] for name in columns]
+            frame = self.read(old_columns, [old_names[name] for name in texts])
+            return frame.rename(columns=names)
+
+        new_names, written = (
+            [names.get(name, name) for name in part] for part in (self.names, self.written)
+        )
+        return replace(self, names=new_names, written=written, read=read)
 
     @property
     def total(self) -> int:
@@ -213,12 +231,13 @@ def _guess_sign(content: bytes, default: str, *, header: bool) -> str:
     if any(sign.encode() in first for sign in _SEPARATORS):
         return guess_separator(first.decode(), default) if header else default
     words = second.decode().split()
-    numbers = sum(map(_is_number, words))
+    numbers = sum(map(is_number, words))
     are_cells = len(words) - len(first.split()) in (0, 1) and numbers > 1
     return _SPACE if are_cells and 2 * numbers > len(words) else default
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number, as Python reads it."""
     try:
         float(text)
     except ValueError:
@@ -242,11 +261,23 @@ def _without_comments(
     names = last.lstrip(b"# ")
     sign = separator or _guess_sign(names + b"\n" + rest, default, header=True)
     first, second = (line.decode().split(sign) for line in (names, rest.partition(b"\n")[0]))
-    if header and 1 < len(first) == len(second) and any(map(_is_number, second)):
+    if header and 1 < len(first) == len(second) and any(map(is_number, second)):
         count -= 1
         is_name = names.startswith(sign.encode())  # a column that is called `#`
         rest = (last if is_name else names) + b"\n" + rest
     return rest, count
+
+
+def _without_rules(content: bytes) -> bytes:
+    """A table that is drawn with bars and rules, as in Markdown, without its rules and the bars at the ends of rows."""
+    lines = content.split(b"\n")
+    if b"|" not in b"".join(lines[:3]) or not any(
+        map(_RULE.fullmatch, map(bytes.rstrip, lines[:2]))
+    ):
+        return content
+    rows = [line.strip() for line in lines if not _RULE.fullmatch(line.rstrip())]
+    are_closed = all(row.startswith(b"|") and row.endswith(b"|") for row in rows if row)
+    return b"\n".join(row[1:-1] if are_closed else row for row in rows)
 
 
 def _refuse_title(content: bytes) -> None:
@@ -289,6 +320,7 @@ def _open_separated(
     content, header = text.content, header_names is None
     if header and (line := _SEPARATOR_LINE.match(content)):  # which Excel writes
         separator, content = separator or line[1].decode(), content[line.end() :]
+    content = _without_rules(content) if header else content
     content, comments = _without_comments(content, separator, default, header=header)
     sign = separator or _guess_sign(content, default, header=header)
     content = _with_name_of_rows(content, sign) if header else content
@@ -375,7 +407,9 @@ def _check_cells(
     rows, problems, breaks = list[int](), dict[int, str](), 0
     for row in table.rows:
         if problem := _row_problem(row, cells):
-            problems[row.number] = problem
+            is_last = row is table.rows[-1] and not content.endswith(b"\n")
+            is_cut = is_last and not row.problem and len(row.cells) < cells
+            problems[row.number] = f"{problem}{_CUT_OFF * is_cut}"
         elif row.cells != [""]:  # a line of blanks
             writer.writerow(row.cells[:cells])
             rows += [row.number] if row.number else []
@@ -392,9 +426,8 @@ def _row_problem(row: _Row, cells: int) -> str:
         return row.problem
     if len(row.cells) >= cells and not any(cell.strip() for cell in row.cells[cells:]):
         return ""
-    return (
-        f"{len(row.cells)} cells, {cells} were expected (one that holds a separator needs quotes)"
-    )
+    hint = " (one that holds a separator needs quotes)" if len(row.cells) > cells else ""
+    return f"{len(row.cells)} cells, {cells} were expected{hint}"
 
 
 class _ParsedRows(NamedTuple):
@@ -513,7 +546,8 @@ def _open_records(text: _Text, *, is_document: bool) -> TableFile:
         if not isinstance(record, dict):
             problems.setdefault(row, 'an object such as {"text": "...", "label": 3} is expected')
     good = [number for number in range(1, len(rows) + 1) if number not in problems]
-    frame = pandas.DataFrame([rows[number - 1] for number in good], dtype=object)
+    records = _with_fields_of_objects([rows[number - 1] for number in good])
+    frame = pandas.DataFrame(records, dtype=object)
     names = [str(name) for name in frame.columns]
 
     def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
@@ -537,14 +571,44 @@ def _parse_json(text: _Text, *, is_document: bool) -> tuple[list[Any], dict[int,
             return rows, problems
         except json.JSONDecodeError as error:  # else it is an object a line
             if error.lineno == 1:
-                raise ValueError(f"it is not JSON ({error})") from None
+                raise ValueError(_describe_json_error(error)) from None
     for row, line in enumerate(filter(str.strip, content.split("\n")), start=1):
         try:
             rows.append(json.loads(line))
-        except ValueError as error:
+        except json.JSONDecodeError as error:
             rows.append(None)
-            problems[row] = f"it is not JSON ({error})"
+            problems[row] = _describe_json_error(error)
     return rows, problems
+
+
+def _describe_json_error(error: json.JSONDecodeError) -> str:
+    """What is wrong with a text that is no JSON; that it looks cut off where the error is its end."""
+    is_at_end = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+    return f"it is not JSON ({error}){': it looks cut off' * is_at_end}"
+
+
+def _with_fields_of_objects(records: list[Any]) -> list[Any]:
+    """Records with the fields of an object in its place, as `output.probs`, where all have one of the same fields."""
+    names = [name for name in (records or [{}])[0] if _holds_like_objects(records, name)]
+    if not names:
+        return records
+    return _with_fields_of_objects([_spread_objects(record, names) for record in records])
+
+
+def _holds_like_objects(records: Sequence[Mapping[str, Any]], name: str) -> bool:
+    cells = [record.get(name) for record in records]
+    fields = [tuple(sorted(cell)) for cell in cells if isinstance(cell, dict)]
+    return len(fields) == len(cells) and len({*fields}) == 1 and fields[0] != ()
+
+
+def _spread_objects(record: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    spread = dict[str, Any]()
+    for name, cell in record.items():
+        if name in names:
+            spread |= {f"{name}.{field}": inner for field, inner in cell.items()}
+        else:
+            spread[name] = cell
+    return spread
 
 
 def iterate_records(path: Path) -> Iterator[Any]:
@@ -573,6 +637,9 @@ def _records_from_json(parsed: Any) -> tuple[list[Any], list[str]]:
         return [dict(zip(names, row, strict=True)) for row in data], []
     if (name := _name_of_rows(parts)) is not None:
         return parts[name], [other for other in parts if other != name]
+    if (name := _name_of_table(parts)) is not None:
+        rows, left_out = _records_from_json(parts[name])
+        return rows, [*left_out, *(other for other in parts if other != name)]
     inner = [tuple(part) for part in parts.values() if isinstance(part, dict)]
     if parts and len(inner) == len(parts) and len({*inner}) == 1:
         outer_counts, inner_counts = (all(map(str.isdecimal, keys)) for keys in (parts, inner[0]))
@@ -617,6 +684,21 @@ def _name_of_rows(parts: Mapping[str, Any]) -> str | None:
     rows = parts[lists[0]]
     are_objects = bool(rows) and all(isinstance(row, dict) for row in rows)
     return lists[0] if are_objects else None
+
+
+def _name_of_table(parts: Mapping[str, Any]) -> str | None:
+    """The name of the only object in an object that holds lists of one length, or rows; None without such."""
+    if any(isinstance(part, list) for part in parts.values()):
+        return None
+    names = [name for name, part in parts.items() if isinstance(part, dict) and _is_table(part)]
+    if len(names) > 1:
+        raise ValueError(f"it holds the tables {', '.join(names)}: write each in a file of its own")
+    return names[0] if names else None
+
+
+def _is_table(parts: Mapping[str, Any]) -> bool:
+    lengths = [len(part) for part in parts.values() if isinstance(part, list)]
+    return len({*lengths}) == 1 < len(lengths) or _name_of_rows(parts) is not None
 
 
 def _are_rows(parts: Mapping[str, Mapping[str, Any]]) -> bool:

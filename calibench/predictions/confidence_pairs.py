@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.files.set_names import UNKNOWN
+from calibench.files.tables import is_number
 from calibench.predictions.cells import are_percent
 from calibench.predictions.reading_notes import (
     describe_left_out,
@@ -181,7 +182,7 @@ def _describe_names(names_by_role: Mapping[str, str]) -> list[str]:
 def _describe_hits(values: Array) -> str:
     """Which texts are read as right and as wrong; empty of numbers, and of texts of truth values."""
     words = [text for text in sorted(set(_texts(values))) if text.lower() in _HITS]
-    guesses = [text for text in words if text.lower() not in _TRUTH_VALUES and not _is_number(text)]
+    guesses = [text for text in words if text.lower() not in _TRUTH_VALUES and not is_number(text)]
     readings = [f'"{text}" is {int(text.lower() in _RIGHT)}' for text in guesses]
     return f"hits: {', '.join(readings)}" if readings else ""
 
@@ -224,18 +225,10 @@ def _as_numbers(values: Array) -> Floats:
     try:
         return values.astype(np.float64)
     except ValueError as error:
-        row, text = next((row, text) for row, text in enumerate(texts) if not _is_number(text))
+        row, text = next((row, text) for row, text in enumerate(texts) if not is_number(text))
         raise ValueError(
             f"`confidence` must hold numbers: row {row + 1} holds `{text}`."
         ) from error
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _hits(values: Array) -> npt.NDArray[np.bool_]:

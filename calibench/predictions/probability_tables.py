@@ -76,9 +76,11 @@ def _first_foreign_record(source: Path) -> Any:
 
 def _insert_other_fields(source: Path, first: Any, frame: Any) -> Any:
     """A table of predictions behind the numbers and texts of their records that are called no labels."""
+    import pandas
+
     if not isinstance(first, Mapping):
         return frame
-    records = open_table(source, is_silent=True).frame()
+    records = pandas.DataFrame([*iterate_flat_records(source)])
     kept = [
         name
         for name in records.columns

@@ -14,6 +14,7 @@ from calibench.predictions.column_names import (
     role_and_classes,
 )
 from calibench.predictions.confidence_pairs import CONFIDENCE, CORRECT, PAIR_NAMES
+from calibench.predictions.field_paths import names_of_paths
 from calibench.predictions.label_tables import (
     LABEL_COLUMN,
     arrays_of_label_columns,
@@ -39,9 +40,11 @@ def arrays_of_table(
     `names_by_role` are the columns of each role that the user names; what is not named is guessed.
     """
     _check_header(table.written)
-    columns = TableColumns(table, names_by_role)
+    names = names_of_paths(table.written, names_by_role)
+    columns = TableColumns(table.renamed(names), names_by_role)
     arrays, lines = _read(columns)
-    return arrays, join_lines([*lines, describe_percent(columns.in_percent)])
+    paths = [f"`{path}` is read as `{name}`" for path, name in names.items()]
+    return arrays, join_lines([*paths, *lines, describe_percent(columns.in_percent)])
 
 
 def _check_header(names: Sequence[str]) -> None:

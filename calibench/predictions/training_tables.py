@@ -34,7 +34,8 @@ def describe_training_table(table: TableFile, path: Path) -> str:
     frame, names = table.frame(), table.written
     lower = [name.lower() for name in names]
     labels = [at for at, name in enumerate(lower) if name in _LABELS]
-    if not len(frame) or {*lower} & {*_OF_PREDICTIONS}:
+    last_parts = {name.rpartition(".")[2] for name in lower}
+    if not len(frame) or last_parts & {*_OF_PREDICTIONS}:
         return ""
     at = labels[0] if len(labels) == 1 else len(names) - 1
     classes = set(frame.iloc[:, at].astype(str))

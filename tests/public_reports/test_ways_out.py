@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import torch
 
+from calibench.calibrators import VectorScaling
 from calibench.cli import main
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from tests.public_reports.small_files import (
@@ -103,6 +104,21 @@ def document(content: Any) -> Writer:
     return text("t.json", json.dumps(content))
 
 
+def drawn(rule: str, *, is_closed: bool = True, is_framed: bool = False) -> str:
+    """A table drawn with bars and rules, as Markdown, Spark and psql write it."""
+    rows = [[*FRAME.columns], *FRAME.astype(str).to_numpy().tolist()]
+    ends = "|" * is_closed
+    lines = [ends + "|".join(f" {cell} " for cell in row) + ends for row in rows]
+    frame = [rule] * is_framed
+    return "\n".join([*frame, lines[0], rule, *lines[1:], *frame]) + "\n"
+
+
+def nested(i: int) -> dict[str, Any]:
+    """A record whose scores and labels are one level deeper, beside the predicted class."""
+    output = {"probs": PROBS[i].tolist(), "label": int(PROBS[i].argmax())}
+    return {"output": output, "doc": {"id": i, "label": int(LABELS[i])}}
+
+
 def libsvm(folder: Path) -> str:
     """The predicted class, under the name of labels, before the probabilities."""
     rows = [" ".join(map(repr, [int(row.argmax()), *map(float, row)])) for row in PROBS]
@@ -144,6 +160,14 @@ READ = {
     "columns beside names of classes": document(
         {"probs": PROBS.tolist(), "labels": LABELS.tolist(), "classes": NAMES}
     ),
+    "scores and labels in objects": records(nested),
+    "scores of classes in objects": records(
+        lambda i: {"output": {"probs": dict(zip(NAMES, PROBS[i], strict=True))}, "label": TEXTS[i]}
+    ),
+    "columns in an object": document({"results": {"probs": PROBS.tolist(), "labels": LABELS.tolist()}, "model": "a"}),
+    "Markdown": text("t.md", drawn("|---|:---:|---:|---|")),
+    "a table of Spark": text("t.txt", drawn("+---+---+---+---+", is_framed=True)),
+    "a table of psql": text("t.txt", drawn("---+---+---+---", is_closed=False)),
     "what LIBSVM writes beside labels": lambda folder: f"{libsvm(folder)}:{write_table(folder / 'y.csv', y=LABELS)}",
     "fields beside labels": beside_labels(fields(*FIELDS, **BY_NAME)),
 }  # fmt: skip
@@ -174,6 +198,19 @@ KEYS = {
         {
             split: {"logits": torch.from_numpy(sign * LOGITS), "labels": torch.from_numpy(LABELS)}
             for split, sign in (("val", -1), ("test", 1))
+        }
+    ),
+    "logits and probabilities in objects": records(
+        lambda i: {
+            "output": {"logits": LOGITS[i].tolist(), "probs": PROBS[i].tolist()},
+            "label": int(LABELS[i]),
+        }
+    ),
+    "two labels in objects": records(
+        lambda i: {
+            "probs": PROBS[i].tolist(),
+            "doc": {"label": int(LABELS[i])},
+            "old": {"target": 0},
         }
     ),
     "an instance of one text": instance(lambda label: label),
@@ -208,6 +245,13 @@ REFUSED = {
     "a title above the table": (text("t.csv", f"Results of model 3\n\n{CSV}"), "begin at line 3"),
     "a sheet": (text("t.xlsx", "PK"), r"`pandas.read_excel\('.*t.xlsx'\).to_csv\('x.csv', index=False\)`"),
     "a packed file": (text("t.csv.bz2", "BZh"), "is packed: unpack it, `bunzip2 -k .*t.csv.bz2`"),
+    "a row cut short": (text("t.csv", CSV[:-30]), "row 60: 2 cells, 4 were expected, in the last row: the file looks cut off"),
+    "a document cut short": (text("t.json", json.dumps(ROWS_OF_JSON)[:-20]), "it looks cut off"),
+    "a line of JSON cut short": (text("t.jsonl", '{"probs": [0.5, 0.5]}\n{"probs": [0.5, 0'), "row 2: .* it looks cut off"),
+    "sets in a document": (
+        document({name: {"probs": PROBS.tolist(), "labels": LABELS.tolist()} for name in ("val", "test")}),
+        "it holds the tables val, test: write each in a file of its own",
+    ),
     "bytes of no known kind": (text("t.dat", "a\0b"), "a file .npz, .npy"),
     "a table of pandas": (lambda folder: pandas_table(folder), r"`pandas.read_hdf\('.*t.h5'\).to_csv"),
     "labels behind probabilities": (
@@ -252,6 +296,28 @@ def test_a_column_of_texts_is_no_table_with_a_title(tmp_path: Path) -> None:
     frame = pd.DataFrame({f"{name},": column for name, column in BY_NAME.items()})
     frame.to_csv(tmp_path / "t.csv", index=False)
     assert nll_of(f"{tmp_path / 't.csv'}:{tmp_path / 'labels.csv'}") == pytest.approx(NLL, abs=2e-6)
+
+
+def test_a_predicted_label_in_an_object_is_no_label(tmp_path: Path) -> None:
+    """Beside the scores, or in an object that is called so."""
+    scores = [{"probs": row} for row in PROBS.tolist()]
+    for make in (
+        lambda i: {"sample": {**scores[i], "label": "neg"}},
+        lambda i: {"sample": scores[i], "prediction": {"label": "neg"}},
+    ):
+        assert (read(records(make)(tmp_path)).target == -1).all()  # type: ignore[union-attr]
+
+
+def test_calibrated_scores_of_an_object_are_read_again(tmp_path: Path) -> None:
+    file, cal = records(nested)(tmp_path), str(tmp_path / "cal.json")
+    assert main(["calibrate", "--val", file, "--calibrator", "VectorScaling", "-o", cal]) == 0
+    right = VectorScaling().fit(np.log(PROBS), LABELS).predict_proba(np.log(PROBS))
+    for suffix in (".jsonl", ".csv", ".npz"):
+        out = str(tmp_path / f"out{suffix}")
+        assert main(["calibrate", "--apply", cal, "--input", file, "-o", out]) == 0
+        calibrated = read(out)
+        np.testing.assert_allclose(np.exp(calibrated.logits), right, atol=1e-5)  # type: ignore[union-attr]
+        assert (calibrated.target == LABELS).all()  # type: ignore[union-attr]
 
 
 def test_what_libsvm_predicts_is_no_label(tmp_path: Path) -> None:
