@@ -57,25 +57,32 @@ class Cells:
 
     def sums(self, hit: Tensor) -> Sums:
         """Sums in the cells, given whether each probability is a hit (bool, the shape of `value`)."""
-        all_values = torch.ones_like(self.index, dtype=torch.bool)
-        value = self.value.detach()
-        return Sums(self._summed(all_values), self._summed(value), self._summed(hit))
+        if self.index.device.type == "cpu":
+            return self._sum_on_cpu(hit)
+        sums = torch.zeros(3, self.size, dtype=torch.float64, device=hit.device)
+        all_parts = (self.index, self.value.detach(), hit)
+        blocks = (torch.split(part.flatten(), _AT_ONCE) for part in all_parts)
+        for index, value, hits in zip(*blocks, strict=True):  # or float64 would double the memory
+            for part, values in zip(sums, (torch.ones_like(hits), value, hits), strict=True):
+                part.index_add_(0, index, values.double())
+        return Sums(*sums.view(3, *self.shape))
 
-    def _summed(self, values: Tensor) -> Tensor:
-        sums = torch.zeros(self.size, dtype=torch.float64, device=values.device)
-        parts = (torch.split(part.flatten(), _AT_ONCE) for part in (self.index, values))
-        for index, block in zip(*parts, strict=True):  # or float64 would double the memory
-            if sums.device.type == "cpu":
-                sums += sum_by_cell(index.numpy(), self.size, block.numpy())
-            else:
-                sums.index_add_(0, index, block.double())
-        return sums.view(self.shape)
+    def _sum_on_cpu(self, hit: Tensor) -> Sums:
+        index, value, hits = (
+            part.numpy().reshape(-1) for part in (self.index, self.value.detach(), hit)
+        )
+        sums = np.zeros((3, self.size))
+        for start in range(0, len(index), _AT_ONCE):
+            block = slice(start, start + _AT_ONCE)
+            for part, values in zip(sums, (None, value[block], hits[block]), strict=True):
+                part += sum_by_cell(index[block], self.size, values)
+        return Sums(*torch.from_numpy(sums).view(3, *self.shape))
 
 
-def sum_by_cell(index: Integers, cells: int, values: Array | None = None) -> Tensor:
-    """Sums of values on a CPU by cell, (cells,) float64, given the cell of each; without values their numbers."""
+def sum_by_cell(index: Integers, cells: int, values: Array | None = None) -> Floats | Integers:
+    """Sums of values by cell, (cells,), given the cell of each; without values their numbers."""
     # numpy's sums take a third of the time of torch's
-    return torch.from_numpy(np.bincount(index, values, minlength=cells)).double()
+    return np.bincount(index, values, minlength=cells)
 
 
 def columns_of_cells(value: Tensor, index: Tensor, cells: int) -> Cells:

@@ -179,22 +179,21 @@ class ClasswiseError(ErrorOfCells):
         (n, k), size = preds.shape, self.n_bins + 1
         listed, index = columns.list_above(first_inner_edge(self.n_bins)), self.list_cells(columns)
         of_labels = self._bins(preds.gather(1, target.unsqueeze(1)).squeeze(1))
-        counts, totals, hits = (
-            sum_by_cell(of_cell, k * size, summed).view(k, size)
-            for of_cell, summed in (
-                (index, None),
-                (index, listed.value.numpy()),
-                ((target * size + of_labels).numpy(), None),
-            )
-        )
-        counts[:, 1] = 0
-        totals[:, 1] = 0
-        counts[:, 1] = n - counts.sum(1)
-        totals[:, 1] = columns.sums - totals.sum(1)
+        sums = np.empty((3, k, size))
+        for part, of_cell, values in zip(
+            sums,
+            (index, index, (target * size + of_labels).numpy()),
+            (None, listed.value.numpy(), None),
+            strict=True,
+        ):
+            part[:] = sum_by_cell(of_cell, k * size, values).reshape(k, size)
+        counts, totals, _ = sums
+        counts[:, 1] = n - counts[:, 2:].sum(1)
+        totals[:, 1] = columns.sums - totals[:, 2:].sum(1)
         if self.reference:
-            counts[:, 0] = (preds == 0).sum(0)
+            counts[:, 0] = (preds == 0).sum(0).numpy()
             counts[:, 1] -= counts[:, 0]
-        return Sums(counts, totals, hits)
+        return Sums(*torch.from_numpy(sums))
 
     def list_cells(self, columns: ListedColumns) -> Integers:
         """The cell of each value that is listed for these bins."""

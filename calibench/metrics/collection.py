@@ -28,6 +28,52 @@ _ELEMENTS = 1 << 19  # probabilities that wait, two megabytes
 _FEWEST, _MOST = 512, 10_240  # and bounds of the rows
 
 
+class WaitingRows:
+    """Copies of small batches, one behind the other in one piece of memory, as the caller may write to a batch.
+
+    Args:
+        enough: Number of rows that are worth evaluating.
+    """
+
+    def __init__(self, enough: int) -> None:
+        self.enough = enough
+        self._rows, self._batches = 0, 0
+        self._scores, self._target = torch.empty(0, 0), torch.empty(0, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return self._batches
+
+    def has_room_for(self, scores: Tensor) -> bool:
+        """Whether scores (N, K) are like the rows that wait, and not too many."""
+        kept = self._scores
+        is_alike = all(
+            getattr(scores[:0], name) == getattr(kept[:0], name)
+            for name in ("shape", "dtype", "device")
+        )
+        return is_alike and self._rows + len(scores) <= len(kept)
+
+    def append(self, scores: Tensor, target: Tensor) -> None:
+        """Add a batch for which there is room; without rows there is room for each that is smaller than `enough`."""
+        if not self.has_room_for(scores):
+            with torch.inference_mode(False):  # or nothing could be written to them after that mode
+                self._scores = scores.new_empty(self.enough, scores.shape[1])
+                self._target = target.new_empty(self.enough)
+        end = self._rows + len(target)
+        self._scores[self._rows : end].copy_(scores)
+        self._target[self._rows : end].copy_(target)
+        self._rows, self._batches = end, self._batches + 1
+
+    def take(self) -> tuple[Tensor, Tensor]:
+        """Scores (N, K) and targets (N,) of all rows, of which none waits any more: read them before the next batch."""
+        end = self._rows
+        self.clear()
+        return self._scores[:end], self._target[:end]
+
+    def clear(self) -> None:
+        """Forget all batches."""
+        self._rows, self._batches = 0, 0
+
+
 class CalibrationMetrics(MetricCollection):
     """The benchmark's metrics in one pass over the batches (this package).
 
@@ -76,9 +122,8 @@ class CalibrationMetrics(MetricCollection):
     ) -> None:
         metrics, groups = _metrics(num_classes, n_bins)
         # before super(), which looks into the collection
-        self._waiting: list[tuple[Tensor, Tensor]] = []
+        self._waiting = WaitingRows(min(max(_ELEMENTS // num_classes, _FEWEST), _MOST))
         self._are = ""
-        self._enough = min(max(_ELEMENTS // num_classes, _FEWEST), _MOST)
         super().__init__(metrics, prefix=prefix, compute_groups=groups)
         self.num_classes = num_classes
         self.validate_args = validate_args
@@ -115,24 +160,22 @@ class CalibrationMetrics(MetricCollection):
 
     def _wait(self, are: str, scores: Tensor, target: Tensor) -> None:
         """Let a copy of a batch wait behind others of its kind, until there are enough rows."""
-        if are != self._are:
+        rows, labels = at_least_float32(scores.detach()), target.long()
+        if are != self._are or not self._waiting.has_room_for(rows):
             self.evaluate_waiting_rows()
         self._are = are
-        self._waiting.append((at_least_float32(scores.detach()), target.long()))
-        if sum(len(rows) for rows, _ in self._waiting) >= self._enough:
-            self.evaluate_waiting_rows()
-        else:  # what waits is a copy, as the caller may write to the batch
-            rows, labels = self._waiting.pop()
-            self._waiting.append((rows.clone(), labels.clone()))
+        if len(rows) < self._waiting.enough:
+            self._waiting.append(rows, labels)
+        else:
+            self._evaluate(rows, labels)
 
     def evaluate_waiting_rows(self) -> None:
         """Evaluate the rows of small batches that were kept back."""
-        if not self._waiting:
-            return
-        scores, target = self._waiting[0]
-        if len(self._waiting) > 1:
-            scores, target = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
-        self._waiting.clear()
+        if len(self._waiting):
+            self._evaluate(*self._waiting.take())
+
+    def _evaluate(self, scores: Tensor, target: Tensor) -> None:
+        """Add rows to the metrics; what they share is computed once."""
         probs, likelihood = scores, None
         if self._are != "probabilities":
             logs = log_softmax(scores) if self._are == "logits" else scores

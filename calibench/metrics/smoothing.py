@@ -106,6 +106,11 @@ class Residuals:
             return even_spectrum(round_to_grid(self.pieces(), points))
         return self._select_rows(self._spectrum())
 
+    def mean(self) -> float:
+        """Absolute mean residual of a set, averaged over sets: its error is hardly smaller, however wide the kernel."""
+        sums = self.even_spectrum(COARSEST)[:, 0].real.abs()
+        return float((sums[: len(self)] / sums[len(self) :]).mean())
+
     def even_cosines(self, number: int) -> tuple[Tensor, Tensor]:
         """How much of the first cosines of even frequency is in the residuals and the masses on the coarsest grid."""
         cosines = self._select_rows(self._on_coarsest()[1][:, :number])
@@ -396,6 +401,8 @@ def solve_self_consistent(
     a value, where there is one that may be right: that alters the time, not the error.
     """
     search, device = _Search(len(residuals), falls=kernel.falls), residuals.device
+    if near is None and kernel.falls:
+        near = max(residuals.mean(), _FIRST / _WIDTHS)
     if near is not None and math.isfinite(near):
         search.first = min(max(math.ceil(near * _WIDTHS), _LOWEST), _WIDTHS)
     while len(sets := search.open()):

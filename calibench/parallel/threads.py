@@ -51,6 +51,8 @@ _is_limited = ContextVar("whether all of it runs on one thread", default=False)
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
     """The libraries of linear algebra, which come with modules: to look for them takes milliseconds."""
+    import scipy.linalg  # noqa: F401  brings one of its own, whose threads would wait for work while others compute
+
     return ThreadpoolController()
 
 
