@@ -411,7 +411,8 @@ class Calibrator(TakesSavedShapes, ABC):
         _refuse_probabilities(logits)
 
         def map_blocks(rows: Tensor) -> Tensor:
-            blocks = split_without_short_end(rows, rows_at_once(rows))
+            size = max(1, rows_at_once(rows) // 2)  # or memory is given back and asked for again
+            blocks = split_without_short_end(rows, size)
             return torch.cat([self._like(of_finite(block.double()), block) for block in blocks])
 
         if is_finite.all():
@@ -452,7 +453,7 @@ class Calibrator(TakesSavedShapes, ABC):
         prob = self._prob(logits)
         if not self._mixes:
             return prob
-        return prob * (1 - self.uniform_share) + self.uniform_share / prob.shape[1]
+        return (prob * (1 - self.uniform_share)).add_(self.uniform_share / prob.shape[1])
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(torch.promote_types(logits.dtype, torch.float32))

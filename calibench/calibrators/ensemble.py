@@ -89,6 +89,11 @@ class EnsembleTemperatureScaling(Calibrator):
         )
         return torch.logaddexp(member, uniform - math.log(logits.shape[1]))
 
+    def _prob(self, logits: Tensor) -> Tensor:
+        scaled, raw, uniform = self.weights
+        member: Tensor = scaled * (logits / self.temperature).softmax(dim=1)
+        return member.addcmul_(logits.softmax(dim=1), raw).add_(uniform / logits.shape[1])
+
 
 def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Floats:
     """Weights (3,) of the smallest Brier score, a quadratic in the weights; examples count by `share` (N,)."""
