@@ -176,7 +176,8 @@ def _dispatch(arguments: list[str]) -> int:
 def _refuse_verb(word: str) -> NoReturn:
     """Raise a UsageError for a word that is no verb, with the verb that it may stand for."""
     if word.startswith("-"):
-        near = did_you_mean(get_close_matches(word, ["--help", "--version"], cutoff=0.7))
+        near = "; did you mean --version?" if word in ("-v", "-version") else ""
+        near = near or did_you_mean(get_close_matches(word, ["--help", "--version"], cutoff=0.7))
         near = near or "; options follow their verb"
     else:
         near = did_you_mean_verb(word) or near_matches(word, VERBS)

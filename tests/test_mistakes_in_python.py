@@ -40,6 +40,10 @@ NETWORK = torch.nn.Linear(64, 10)
         (lambda: calibench.fit(NETWORK), "`calibench.fit(benchmark, network=...)`"),
         (lambda: calibench.evaluate(labels=TARGET, y_prob=LOGITS), "did you mean predictions?"),
         (lambda: calibench.load_calibrator("cal.pkl"), '`calibench.save_calibrator(calibrator, "cal.pt")`'),
+        (lambda: calibench.as_estimator("TemperatureScaling"), "calibench.calibrators.TemperatureScaling()"),
+        (lambda: calibench.data.CIFAR10DataModule(data_dir="data"), "`root=FOLDER` is the folder of the data sets"),
+        (lambda: calibench.data.CIFAR10DataModule(batchsize=3), "did you mean batch_size?"),
+        (lambda: calibench.reliability(LOGITS, TARGET, save="r.png"), '.figure.savefig("reliability.png")'),
         (
             lambda: calibench.save_calibrator("cal.pt", TemperatureScaling().fit(LOGITS, TARGET)),
             '`save_calibrator(calibrator, "cal.pt")`',

@@ -154,6 +154,11 @@ def as_estimator(calibrator: "Calibrator") -> "LogitsClassifier":
         >>> search.fit(logits, labels).best_params_
         {'calibrator__n_bins': 5}
     """
+    if isinstance(calibrator, str):
+        raise TypeError(
+            "`as_estimator` takes a calibrator, got a name: "
+            f"`calibench.as_estimator(calibench.calibrators.{calibrator}())`"
+        )
     from calibench.calibrators.estimator import LogitsClassifier  # scikit-learn takes a second
 
     return LogitsClassifier(calibrator)

@@ -26,6 +26,7 @@ _APPLY = (
 _SCORES = (
     "a file of predictions is a word of its own, arrays with their labels: `LOGITS.npy:LABELS.npy`"
 )
+_GPUS = "a sweep uses the GPUs that `CUDA_VISIBLE_DEVICES` shows; `--cells-per-gpu N` runs several on each"
 _OF_SLURM = {
     "partition": "partition", "time": "time", "account": "account", "qos": "qos", "mem": "mem", "gres": "gres",
     "cpus-per-task": "cpus_per_task", "constraint": "constraint", "nodelist": "nodelist",
@@ -74,7 +75,56 @@ OPTION_HINTS: Mapping[str, str] = {
     "takes a folder that holds a file `val` and a file `test`",
     "leaderboard --bins": "a column names its bins, `--metrics ece_20`, where the runs have them",
     "leaderboard --n-bins": "a column names its bins, `--metrics ece_20`, where the runs have them",
-    "sweep --gpus": "a sweep uses the GPUs that `CUDA_VISIBLE_DEVICES` shows; `--cells-per-gpu N` runs several on each",
+    "sweep --gpus": _GPUS,
+    **dict.fromkeys(
+        ("--positive", "--pos-label", "--pos-class", "--positive-class"),
+        "the second class is the positive one: `--keys classes=NO,YES`",
+    ),
+    **dict.fromkeys(
+        ("--classes", "--class-names", "--labels-names"),
+        "`--keys classes=A,B,C` names the classes in their order",
+    ),
+    **dict.fromkeys(
+        ("--drop", "--ignore", "--skip-columns", "--ignore-columns"),
+        "`--keys probs=A,B,C` names the columns of the classes, and others are left out",
+    ),
+    **dict.fromkeys(
+        ("evaluate --seed", "evaluate --seeds", "doctor --seed"),
+        "a run is named by its folder, `results/.../seed=1`",
+    ),
+    **dict.fromkeys(
+        ("plot --title", "plot --caption"),
+        "a picture has no title of its own; `--label NAME=TEXT` renames a loss in it",
+    ),
+    **dict.fromkeys(
+        ("plot --figsize", "plot --size", "plot --height"),
+        "`--width column` or `--width page` scales it for a paper",
+    ),
+    **dict.fromkeys(
+        ("plot --dpi", "plot --resolution"),
+        "`--output x.pdf` or x.svg is sharp at any resolution",
+    ),
+    "plot --show": "`--output x.png` writes the picture",
+    **dict.fromkeys(
+        ("report --latex", "report --tex", "report --csv"),
+        "the page is HTML; `calibench leaderboard RESULTS --output table.tex` writes the table, or .csv",
+    ),
+    **dict.fromkeys(
+        ("runs --done", "runs --finished"), "`calibench runs list` has the state of every run"
+    ),
+    **dict.fromkeys(
+        ("sweep --background", "sweep --daemon"),
+        "`nohup calibench sweep ... &` in a shell; jobs of SLURM go on with `--detach`",
+    ),
+    **dict.fromkeys(
+        ("sweep --calibrators", "sweep --calibrator"),
+        "`--evaluation.calibrators '[TemperatureScaling, VectorScaling]'` sets those of every run",
+    ),
+    **dict.fromkeys(
+        ("sweep --backbones", "sweep --backbone", "sweep --networks", "sweep --network"),
+        "`--model.backbone CLASS` sets one; several are `backbones: {A: SmallCNN, B: CIFARResNet8}` in a suite",
+    ),
+    **dict.fromkeys(("sweep --devices", "sweep --gpu"), _GPUS),
     "--data-dir": "`--root FOLDER` is the folder of the datasets",
     "--ci": "intervals are 95 % intervals",
     "--no-bootstrap": "`--bootstrap 0` leaves the intervals out",
@@ -85,6 +135,9 @@ OPTION_HINTS: Mapping[str, str] = {
     "sweep --lr": "`--model.optimizer.lr VALUE` sets it; several values are a `grid` in a suite",
 }
 """The option to type in place of another one that others have, by the option, or by verb and option."""
+
+VERB_HINTS: Mapping[str, str] = {"audit": "an argument of a loss is `--argument NAME=VALUE`"}
+"""What to type in place of an option that nothing is close to, by the verb."""
 
 OPTION_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "--method": ("--calibrator", "--calibrators", "--losses"), "--algorithm": ("--calibrator", "--calibrators"),
@@ -102,7 +155,8 @@ OPTION_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "--type": ("--format", "--task"), "--n-boot": ("--bootstrap",), "--resamples": ("--bootstrap",),
     "--b": ("--bootstrap", "--repeats"), "--nboot": ("--bootstrap",), "--seed": ("--seeds",),
     "--trials": ("--seeds",), "--dataset": ("--datasets",), "--force": ("--yes",),
-    "--results-dir": ("--results",), "-n": ("--members",), "--size": ("--members",), "--num-members": ("--members",),
+    "--results-dir": ("--results",), "--load": ("--apply",), "-n": ("--members",), "--size": ("--members",),
+    "--num-members": ("--members",),
     "--preview": ("--dry-run",), "--model": ("--calibrator",),
 }  # fmt: skip
 """Options of other programs, with those of ours that may be meant; a verb has some of these."""
@@ -130,6 +184,14 @@ FILE_HINTS: Mapping[str, str] = {
     "ensemble": "it takes a folder of runs; of files: `calibench evaluate A B --ensemble`",
 }
 """What to type in place of a file that stands without an option, by the verb."""
+
+
+WORD_HINTS: Mapping[str, str] = {
+    "list": "a kind is listed as a whole, `calibench list losses | grep -i focal`",
+    "report": "`calibench leaderboard A B --output page.html` has several folders",
+    "calibrate": "one calibrator is fitted; `calibench evaluate TEST --val VAL --calibrators A B` compares several",
+}
+"""What to do in place of a word that is one too many and names no file, by the verb."""
 
 
 def synonym_word(word: str, choices: Collection[str]) -> str:

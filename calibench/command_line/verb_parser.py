@@ -35,6 +35,8 @@ from calibench.command_line.docstrings import Docstring
 from calibench.command_line.hints import (
     FILE_HINTS,
     VALUE_HINTS,
+    VERB_HINTS,
+    WORD_HINTS,
     did_you_mean_option,
     did_you_mean_word,
     option_hint,
@@ -360,6 +362,8 @@ class VerbParser(argparse.ArgumentParser):
             return f"; labels belong to the file: `{before}:{text}`"
         if "--output" in self.known and Path(text).suffix and not Path(text).exists():
             return f"; a file to write is given as `--output {text}`"
+        if not Path(text).is_file() and (hint := WORD_HINTS.get(self.verb)):
+            return f": {hint}"
         if "--val" not in self.known or not Path(text).is_file():
             return ""
         if "val" in Path(before).stem and "val" not in Path(text).stem:
@@ -390,6 +394,8 @@ class VerbParser(argparse.ArgumentParser):
             self.error(f"unknown option `{name}`: {hint}")
         bare = [option.removeprefix("--") for option in options if option.startswith("--")]
         near = near or near_matches(name.lstrip("-"), bare, prefix="--")
+        if not near and (hint := VERB_HINTS.get(self.verb, "")):
+            near = f": {hint}"
         self.error(f"unknown option `{name}`{near}")
 
     def error(self, message: str) -> NoReturn:

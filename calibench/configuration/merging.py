@@ -454,15 +454,16 @@ def _describe_no_option(argument: str, parsed: RunArguments) -> str:
     """One line about a word that is no option, with the option that it may stand for."""
     name, equals, text = argument.partition("=")
     hint = ""
-    if Path(argument).suffix in (".ckpt", ".pt", ".pth"):
+    if argument in ("-help", "-?"):
+        hint = ": write `--help`"
+    elif Path(argument).suffix in (".ckpt", ".pt", ".pth"):
         hint = f": write `--ckpt_path {argument}`"
         if Path(argument).parent.name == "checkpoints":
             hint = (
                 f": write `--config {Path(argument).parents[1]}/config.yaml --ckpt_path {argument}`"
             )
-    elif Path(argument).is_dir() and (Path(argument) / "config.yaml").is_file():
-        checkpoint = f"{argument.rstrip('/')}/checkpoints/last.ckpt"
-        hint = f": write `--config {argument.rstrip('/')}/config.yaml --ckpt_path {checkpoint}`"
+    elif run := _run_below(Path(argument)):
+        hint = f": write `--config {run}/config.yaml --ckpt_path {run}/checkpoints/last.ckpt`"
     elif argument in list_configuration_files():
         hint = f"; for a configuration, --config {argument}"
     elif equals and name.strip("+-"):  # as other programs write `trainer.max_epochs=1`
@@ -470,6 +471,12 @@ def _describe_no_option(argument: str, parsed: RunArguments) -> str:
     elif parsed.options:
         hint = _describe_several(parsed.options[-1][0])
     return f"`{argument}` is no option: --KEY VALUE is expected{hint}."
+
+
+def _run_below(folder: Path) -> Path | None:
+    """A folder that is a run, or the first run below it, by its configuration; None if there is none."""
+    configurations = sorted(folder.glob("**/config.yaml")) if folder.is_dir() else []
+    return next((path.parent for path in configurations), None)
 
 
 def _describe_no_value(name: str) -> str:

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,10 +30,30 @@ from calibench.data.splits import fingerprint_examples, stratified_fraction
 from calibench.data.task import Task
 from calibench.files.set_names import match_set_names
 from calibench.messages.errors import UsageError, errors_as
+from calibench.plugins.import_paths import explain_arguments
 from calibench.tensors.scores import TokenInputs
 
 ROWS_ON_AN_ACCELERATOR, SMALL_INPUT = 1024, 3 * 64 * 64
 """Rows of a batch in evaluation on an accelerator, and the numbers of an input up to which so many fit its memory."""
+
+
+_ARGUMENTS_OF_OTHERS = {
+    **dict.fromkeys(
+        ("data_dir", "data_root", "download_root"), "`root=FOLDER` is the folder of the data sets"
+    ),
+    **dict.fromkeys(
+        ("val_split", "val_fraction"),
+        "the validation split is that of the protocol; `split_seed` draws it",
+    ),
+    **dict.fromkeys(
+        ("train", "split"),
+        "`setup()` makes all splits; `train_dataloader()` and its like give them",
+    ),
+    **dict.fromkeys(
+        ("shuffle", "drop_last"), "the loader of training shuffles, those of evaluation do not"
+    ),
+}
+"""Arguments of data sets and loaders in other libraries, with what to write instead."""
 
 
 class ClassificationDataModule(LightningDataModule, ABC):
@@ -97,6 +118,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     class_counts: Tensor
     fingerprint_examples: str
 
+    @partial(explain_arguments, hints=_ARGUMENTS_OF_OTHERS)
     def __init__(
         self,
         *,

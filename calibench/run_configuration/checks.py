@@ -369,15 +369,13 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
             f"{Path(path).stem}` in a shell makes a benchmark of it."
         )
     if key == "data" and Path(path).is_dir():
-        module = (
-            f"--data ImageFolderDataModule --data.folder {path}"
+        remedy = (
+            f"`--data ImageFolderDataModule --data.folder {path}` for images by class; `calibench new images NAME "
+            f"--data {path}` writes a whole benchmark of them"
             if is_command_line()
-            else f"data=ImageFolderDataModule(folder={path!r})"
+            else f"`data=ImageFolderDataModule(folder={path!r})` for images by class"
         )
-        raise UsageError(
-            f"`{key}`: `{path}` is a folder: `{module}` for images by class, or in a "
-            f"shell `calibench new images NAME --data {path}`, which writes a benchmark of it."
-        )
+        raise UsageError(f"`{key}`: `{path}` is a folder: {remedy}.")
     place = find_class_place(key)
     if (
         place is not None
@@ -389,6 +387,8 @@ def _refuse_other_spelling(key: str, block: Any) -> None:
 
 def _spell_call(key: str, name: str, arguments: str) -> str:
     """The options that stand for a call in Python, `FocalLoss(gamma=3)`: the class, then each argument."""
+    if not arguments.strip():
+        return f"`{name}`"
     parts = [part.partition("=") for part in arguments.split(",")]
     named = {argument.strip(): value.strip() for argument, equals, value in parts if equals}
     spelled = [spell_key(key, name), *(spell_key(f"{key}.{part}", named[part]) for part in named)]

@@ -51,6 +51,8 @@ def data(
         return _make_fake(names)
     datasets = official_sources()
     for name in names:
+        if name == "all" and action == "fetch":
+            raise ValueError(f"data sets are fetched by their names: {' '.join(datasets)}")
         if name not in datasets:
             raise ValueError(f"there is no dataset `{name}`{near_matches(name, datasets)}")
     if action == "fetch" and not names:

@@ -291,6 +291,11 @@ def new(
 
     The name of the folder becomes the name of the benchmark, in tables and results.
     """
+    if kind in ("calibrator", "calibrators"):
+        raise UsageError(
+            "there is no start for a calibrator: a subclass of `calibench.calibrators.Calibrator` is one, as the "
+            "example in its docstring shows"
+        )
     if kind not in STARTERS:
         raise UsageError(
             f"there is no start `{kind}`{near_matches(kind, STARTERS)} (there are: {', '.join(STARTERS)})"

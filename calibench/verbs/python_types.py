@@ -96,9 +96,13 @@ _KEYWORD_SYNONYMS = {
 _KEYWORD_HINTS = {
     "dry_run": ": the command line alone lists the runs without training (`calibench help sweep`)",
     "num_seeds": ": `seeds=[1, 2, 3]` are three seeds",
+    **dict.fromkeys(
+        ("reliability.save", "reliability.output", "reliability.path", "reliability.filename"),
+        ': it returns the axes, `calibench.reliability(logits, labels).figure.savefig("reliability.png")`',
+    ),
     "n_seeds": ": `seeds=[1, 2, 3]` are three seeds",
 }
-"""What to write in place of arguments that no function has."""
+"""What to write in place of arguments that no function has, or not the one named."""
 
 
 def _check_positional(function: Callable[..., object], args: Sequence[object]) -> None:
@@ -126,7 +130,8 @@ def _check_keywords(
     for name in named:
         if name not in names:
             synonyms = [word for word in _KEYWORD_SYNONYMS.get(name, ()) if word in names]
-            near = _KEYWORD_HINTS.get(name) or did_you_mean(synonyms)
+            hint = _KEYWORD_HINTS.get(f"{function.__name__}.{name}") or _KEYWORD_HINTS.get(name)
+            near = hint or did_you_mean(synonyms)
             near = near or near_matches(name, names) or remedy
             raise TypeError(f"`calibench.{function.__name__}` has no argument `{name}`{near}")
 

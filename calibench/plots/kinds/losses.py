@@ -14,6 +14,7 @@ import numpy as np
 
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import FileRow
+from calibench.messages.spelling import spell_argument
 from calibench.plots.curves import Series, draw_curves, training_curves
 from calibench.plots.figure_with_numbers import Picture
 from calibench.plots.selection import Request, after, row_place, with_bins
@@ -59,7 +60,9 @@ def curves_picture(request: Request) -> Picture:
     ]
     if not names:
         item = f" of {request.metric}" if request.shown.metric else ""
-        raise ValueError(f"{request.table.title} has no training curves{item}.")
+        columns = spell_argument("columns", "NAME")
+        near = f"; {columns} draws some of {', '.join(logged)}" if logged else ""
+        raise ValueError(f"{request.table.title} has no training curves{item}{near}.")
     figure, grid = panels(len(names), columns=3)
     for axes, name in zip(grid, names, strict=True):
         column = logged_column(name)
