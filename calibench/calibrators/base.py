@@ -83,6 +83,19 @@ def _align_columns(apply: Method) -> Method:
     return cast("Method", align_and_apply)
 
 
+_MAP = "`calibrator(logits)` gives calibrated probabilities"
+_FIT_AND_MAP = f"`calibrator.fit(logits, target)` fits it, and {_MAP}"
+_METHODS_OF_OTHERS = {
+    **dict.fromkeys(("transform", "calibrate", "scale", "apply_calibration"), _MAP),
+    "fit_transform": _FIT_AND_MAP,
+    "fit_predict": _FIT_AND_MAP,
+    "predict": f"{_MAP}, of which `.argmax(1)` is the class",
+    "save": "`calibench.save_calibrator(calibrator, path)` writes it to a file",
+    "load": "`calibench.load_calibrator(path)` reads one from a file",
+}
+"""Methods of calibrators in other libraries, with the call that does the same here."""
+
+
 class Calibrator(TakesSavedShapes, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
@@ -183,6 +196,14 @@ class Calibrator(TakesSavedShapes, ABC):
             self.reported = (*self.reported, "uniform_share") if self.reported else ()
         for name in self.fitted_buffers:
             self.register_buffer(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            if name not in _METHODS_OF_OTHERS:
+                raise
+            raise AttributeError(f"{error}: {_METHODS_OF_OTHERS[name]}") from None
 
     @property
     def _mixes(self) -> bool:

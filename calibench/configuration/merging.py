@@ -19,6 +19,7 @@ from calibench.configuration.key_hints import describe_unknown_key
 from calibench.configuration.yaml_errors import describe_yaml_error
 from calibench.files.atomic_files import read_text
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
+from calibench.messages.outside_models import describe_outside_model
 
 # --- merging ---
 
@@ -199,6 +200,8 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
             short if full else Path(short).name, [*full, *(Path(n).name for n in names)]
         )
     )
+    if not near and full:
+        near = describe_outside_model(name)
     if not near and full:
         benchmarks = ", ".join(entry for entry in names if "/" not in entry)
         near = f"; benchmarks are {benchmarks} (your own data: `calibench new`)"

@@ -81,8 +81,11 @@ def _same(wrong: str, spelled: Iterable[str]) -> list[str]:
     return [candidate for candidate in spelled if candidate == wrong]
 
 
-def no_file(path: Path) -> FileNotFoundError:
-    """The error of a file that is not there, with the names beside it that are close."""
+def no_file(path: Path, remedy: str = "") -> FileNotFoundError:
+    """The error of a file that is not there, with the names beside it that are close.
+
+    Without such names it has the folder that was searched, and a remedy, which says what writes the file.
+    """
     names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     words = (path.name.lower(), path.stem.lower())
     same = [name for name in names if name.lower() in words or Path(name).stem.lower() in words]
@@ -92,7 +95,15 @@ def no_file(path: Path) -> FileNotFoundError:
         return FileNotFoundError(
             f"there is no file {path}: blanks separate files, `{' '.join(parts)}`"
         )
-    return FileNotFoundError(f"there is no file {path}{did_you_mean(close)}")
+    near = did_you_mean(close) or describe_searched_folder(path)
+    remedy = f"; {remedy}" if remedy and not close else ""
+    return FileNotFoundError(f"there is no file {path}{near}{remedy}")
+
+
+def describe_searched_folder(path: Path) -> str:
+    """` (searched: /home/me/results)` of a file that is not there; its folder may not be there either."""
+    folder = path.absolute().parent
+    return f" (searched: {folder})" if folder.is_dir() else f" (there is no folder {folder})"
 
 
 def did_you_mean(names: Iterable[str]) -> str:

@@ -170,6 +170,18 @@ METRIC_CLASSES = Family(
         "recall": "torchmetrics.classification.MulticlassRecall",
         "auroc": "torchmetrics.classification.MulticlassAUROC",
         "auc": "torchmetrics.classification.MulticlassAUROC",
+        "ici": "SmoothCalibrationError",
+        "integratedcalibrationindex": "SmoothCalibrationError",
+    },
+    remedies={
+        **dict.fromkeys(
+            ("slope", "calibrationslope"),
+            "`calibench calibrate` fits a temperature to these predictions, and the slope is 1 / temperature",
+        ),
+        **dict.fromkeys(
+            ("intercept", "calibrationintercept", "calibrationinthelarge", "citl"),
+            "`calibench doctor` compares the mean probability of each class with its frequency",
+        ),
     },
 )
 

@@ -24,6 +24,8 @@ class Family:
         modules: The module that defines each, where the package does not import them by name.
         values: Further names of classes, in small letters: what files and tables call the values of a metric.
         aliases: What other programs call a class, in small letters: a wrong name is answered with ours.
+        remedies: Names in other programs of what no class here gives, in small letters, with the sentence on how to
+            get it.
     """
 
     kind: str
@@ -32,6 +34,7 @@ class Family:
     modules: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def package(self) -> str:
@@ -62,8 +65,11 @@ class Family:
         return f"there is no {noun} `{name}`{near or f' (see `calibench list {self.kind}`)'}"
 
     def answer_alias(self, name: str) -> str:
-        """`; did you mean BrierLoss?` for a name that other programs have, or an empty string."""
-        alias = self.aliases.get(re.sub(r"[^a-z0-9]", "", name.rpartition(".")[2].casefold()))
+        """`; did you mean BrierLoss?` for a name that other programs have, or what else to do, or an empty string."""
+        word = re.sub(r"[^a-z0-9]", "", name.rpartition(".")[2].casefold())
+        if remedy := self.remedies.get(word):
+            return f": {remedy}"
+        alias = self.aliases.get(word)
         return f"; did you mean {alias}?" if alias else ""
 
     def entries(self) -> dict[str, str]:

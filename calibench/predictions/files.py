@@ -16,6 +16,7 @@ from zipfile import is_zipfile
 
 import numpy as np
 
+from calibench.files.other_formats import describe_conversion
 from calibench.files.tables import (
     EXPECTED_TABLES,
     TABLE_KINDS,
@@ -52,7 +53,6 @@ from calibench.predictions.label_files import (
     labels_of_arrays,
     labels_of_table,
 )
-from calibench.predictions.other_formats import describe_conversion
 from calibench.predictions.python_values import frame_of_fields, from_python
 from calibench.predictions.reading_notes import describe_left_out, join_lines
 from calibench.predictions.records import (
@@ -64,7 +64,7 @@ from calibench.predictions.records import (
 )
 from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
 from calibench.predictions.tables import are_scores, arrays_of_table
-from calibench.predictions.training_tables import describe_training_table
+from calibench.predictions.training_tables import describe_labels_alone, describe_training_table
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
 from calibench.runs.folder import holds_run
@@ -460,9 +460,10 @@ def _records(path: Path, keys: Sequence[str]) -> _Records | None:
 
 
 def _describe_inputs(path: Path, separator: str | None) -> str:
-    """The command for a table of inputs and labels; empty for others, and for one that cannot be opened."""
+    """What to do with a table without scores; empty for other tables, and for one that cannot be opened."""
     try:
-        return describe_training_table(open_table(path, separator=separator, is_silent=True), path)
+        table = open_table(path, separator=separator, is_silent=True)
+        return describe_labels_alone(table, path) or describe_training_table(table, path)
     except ValueError:
         return ""
 
@@ -544,9 +545,9 @@ def _is_read(path: Path) -> bool:
     return path.suffix.lower() in _ARRAYS or table_kind(path) in TABLE_KINDS
 
 
-def describe_missing_labels(source: str, reader: str, *, takes_keys: bool = True) -> str:
+def describe_missing_labels(source: str, reader: str) -> str:
     """The sentence on a file without labels, which the reader named needs: where they may stand."""
-    keys = f", {spell_argument('keys', 'target=NAME')} for another name" if takes_keys else ""
+    keys = f", {spell_argument('keys', 'target=NAME')} for another name"
     is_one_file = not _PAIR.fullmatch(source) and (
         _PAIR.fullmatch(f"{source}:labels.csv") or Path(source).is_file()
     )

@@ -1,13 +1,14 @@
 """Labels in a file of their own, beside the file of the scores: which column has them, and of which rows they are."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from calibench.files.tables import NAMELESS, TableFile, open_table
-from calibench.messages.errors import near_matches
+from calibench.files.tables import NAMELESS, TABLE_KINDS, TableFile, open_table, table_kind
+from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.arrays import LABEL_NAMES
 from calibench.predictions.cells import holds_containers
@@ -57,6 +58,44 @@ class LabelFile(NamedTuple):
             order = [places[text] for text in cells.tolist()]
             return self.labels[order], [*self.lines, line, _describe_left_out(others)]
         return self.labels, [*self.lines, _describe_left_out(self.left_out)]
+
+
+def holds_only_labels(path: Path) -> bool:
+    """Whether a file holds labels, perhaps with ids of their rows, and no scores; false for a missing one."""
+    if not path.is_file():
+        return False
+    if path.suffix.lower() == ".npy":
+        with suppress(OSError, ValueError):
+            return bool(np.load(path, mmap_mode="r").ndim == 1)
+        return False
+    if table_kind(path) not in TABLE_KINDS:
+        return False
+    with suppress(OSError, ValueError):
+        table = open_table(path, is_silent=True)
+        return find_only_labels(table) is not None
+    return False
+
+
+def find_only_labels(table: TableFile) -> str | None:
+    """The column of the labels in a table that holds nothing else but ids of its rows; None in any other table."""
+    labels = [name for name in table.names if name.lower() in (*LABELS, *LABEL_NAMES)]
+    others = [name for name in table.names if name not in labels]
+    if len(labels) != 1 or len(ids_of_table(table, others)) != len(others):
+        return None
+    has_texts = any(" " in str(cell) for name in others for cell in table.frame([name])[name])
+    return None if has_texts else labels[0]
+
+
+def refuse_labels_as_model(files: Sequence[str]) -> None:
+    """Raise a UsageError for two files of which one holds only the labels of the other: they are one word."""
+    if len(files) != 2:
+        return
+    only_labels = [holds_only_labels(Path(file)) for file in files]
+    if sum(only_labels) == 1:
+        labels, scores = files[only_labels.index(True)], files[only_labels.index(False)]
+        raise UsageError(
+            f"{labels} holds only labels: scores and their labels are one word, `{scores}:{labels}`."
+        )
 
 
 def _describe_left_out(names: Sequence[str]) -> str:

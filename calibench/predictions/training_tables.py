@@ -1,4 +1,4 @@
-"""Tables of inputs and labels, which hold no predictions: what to type to train on one."""
+"""Tables that hold no predictions, of inputs and labels or of labels alone: what to type instead."""
 
 import re
 import shlex
@@ -15,6 +15,7 @@ from calibench.predictions.arrays import HARD, NAMES, SCORES_OF_ANY_KIND, TARGET
 from calibench.predictions.cells import as_numbers
 from calibench.predictions.column_names import LABELS_OF_OTHERS, columns_of_one_beginning
 from calibench.predictions.confidence_pairs import PAIR_NAMES
+from calibench.predictions.label_files import find_only_labels
 from calibench.tensors.score_meaning import LOGITS, PROBS
 
 _LABELS = (*NAMES[TARGET], *LABELS_OF_OTHERS)
@@ -22,6 +23,17 @@ _SCORES = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 _OF_PREDICTIONS = (*_SCORES, *HARD, *chain(*PAIR_NAMES.values()))
 _MOST_CLASSES = 100
 _NAMES_SCORES = re.compile(r"prob|score|conf", re.IGNORECASE)
+
+
+def describe_labels_alone(table: TableFile, path: Path) -> str:
+    """How a table of labels without scores is read; an empty string for any other table."""
+    name = find_only_labels(table)
+    pair = f"`SCORES.csv:{path}`"
+    return (
+        f"it holds labels, `{name}`, and no scores: name it behind the file of the scores, {pair}."
+        if name
+        else ""
+    )
 
 
 def describe_training_table(table: TableFile, path: Path) -> str:

@@ -26,7 +26,13 @@ from calibench.configuration.merging import (
 from calibench.data import DATA_MODULES
 from calibench.data.common_arguments import check_common_arguments
 from calibench.losses import LOSSES
-from calibench.messages.errors import UsageError, did_you_mean, near_matches, one_line
+from calibench.messages.errors import (
+    UsageError,
+    describe_searched_folder,
+    did_you_mean,
+    near_matches,
+    one_line,
+)
 from calibench.messages.spelling import is_command_line, spell_argument, spell_key
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.import_paths import parameters_of
@@ -225,16 +231,19 @@ def _read_value(value: Any) -> Any:
     return read_yaml(value) if isinstance(value, str) and value else value
 
 
+_CHECKPOINT_OF_RUN = "a run has its own in its folder, `RUN/checkpoints/last.ckpt`."
+
+
 def _check_checkpoint(path: str) -> None:
     if not Path(path).is_file():
         folder = Path(path).parent
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         near = "" if Path(path).exists() else near_matches(Path(path).name, names)
-        raise UsageError(f"{spell_argument('ckpt_path', path)}: no such file{near or '.'}")
+        searched = f"{describe_searched_folder(Path(path))}; {_CHECKPOINT_OF_RUN}"
+        raise UsageError(f"{spell_argument('ckpt_path', path)}: no such file{near or searched}")
     if not is_zipfile(path):
         raise UsageError(
-            f"{spell_argument('ckpt_path', path)} is no checkpoint, or not a whole one: a run's are in its folder "
-            "checkpoints/."
+            f"{spell_argument('ckpt_path', path)} is no checkpoint, or not a whole one; {_CHECKPOINT_OF_RUN}"
         )
 
 

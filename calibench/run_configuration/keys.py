@@ -14,6 +14,7 @@ from calibench.configuration.merging import benchmarks_folder, short_name
 from calibench.data import DATA_MODULES
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
+from calibench.messages.outside_models import describe_outside_model
 from calibench.messages.spelling import is_command_line
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import Family, installed_plugins
@@ -177,8 +178,8 @@ class ClassPlace:
             near = near or self._near_without_hyphens(path)
         if self.family is LOSSES and (file := loss_file(path) or loss_file(_plain_name(path))):
             return f"`{key}`: no class `{path}`, but {file} sets a loss of that name: write it instead."
-        if self.family is BACKBONES and _CLASSIFIERS.search(name):
-            near = ": networks are trained; `calibench.CalibratedClassifier` calibrates classifiers of scikit-learn"
+        if self.family is BACKBONES:
+            near = describe_outside_model(name) or near
         explanation = f" ({reason})" if reason and not near else ""
         remedy = "" if near else self._remedy(reason)
         return f"`{key}`: no class `{path}`{near}{explanation}{remedy}"
@@ -199,9 +200,6 @@ class ClassPlace:
             return f" (see `calibench list {self.family.kind}`)"
         return f"; there are {', '.join(self.names)}"
 
-
-_CLASSIFIERS = re.compile("forest|boost|xgb|lgbm|lightgbm|svc|svm|logistic|neighbo|bayes", re.I)
-"""Classifiers that are no networks."""
 
 _ABBREVIATIONS = {
     "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim", "models": "torchvision.models",

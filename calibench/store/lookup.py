@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from calibench.configuration.merging import benchmarks_folder, check_is_unpacked, data_root
+from calibench.files.other_formats import describe_conversion
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.messages.spelling import is_command_line
 from calibench.runs import CorruptRun, Predictions
@@ -48,9 +49,8 @@ def results_folder(results: Path | str) -> Path:
             return part
         check_is_unpacked()
     if path.is_file():
-        raise FileNotFoundError(
-            f"{results} is a file, and a folder of runs is expected; for predictions: `calibench evaluate {results}`"
-        )
+        remedy = describe_conversion(path) or f"for predictions: `calibench evaluate {results}`"
+        raise FileNotFoundError(f"{results} is a file, and a folder of runs is expected; {remedy}")
     inside = [
         place
         for place in (Path("results") / path, Path(SHIPPED) / path)

@@ -176,7 +176,8 @@ def calibrate_command(
                 f"`--apply` takes a file: `calibench calibrate --val VAL --calibrator {apply} -o cal.pt` writes one."
             )
         if not apply.is_file():
-            raise no_file(apply)
+            maker = f"`calibench calibrate --val VAL -o {apply.with_suffix('.pt')}` writes one"
+            raise no_file(apply, maker)
         if apply.suffix not in CALIBRATOR_KINDS and Path(input).suffix in CALIBRATOR_KINDS:
             raise UsageError(f"{apply} is no calibrator: `--apply {input} --input {apply}`.")
         ends_in(*PROBABILITY_KINDS)("--output", output)

@@ -33,6 +33,7 @@ from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
 from calibench.predictions.files import Arrays, Reader, Source, is_no_folder
 from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.inputs import Sets, short_names, sources_of
+from calibench.predictions.label_files import refuse_labels_as_model
 from calibench.runs import Predictions, Run, json_bytes, write_output
 from calibench.runs.files import FILE_FORMAT
 from calibench.statistics.number import RAW
@@ -254,11 +255,7 @@ def _as_models(logits: Sequence[str], options: EvaluationOptions, output: Path |
             f"several runs: `calibench evaluate {folders} --ensemble` pools them, `calibench leaderboard` ranks those "
             "of a folder."
         )
-    plain = [text for text in logits if text.endswith(".npy") and ":" not in text]
-    if len(plain) == len(logits) == 2:
-        raise UsageError(
-            f"arrays have no labels: `calibench evaluate {plain[0]}:{plain[1]}` is logits and labels."
-        )
+    refuse_labels_as_model(logits)
     sets = Sets(val=options.sets.val, test=options.sets.test)
     if options != EvaluationOptions(sets, options.reader):
         raise UsageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from calibench.configuration.merging import Config, build_configuration, read_arguments
-from calibench.files.tables import TABLE_KINDS, table_kind
+from calibench.files.tables import TABLE_KINDS, open_table, table_kind
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import loading, say, wrap_text
 from calibench.predictions.files import is_a_file
+from calibench.predictions.training_tables import describe_training_table
 from calibench.run_configuration.keys import KEYS_HELP
 from calibench.runs import Predictions, Run, read_json
 from calibench.tables.metric_titles import initials, metric_named
@@ -281,14 +283,15 @@ class TrainingWords:
     def read(cls, words: Sequence[str], names: Sequence[str] = (), *, check: bool = True) -> Self:
         """Read and check words; raises a UsageError for a mistake in them, before anything slow is imported."""
         if words and not words[0].startswith("-") and is_a_file(words[0]):
-            is_table = table_kind(Path(words[0])) in TABLE_KINDS
-            new = f"`calibench new table {Path(words[0]).stem}`"
-            inputs = f"; of inputs and labels {new} makes a benchmark" if is_table else ""
+            refuse_table_of_inputs(words[0])
             raise UsageError(
                 f"`{words[0]}` is a file of predictions, and keys of a configuration are expected: "
-                f"`calibench evaluate {words[0]}` scores it{inputs}."
+                f"`calibench evaluate {words[0]}` scores it."
             )
         arguments = read_arguments(words)
+        for key, value in arguments.options:
+            if key == "data" and isinstance(value, str):
+                refuse_table_of_inputs(value)
         keys = [pair for pair in arguments.options if pair[0] not in names]
         options = {key: value for key, value in arguments.options if key in names}
         line = cls(build_configuration(arguments.files, keys), arguments.questions, options, names)
@@ -316,6 +319,18 @@ class TrainingWords:
             from calibench.training.experiment import Experiment
 
             Experiment(self.config, self.questions)
+
+
+def refuse_table_of_inputs(file: str) -> None:
+    """Raise a UsageError for a table of inputs and labels in place of a configuration: a command makes one of it."""
+    path = Path(file)
+    if table_kind(path) not in TABLE_KINDS or not path.is_file():
+        return
+    explanation = ""
+    with suppress(OSError, ValueError):
+        explanation = describe_training_table(open_table(path, is_silent=True), path)
+    if explanation:
+        raise UsageError(f"`{file}` is no configuration: {explanation}")
 
 
 def configuration_of(words: Sequence[str]) -> Config:

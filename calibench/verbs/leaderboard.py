@@ -421,8 +421,10 @@ def check_same_labels(
 ) -> None:
     """Raise a UsageError for files whose labels differ: models are compared on the same examples in one order."""
     from calibench.predictions.files import Reader
+    from calibench.predictions.label_files import refuse_labels_as_model
     from calibench.runs import Predictions
 
+    refuse_labels_as_model(files)
     targets = {}
     for file in files:
         read = Reader(scores=scores).read(file)

@@ -6,12 +6,16 @@ how it is checked, and every verb that has them has their options.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import ends_in, positive_integer
+from calibench.messages.errors import UsageError
+from calibench.messages.spelling import spell_argument
 from calibench.plots.style import PICTURE_FORMATS
+from calibench.predictions.files import Reader
 
 Calibrators = Annotated[tuple[Any, ...], "NAME"]
 """The argument of a verb that takes names of calibrators, in Python calibrators too."""
@@ -59,3 +63,14 @@ Keys = Annotated[
     Option("KEY", help="Only runs with these keys (the folders above seed=...)."),
 ]
 """The argument of a verb that draws some runs of a folder."""
+
+
+def check_reader_unused(results: str, reader: Reader) -> None:
+    """Raise a UsageError for an option on how a file is read where a folder of runs is drawn."""
+    defaults = Reader()
+    for option in fields(Reader):
+        if getattr(reader, option.name) != getattr(defaults, option.name):
+            raise UsageError(
+                f"{spell_argument(option.name)} is about a file of predictions, and {results} is a folder of runs: "
+                "leave it out."
+            )

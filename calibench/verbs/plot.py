@@ -26,7 +26,9 @@ from calibench.ranking.table import Row, Table
 from calibench.runs import CorruptRun, Predictions, RunId, write_output
 from calibench.statistics.number import RAW, TEST, TS
 from calibench.store.lookup import results_folder, title_of_folder
-from calibench.verbs.option_groups import PictureFile, ResultsFolder, Width
+from calibench.verbs.option_groups import PictureFile, ResultsFolder, Width, check_reader_unused
+
+_READER = Reader()
 
 
 def plot_kinds() -> dict[str, Callable[[Request], Picture]]:
@@ -43,7 +45,7 @@ def plot(
     output: PictureFile,
     shown: Selection,
     width: Width = None,
-    scores: Literal["logits", "probs"] | None = None,
+    reader: Reader,
     over_epochs: OverEpochs,
 ) -> int:
     """Draw one picture of a folder of runs, or of a file of predictions.
@@ -57,8 +59,7 @@ def plot(
         output: The picture.
         shown: Which runs it shows.
         width: Its width in a paper.
-        scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
-            probabilities).
+        reader: How a file is read.
         over_epochs: What training curves show.
 
     Examples:
@@ -81,8 +82,9 @@ def plot(
     if is_a_file(results):
         check_kept(output, Path(results))
         with loading(), room_of(width):
-            picture = draw_file(kind, results, shown, scores)
+            picture = draw_file(kind, results, shown, reader)
     else:
+        check_reader_unused(results, reader)
         metric = DEFAULT_METRICS.get(kind, "ece")
         request = read_request(results, shown, over_epochs, metric, logged=kind == "curves")
         with loading(), room_of(width):
@@ -96,7 +98,7 @@ def draw_file(
     kind: str,
     file: str,
     selection: Selection,
-    scores: Literal["logits", "probs"] | None = None,
+    reader: Reader = _READER,
 ) -> Picture:
     """Draw a picture of the examples in a file of test predictions, raw.
 
@@ -112,12 +114,17 @@ def draw_file(
         raise UsageError(
             f"`--calibrator` needs a run: write calibrated predictions by `calibench calibrate {file}`, and plot these."
         )
-    predictions = Reader(scores=scores).read(file)
+    return draw_predictions(kind, read_drawn(kind, file, reader), file, selection)
+
+
+def read_drawn(kind: str, file: str, reader: Reader) -> Predictions:
+    """Read the labelled predictions of every class that a picture shows; raises a UsageError for any others."""
+    predictions = reader.read(file)
     if not isinstance(predictions, Predictions):
         raise UsageError(f"{file} holds pairs of confidence and hit: `plot` needs every class.")
     if (predictions.target < 0).any():
-        raise UsageError(describe_missing_labels(file, f"`plot {kind}`", takes_keys=False))
-    return draw_predictions(kind, predictions, file, selection)
+        raise UsageError(describe_missing_labels(file, f"`plot {kind}`"))
+    return predictions
 
 
 def draw_predictions(

@@ -2,7 +2,7 @@
 
 from html import escape
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from calibench.command_line.verb_parser import Option
 from calibench.messages.checks import positive_integer
@@ -10,11 +10,13 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
 from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
-from calibench.predictions.files import is_a_file
+from calibench.predictions.files import Reader, is_a_file
 from calibench.runs import write_output
 from calibench.store.lookup import results_folder, title_of_folder
+from calibench.verbs.option_groups import check_reader_unused
 
 RESAMPLES = 1000  # of the test examples of a file
+KIND = "reliability"  # of the picture of a file's predictions
 PAGES = (".html", ".htm")
 RUNS_OF_A_PAGE = 1000  # with more, of several benchmarks, each has a page of its own
 
@@ -113,7 +115,7 @@ def write_predictions_page(
     *,
     title: str | None,
     bins: int,
-    scores: Literal["logits", "probs"] | None = None,
+    reader: Reader,
 ) -> None:
     """Write the page of a file of test predictions: verdict, diagram, table, what to do next."""
     if is_site(output):
@@ -125,10 +127,13 @@ def write_predictions_page(
         from calibench.plots.style import as_file
         from calibench.reports.predictions_page import render_predictions
         from calibench.verbs.evaluate import evaluate
-        from calibench.verbs.plot import draw_file
-    picture = as_file(draw_file("reliability", file, Selection(bins=bins), scores).figure, "svg")
-    evaluation = evaluate(file, scores=scores, bootstrap=RESAMPLES, n_bins=(bins,))
-    page = render_predictions(evaluation, picture, title=title or Path(file).name, file=file)
+        from calibench.verbs.plot import draw_predictions, read_drawn
+    predictions = read_drawn(KIND, file, reader)
+    picture = draw_predictions(KIND, predictions, file, Selection(bins=bins))
+    evaluation = evaluate(predictions, bootstrap=RESAMPLES, n_bins=(bins,))
+    page = render_predictions(
+        evaluation, as_file(picture.figure, "svg"), title=title or Path(file).name, file=file
+    )
     write_output(Path(output), page.encode())
 
 
@@ -138,7 +143,7 @@ def report_command(
     output: Annotated[str, Option("FILE", ("-o",))] = "report.html",
     title: str | None = None,
     bins: Annotated[int, "N"] = 15,
-    scores: Literal["logits", "probs"] | None = None,
+    reader: Reader,
 ) -> int:
     """Write a self-contained HTML page of a folder of runs, or of a file of predictions.
 
@@ -151,8 +156,7 @@ def report_command(
         output: The page; or a folder, `site/`, with a page for each benchmark and run (default: report.html).
         title: Title of the page (default: the folder's name).
         bins: Number of bins of the reliability diagrams.
-        scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
-            probabilities).
+        reader: How a file is read.
 
     Examples:
         calibench report results/ -o report.html
@@ -163,9 +167,10 @@ def report_command(
     page = Path(output)
     if is_a_file(results):
         check_output(output)
-        write_predictions_page(results, output, title=title, bins=bins, scores=scores)
+        write_predictions_page(results, output, title=title, bins=bins, reader=reader)
         say(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")
         return 0
+    check_reader_unused(results, reader)
     count = report(results, output, title=title, bins=bins, processes=cores()).pages
     if is_site(output):
         say(f"{page / 'index.html'} ({count} pages)")
