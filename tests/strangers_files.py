@@ -106,6 +106,7 @@ def write_tables(folder: Path, p: np.ndarray, y: np.ndarray) -> None:
     lines(folder, "other_words.csv", [header, *(f"{row},{name}" for row, name in zip(scored, names, strict=True))])  # fmt: skip
     lines(folder, "ragged.csv", [header, *rows[:6], f"{rows[6]},7,8", *rows[7:]])
     lines(folder, "no_label.csv", ["cat,dog,owl", *scored])
+    lines(folder, "labels_of_no_label.csv", ["id,label", *(f"{at},{name}" for at, name in enumerate(names))])  # fmt: skip
     lines(folder, "header.csv", [header])
     (folder / "empty.csv").touch()
     packed = gzip.compress((folder / "good.csv").read_bytes())
@@ -151,6 +152,7 @@ def write_everything(folder: Path) -> None:
     """All files that the mistakes of a stranger name."""
     write_predictions(folder)
     write_data(folder)
+    (folder / "net.onnx").write_bytes(b"\x08\x07")
     lines(folder, "notes.txt", ["remember the milk"])
     lines(folder, "all_results.json", ['{"eval_loss": 0.3, "eval_accuracy": 0.9}'])
     top = [{"label": "ab"[number % 2], "score": 0.5 + number / 100} for number in range(40)]

@@ -39,6 +39,9 @@ NETWORK = torch.nn.Linear(64, 10)
         (lambda: calibench.fit("digits", NETWORK), "`calibench.fit(benchmark, loss=..., network=...)`"),
         (lambda: calibench.fit(NETWORK), "`calibench.fit(benchmark, network=...)`"),
         (lambda: calibench.evaluate(labels=TARGET, y_prob=LOGITS), "did you mean predictions?"),
+        (lambda: TemperatureScaling().transform(LOGITS), "`calibrator(logits)` gives calibrated probabilities"),
+        (lambda: TemperatureScaling().fit_transform(LOGITS, TARGET), "`calibrator.fit(logits, target)` fits it"),
+        (lambda: TemperatureScaling().predict(LOGITS), "`.argmax(1)` is the class"),
         (lambda: calibench.load_calibrator("cal.pkl"), '`calibench.save_calibrator(calibrator, "cal.pt")`'),
         (lambda: calibench.as_estimator("TemperatureScaling"), "calibench.calibrators.TemperatureScaling()"),
         (lambda: calibench.data.CIFAR10DataModule(data_dir="data"), "`root=FOLDER` is the folder of the data sets"),
@@ -64,6 +67,8 @@ def test_the_error_says_what_to_write(
 def test_what_the_errors_say_works() -> None:
     losses = calibench.losses.focal_loss(LOGITS, TARGET, gamma=3)
     assert losses.shape == (60,)
+    calibrator = TemperatureScaling().fit(LOGITS, TARGET)
+    assert calibrator(LOGITS).argmax(1).shape == (60,)
     assert calibench.losses.LabelSmoothingLoss(smoothing=0.1)(LOGITS, TARGET) > 0
     loader = [(LOGITS[:30], TARGET[:30]), (LOGITS[30:], TARGET[30:])]
     collected = calibench.collect(torch.nn.Identity(), loader, progress=False)

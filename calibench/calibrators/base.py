@@ -17,6 +17,7 @@ from calibench.calibrators.fit_warnings import (
     silence_fits,
     warn_of_fit,
 )
+from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.plugins.import_paths import explain_arguments
 from calibench.tensors.arrays import Array, as_array, names_of_columns, take_any_arrays
 from calibench.tensors.labels import class_order
@@ -96,7 +97,7 @@ _METHODS_OF_OTHERS = {
 """Methods of calibrators in other libraries, with the call that does the same here."""
 
 
-class Calibrator(TakesSavedShapes, ABC):
+class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
     A class that is masked, whose logit is -inf, is none of that example's: a fit leaves it out, and it has the
@@ -164,6 +165,7 @@ class Calibrator(TakesSavedShapes, ABC):
                 [0.0542, 0.5391, 0.4067]])
     """
 
+    foreign_methods = _METHODS_OF_OTHERS
     preserves_accuracy: bool = False
     fitted_buffers: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
@@ -196,14 +198,6 @@ class Calibrator(TakesSavedShapes, ABC):
             self.reported = (*self.reported, "uniform_share") if self.reported else ()
         for name in self.fitted_buffers:
             self.register_buffer(name, None)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError as error:
-            if name not in _METHODS_OF_OTHERS:
-                raise
-            raise AttributeError(f"{error}: {_METHODS_OF_OTHERS[name]}") from None
 
     @property
     def _mixes(self) -> bool:

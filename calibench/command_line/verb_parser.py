@@ -59,7 +59,8 @@ class Option:
         choices: The values that it may have.
         repeated: Whether the option is given once for each value.
         rest: Checks the name of an unknown option; the argument takes what no other one does.
-        help: What it is for, where no docstring says it.
+        help: What it is for, where no docstring says it; of a group of options the text in place of what stands below
+            them in the help of other verbs.
     """
 
     metavar: str | None = None
@@ -211,9 +212,15 @@ class _Argument:
 
 class _Arguments:
     def __init__(
-        self, make: Callable[..., Any], defaults: Any = None, *, as_options: bool = False
+        self,
+        make: Callable[..., Any],
+        defaults: Any = None,
+        *,
+        as_options: bool = False,
+        epilog: str = "",
     ) -> None:
         self.make, self.docstring = make, Docstring.from_object(make)
+        self.short_epilog = epilog
         self.parts: dict[str, _Argument | _Arguments] = {}
         hints = _hints(make)
         for name, parameter in signature(make).parameters.items():
@@ -221,9 +228,15 @@ class _Arguments:
             as_option = as_options or parameter.kind is Parameter.KEYWORD_ONLY
             if hints[name] == InPython:
                 continue
-            if is_dataclass(group := hints[name]):
+            group, option, *_ = _Type.from_hint(hints[name])
+            if is_dataclass(group):
                 group_default = None if default is Parameter.empty else default
-                self.parts[name] = _Arguments(group, group_default, as_options=as_option)  # type: ignore[arg-type]
+                self.parts[name] = _Arguments(
+                    group,  # type: ignore[arg-type]
+                    group_default,
+                    as_options=as_option,
+                    epilog=option.help,
+                )
             else:
                 text = self.docstring.arguments.get(name, "")
                 self.parts[name] = _Argument(name, hints[name], default, text, as_option=as_option)
@@ -258,6 +271,8 @@ class _Arguments:
     @property
     def epilogs(self) -> list[str]:
         """Texts of the help below the arguments, of the function and of its groups."""
+        if self.short_epilog:
+            return [self.short_epilog]
         inside = (part.epilogs for part in self.parts.values() if isinstance(part, _Arguments))
         return [self.docstring.epilog, *(epilog for group in inside for epilog in group)]
 

@@ -15,6 +15,7 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from calibench.messages.checks import option_named
 from calibench.messages.errors import near_matches
+from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.metrics.bins import Cells, ErrorOfCells, TopLabelError
 from calibench.metrics.probability_batches import (
     check_column_count,
@@ -46,7 +47,7 @@ _METHODS_OF_OTHERS = {
 """Methods of metrics in other libraries, with the call that does the same here."""
 
 
-class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
+class CalibrationMetric(ExplainsForeignMethods, MovedNotCast, MetricTitles, Metric, ErrorOfCells):
     """Calibration metric: the base class of all metrics here (this package).
 
     Where a class says nothing else, `update` adds a batch of probabilities (N, K) and class indices (N,), or (N, K, d1,
@@ -86,6 +87,7 @@ class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
         tensor(0.6750, dtype=torch.float64)
     """
 
+    foreign_methods = _METHODS_OF_OTHERS
     formula: ErrorOfCells = ErrorOfCells()
     is_differentiable = False
     full_state_update = False
@@ -110,14 +112,6 @@ class CalibrationMetric(MovedNotCast, MetricTitles, Metric, ErrorOfCells):
         names = [name for name in signature(type(self)).parameters if name != "kwargs"]
         taken = f"; it takes {', '.join(f'`{name}`' for name in names)}"
         return f"{text}{near_matches(argument, names) or taken}"
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError as error:
-            if name not in _METHODS_OF_OTHERS:
-                raise
-            raise AttributeError(f"{error}: {_METHODS_OF_OTHERS[name]}") from None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -64,6 +64,11 @@ Keys = Annotated[
 ]
 """The argument of a verb that draws some runs of a folder."""
 
+FileReader = Annotated[
+    Reader, Option(help="`calibench evaluate --help` lists the formats of files that are read.")
+]
+"""The group of options on how a file is read, of a verb whose help does not list the formats."""
+
 
 def check_reader_unused(results: str, reader: Reader) -> None:
     """Raise a UsageError for an option on how a file is read where a folder of runs is drawn."""

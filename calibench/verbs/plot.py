@@ -26,7 +26,13 @@ from calibench.ranking.table import Row, Table
 from calibench.runs import CorruptRun, Predictions, RunId, write_output
 from calibench.statistics.number import RAW, TEST, TS
 from calibench.store.lookup import results_folder, title_of_folder
-from calibench.verbs.option_groups import PictureFile, ResultsFolder, Width, check_reader_unused
+from calibench.verbs.option_groups import (
+    FileReader,
+    PictureFile,
+    ResultsFolder,
+    Width,
+    check_reader_unused,
+)
 
 _READER = Reader()
 
@@ -45,7 +51,7 @@ def plot(
     output: PictureFile,
     shown: Selection,
     width: Width = None,
-    reader: Reader,
+    reader: FileReader,
     over_epochs: OverEpochs,
 ) -> int:
     """Draw one picture of a folder of runs, or of a file of predictions.

@@ -13,7 +13,7 @@ from calibench.parallel.processes import cores
 from calibench.predictions.files import Reader, is_a_file
 from calibench.runs import write_output
 from calibench.store.lookup import results_folder, title_of_folder
-from calibench.verbs.option_groups import check_reader_unused
+from calibench.verbs.option_groups import FileReader, check_reader_unused
 
 RESAMPLES = 1000  # of the test examples of a file
 KIND = "reliability"  # of the picture of a file's predictions
@@ -143,7 +143,7 @@ def report_command(
     output: Annotated[str, Option("FILE", ("-o",))] = "report.html",
     title: str | None = None,
     bins: Annotated[int, "N"] = 15,
-    reader: Reader,
+    reader: FileReader,
 ) -> int:
     """Write a self-contained HTML page of a folder of runs, or of a file of predictions.
 

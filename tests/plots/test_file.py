@@ -99,3 +99,18 @@ def test_numbers_of_a_picture_do_not_replace_the_file_that_is_drawn(
     assert main(["plot", "confusion", str(table), "-o", str(tmp_path / "mine.png")]) == 2
     assert "which is the file to draw" in capsys.readouterr().err
     assert table.read_bytes() == before
+
+
+def test_columns_are_named_for_a_picture_and_a_page_as_for_a_score(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("calibench.verbs.report.RESAMPLES", 20)
+    probs = np.tile([0.2, 0.5, 0.3], (N, 1))
+    rows = np.column_stack([probs, 7 * np.ones(N), np.arange(N) % K])
+    table = tmp_path / "odd.csv"
+    np.savetxt(table, rows, "%.8g", ",", header="first,second,third,age,outcome_of_it", comments="")
+    roles = ["--keys", "probs=first,second,third", "target=outcome_of_it"]
+    for words in (["plot", "confusion"], ["report"]):
+        output = str(tmp_path / ("x.html" if words == ["report"] else "x.svg"))
+        assert main([*words, str(table), *roles, "-o", output]) == 0
+        assert capsys.readouterr().err.count("odd.csv") <= 1  # it is read once

@@ -34,7 +34,7 @@ REFUSED = {
     "--checkpoint_every_n_steps -1": "`checkpoint_every_n_steps` must be at least 0, got -1.",
     "--threads 0": "`threads` must be at least 1, got 0.",
     "--evaluation.n_bins [0]": "`n_bins` must be a positive integer, got 0",
-    "--ckpt_path nowhere.ckpt": "`--ckpt_path nowhere.ckpt`: no such file.",
+    "--ckpt_path nowhere.ckpt": "`--ckpt_path nowhere.ckpt`: no such file (searched: ",
 }
 
 
