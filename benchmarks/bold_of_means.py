@@ -21,7 +21,9 @@ from calibench.tables.metric_titles import METRICS
 
 UNPAIRED = f"- bold: {PROMISE.removesuffix(')')}; unpaired: from means and deviations)"
 
-_LINES = re.compile(rf"- \d+ seeds detect differences of .*\n|- \d+ of \d+ {WELCH}\n|- {NOISY}\n")
+_LINES = re.compile(
+    rf"- smallest differences that \d+ seeds detect.*\n|- \d+ of \d+ {WELCH}\n|- {NOISY}\n"
+)
 _COSTS = ("s/run", "s/epoch", "peak MB")
 _DIRECTIONS = {info.title: info.direction for info in METRICS.values()}
 _TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
@@ -43,7 +45,7 @@ def _part(part: str) -> str:
     shown = [title for title in ("NLL", "Error %") if title in seen]
     amounts = " and ".join(_amount(title, seen[title].detectable) for title in shown)
     seeds = min(found.seeds for found in seen.values())
-    lines = [UNPAIRED, f"- {seeds} seeds detect differences of {amounts}, or more"]
+    lines = [UNPAIRED, f"- smallest differences that {seeds} seeds detect: {amounts}"]
     lines += [f"- {line}" for line in separate_variance_lines([*seen.values()])]
     return part.replace(UNPAIRED, "\n".join(lines))
 

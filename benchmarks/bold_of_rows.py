@@ -36,7 +36,11 @@ TABLES = {
     "evidence_wine": "evidence",
     **{name: name for name in ("evidence_newsgroups", "evidence_ag_news", "evidence_cifar100_lt")},
 }
-_AGAIN = (r"\d+ seeds detect differences of", rf"\d+ of \d+ {re.escape(WELCH)}", re.escape(NOISY))
+_AGAIN = (
+    r"smallest differences that \d+ seeds detect",
+    rf"\d+ of \d+ {re.escape(WELCH)}",
+    re.escape(NOISY),
+)
 _FAR = {"OOD AUROC % photos": "OOD AUROC % far"}  # a mean over one set
 
 

@@ -42,7 +42,7 @@ def test_bold_follows_the_numbers() -> None:
     found = module.rewritten(f"## One\n{table}{module.UNPAIRED}\n")
     assert "| 1 | A | 3 | **0.100 ± 0.010** | **3.00 ± 1.00** | 60.00 ± 1.00 | 1.0 ± 0.1 |" in found
     assert "| 2 | B | 3 | 0.300 ± 0.010 | **2.00 ± 1.00** | **90.00 ± 1.00** | 9.0 ± 0.1 |" in found
-    assert "- 3 seeds detect differences of 0.025 in NLL, or more" in found
+    assert "- smallest differences that 3 seeds detect: 0.025 in NLL" in found
     assert (
         module.rewritten(f"## One\n{table}- bold: seed by seed\n")
         == f"## One\n{table}- bold: seed by seed\n"

@@ -417,9 +417,10 @@ def describe_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
 def describe_choice(choice: Choice, kind: str) -> Iterator[str]:
     """Which calibrator to take, and what the others would do."""
     gain = f", expected decrease in {_name_nll(kind)} {choice.gain}" if choice.helps else ""
+    interval = "95 % interval; " if choice.helps else ""
     leave = "" if choice.helps else "none is significantly better, so keep "
     yield (
-        f"calibrator: {leave}{choice.name}{gain} (nested cross-validation of {len(choice.rows):,} examples; "
+        f"calibrator: {leave}{choice.name}{gain} ({interval}nested cross-validation of {len(choice.rows):,} examples; "
         f"chosen in {choice.agreeing} of {choice.folds} folds)"
     )
     nll = ", ".join(f"{name} {value:.4f}" for name, value in choice.nll.items())

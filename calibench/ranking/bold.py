@@ -24,7 +24,7 @@ WELCH = (
     "values vary over seeds more than 1.25 times as much as the others: "
     "they are compared by Welch's test with Bonferroni's correction"
 )
-NOISY = f"{SCATTER} seeds vary too much to rank: not significantly worse only because its own seeds vary widely"
+NOISY = f"{SCATTER} marks rows that are not significantly worse only because their own seeds vary widely"
 
 ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 """Tells which of several runs, one a row, may be the best on the test examples; None if it cannot."""
@@ -125,7 +125,7 @@ def _few_seeds_line(comparisons: _ColumnComparisons) -> Iterator[str]:
 
 
 def _detectable_line(table: Table, comparisons: _ColumnComparisons) -> Iterator[str]:
-    """`3 seeds detect differences of 0.012 in NLL and of 1.4 percentage points in Error, or more`."""
+    """`smallest differences that 3 seeds detect: 0.012 in NLL and 1.4 percentage points in Error`."""
     columns = [c for c in (table.sort, Column("error")) if c in comparisons.compared] or [
         *comparisons.compared
     ][:1]
@@ -134,7 +134,7 @@ def _detectable_line(table: Table, comparisons: _ColumnComparisons) -> Iterator[
         _amount(column_name, comparisons.compared[column_name][1].detectable)
         for column_name in dict.fromkeys(columns)
     ]
-    yield f"{seeds} seeds detect differences of {' and '.join(parts)}, or more"
+    yield f"smallest differences that {seeds} seeds detect: {' and '.join(parts)}"
 
 
 def _amount(column: Column, value: float) -> str:

@@ -54,8 +54,8 @@ class Pairs:
 
     def grid(self) -> Grid:
         """The pairs as a table."""
-        titles = ["P(A beats B)", "95 % interval"]
-        titles += ["P(practically equal)"] if self.margin else []
+        titles = ["P(A better)", "95 % CI"]
+        titles += ["P(equal)"] if self.margin else []
         titles += ["tables"] if len(self.tables) > 1 else []
         rows: list[list[TableEntry]] = [[pair.first, pair.second] for pair in self.pairs]
         for row, pair in zip(rows, self.pairs, strict=True):
@@ -70,14 +70,14 @@ class Pairs:
 
     def _lines(self) -> Iterator[str]:
         units = "seeds and test examples" if self.over_examples else "seeds"
-        yield f"P: fraction of pairs of runs in which A is better, over {', '.join(self.tables)}"
+        yield f"P(A better): fraction of pairs of runs in which A is better, over {', '.join(self.tables)}"
         yield (
-            f"interval: Newcombe's for this fraction, over {units} of these data sets; "
+            f"95 % CI: Newcombe's for this fraction, over {units} of these data sets; "
             "with 3 seeds, its coverage may be 90 %"
         )
         if self.margin:
             amount = _printed_amount(self.column, self.margin)
-            yield f"practically equal: fraction of pairs that differ by {amount} or less"
+            yield f"P(equal): fraction of pairs that are practically equal, with a difference of at most {amount}"
 
 
 def _printed_amount(column: Column, value: float) -> str:

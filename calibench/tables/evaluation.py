@@ -56,7 +56,8 @@ def _sheet_of_set(split: str, numbers: Sequence[Number], requested: Collection[s
     columns = [*measures(split, displayed), *(detection(numbers) if split == "test" else [])]
     hidden = [metric_info(name).title for name in metrics if name not in displayed]
     hidden_note = [
-        f"not shown: {', '.join(hidden)} ({spell_argument('metrics', 'all')}; reports in JSON and CSV have them)"
+        f"not shown: {', '.join(hidden)} ({spell_argument('metrics', 'all')} shows them; JSON and CSV reports contain "
+        "them)"
     ]
     return _sheet(split, numbers, columns, hidden_note if hidden else ())
 

@@ -168,14 +168,20 @@ def report_command(
     if is_a_file(results):
         check_output(output)
         write_predictions_page(results, output, title=title, bins=bins, reader=reader)
-        say(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")
+        say(_describe_page(page, "verdict, reliability diagram, scores and next commands"))
         return 0
     check_reader_unused(results, reader)
     count = report(results, output, title=title, bins=bins, processes=cores()).pages
     if is_site(output):
-        say(f"{page / 'index.html'} ({count} pages)")
+        say(f"{page / 'index.html'} ({count} pages: an index, and one for each benchmark and run)")
     elif count == 1:
-        say(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")
+        say(_describe_page(page, "tables, diagrams, curves and the configuration of every run"))
     else:
         say(f"{page} ({count} pages, the others in {page.with_suffix('')})")
     return 0
+
+
+def _describe_page(page: Path, content: str) -> str:
+    """The line on a page that was written: its size, what it holds, and how it is read."""
+    size = page.stat().st_size / 1e6
+    return f"{page} ({size:.1f} MB): {content}; open it in a browser, it needs no network"

@@ -259,7 +259,7 @@ def test_at_most_four_lines_stand_under_a_table_and_notes_shows_them_all(
     every = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
     meaning, unseen, caveat, rest = few
     assert meaning.startswith("- bold: no other method is significantly better")
-    assert unseen.startswith("- 3 seeds detect differences of")
+    assert unseen.startswith("- smallest differences that 3 seeds detect")
     assert caveat == "- missing: Focal, seeds 2, 3: no run"
     assert rest.startswith(f"- all {len(every)} notes: notes=True; guide: https://")
     assert {unseen, caveat} < set(every)

@@ -67,7 +67,7 @@ def test_on_the_command_line(results: Path, capsys: pytest.CaptureFixture[str]) 
     called(str(results), "--pairs")
     text = capsys.readouterr().out
     assert "NLL: pairs of methods" in text
-    assert "practically equal: fraction of pairs that differ by 0.005 or less" in text
+    assert "pairs that are practically equal, with a difference of at most 0.005" in text
     called(str(results), "--pairs", "--equivalent", "nll=0.1", "--format", "markdown")
     assert "| A | B | 0.89 | " in capsys.readouterr().out
     called(str(results), "--pairs", "--format", "csv")

@@ -88,7 +88,7 @@ def test_percentages_have_one_decimal_unless_all_are_below_1(tmp_path: Path) -> 
 def test_pairs_of_losses_by_a_few_metrics(content: dict[str, Any]) -> None:
     first, error, ece = content["pairs"]
     assert [part["metric"] for part in (first, error, ece)] == ["nll", "error", "ece"]
-    assert first["head"] == ["A", "B", "P(A beats B)", "95 % interval", "P(practically equal)"]
+    assert first["head"] == ["A", "B", "P(A better)", "95 % CI", "P(equal)"]
     assert first["rows"] == [["CrossEntropy", "Brier", "1.00", "0.39 to 1.00", "0.00"]]
     assert "0.50" in error["rows"][0][2]
     assert any("with 3 seeds, its coverage may be 90 %" in line for line in first["lines"])
