@@ -185,10 +185,16 @@ class AdaptiveTemperatureScaling(Calibrator):
                     best[number], smallest[number] = tried[lowest, own], errors[lowest]
         return best
 
-    def _log_prob(self, logits: Tensor) -> Tensor:
+    def _temperatures_of(self, logits: Tensor) -> Tensor:
+        """Temperatures (N, 1) of the bins in which logits (N, K) lie."""
         bins = torch.bucketize(logits.softmax(dim=1).amax(dim=1), self.edges)
-        temperature = self.temperatures[bins]
-        return (logits / temperature.unsqueeze(1)).log_softmax(dim=1)
+        return self.temperatures[bins].unsqueeze(1)
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        return (logits / self._temperatures_of(logits)).log_softmax(dim=1)
+
+    def _prob(self, logits: Tensor) -> Tensor:
+        return (logits / self._temperatures_of(logits)).softmax(dim=1)
 
 
 def _batch_small_sets(

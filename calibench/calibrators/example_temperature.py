@@ -49,6 +49,9 @@ class TemperatureOfExample(Calibrator):
     def _log_prob(self, logits: Tensor) -> Tensor:
         return (logits / self._temperatures(logits)).log_softmax(dim=1)
 
+    def _prob(self, logits: Tensor) -> Tensor:
+        return (logits / self._temperatures(logits)).softmax(dim=1)
+
 
 class EntropyTemperatureScaling(TemperatureOfExample):
     """Entropy-based temperature scaling, T = softplus(w ln H + b) (Balanya et al. 2022).

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,21 @@ def test_one_thread_is_one_of_torch_and_of_linear_algebra() -> None:
         assert torch.get_num_threads() == before
         assert of_linear_algebra() == {2}
         assert all(seen == {1} for seen in in_threads(lambda _: of_linear_algebra(), range(3), 2))
+
+
+def test_a_library_that_comes_later_uses_one_thread_too() -> None:
+    """Threads of scipy's library, imported by the first fit, took a fourth of `doctor`'s time waiting for work."""
+    code = (
+        "from threadpoolctl import threadpool_info\n"
+        "from calibench.parallel.threads import one_thread\n"
+        "with one_thread():\n"
+        "    import scipy.optimize\n"
+        "    print({each['num_threads'] for each in threadpool_info()})\n"
+    )
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "{1}\n"
 
 
 def test_a_run_evaluates_on_as_many_threads_as_it_trains_on(
