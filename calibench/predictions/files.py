@@ -525,6 +525,11 @@ def has_label_file(text: str) -> bool:
     return len(_paths(text)) > 1
 
 
+def plain_path(text: str) -> Path:
+    """The path that a text names, of a pair that of the scores; it need not be there."""
+    return Path(text) if text == STANDARD_INPUT else _paths(text)[0]
+
+
 def path_of(text: str) -> Path:
     """The file that a text names, the first of a pair; of `-` that of standard input."""
     return _with_suffix(_paths(text)[0])

@@ -1,5 +1,6 @@
 """Labels in a file of their own, beside the file of the scores: which column has them, and of which rows they are."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from calibench.predictions.table_columns import as_labels, labels_of_column
 from calibench.tensors.arrays import Array
 
 _IDS = ("id", "ids")  # of arrays, which are no columns of a table
+_NAME_OF_IDS = re.compile(r"ids?$|^(row|index|file|file_?name|image|path|name|key)$", re.IGNORECASE)
 
 
 class LabelFile(NamedTuple):
@@ -80,10 +82,9 @@ def find_only_labels(table: TableFile) -> str | None:
     """The column of the labels in a table that holds nothing else but ids of its rows; None in any other table."""
     labels = [name for name in table.names if name.lower() in (*LABELS, *LABEL_NAMES)]
     others = [name for name in table.names if name not in labels]
-    if len(labels) != 1 or len(ids_of_table(table, others)) != len(others):
-        return None
-    has_texts = any(" " in str(cell) for name in others for cell in table.frame([name])[name])
-    return None if has_texts else labels[0]
+    are_ids = all(_NAME_OF_IDS.search(name) for name in others)
+    has_one_each = are_ids and len(ids_of_table(table, others)) == len(others)
+    return labels[0] if len(labels) == 1 and has_one_each else None
 
 
 def refuse_labels_as_model(files: Sequence[str]) -> None:

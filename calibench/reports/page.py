@@ -44,9 +44,9 @@ def embedded(content: Mapping[str, Any]) -> str:
 
 
 def short_number(value: float) -> float | str | None:
-    """A number with five digits; NaN is null, infinity a word."""
+    """A number with eight digits, which rounds to what other tables print; NaN is null, infinity a word."""
     if math.isfinite(value):
-        return float(f"{value:.5g}")
+        return float(f"{value:.8g}")
     return None if math.isnan(value) else str(value)
 
 

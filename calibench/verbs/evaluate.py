@@ -30,7 +30,7 @@ from calibench.messages.spelling import spell_argument, split_names
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import load_plugins
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
-from calibench.predictions.files import Arrays, Reader, Source, is_no_folder
+from calibench.predictions.files import Arrays, Reader, Source, is_no_folder, plain_path
 from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.inputs import Sets, short_names, sources_of
 from calibench.predictions.label_files import refuse_labels_as_model
@@ -438,7 +438,7 @@ def _page(
     from calibench.verbs.reliability import reliability
 
     file = str(options.sets.test[0])
-    name = "arrays" if isinstance(options.sets.test[0], Arrays) else Path(file).name
+    name = "arrays" if isinstance(options.sets.test[0], Arrays) else plain_path(file).name
     if isinstance(drawn, ConfidencePairs):
         axes = reliability(drawn.confidence, drawn.correct, pairs=True)
         figure = axes.get_figure(root=True)

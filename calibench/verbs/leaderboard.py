@@ -15,7 +15,7 @@ from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import fill_docstring, loading, say, without_collector
 from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
-from calibench.predictions.files import is_a_file
+from calibench.predictions.files import is_a_file, plain_path
 from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column
 from calibench.ranking.comparison import compare, compare_over_sets
 from calibench.ranking.formats import (
@@ -409,10 +409,11 @@ def rank_files(
 
 def model_names(files: Sequence[str]) -> list[str]:
     """The name of each model: its file without the suffix, with the folder where two files have one name."""
-    stems = [Path(file).stem for file in files]
+    paths = [plain_path(file) for file in files]
+    stems = [path.stem for path in paths]
     if len(set(stems)) == len(stems):
         return stems
-    named = [f"{Path(file).parent.name}/{stem}" for file, stem in zip(files, stems, strict=True)]
+    named = [f"{path.parent.name}/{path.stem}" for path in paths]
     return named if len(set(named)) == len(named) else list(files)
 
 

@@ -19,7 +19,7 @@ from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OF_EXAMPLES, OVER_TABL
 from calibench.plots.selection import Request, Selection, read_request
 from calibench.plots.style import check_kept, room_of
 from calibench.plugins.registries import load_plugins, plugin_lines
-from calibench.predictions.files import Reader, describe_missing_labels, is_a_file
+from calibench.predictions.files import Reader, describe_missing_labels, is_a_file, plain_path
 from calibench.ranking.columns import Column
 from calibench.ranking.records import Layout, Numbers, Record, Verdicts
 from calibench.ranking.table import Row, Table
@@ -141,13 +141,19 @@ def draw_predictions(
         path = Path(folder) / "predictions" / f"{TEST}.npz"
         path.parent.mkdir()
         predictions.save(path)
-        run = RunId(Path(file).name, f"{predictions.examples:,} examples", Path(file).stem, "", 0)
+        run = RunId(
+            plain_path(file).name,
+            f"{predictions.examples:,} examples",
+            plain_path(file).stem,
+            "",
+            0,
+        )
         values = (
             Numbers(Layout.from_keys([]), array("d")),
             Verdicts(Layout.from_keys([]), array("d")),
         )
         record = Record(run, folder, {}, "", *values, {}, {}, (), (), {})
-        row = Row(Path(file).stem, "", "", {}, {0: record}, {})
+        row = Row(plain_path(file).stem, "", "", {}, {0: record}, {})
         table = Table(run.benchmark, run.backbone, [], Column("ece"), [row], {})
         return PICTURE_KINDS[kind](Request([table], Column("ece"), selection))
 

@@ -10,7 +10,7 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
 from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
-from calibench.predictions.files import Reader, is_a_file
+from calibench.predictions.files import Reader, is_a_file, plain_path
 from calibench.runs import write_output
 from calibench.store.lookup import results_folder, title_of_folder
 from calibench.verbs.option_groups import FileReader, check_reader_unused
@@ -132,7 +132,7 @@ def write_predictions_page(
     picture = draw_predictions(KIND, predictions, file, Selection(bins=bins))
     evaluation = evaluate(predictions, bootstrap=RESAMPLES, n_bins=(bins,))
     page = render_predictions(
-        evaluation, as_file(picture.figure, "svg"), title=title or Path(file).name, file=file
+        evaluation, as_file(picture.figure, "svg"), title=title or plain_path(file).name, file=file
     )
     write_output(Path(output), page.encode())
 

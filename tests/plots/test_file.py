@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
+from calibench.verbs.leaderboard import model_names
 
 N, K = 240, 3
 
@@ -114,3 +115,15 @@ def test_columns_are_named_for_a_picture_and_a_page_as_for_a_score(
         output = str(tmp_path / ("x.html" if words == ["report"] else "x.svg"))
         assert main([*words, str(table), *roles, "-o", output]) == 0
         assert capsys.readouterr().err.count("odd.csv") <= 1  # it is read once
+
+
+def test_a_pair_of_files_is_called_by_its_scores(file: Path, tmp_path: Path) -> None:
+    with np.load(file) as arrays:
+        for name in ("mine", "theirs"):
+            np.save(tmp_path / f"{name}.npy", arrays["logits"])
+        np.save(tmp_path / "truth.npy", arrays["target"])
+    mine, theirs = (f"{tmp_path}/{name}.npy:{tmp_path}/truth.npy" for name in ("mine", "theirs"))
+    assert model_names([mine, theirs]) == ["mine", "theirs"]
+    assert main(["plot", "confusion", mine, "-o", str(tmp_path / "x.svg")]) == 0
+    assert "mine" in (tmp_path / "x.csv").read_text()
+    assert "truth" not in (tmp_path / "x.csv").read_text()

@@ -10,7 +10,7 @@ import pytest
 from calibench.plots.kinds.examples import shot_groups
 from calibench.ranking.reading import read_results
 from calibench.reports.content import report_content
-from calibench.reports.page import render_page
+from calibench.reports.page import render_page, short_number
 from tests.run_folders import write_predictions, write_run
 
 HOSTILE = "</script><script>window.bad=1</script>&\"'"
@@ -47,7 +47,7 @@ def test_rows_are_ranked_with_their_cells(content: dict[str, Any]) -> None:
     assert [row["loss"] for row in content["rows"]] == ["CrossEntropyLoss", "BrierLoss"]
     best = content["rows"][0]
     assert best["cells"]["nll|raw"][:2] == [0.2, 0.0]
-    assert best["cells"]["error|raw"] == [0.15, 0.070711, best["cells"]["error|raw"][2], 2]
+    assert best["cells"]["error|raw"] == [0.15, 0.070710678, best["cells"]["error|raw"][2], 2]
     assert best["cells"]["ece|TemperatureScaling"][0] == 0.01
     assert content["calibrators"] == ["raw", "TemperatureScaling", "AdaptiveTemperatureScaling"]
 
@@ -175,3 +175,8 @@ def test_several_processes_draw_the_same(
     monkeypatch.setattr("calibench.reports.content.ROWS_A_PROCESS", 1)
     again = report_content(read_results(results), title="t", processes=2)
     assert json.dumps(again) == json.dumps(content)
+
+
+def test_a_value_near_the_middle_of_two_last_digits_is_rounded_once() -> None:
+    """Five digits of 10.1496 % are 10.150 %, which a page would print as 10.2 % and a terminal as 10.1 %."""
+    assert f"{100 * short_number(0.101496):.1f}" == "10.1"
