@@ -43,6 +43,7 @@ NETWORK = torch.nn.Linear(64, 10)
         (lambda: TemperatureScaling().fit_transform(LOGITS, TARGET), "`calibrator.fit(logits, target)` fits it"),
         (lambda: TemperatureScaling().predict(LOGITS), "`.argmax(1)` is the class"),
         (lambda: calibench.load_calibrator("cal.pkl"), '`calibench.save_calibrator(calibrator, "cal.pt")`'),
+        (lambda: calibench.doctor(LOGITS, TARGET, val_logits=LOGITS), "`val=(logits, labels)`"),
         (lambda: calibench.as_estimator("TemperatureScaling"), "calibench.calibrators.TemperatureScaling()"),
         (lambda: calibench.data.CIFAR10DataModule(data_dir="data"), "`root=FOLDER` is the folder of the data sets"),
         (lambda: calibench.data.CIFAR10DataModule(batchsize=3), "did you mean batch_size?"),

@@ -12,6 +12,7 @@ VERB_SYNONYMS: Mapping[str, str] = {
     "download": "data fetch", "datasets": "list datasets", "losses": "list losses", "delete": "runs rm",
     "serve": "export", "deploy": "export", "convert": "export", "onnx": "export", "recalibrate": "calibrate",
     "calibration": "calibrate", "infer": "predict", "inference": "predict", "tune": "sweep", "search": "sweep",
+    "ece": "evaluate", "nll": "evaluate", "brier": "evaluate", "accuracy": "evaluate", "info": "list",
     "cite": "methods", "remove": "runs rm", "rm": "runs rm", "ls": "runs list", "load": "store list",
 }  # fmt: skip
 """Names of verbs in other programs, with ours."""
@@ -32,8 +33,8 @@ _OF_SLURM = {
     "cpus-per-task": "cpus_per_task", "constraint": "constraint", "nodelist": "nodelist",
 }  # fmt: skip
 OPTION_HINTS: Mapping[str, str] = {
-    "--logits": _SCORES,
-    "--probs": _SCORES,
+    "--logits": f"{_SCORES}; `--scores logits` reads its numbers as logits",
+    "--probs": f"{_SCORES}; `--scores probs` reads its numbers as probabilities",
     "--preds": _SCORES,
     "--predictions": _SCORES,
     "--format": "the suffix of `--output FILE` says the format",
@@ -125,6 +126,21 @@ OPTION_HINTS: Mapping[str, str] = {
         "`--model.backbone CLASS` sets one; several are `backbones: {A: SmallCNN, B: CIFARResNet8}` in a suite",
     ),
     **dict.fromkeys(("sweep --devices", "sweep --gpu"), _GPUS),
+    **dict.fromkeys(
+        ("--softmax", "--from-logits", "--is-logits"),
+        "`--scores logits` reads the numbers as logits, of which the softmax is taken",
+    ),
+    "leaderboard --csv": "`--format csv`, or `--output table.csv`",
+    "leaderboard --json": "`--format json`, or `--output table.json`",
+    "leaderboard --no-bold": "`--format csv` has numbers alone",
+    **dict.fromkeys(
+        ("plot --class", "plot --classes"),
+        "`calibench plot class-reliability FILE -o x.png` has a picture of each class",
+    ),
+    **dict.fromkeys(
+        ("sweep --overwrite", "sweep --force", "sweep --rerun"),
+        "`calibench runs rm FOLDER --yes` removes finished runs, which are then trained again",
+    ),
     "--data-dir": "`--root FOLDER` is the folder of the datasets",
     "--ci": "intervals are 95 % intervals",
     "--no-bootstrap": "`--bootstrap 0` leaves the intervals out",
@@ -165,7 +181,7 @@ WORD_SYNONYMS: Mapping[str, str] = {
     "delete": "rm", "remove": "rm", "clean": "rm", "del": "rm", "ls": "list", "show": "list", "download": "fetch",
     "get": "fetch",
     "upload": "push", "publish": "push", "check": "verify", "training": "curves",
-    "smooth": "reliability", "histogram": "reliability", "calibration": "reliability",
+    "smooth": "reliability", "hist": "reliability", "histogram": "reliability", "calibration": "reliability",
     "calibration-curve": "reliability", "calibration-plot": "reliability", "confusion-matrix": "confusion",
     "cm": "confusion", "roc-curve": "roc", "auc": "roc", "heatmap": "heat-map", "bar": "bars", "loss": "curves",
     "learning-curve": "learning-curves", "cd": "critical-difference", "coverage": "risk-coverage",

@@ -57,7 +57,10 @@ def results_folder(results: Path | str) -> Path:
         if _is_folder_of_runs(place)
     ]
     folders = [str(entry) for entry in path.parent.glob("*") if entry.is_dir()]
-    near = [*map(str, inside), *get_close_matches(str(path), [*folders, SHIPPED])]
+    of_shipped = [entry.name for entry in benchmarks_folder().joinpath(_FOLDER).glob("*")]
+    parts = get_close_matches(path.name, of_shipped) if path.parts[:1] == (SHIPPED,) else []
+    shipped = [f"{SHIPPED}/{name}" for name in parts] or [SHIPPED]
+    near = [*map(str, inside), *get_close_matches(str(path), [*folders, *shipped])]
     if near:
         raise FileNotFoundError(f"no folder {results}{did_you_mean(near)}")
     raise FileNotFoundError(

@@ -127,6 +127,8 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
     """One line about a name that is no loss, and what to type."""
     if re.fullmatch(r"[\w.]+:\w+", name):
         return f"no loss `{name}`: write your own as `{name.replace(':', '.')}`."
+    if name == "*":
+        return f"no loss `*`; did you mean {_EVERYTHING}?"
     if name in list_configuration_files():
         return f"`{name}` is no loss: name the benchmark first, {_spell_sweep(name, 'losses')}"
     alias = LOSSES.aliases.get(name.lower().replace("_", ""))

@@ -260,7 +260,7 @@ def _as_models(logits: Sequence[str], options: EvaluationOptions, output: Path |
     if options != EvaluationOptions(sets, options.reader):
         raise UsageError(
             f"{len(sets.test)} test files are {len(sets.test)} models, a row each, without further options: add "
-            "`--ensemble` to pool them, or evaluate one file at a time."
+            "`--ensemble` to pool them, or evaluate one file at a time, with its validation set as `--val FILE`."
         )
     words = ["leaderboard", *map(str, sets.test)]
     words += ["--val", *map(str, sets.val)] if sets.val else []

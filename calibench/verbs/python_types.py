@@ -100,6 +100,10 @@ _KEYWORD_HINTS = {
         ("reliability.save", "reliability.output", "reliability.path", "reliability.filename"),
         ': it returns the axes, `calibench.reliability(logits, labels).figure.savefig("reliability.png")`',
     ),
+    **dict.fromkeys(
+        ("val_logits", "val_labels", "val_probs", "val_target", "X_val", "y_val"),
+        ": the validation set is `val=(logits, labels)`",
+    ),
     "n_seeds": ": `seeds=[1, 2, 3]` are three seeds",
 }
 """What to write in place of arguments that no function has, or not the one named."""

@@ -180,6 +180,11 @@ def _add(words: Sequence[str], adding: Adding) -> int:
         raise UsageError(
             f"`{words[-1]}`: `store add` writes a folder; `store push` sends it to a URL."
         )
+    if str(target) == SHIPPED and not Path(target).is_dir():
+        raise UsageError(
+            f"`{SHIPPED}` is the store that comes with calibench: name another, such as `calibench store add "
+            f"{' '.join(sources)} {DEFAULT_STORE}`"
+        )
     sets = None if adding.sets is None else [name for name in adding.sets if name != "none"]
     settings = Kept(exact=adding.exact, sets=sets, wrong=_wrong_numbers)
     added = [_add_source(text, target, adding, settings) for text in sources]
