@@ -153,7 +153,7 @@ def _grid(
 
 _BOLD = (
     "bold: no other calibrator is significantly better (95 % confidence)",
-    "calibration errors are compared only for calibrators with a lower NLL than one constant confidence would have",
+    "calibration errors are compared only among calibrators with a lower NLL than a constant confidence",
 )
 
 

@@ -50,7 +50,8 @@ class DiagnosisOptions:
     """How a diagnosis is made.
 
     Attributes:
-        calibrators: The candidates: names of `calibench list calibrators`, default or all (default: fast ones).
+        calibrators: The candidates: names of `calibench list calibrators`, or `default` or `all` (without this option,
+            fast ones only).
         export: Write the chosen calibrator. If none helps, nothing is written and the exit code is 1.
         output: Write the findings to a file, as numbers and as sentences.
         jobs: Calibrators at a time.
