@@ -13,11 +13,22 @@ from collections.abc import Callable
 import torch
 from calibrators import synthetic
 
-from calibench.calibrators import TemperatureScaling, VectorScaling
+from calibench.calibrators import (
+    EnsembleTemperatureScaling,
+    StructuredVectorScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 
 torch.set_num_threads(1)
 
 CLASSES = (10, 100, 1000)
+CALIBRATORS = (
+    TemperatureScaling,
+    VectorScaling,
+    StructuredVectorScaling,
+    EnsembleTemperatureScaling,
+)
 
 
 def cpu_seconds(function: Callable[[], object]) -> float:
@@ -33,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     for k in CLASSES:
         logits, target = synthetic(options.rows, k)
-        for cls in (TemperatureScaling, VectorScaling):
+        for cls in CALIBRATORS:
             model = cls().fit(logits, target)
             ratios = []
             for _ in range(options.repeats):
