@@ -10,7 +10,13 @@ _CONVERSIONS = {
     ".orc": _TO_CSV.format("read_orc"),
     ".dta": _TO_CSV.format("read_stata"),
     ".sav": _TO_CSV.format("read_spss"),
-    ".sas7bdat": _TO_CSV.format("read_sas"),
+    **dict.fromkeys((".sas7bdat", ".xpt"), _TO_CSV.format("read_sas")),
+    ".xml": _TO_CSV.format("read_xml"),
+    ".html": "`pandas.read_html({path!r})[0].to_csv('x.csv', index=False)`",
+    ".avro": "`pandas.DataFrame(fastavro.reader(open({path!r}, 'rb'))).to_csv('x.csv', index=False)`",
+    **dict.fromkeys(
+        (".yaml", ".yml"), "`json.dump(yaml.safe_load(open({path!r})), open('x.json', 'w'))`"
+    ),
     ".rds": "`write.csv(readRDS({path!r}), 'x.csv', row.names = FALSE)` in R",
     ".mat": "`m = scipy.io.loadmat({path!r}); np.savez('x.npz', probs=m['probs'], labels=m['labels'].ravel())`",
     ".arff": "`pandas.DataFrame(scipy.io.arff.loadarff({path!r})[0]).to_csv('x.csv', index=False)`",

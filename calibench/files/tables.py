@@ -43,7 +43,7 @@ _MARKS = {
 _DECIMAL_COMMAS = {
     sign: re.compile(rb"(?:^|%s)\s*-?\d+,\d+\s*%%?\s*(?:%s|\r?$)" % (cut, cut), re.MULTILINE)
     for sign, cut in ((";", b";"), ("\t", b"\t"), ("|", rb"\|"))
-}
+} | {",": re.compile(rb'"-?0,\d+"')}  # "1,234" may be a thousand
 _RULE = re.compile(
     rb"[ \t]*[|+]?[-:=+| \t]*-[-:=+| \t]*"
 )  # between the rows of a table that is drawn with bars
@@ -628,7 +628,7 @@ def _records_from_json(parsed: Any) -> tuple[list[Any], list[str]]:
     it has the lists `columns` and `data`, as pandas and wandb write them.
     """
     if isinstance(parsed, list):
-        return parsed, []
+        return _as_objects(parsed), []
     parts = parsed if isinstance(parsed, dict) else {}
     names, data = parts.get("columns"), parts.get("data")
     if isinstance(names, list) and isinstance(data, list):
@@ -650,6 +650,15 @@ def _records_from_json(parsed: Any) -> tuple[list[Any], list[str]]:
         if inner_counts and not outer_counts:
             parts = {name: [*part.values()] for name, part in parts.items()}
     return _rows_of_columns(parts)
+
+
+def _as_objects(rows: list[Any]) -> list[Any]:
+    """Rows of a list: lists of one length, and values, as objects, whose cells have the names of their places."""
+    if not any(isinstance(row, dict | list) for row in rows):
+        return [{"value": row} for row in rows]
+    if not all(isinstance(row, list) and len(row) == len(rows[0]) for row in rows):
+        return rows
+    return [{str(place): cell for place, cell in enumerate(row)} for row in rows]
 
 
 def _rows_of_columns(parts: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
@@ -688,9 +697,10 @@ def _name_of_rows(parts: Mapping[str, Any]) -> str | None:
 
 def _name_of_table(parts: Mapping[str, Any]) -> str | None:
     """The name of the only object in an object that holds lists of one length, or rows; None without such."""
-    if any(isinstance(part, list) for part in parts.values()):
-        return None
+    objects = [part for part in parts.values() if isinstance(part, dict)]
     names = [name for name, part in parts.items() if isinstance(part, dict) and _is_table(part)]
+    if any(isinstance(part, list) for part in parts.values()) or len(names) < len(objects):
+        return None
     if len(names) > 1:
         raise ValueError(f"it holds the tables {', '.join(names)}: write each in a file of its own")
     return names[0] if names else None

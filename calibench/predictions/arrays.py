@@ -11,6 +11,7 @@ import numpy as np
 from calibench.files.set_names import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import is_command_line, spell_argument, spell_classes
+from calibench.predictions.cells import is_container
 from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS, PLAIN_LABELS
 from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs, has_confidences_alone
 from calibench.predictions.reading_notes import (
@@ -63,6 +64,7 @@ SCORES_OF_ANY_KIND = (
     "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "decision_function", "prediction_score",
     "cats", "top_logprobs", "arr_0",
 )  # fmt: skip
+_MARGINS = "decision_function"
 _UNNAMED_LABELS = "arr_1"
 _NO_LABELS = {"-100", "-1", "nan", "None", "<NA>", "-100.0", "-1.0"}  # as texts
 # What they call the class that was predicted, beside its scores.
@@ -271,7 +273,10 @@ def _as_table(
             "scores, (N, K), come first, and then labels, (N,)."
         )
     is_column = values.shape[1:] == (1,) and task != MULTILABEL
-    fits = shape[:1] == values.shape[:1] or PROBS in declaration
+    is_flat = (
+        values.ndim == len(shape) == 1 and 0 < shape[0] < len(values) and not len(values) % shape[0]
+    )
+    fits = shape[:1] == values.shape[:1] or (PROBS in declaration and not is_flat)
     if (is_column or (values.ndim == 1 and fits)) and values.dtype.kind in REAL:
         column = values.reshape(len(values), -1)[:, 0]
         meaning, line = meaning_of_column(column, declaration, name, class_names)
@@ -287,6 +292,8 @@ def _as_table(
             f"`{name}` {values.shape} hold {values.dtype}, no numbers: {NEEDS_PROBABILITIES}."
         )
     if not (values.ndim == 2 and values.dtype.kind in REAL):
+        if values.dtype.kind == "O" and values.size and is_container(values.flat[0]):
+            raise ValueError(f"`{name}` holds lists or objects, no numbers: {NEEDS_PROBABILITIES}.")
         are_texts = values.ndim == 2 and values.dtype.kind in "OU"
         hint = (
             ": `.astype(float)` makes numbers of them"
@@ -306,6 +313,10 @@ def _describe_members(shape: Sequence[int], labels: Sequence[int]) -> str:
     if len(shape) == len(labels) == 1 and 1 < shape[0] // labels[0] == shape[0] / labels[0]:
         k = shape[0] // labels[0]
         return f": `.reshape({labels[0]}, {k})` if the {k} scores of an example follow each other"
+    if len(shape) == 3 and tuple(shape) == (*labels[::-1], 2):
+        return (
+            ": if axis 0 is of labels, each with P(absent) and P(present), take `probs[..., 1].T`"
+        )
     if len(shape) != 3 or len(labels) != 1 or (shape[0] == labels[0]) == (shape[1] == labels[0]):
         return ""
     axis = int(shape[0] == labels[0])
@@ -446,6 +457,8 @@ def with_roles(
             guessed[name] = PROBS if _may_be_probabilities(as_array(named[name])) else LOGITS
             if TARGET not in roles and name == "arr_0" and _UNNAMED_LABELS in named:
                 guessed[_UNNAMED_LABELS] = TARGET
+    if _MARGINS in guessed:
+        _refuse_pairs_of_classes(named)
     guess = " and ".join(f"`{name}` is taken for {role}" for name, role in guessed.items())
     keys = " ".join(f"{role}={name}" for name, role in guessed.items())
     renamed = {
@@ -461,6 +474,21 @@ def with_roles(
             describe_left_out([name for name in unused if name.lower() not in _USED_BESIDE])
         )
     return {renamed.get(name, name): values for name, values in named.items()}, join_lines(lines)
+
+
+def _refuse_pairs_of_classes(named: Mapping[str, Array]) -> None:
+    """Raise a ValueError for margins of pairs of classes (N, K (K - 1) / 2), K > 3, as support vector machines have."""
+    labels = [as_array(part) for name, part in named.items() if _role_of(name) == TARGET]
+    values = as_array(named.get(_MARGINS, ()))
+    if values.ndim != 2 or not labels or labels[0].dtype.kind not in "iu" or not labels[0].size:
+        return
+    k = int(labels[0].max()) + 1
+    if k > 3 and values.shape[1] == k * (k - 1) // 2:
+        logits = spell_argument("keys", f"logits={_MARGINS}")
+        raise ValueError(
+            f"`{_MARGINS}` {values.shape} beside labels of {k} classes may be of pairs of classes, one-vs-one: take "
+            f'`decision_function_shape="ovr"`, or say {logits} if there are {values.shape[1]} classes.'
+        )
 
 
 def _role_of(name: str) -> str:

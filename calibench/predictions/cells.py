@@ -1,10 +1,14 @@
 """Cells of a column of a table as numbers, those in percent among them, or as lists of numbers."""
 
+import ast
+import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+_ARRAY = re.compile(r"(?:tensor|array)\((\[[^\]]*\])[^\[\]]*\)", re.DOTALL)  # as Python prints them
 _COMMA = r"^(-?\d+),(\d+)$"  # of a decimal, in cells that end in a percent sign
 
 
@@ -36,7 +40,7 @@ def as_lists(column: Any) -> Any:
     """A column with lists of numbers in place of their texts, `[0.1, 0.9]` or `[0.1 0.9]`, if all cells are such."""
     if column.dtype.kind != "O" or not len(column) or not isinstance(column.iloc[0], str):
         return column
-    texts = column.astype(str).str.strip()
+    texts = column.astype(str).str.strip().str.replace(_ARRAY, r"\1", regex=True)
     if not (texts.str.startswith("[") & texts.str.endswith("]")).all():
         return column
     cells = [text[1:-1].replace(",", " ").split() for text in texts]
@@ -45,6 +49,20 @@ def as_lists(column: Any) -> Any:
     except ValueError:
         return column
     return type(column)(np.array([*lists, None], dtype=object)[:-1], column.index)
+
+
+def as_objects(column: Any) -> Any:
+    """A column with the lists and dictionaries that its texts are in JSON or Python, if all cells are such."""
+    if column.dtype.kind != "O" or not len(column):
+        return column
+    if not all(isinstance(cell, str) and cell.lstrip()[:1] in ("[", "{") for cell in column):
+        return column
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return type(column)([parse(cell) for cell in column], column.index, dtype=object)
+        except (ValueError, SyntaxError):
+            continue
+    return column
 
 
 def is_container(cell: Any) -> bool:

@@ -1,5 +1,6 @@
 """Tables with a column of scores for each class, or one column for two classes, beside labels."""
 
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -69,7 +70,7 @@ def arrays_of_classes(table: TableColumns) -> tuple[dict[str, Array], list[str]]
         separator = spell_argument("separator", "SIGN")
         raise ValueError(
             f"columns of numbers for each class are expected, and one of labels called label, target or y; "
-            f"it holds {', '.join(table.names)}"
+            f"it holds {', '.join(table.names)}; {spell_argument('keys', 'probs=A,B target=NAME')} names them"
             f"{f' ({separator} says what is between cells)' if len(table.names) == 1 else ''}."
         )
     written, values = [table.names[at] for at in class_columns], table.numbers(class_columns)
@@ -196,7 +197,14 @@ def _refuse_whole_numbers(scores: Array, names: Sequence[str]) -> None:
         for name, values in zip(names, scores.T, strict=True)
         if values.any() and (values % 1 == 0).all()
     ]
-    others = [name for name in names if name not in whole]
+    others = [name for name, values in zip(names, scores.T, strict=True) if (values % 1 > 0).any()]
+    hits = [name for name, values in zip(names, scores.T, strict=True) if {*values} == {0, 1}]
+    if len(others) == 1 and hits and (np.abs(scores[:, names.index(others[0])] - 0.5) <= 0.5).all():
+        roles = shlex.join([f"probs={others[0]}", f"target={hits[0]}"])
+        raise ValueError(
+            f"fractions are in `{others[0]}` alone: {spell_argument('keys', roles)} reads it as the probability of "
+            f"`{hits[0]}`."
+        )
     if whole and others:
         raise ValueError(
             f"whole numbers are in {list_quoted(whole)}, and fractions in {list_quoted(others)}: name the columns of "

@@ -336,7 +336,7 @@ class Reader:
     ) -> tuple[dict[str, Array], list[str]]:
         """The arrays of a table by their roles, with the labels of another file, and lines as of `_arrays`."""
         arrays, line = arrays_of_table(table, roles_told(roles, table.written))
-        ids = ids_of_table(table, labels.ids) if labels else {}
+        ids = ids_of_table(table, table.names) if labels else {}
         is_undeclared = labels is None and not self.keys
         if is_undeclared and "label" in table.written and {TARGET, "score"} <= {*arrays}:
             refuse_scores_of_predictions(arrays["score"], arrays[TARGET])
@@ -346,27 +346,20 @@ class Reader:
 
 
 def _refuse_labels_beside_scores(arrays: Mapping[str, Array]) -> None:
-    """Raise a ValueError for an array without a name whose last column is of class indices, behind probabilities."""
-    values = arrays.get(UNDECLARED)
-    if (
-        len(arrays) > 1
-        or values is None
-        or values.ndim != 2
-        or values.shape[1] < 3
-        or values.dtype.kind != "f"
-    ):
+    """Raise a ValueError for the only array, whose first or last column is of class indices beside probabilities."""
+    (values, *others) = arrays.values()
+    if others or values.ndim != 2 or values.shape[1] < 3 or values.dtype.kind != "f":
         return
-    labels, k = values[:, -1], values.shape[1] - 1
-    if (
-        are_probabilities(values[:, :-1])
-        and (labels % 1 == 0).all()
-        and labels.max() > 1
-        and labels.max() < k
-    ):
-        raise ValueError(
-            "its last column seems to be of labels, behind probabilities: "
-            "`np.savez('x.npz', probs=a[:, :-1], labels=a[:, -1])` of the array `a` keeps them apart."
-        )
+    k = values.shape[1] - 1
+    for title, at, rest in (("last", -1, slice(None, -1)), ("first", 0, slice(1, None))):
+        labels = values[:, at]
+        are_indices = (labels % 1 == 0).all() and 1 < labels.max(initial=0) < k
+        if are_indices and are_probabilities(values[:, rest]):
+            scores = "a[:, :-1]" if at else "a[:, 1:]"
+            raise ValueError(
+                f"its {title} column seems to be of labels, beside probabilities: "
+                f"`np.savez('x.npz', probs={scores}, labels=a[:, {at}])` of the array `a` keeps them apart."
+            )
 
 
 def _refuse_several_sets(arrays: Mapping[str, Array], roles: Sequence[str]) -> None:
@@ -619,7 +612,7 @@ def _pt(path: Path, lines: list[str]) -> dict[str, Array]:
             lines.append(_describe_batches(len(content)))
             return {"": _joined(content)}
         if _are_decoded(content):
-            lines.append("the last part, the predicted classes, is left out")
+            lines.append("the last part, the predicted classes or losses, is left out")
             content = content[:2]
         if len(content) != 2:
             raise ValueError(
@@ -645,11 +638,15 @@ def _flatten_sets(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 
 def _are_decoded(parts: Sequence[Any]) -> bool:
-    """Whether three parts are scores (N, K), labels and the classes of the largest scores, as fastai gives them."""
+    """Whether three parts are scores (N, K), labels and the likeliest classes or losses, as fastai gives them."""
     if len(parts) != 3 or [np.ndim(part) for part in parts] != [2, 1, 1]:
         return False
-    scores, _, classes = map(as_array, parts)
-    return len(scores) == len(classes) and bool((scores.argmax(axis=1) == classes).all())
+    scores, labels, last = map(as_array, parts)
+    if len(scores) != len(last):
+        return False
+    predicted = scores.argmax(axis=1)
+    are_losses = last.dtype.kind == "f" and bool((last % 1 > 0).any())
+    return bool((predicted == last).all()) or (are_losses and not (predicted == labels).all())
 
 
 def _describe_batches(number: int) -> str:

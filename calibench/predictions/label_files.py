@@ -1,14 +1,22 @@
 """Labels in a file of their own, beside the file of the scores: which column has them, and of which rows they are."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from calibench.files.tables import NAMELESS, TABLE_KINDS, TableFile, open_table, table_kind
+from calibench.files.tables import (
+    NAMELESS,
+    TABLE_KINDS,
+    TableFile,
+    is_number,
+    open_table,
+    table_kind,
+)
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.arrays import LABEL_NAMES
@@ -18,6 +26,7 @@ from calibench.predictions.reading_notes import describe_labels, describe_left_o
 from calibench.predictions.table_columns import as_labels, labels_of_column
 from calibench.tensors.arrays import Array
 
+_LIBSVM = re.compile(r"\S+( \d+:\S+)+")  # a label and features
 _IDS = ("id", "ids")  # of arrays, which are no columns of a table
 _NAME_OF_IDS = re.compile(r"ids?$|^(row|index|file|file_?name|image|path|name|key)$", re.IGNORECASE)
 
@@ -43,10 +52,8 @@ class LabelFile(NamedTuple):
         Raises:
             ValueError: If some rows have no label.
         """
-        for name, cells in ids.items():
-            if name not in self.ids or np.array_equal(cells, self.ids[name]):
-                continue
-            places = {text: place for place, text in enumerate(self.ids[name].tolist())}
+        for name, cells, label_name, label_cells in self._shared_ids(ids):
+            places = {text: place for place, text in enumerate(label_cells.tolist())}
             missing = [text for text in cells.tolist() if text not in places]
             if missing and name.startswith(NAMELESS):  # numbers of the rows of either file
                 continue
@@ -55,11 +62,48 @@ class LabelFile(NamedTuple):
                     f"{len(missing)} of {len(cells)} rows have a `{name}` that the labels lack, {missing[0]} the "
                     f"first: leave these out, or rename `{name}` in one file if row 1 belongs to label 1, and so on."
                 )
-            others = [column for column in self.left_out if column != name]
+            _refuse_repeated(label_name, label_cells)
+            others = [column for column in self.left_out if column != label_name]
             line = f"each row has the label of the same `{name}`"
+            line += f", `{label_name}` of the labels" if label_name != name else ""
             order = [places[text] for text in cells.tolist()]
             return self.labels[order], [*self.lines, line, _describe_left_out(others)]
         return self.labels, [*self.lines, _describe_left_out(self.left_out)]
+
+    def _shared_ids(self, ids: Mapping[str, Array]) -> Iterator[tuple[str, Array, str, Array]]:
+        """Ids of the rows that those of the labels have in another order: under one name, or the same texts under two.
+
+        A ValueError for the same numbers under two names, which may be no ids.
+        """
+        for name in (name for name in ids if name in self.ids):
+            if not np.array_equal(ids[name], self.ids[name]):
+                yield name, ids[name], name, self.ids[name]
+        for name, other in product(_list_others(ids, self.ids), _list_others(self.ids, ids)):
+            cells, label_cells = ids[name], self.ids[other]
+            is_order = len(cells) != len(label_cells) or np.array_equal(cells, label_cells)
+            if is_order or not np.array_equal(np.sort(cells), np.sort(label_cells)):
+                continue
+            if np.char.isdecimal(cells).all():
+                raise ValueError(
+                    f"`{name}` and `{other}` of the labels have the same values in different orders: give both one "
+                    "name if rows belong together by them, or leave one out if by their order."
+                )
+            yield name, cells, other, label_cells
+
+
+def _list_others(names: Iterable[str], others: Collection[str]) -> list[str]:
+    return [name for name in names if name not in others]
+
+
+def _refuse_repeated(name: str, cells: Array) -> None:
+    """Raise a ValueError where an id (N,) of labels stands in several rows."""
+    texts, counts = np.unique(cells, return_counts=True)
+    repeated = texts[counts > 1]
+    if len(repeated):
+        raise ValueError(
+            f"`{name}` of the labels has {repeated[0]} in {counts.max()} rows ({len(repeated)} such): leave one label "
+            f"of each, or rename `{name}` in one file if row 1 belongs to label 1, and so on."
+        )
 
 
 def holds_only_labels(path: Path) -> bool:
@@ -109,6 +153,10 @@ def labels_of_table(path: Path, chosen: Sequence[str]) -> LabelFile:
     usual = [name for name in table.names if name.lower() in LABELS]
     usual = usual or [name for name in table.names if name.lower() in LABEL_NAMES]
     usual = usual or table.names
+    if not chosen and len(table.names) > 1 and any(map(is_number, table.names)):
+        raise ValueError(
+            f"{path}: the first row holds numbers: write the labels alone, one a line."
+        )
     name = _choose_labels(path, table.names, chosen, usual)
     is_plain = chosen or name.lower() in PLAIN_LABELS
     others = [column for column in table.names if column != name]
@@ -118,6 +166,11 @@ def labels_of_table(path: Path, chosen: Sequence[str]) -> LabelFile:
         "" if is_plain else describe_labels(name),
     ]
     labels = labels_of_column(table, name)
+    if len(table.names) == 1 and all(map(_LIBSVM.fullmatch, labels.astype(str))):
+        labels = as_labels([text.split()[0] for text in (name, *labels.astype(str))])
+        return LabelFile(
+            labels, ["labels: the first number of each line of LIBSVM's format"], {}, []
+        )
     if len(table.names) == 1 and name in labels.astype(str):  # a header is none of the labels
         labels = as_labels([name, *labels.astype(str)])
         lines = [reading, f"`{name}`, the first line, is a label"]
@@ -127,8 +180,9 @@ def labels_of_table(path: Path, chosen: Sequence[str]) -> LabelFile:
 def labels_of_arrays(
     path: Path, arrays: Mapping[str, Array], chosen: Sequence[str], lines: list[str]
 ) -> LabelFile:
-    """The labels among named arrays of a file: what is chosen, or the one without a name."""
-    name = _choose_labels(path, arrays, chosen, [key for key in arrays if not key])
+    """The labels among named arrays: what is chosen, the one without a name, or the only one called labels."""
+    usual = [key for key in arrays if not key or key.lower() in LABEL_NAMES]
+    name = _choose_labels(path, arrays, chosen, usual)
     return LabelFile(arrays[name], lines, ids_of_arrays(arrays), [])
 
 
@@ -148,18 +202,26 @@ def _choose_labels(
 
 
 def ids_of_table(table: TableFile, names: Collection[str]) -> dict[str, Array]:
-    """The cells of columns as texts (N,), where each row has another one: ids, names of files, numbers of rows."""
+    """The cells of columns as texts (N,), where most rows have another one: ids, names of files, numbers of rows."""
     ids, columns = {}, [column for column in table.names if column in names]
     frame = table.frame(columns) if columns else {}
     for name in columns:
         column = frame[name]
         has_fractions = column.dtype.kind == "f" and (column % 1 > 0).any()
-        if not has_fractions and not holds_containers(column) and column.is_unique:
+        if has_fractions or holds_containers(column):
+            continue
+        if 2 * column.nunique() > len(column):
             ids[name] = np.char.strip(column.astype(str).to_numpy(str))
     return ids
 
 
 def ids_of_arrays(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The ids among named arrays, as texts (N,), under both of their names."""
+    """The ids among named arrays, as texts (N,): `ids`, also as `id`, and names that each row has another of."""
     given = [np.asarray(arrays[name]).astype(str) for name in _IDS if name in arrays]
-    return {name: cells for cells in given[:1] for name in _IDS if cells.ndim == 1}
+    ids = {name: cells for cells in given[:1] for name in _IDS if cells.ndim == 1}
+    texts = {name: np.asarray(array) for name, array in arrays.items() if name not in _IDS}
+    return ids | {
+        name: array.astype(str)
+        for name, array in texts.items()
+        if array.ndim == 1 and array.dtype.kind in "US" and len(np.unique(array)) == len(array)
+    }

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibench.files.tables import LINES, iterate_records, open_table, table_kind
+from calibench.files.tables import LINES, SEPARATED, iterate_records, open_table, table_kind
 from calibench.messages.errors import summarize_problems
 from calibench.messages.spelling import spell_classes
 from calibench.predictions.arrays import (
@@ -19,6 +19,7 @@ from calibench.predictions.arrays import (
     TARGET,
     UNDECLARED,
 )
+from calibench.predictions.cells import as_objects
 from calibench.predictions.column_names import PLAIN_LABELS
 from calibench.predictions.reading_notes import (
     describe_labels,
@@ -33,12 +34,14 @@ _ROLES = {name: role for role in (LOGITS, PROBS) for name in NAMES[role]}
 # Of lists of labels with scores: of pipelines, and of tables in the cloud.
 _FIELDS_OF_LABEL = ("label", "class", "token")
 _FIELDS_OF_SCORE = ("score", "prob", "probability", "logprob")
-KINDS_OF_RECORDS = (*LINES, ".json", ".parquet")
+KINDS_OF_RECORDS = (*LINES, *SEPARATED, ".json", ".parquet")
 """Suffixes of files that may hold records of other programs."""
+_OBJECT_AS_TEXT = re.compile(rb"[\[{]\s*[\"'{]")  # in a cell of CSV
+_START = 2**16  # bytes that say whether there are such cells
 _HARNESS = {"target", "filtered_resps"}
 # Lists of classes beside their scores: of zero-shot pipelines and of predictions in the cloud.
-_LISTS_OF_CLASSES = ("labels", "classes", "displayNames")
-_LISTS_OF_SCORES = ("scores", "confidences", "probabilities")
+_LISTS_OF_CLASSES = ("labels", "classes", "displayNames", "label")
+_LISTS_OF_SCORES = ("scores", "confidences", "probabilities", "probs", "prob")
 _INSTANCE, _PREDICTION = "instance", "prediction"
 
 
@@ -116,10 +119,12 @@ def _number_of_name(name: str) -> tuple[str, int, str]:
 
 
 def iterate_flat_records(path: Path) -> Iterator[Any]:
-    """The records of a file of JSON, or of a parquet file with columns of objects, each as `flatten_record`."""
-    if table_kind(path) == ".parquet":
-        frame = open_table(path, is_silent=True).frame() if _has_objects(path) else None
-        return iter((None if frame is None else records_of_frame(frame)) or ())
+    """The records of a file of JSON, or of a table with columns of objects, each as `flatten_record`."""
+    kind = table_kind(path)
+    if kind in SEPARATED or kind == ".parquet":
+        has_objects = _has_objects if kind == ".parquet" else _has_texts_of_objects
+        frame = open_table(path, is_silent=True).frame() if has_objects(path) else None
+        return iter((None if frame is None else records_of_frame(frame.apply(as_objects))) or ())
     return map(flatten_record, iterate_records(path))
 
 
@@ -128,6 +133,12 @@ def _has_objects(path: Path) -> bool:
     import pyarrow.parquet
 
     return any("struct<" in str(field.type) for field in pyarrow.parquet.read_schema(path))
+
+
+def _has_texts_of_objects(path: Path) -> bool:
+    """Whether cells of a text may be objects, or lists of such or of texts, by its start."""
+    with path.open("rb") as file:
+        return bool(_OBJECT_AS_TEXT.search(file.read(_START)))
 
 
 def flatten_record(record: Any) -> Any:
@@ -152,7 +163,7 @@ def records_of_frame(frame: Any) -> list[dict[str, Any]] | None:
         if len(frame)
         else {}
     )
-    if not any(_holds_classes(name, cell) for name, cell in first.items()):
+    if not is_foreign_record(first):
         return None
     rows = frame.to_dict("records")
     return [{str(name): _as_list(cell) for name, cell in row.items()} for row in rows]
@@ -258,7 +269,8 @@ def _scores_by_label(record: Any) -> dict[str, Any] | None:
     """The scores of a record of a zero-shot pipeline by their labels; None of another record."""
     if not isinstance(record, Mapping) or not (fields := _fields_of_lists(record)):
         return None
-    return dict(zip(*(record[name] for name in fields), strict=True))
+    classes, scores = (record[name] for name in fields)
+    return dict(zip(map(str, classes), scores, strict=True))
 
 
 def _is_zero_shot(record: Mapping[str, Any]) -> bool:
@@ -271,10 +283,17 @@ def _fields_of_lists(record: Mapping[str, Any]) -> list[str]:
         classes, scores = (record.get(name) for name in fields)
         if (
             isinstance(classes, list) and isinstance(scores, list) and len(classes) == len(scores) > 1
-            and all(isinstance(name, str) for name in classes) and all(map(_is_number, scores))
+            and _are_classes(classes) and all(map(_is_number, scores))
         ):  # fmt: skip
             return [*fields]
     return []
+
+
+def _are_classes(names: Sequence[Any]) -> bool:
+    """Whether a list is of names of classes, or of their numbers: 0 and 1 of two may be two labels of an example."""
+    are_numbers = all(isinstance(name, int) for name in names) and {*names} > {0, 1}
+    are_distinct = len({*map(str, names)}) == len(names)
+    return are_distinct and (are_numbers or all(isinstance(name, str) for name in names))
 
 
 def _of_zero_shot(records: Sequence[Any], label_field: str | None) -> tuple[dict[str, Array], str]:
@@ -334,12 +353,19 @@ def _lines_beside(
     name = label_field or _name_of_labels(records[0], fields)
     is_plain = label_field or name is None or name.lower() in PLAIN_LABELS
     others = [field for field in records[0] if field not in (*fields, name)]
-    possible = [] if name else [field for field in others if _holds_names(records, field, classes)]
+    possible = (
+        [] if name else [field for field in others if _may_be_labels(records, field, classes)]
+    )
     return [
         "" if is_plain else describe_labels(str(name), "field"),
         describe_possible_labels(possible, "fields"),
         describe_left_out(others),
     ]
+
+
+def _may_be_labels(records: Sequence[Any], field: str, classes: Sequence[str]) -> bool:
+    """Whether a field that is called no prediction holds names of several classes, and nothing else."""
+    return "pred" not in field.lower() and _holds_names(records, field, classes)
 
 
 def _holds_names(records: Sequence[Any], field: str, classes: Sequence[str]) -> bool:

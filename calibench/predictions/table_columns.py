@@ -116,6 +116,15 @@ class TableColumns:
         )
         return np.array(column.tolist())
 
+    def refuse_names_in_lists(self, at: int) -> None:
+        """Raise a ValueError for a column of labels whose cells are lists of names."""
+        cells = self.column(at) if at in self.lists else []
+        if len(cells) and all(isinstance(part, str) for cell in cells for part in cell):
+            raise ValueError(
+                f"`{self.names[at]}` holds lists of names: several classes an example need scores by their names, "
+                '{"probs": {"cat": 0.2, "dog": 0.9}, "labels": ["dog"]}, a row each.'
+            )
+
     def numbers(self, columns: Sequence[int]) -> Array:
         """Columns of numbers (N, columns)."""
         import pandas
@@ -226,6 +235,15 @@ class TableColumns:
         for candidates in (others, inside):
             if 2 <= len(candidates) < len(columns) and self.sum_to_1(candidates):
                 return candidates
+        return self._without_largest(columns)
+
+    def _without_largest(self, columns: Sequence[int]) -> list[int]:
+        """Columns without one that has the largest of the others in each row, if these then sum to 1."""
+        for at in columns if len(columns) > 2 else ():
+            others = [other for other in columns if other != at]
+            largest = np.max([self.numeric(other) for other in others], axis=0)
+            if np.array_equal(self.numeric(at), largest) and self.sum_to_1(others):
+                return others
         return [*columns]
 
     def _is_like_probabilities(self, column: int) -> bool:

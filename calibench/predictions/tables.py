@@ -136,6 +136,8 @@ def _arrays_of_lists(table: TableColumns) -> tuple[dict[str, Array], list[str]]:
     labels = table.label_places()
     kept = [at for at, name in enumerate(table.names) if at in table.lists or name in _OF_LISTS]
     arrays = {table.names[at]: table.array(at) for at in kept if at not in labels}
+    for at in labels:
+        table.refuse_names_in_lists(at)
     target = {TARGET: table.array(labels[0])} if labels else {}
     others = [at for at in range(len(table.names)) if at not in (*kept, *labels)]
     left_out = describe_left_out([table.names[at] for at in others])

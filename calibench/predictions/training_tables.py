@@ -12,7 +12,7 @@ import numpy as np
 from calibench.files.tables import TableFile
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions.arrays import HARD, NAMES, SCORES_OF_ANY_KIND, TARGET
-from calibench.predictions.cells import as_numbers
+from calibench.predictions.cells import as_numbers, holds_containers
 from calibench.predictions.column_names import LABELS_OF_OTHERS, columns_of_one_beginning
 from calibench.predictions.confidence_pairs import PAIR_NAMES
 from calibench.predictions.label_files import find_only_labels
@@ -108,7 +108,7 @@ def _is_one_sum(columns: Sequence[Any]) -> bool:
 
 def _holds_texts(column: Any) -> bool:
     """Whether most cells of a column are different texts of several words."""
-    if column.dtype.kind in "biuf":
+    if column.dtype.kind in "biuf" or holds_containers(column):
         return False
     cells = column.dropna().astype(str).str.strip()
     several = cells.str.contains(r"\S\s+\S").mean() if len(cells) else 0

@@ -320,6 +320,12 @@ def _describe_unknown(texts: Sequence[str], unknown: str, classes: Sequence[str]
     rows = [row for row, text in enumerate(texts) if text == unknown]
     places = f"row{'s' if len(rows) > 1 else ''} {_list(rows, 5)} ({len(rows)} of {len(texts)})"
     near = near_matches(unknown, classes)
+    for sign in ("|", ";", ","):
+        if {part.strip() for part in unknown.split(sign)} <= {*classes}:
+            near = (
+                f": several classes an example need a column of 0 and 1 each, label_{classes[0]}, ..., as "
+                f"`cells.str.get_dummies({sign!r}).add_prefix('label_')` makes them"
+            )
     return (
         f"labels must be class indices 0, 1, ... or names of columns, got '{unknown}', none of the columns "
         f"{_list(classes)}, in {places}{near or ': leave these rows out, or add a column of that class.'}"

@@ -39,6 +39,7 @@ _SPACINGS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
 _MOST_DIGITS = 7
 _TEXT = 1e-7  # of a value: what nine digits of a float32 leave
 _OFF_OF_LOGARITHMS = 1e-3  # of a sum of probabilities whose logarithms have four decimals
+_FEWEST_SORTED, _FEWEST_TOP = 20, 4  # rows and columns that are sorted by no accident
 _BLOCK = 1 << 20  # values that are looked at together
 
 
@@ -155,6 +156,8 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
     named, by_user, _ = declaration
     if by_user == PROBS or (named == PROBS and by_user is None):
         check_probabilities(values, name)
+        if by_user is None:
+            _refuse_sorted_rows(values, name)
         return PROBS, ""
     if by_user == LOGITS or not len(values):
         return LOGITS, ""
@@ -168,16 +171,12 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
         _refuse_other_logarithms(values, name)
         return LOGITS, ""
     if inside and is_normalised:
+        _refuse_sorted_rows(values, name)
         off = float(np.abs(values.sum(axis=1, dtype=np.float64) - 1).max())
         line = f"`{name}` are read as rounded probabilities: rows sum to 1 within {off:.2g}"
         return PROBS, line if off > EXACT_SUM else ""
     if inside:
-        sums = values.sum(axis=1, dtype=np.float64)
-        raise ValueError(
-            f"`{name}` lie in [0, 1], and row {_first_off(values)} sums to {sums[_first_off(values)]:.4g}: say "
-            f"{spell_argument('scores', 'logits')} if they are logits, {spell_argument('task', 'multilabel')} if"
-            " they are probabilities of labels, or divide each row by its sum."
-        )
+        _refuse_other_sums(values, name)
     if is_normalised:
         raise ValueError(
             f"`{name}` {_describe(inside)}, as probabilities do, and some lie outside [0, 1]: say "
@@ -190,6 +189,18 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
             f"say {spell_argument('scores', 'logits')}."
         )
     return LOGITS, ""
+
+
+def _refuse_other_sums(values: Array, name: str) -> None:
+    """Raise a ValueError for scores (N, K) in [0, 1] whose rows do not sum to 1; it names the readings."""
+    if cumulative := _describe_cumulative(values):
+        raise ValueError(f"`{name}` lie in [0, 1], and {cumulative}.")
+    sums = values.sum(axis=1, dtype=np.float64)
+    raise ValueError(
+        f"`{name}` lie in [0, 1], and row {_first_off(values)} sums to {sums[_first_off(values)]:.4g}: say "
+        f"{spell_argument('scores', 'logits')} if they are logits, {spell_argument('task', 'multilabel')} if"
+        " they are probabilities of labels, or divide each row by its sum."
+    )
 
 
 _LOGARITHMS = {
@@ -240,6 +251,11 @@ def _first_off(values: Array) -> int:
 
 def check_probabilities(values: Array, name: str) -> None:
     """Raise a ValueError unless scores (N, K) are probabilities; it names the first rows and what to do."""
+    missing = np.flatnonzero(np.isnan(values).any(axis=1))
+    if len(missing):
+        raise ValueError(
+            f"`{name}` hold NaN in row {missing[0]} ({len(missing)} of {len(values)} rows): leave these rows out."
+        )
     if not (values >= 0).all():
         raise ValueError(
             "probabilities must be a table of numbers >= 0 without NaN "
@@ -254,6 +270,8 @@ def check_probabilities(values: Array, name: str) -> None:
     otherwise = f"say {spell_argument('scores', 'logits')} if these are logits"
     if total is not None and not are_percent:
         otherwise = f"divide by {total:.6g}"
+    elif cumulative := _describe_cumulative(values):
+        otherwise = cumulative
     elif _lie_in_unit_interval(values):
         otherwise = (
             "is the column of a class left out? Else divide each row by its sum; or "
@@ -265,6 +283,30 @@ def check_probabilities(values: Array, name: str) -> None:
         f"rows of probabilities must sum to 1, {len(wrong)} of {len(sums)} do not: row {first}"
         f"{', ...' * (len(wrong) > 5)} ({hint})."
     )
+
+
+def _describe_cumulative(values: Array) -> str:
+    """What makes probabilities of cumulative ones (N, K), P(Y <= k) or P(Y > k); empty for other scores."""
+    steps = np.diff(values.astype(np.float64), axis=1)
+    if not steps.any() or not _lie_in_unit_interval(values):
+        return ""
+    if (steps >= 0).all() and (np.abs(values[:, -1] - 1) <= EXACT_SUM).all():
+        return "each row rises to 1, as P(Y <= k) does: take `np.diff(p, axis=1, prepend=0)`"
+    if values.shape[1] > 1 and (steps <= 0).all() and len(values) > 1:
+        return "each row falls, as P(Y > k) does: take `-np.diff(p, axis=1, prepend=1, append=0)`"
+    return ""
+
+
+def _refuse_sorted_rows(values: Array, name: str) -> None:
+    """Raise a ValueError for scores (N, K) of which each row falls, as those of the top classes of each example do."""
+    n, k = values.shape
+    is_sorted = n >= _FEWEST_SORTED and k >= _FEWEST_TOP and (np.diff(values, axis=1) <= 0).all()
+    if is_sorted and np.ptp(values, axis=0).any():
+        wish = spell_argument("scores", "probs")
+        raise ValueError(
+            f"each row of `{name}` falls from its first column, as the scores of the top {k} classes of each example "
+            f"do, and columns of classes are needed: say {wish} if column 1 is the likeliest class of all rows."
+        )
 
 
 def meaning_of_label_scores(values: Array, declaration: Declaration, name: str) -> tuple[str, str]:
