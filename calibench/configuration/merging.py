@@ -188,18 +188,10 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     names = [entry for entry in list_configuration_files() if entry.rpartition("/")[0] in folders]
     full = names if "" in folders else []  # `losses/focal` is a name in the folder above
     own_kind = _KINDS_OF_DATA.get(short)
-    same = [
-        entry if full else Path(entry).name
-        for entry in names
-        if Path(entry).name == Path(short).name
-    ]
-    near = (
-        own_kind
-        or did_you_mean(same)
-        or near_matches(
-            short if full else Path(short).name, [*full, *(Path(n).name for n in names)]
-        )
-    )
+    last = Path(short).name
+    same = [entry if full else last for entry in names if Path(entry).name == last]
+    candidates = [*full, *(Path(entry).name for entry in names)]
+    near = own_kind or did_you_mean(same) or near_matches(short if full else last, candidates)
     if not near and full:
         near = describe_outside_model(name)
     if not near and full:

@@ -84,7 +84,7 @@ class TableFile:
     reading: str = ""
 
     def renamed(self, names: Mapping[str, str]) -> "TableFile":
-        """The same table, some of whose columns have new names, by the old ones."""
+        """This table with new names of some columns, by the old ones."""
         old_names = {names.get(name, name): name for name in self.names}
 
         def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
@@ -582,7 +582,7 @@ def _parse_json(text: _Text, *, is_document: bool) -> tuple[list[Any], dict[int,
 
 
 def _describe_json_error(error: json.JSONDecodeError) -> str:
-    """What is wrong with a text that is no JSON; that it looks cut off where the error is its end."""
+    """The error of a text that is no JSON; that it looks cut off where the error is its end."""
     is_at_end = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
     return f"it is not JSON ({error}){': it looks cut off' * is_at_end}"
 

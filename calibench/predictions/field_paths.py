@@ -21,16 +21,14 @@ def names_of_paths(names: Sequence[str], chosen_roles: Collection[str]) -> dict[
     be the class that a model predicts.
     """
     parents = {name: name.rpartition(".")[0] for name in names if "." in name[1:]}
-    groups = {
-        PROBS: [] if {LOGITS, PROBS} & {*chosen_roles} else _paths_called(_SCORES, names),
-        TARGET: [] if TARGET in chosen_roles else _paths_called(_LABELS, names),
-        **{role: _paths_called(usual_names, names) for role, usual_names in PAIR_NAMES.items()},
-    }
+    groups = {role: _paths_called(usual, names) for role, usual in PAIR_NAMES.items()}
+    are_chosen = {LOGITS, PROBS} & {*chosen_roles}
+    groups[PROBS] = [] if are_chosen else _paths_called(_SCORES, names)
+    beside_scores = {parents[path] for path in groups[PROBS]}
     groups[TARGET] = [
         path
-        for path in groups[TARGET]
-        if not _OF_MODEL.search(path)
-        and not any(parents[path] == parents[score] for score in groups[PROBS])
+        for path in ([] if TARGET in chosen_roles else _paths_called(_LABELS, names))
+        if not _OF_MODEL.search(path) and parents[path] not in beside_scores
     ]
     for role, paths in groups.items():
         if len(paths) > 1:

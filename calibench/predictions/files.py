@@ -453,7 +453,7 @@ def _records(path: Path, keys: Sequence[str]) -> _Records | None:
 
 
 def _describe_inputs(path: Path, separator: str | None) -> str:
-    """What to do with a table without scores; empty for other tables, and for one that cannot be opened."""
+    """The remedy for a table without scores; empty for other tables, and for one that cannot be opened."""
     try:
         table = open_table(path, separator=separator, is_silent=True)
         return describe_labels_alone(table, path) or describe_training_table(table, path)
@@ -572,10 +572,14 @@ def _pair_of_files(text: str) -> list[Path]:
     """Two files that are there, before and behind a colon; none without such."""
     parts = text.split(":")
     pairs = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
-    pairs = [pair for pair in pairs if all(part and Path(part).is_file() for part in pair)]
+    pairs = [pair for pair in pairs if _is_file(pair[0]) and _is_file(pair[1])]
     if not pairs or Path(text).is_file():
         return []
     return [*map(Path, pairs[0])]
+
+
+def _is_file(text: str) -> bool:
+    return text != "" and Path(text).is_file()
 
 
 def _read(path: Path, lines: list[str]) -> dict[str, Array]:

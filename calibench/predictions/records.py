@@ -292,8 +292,8 @@ def _fields_of_lists(record: Mapping[str, Any]) -> list[str]:
 def _are_classes(names: Sequence[Any]) -> bool:
     """Whether a list is of names of classes, or of their numbers: 0 and 1 of two may be two labels of an example."""
     are_numbers = all(isinstance(name, int) for name in names) and {*names} > {0, 1}
-    are_distinct = len({*map(str, names)}) == len(names)
-    return are_distinct and (are_numbers or all(isinstance(name, str) for name in names))
+    are_texts = all(isinstance(name, str) for name in names)
+    return (are_numbers or are_texts) and len({*map(str, names)}) == len(names)
 
 
 def _of_zero_shot(records: Sequence[Any], label_field: str | None) -> tuple[dict[str, Array], str]:

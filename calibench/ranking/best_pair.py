@@ -185,7 +185,10 @@ def _compare_with_best(
     """Whether pairs differ significantly from the first, the best on validation, by their NLL on test."""
     level = LEVEL * (len(compared) - 1) / (len(compared) + 1)
     worse = comparison_with_best([pair.seeds for pair in compared], level=level).worse
-    return {
-        pair: "worse" if worse[place][0] else "better" if worse[0][place] else ""
-        for place, pair in enumerate(compared)
-    }
+    return {pair: _verdict(worse[at][0], worse[0][at]) for at, pair in enumerate(compared)}
+
+
+def _verdict(is_worse: bool, is_better: bool) -> SeedVerdict:
+    if is_worse:
+        return "worse"
+    return "better" if is_better else ""

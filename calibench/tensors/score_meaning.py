@@ -286,7 +286,7 @@ def check_probabilities(values: Array, name: str) -> None:
 
 
 def _describe_cumulative(values: Array) -> str:
-    """What makes probabilities of cumulative ones (N, K), P(Y <= k) or P(Y > k); empty for other scores."""
+    """Advice for cumulative probabilities (N, K), P(Y <= k) or P(Y > k); empty for other scores."""
     steps = np.diff(values.astype(np.float64), axis=1)
     if not steps.any() or not _lie_in_unit_interval(values):
         return ""
