@@ -40,6 +40,9 @@ WRITTEN = {
     "bare": "losses: [focal]\n",
     "beside": "model:\n  loss: FocalLoss\n  gamma: 3\n",
     "dotted": "model:\n  loss: FocalLoss\nmodel.loss.gamma: 3\n",
+    "block": "model:\n  loss:\n    class_path: FocalLoss\n    gamma: 3\n",
+    "merged": "model:\n  optimizer:\n    lr: 0.01\n",
+    "no_blank": "trainer:\n  max_epochs:1\n",
     "alias": "benchmark: digits_lt\nlosses: [focal, ce]\n",
     "networks": "benchmark: digits_lt\nlosses: focal\nbackbones: [SmallCNN]\n",
 }

@@ -126,6 +126,7 @@ OPTION_HINTS: Mapping[str, str] = {
         "`--model.backbone CLASS` sets one; several are `backbones: {A: SmallCNN, B: CIFARResNet8}` in a suite",
     ),
     **dict.fromkeys(("sweep --devices", "sweep --gpu"), _GPUS),
+    "sweep --slurm": "`--launcher slurm` runs the cells as a job array, `--slurm.time 60` sets its limit",
     **dict.fromkeys(
         ("--softmax", "--from-logits", "--is-logits"),
         "`--scores logits` reads the numbers as logits, of which the softmax is taken",

@@ -44,7 +44,7 @@ KEY_HINTS: Mapping[str, str] = {
     **dict.fromkeys(
         ("force", "rerun", "retrain", "no_cache"), "`--overwrite true` trains a finished run again"
     ),
-    **dict.fromkeys(("num_epochs", "n_epochs", "nepochs"), "`--trainer.max_epochs N`"),
+    **dict.fromkeys(("num_epochs", "n_epochs", "nepochs", "num_train_epochs"), "`--trainer.max_epochs N`"),
     "run": "`--config RUN/config.yaml --ckpt_path RUN/checkpoints/last.ckpt` names a run",
     "seeds": "a run has one seed, `--seed 1`; `calibench sweep BENCHMARK --seeds 1..3` has several",
 }  # fmt: skip

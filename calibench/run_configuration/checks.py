@@ -51,6 +51,7 @@ from calibench.run_configuration.keys import (
 )
 
 _OVERLAYS = ("losses/", "protocols/")
+_KEYS_OF_CLASSES = ("class_path", "init_args", "dict_kwargs")
 _NULL = "null"  # YAML's nothing, as a command line gives it
 
 
@@ -78,6 +79,11 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
     return f"unknown option `{full}`{same or near_matches(full, dashed) or f' (see {describe_keys_help()})'}"
 
 
+def _only_key(block: Any) -> str:
+    """The key of a block that has one; an empty string of anything else."""
+    return str(next(iter(block))) if isinstance(block, Mapping) and len(block) == 1 else ""
+
+
 def _files_named(name: str) -> str:
     """The options that name the overlays of a name, `--config protocols/mixup` for `mixup`; an empty string without."""
     files = [entry for entry in list_configuration_files() if entry.rpartition("/")[2] == name]
@@ -99,7 +105,10 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
     for key in config:
         if key not in (*KEY_TYPES, SEED_KEY, "data", *KEY_GROUPS):
             _refuse_beside_its_class(config, key, config[key])
-            raise UsageError(describe_unknown_option(key, [*list_options(config), *others]))
+            options = [*list_options(config), *others]
+            name = f"{key}.{_only_key(config[key])}".removesuffix(".")
+            inside = [option for option in options if option.endswith(f".{name}")]
+            raise UsageError(describe_unknown_option(name if inside else key, inside or options))
     if not str(seed := config.get(SEED_KEY, 0)).isdecimal():
         sweep = (
             "`calibench sweep BENCHMARK --seeds 1,2,3`"
@@ -257,6 +266,11 @@ def _check_blocks(config: Config) -> None:
     for group in ("data", *KEY_GROUPS):
         if not isinstance(block := config.get(group) or {}, str | Mapping):
             raise UsageError(f"`{group}`: a block of keys is expected, got {block}.")
+        if isinstance(block, str) and (pair := re.fullmatch(r"([a-z]\w*):([^\s\\/:]+)", block)):
+            raise UsageError(
+                f"`{group}`: a block of keys is expected, got the text `{block}`: a blank follows the colon, "
+                f"`{pair[1]}: {pair[2]}`."
+            )
 
 
 def _check_keys_of_groups(config: Config) -> None:
@@ -336,6 +350,8 @@ def check_class(key: str, value: Any) -> None:
             check_class(key, item)
         return
     is_block = isinstance(value, Mapping) and "class_path" in value
+    if is_block:
+        _refuse_beside_class_path(key, value)
     place = find_class_place(key) if is_block else find_class_place(key.rpartition(".")[2])
     if place is None:
         return
@@ -351,6 +367,18 @@ def check_class(key: str, value: Any) -> None:
     _check_arguments(key, short_name(path), init_args, parameters)
     for name, argument in init_args.items():
         check_class(f"{key}.{name}", argument)
+
+
+def _refuse_beside_class_path(key: str, block: Mapping[str, Any]) -> None:
+    """Raise a UsageError for an argument that stands beside the class of its block."""
+    others = {name: block[name] for name in block if name not in _KEYS_OF_CLASSES}
+    if others:
+        arguments = ", ".join(f"{name}: {value}" for name, value in others.items())
+        inside = f"{{class_path: {block['class_path']}, init_args: {{{arguments}}}}}"
+        raise UsageError(
+            f"`{key}`: {' and '.join(others)} beside `class_path`; arguments of a class stand inside `init_args`: "
+            f"`{key.rpartition('.')[2]}: {inside}`."
+        )
 
 
 def _refuse_other_spelling(key: str, block: Any) -> None:

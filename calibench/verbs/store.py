@@ -171,6 +171,7 @@ def _add(words: Sequence[str], adding: Adding) -> int:
             f"`calibench store add {words[0]}` needs a store to add to: calibench store add {words[0]} {DEFAULT_STORE}"
         )
     else:
+        _check_order(words)
         sources, target = words, DEFAULT_STORE
         say(
             f"calibench: no store is named: {target} is used (`--to STORE` names another)",
@@ -189,6 +190,17 @@ def _add(words: Sequence[str], adding: Adding) -> int:
     settings = Kept(exact=adding.exact, sets=sets, wrong=_wrong_numbers)
     added = [_add_source(text, target, adding, settings) for text in sources]
     return max([print_additions(addition, target) for addition in added])
+
+
+def _check_order(words: Sequence[str]) -> None:
+    """Raise a UsageError for the name of a new store before its sources."""
+    name, *sources = words
+    is_new = name.isidentifier() and name != SHIPPED and not Path(name).exists()
+    if is_new and sources and all(Path(source).is_file() for source in sources):
+        order = " ".join([*sources, name])
+        raise UsageError(
+            f"there is no `{name}` to add; a store comes last: calibench store add {order}"
+        )
 
 
 def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> Sequence[object]:
