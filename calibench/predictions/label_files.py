@@ -180,7 +180,7 @@ def labels_of_table(path: Path, chosen: Sequence[str]) -> LabelFile:
 def labels_of_arrays(
     path: Path, arrays: Mapping[str, Array], chosen: Sequence[str], lines: list[str]
 ) -> LabelFile:
-    """The labels among named arrays: what is chosen, the one without a name, or the only one called labels."""
+    """The labels among named arrays: what is chosen, or the one that is called labels or has no name."""
     usual = [key for key in arrays if not key or key.lower() in LABEL_NAMES]
     name = _choose_labels(path, arrays, chosen, usual)
     return LabelFile(arrays[name], lines, ids_of_arrays(arrays), [])
