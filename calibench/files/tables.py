@@ -670,11 +670,9 @@ def _rows_of_columns(parts: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
     others = [name for name in parts if name not in columns]
     lengths = {len(column) for column in columns.values()}
     if parts and all(isinstance(part, int | float) for part in parts.values()):
+        first = ", ".join([*parts][:2])
         raise ValueError(
-            "it holds numbers of a whole set ("
-            + ", ".join([*parts][:2])
-            + "); the probabilities and the label of each "
-            "example are needed"
+            f"it holds numbers of a whole set ({first}); the probabilities and the label of each example are needed"
         )
     if len(lengths) != 1 or any(isinstance(parts[name], dict) for name in others):
         raise ValueError(

@@ -293,7 +293,10 @@ def _describe_cumulative(values: Array) -> str:
     if (steps >= 0).all() and (np.abs(values[:, -1] - 1) <= EXACT_SUM).all():
         return "each row rises to 1, as P(Y <= k) does: take `np.diff(p, axis=1, prepend=0)`"
     if values.shape[1] > 1 and (steps <= 0).all() and len(values) > 1:
-        return "each row falls, as P(Y > k) does: take `-np.diff(p, axis=1, prepend=1, append=0)`"
+        return (
+            "each row falls: of P(Y > k) take `-np.diff(p, axis=1, prepend=1, append=0)`; scores of the top classes of "
+            "each example lack columns of classes"
+        )
     return ""
 
 
