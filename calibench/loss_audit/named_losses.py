@@ -11,7 +11,7 @@ from calibench.configuration.merging import (
 )
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError
-from calibench.run_configuration.checks import check_not_module
+from calibench.run_configuration.class_spellings import check_not_module
 
 
 def read_losses(losses: Sequence[str], arguments: Sequence[str] = ()) -> dict[str, Config]:

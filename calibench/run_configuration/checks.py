@@ -4,17 +4,13 @@ Checked are the names of keys, classes and arguments, and that files are there. 
 them, which refuse them when they are built: before any training, in one line.
 """
 
-import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
-from calibench.calibrators import CALIBRATORS
 from calibench.configuration.key_hints import describe_unknown_key
 from calibench.configuration.merging import (
     Config,
@@ -23,21 +19,16 @@ from calibench.configuration.merging import (
     short_name,
     to_class_block,
 )
-from calibench.data import DATA_MODULES
-from calibench.data.common_arguments import check_common_arguments
-from calibench.losses import LOSSES
 from calibench.messages.errors import (
     UsageError,
     describe_searched_folder,
     did_you_mean,
     near_matches,
-    one_line,
 )
 from calibench.messages.spelling import is_command_line, spell_argument, spell_key
 from calibench.metrics import METRIC_CLASSES
-from calibench.plugins.import_paths import parameters_of
-from calibench.plugins.registries import Family
 from calibench.run_configuration.class_arguments import Absent, Arguments, find_arguments
+from calibench.run_configuration.class_spellings import check_not_module, refuse_other_spelling
 from calibench.run_configuration.keys import (
     KEY_GROUPS,
     KEY_TYPES,
@@ -162,84 +153,6 @@ def _options_of_classes(config: Config) -> Iterator[str]:
                 yield from (f"{key}.{name}" for name in place.arguments(path) or ())
 
 
-def check_loss_values(config: Config) -> None:
-    """Build the loss that a configuration names, so that it refuses a wrong value before Lightning is imported.
-
-    Raises a UsageError in the words of the class. It is done of losses of this package whose arguments are plain
-    values; the parser of configurations builds the others, and all again.
-    """
-    model = config.get("model")
-    block = to_class_block(model.get("loss")) if isinstance(model, Mapping) else None
-    if not isinstance(block, Mapping):
-        return
-    arguments_of_loss = block.get("init_args")
-    if not isinstance(arguments_of_loss, Mapping) or not arguments_of_loss:
-        return
-    name = block["class_path"].removeprefix(f"{LOSSES.package}.")
-    if name in LOSSES.lines and not name.startswith("Imported"):
-        _build_plainly(LOSSES, name, arguments_of_loss)
-
-
-def check_calibrator_values(config: Config) -> None:
-    """Build the calibrators that a configuration names, as `check_loss_values` does the loss.
-
-    It is done of calibrators of this package whose arguments are plain values.
-    """
-    evaluation = config.get("evaluation")
-    blocks = evaluation.get("calibrators") if isinstance(evaluation, Mapping) else None
-    for block in map(to_class_block, blocks if isinstance(blocks, list) else ()):
-        values = block.get("init_args") if isinstance(block, Mapping) else None
-        if not isinstance(values, Mapping) or not values:
-            continue
-        name = str(block.get("class_path")).rpartition(".")[2]
-        if name in CALIBRATORS.lines and str(block["class_path"]) in (
-            name,
-            f"{CALIBRATORS.package}.{name}",
-        ):
-            _build_plainly(CALIBRATORS, name, values)
-
-
-def check_data_values(config: Config) -> None:
-    """Refuse wrong values of the arguments that all data modules of this package share, before torch is imported."""
-    block = to_class_block(config.get("data"))
-    values = block.get("init_args") if isinstance(block, Mapping) else None
-    if not isinstance(block, Mapping) or not isinstance(values, Mapping):
-        return
-    if block["class_path"].removeprefix(f"{DATA_MODULES.package}.") not in DATA_MODULES.lines:
-        return
-    common = [name for name in signature(check_common_arguments).parameters if name in values]
-    arguments_of_data = {name: _read_value(values[name]) for name in common}
-    is_number = {name: type(value) in (int, float) for name, value in arguments_of_data.items()}
-    try:  # a type that is none of a number is named by the parser
-        check_common_arguments(
-            **{name: arguments_of_data[name] for name in common if is_number[name]}
-        )
-    except ValueError as error:
-        raise UsageError(one_line(error)) from error
-
-
-def _build_plainly(family: Family, name: str, arguments_of_class: Mapping[str, Any]) -> None:
-    """Build a class of a family from plain values; raises a UsageError in the words of the class."""
-    values = {key: _read_value(value) for key, value in arguments_of_class.items()}
-    if not all(isinstance(value, int | float | str | bool | None) for value in values.values()):
-        return
-    cls = getattr(import_module(family.package), name)  # torch
-    for key, parameter in parameters_of(cls).items():
-        if parameter.annotation is float and type(values.get(key)) is int:
-            values[key] = float(values[key])
-    try:
-        cls(**values)
-    except ValueError as error:
-        raise UsageError(one_line(error)) from error
-    except TypeError:  # a type that the parser names with its key
-        return
-
-
-def _read_value(value: Any) -> Any:
-    """A value of a command line as YAML reads it."""
-    return read_yaml(value) if isinstance(value, str) and value else value
-
-
 _CHECKPOINT_OF_RUN = "a run has its own in its folder, `RUN/checkpoints/last.ckpt`."
 
 
@@ -356,7 +269,7 @@ def check_class(key: str, value: Any) -> None:
     if place is None:
         return
     block = to_class_block(expand_short_name(key, value))
-    _refuse_other_spelling(key, block)
+    refuse_other_spelling(key, block)
     path = _class_path(block)
     init_args = (block.get("init_args") or {}) if path else {}
     if not path or not isinstance(init_args, Mapping):
@@ -378,81 +291,6 @@ def _refuse_beside_class_path(key: str, block: Mapping[str, Any]) -> None:
         raise UsageError(
             f"`{key}`: {' and '.join(others)} beside `class_path`; arguments of a class stand inside `init_args`: "
             f"`{key.rpartition('.')[2]}: {inside}`."
-        )
-
-
-def _refuse_other_spelling(key: str, block: Any) -> None:
-    """Raise a UsageError for `module:Class`, `timm/resnet18` or a file of Python, which other programs take."""
-    path = block.get("class_path") if isinstance(block, Mapping) else None
-    if not isinstance(path, str):
-        return
-    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", path):
-        raise UsageError(
-            f"`{key}`: no class `{path}`: write a class of your own as `{path.replace(':', '.')}`."
-        )
-    source, slash, name = path.partition("/")
-    if slash and source in ("timm", "hf", "huggingface"):
-        prefix = "timm" if source == "timm" else "hf"
-        raise UsageError(f"`{key}`: no class `{path}`: write `{prefix}:{name}`.")
-    if call := re.fullmatch(r"([A-Za-z_][\w.]*)\((.*)\)", path):
-        raise UsageError(f"`{key}`: no class `{path}`: write {_spell_call(key, call[1], call[2])}.")
-    if path.endswith(".py"):
-        raise UsageError(
-            f"`{key}`: `{path}` is a file of Python: name the class in it, `{class_in_file(path)}`."
-        )
-    if key == "data" and Path(path).is_file():
-        raise UsageError(
-            f"`{key}`: `{path}` is a file: `calibench new table {Path(path).stem}` or `calibench new texts "
-            f"{Path(path).stem}` in a shell makes a benchmark of it."
-        )
-    if key == "data" and Path(path).is_dir():
-        remedy = (
-            f"`--data ImageFolderDataModule --data.folder {path}` for images by class; `calibench new images NAME "
-            f"--data {path}` writes a whole benchmark of them"
-            if is_command_line()
-            else f"`data=ImageFolderDataModule(folder={path!r})` for images by class"
-        )
-        raise UsageError(f"`{key}`: `{path}` is a folder: {remedy}.")
-    place = find_class_place(key)
-    if (
-        place is not None
-        and re.fullmatch(r"[A-Za-z][\w.]*(-[\w.]+)+", path)
-        and not Path(path).exists()
-    ):
-        raise UsageError(place.no_class(key, path))
-
-
-def _spell_call(key: str, name: str, arguments: str) -> str:
-    """The options that stand for a call in Python, `FocalLoss(gamma=3)`: the class, then each argument."""
-    if not arguments.strip():
-        return f"`{name}`"
-    parts = [part.partition("=") for part in arguments.split(",")]
-    named = {argument.strip(): value.strip() for argument, equals, value in parts if equals}
-    spelled = [spell_key(key, name), *(spell_key(f"{key}.{part}", named[part]) for part in named)]
-    return " ".join(spelled).replace("` `", " ") if is_command_line() else ", ".join(spelled)
-
-
-def class_in_file(path: str, example: str = "MyClass", *, functions: bool = False) -> str:
-    """The import path of a class in a file of Python, `mylosses.PolyLoss`: the first class there, or an example.
-
-    With `functions` it is the first function of a file without classes. The file is read and not imported.
-    """
-    kinds = (ast.ClassDef, ast.FunctionDef) if functions else (ast.ClassDef,)
-    with suppress(OSError, SyntaxError, UnicodeError, ValueError):
-        module = ast.parse(Path(path).read_text(encoding="utf-8"))
-        nodes = [node for kind in kinds for node in module.body if isinstance(node, kind)]
-        names = [node.name for node in nodes if not node.name.startswith("_")]
-        example = next(iter(names), example)
-    return f"{Path(path).stem}.{example}"
-
-
-def check_not_module(name: str) -> None:
-    """Raise a UsageError for a loss that is the name of a file of Python in this folder, without its class."""
-    path = f"{name}.py"
-    if name.isidentifier() and Path(path).is_file():
-        full_name = class_in_file(path, "MyLoss", functions=True)
-        raise UsageError(
-            f"`{name}` is a file of Python, {path}: name the loss in it, `{full_name}`."
         )
 
 

@@ -35,7 +35,7 @@ from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.messages.spelling import is_command_line, spell_argument, spell_key, split_names
 from calibench.ranking.comparison import Primary
-from calibench.run_configuration.checks import check_not_module, class_in_file
+from calibench.run_configuration.class_spellings import check_not_module, class_in_file
 from calibench.run_configuration.keys import expand_short_name
 from calibench.sweeps.pool import Job
 

@@ -301,14 +301,14 @@ class TrainingWords:
 
     def check(self) -> None:
         """Check names; a question about a class needs no whole configuration."""
-        from calibench.run_configuration import checks
+        from calibench.run_configuration import checks, value_checks
 
         about_class = (q.startswith("--") and "help" in q for q in self.questions)
         if not any(about_class):
             checks.check_configuration(self.config, self.names)
-            checks.check_data_values(self.config)
-            checks.check_loss_values(self.config)
-            checks.check_calibrator_values(self.config)
+            value_checks.check_data_values(self.config)
+            value_checks.check_loss_values(self.config)
+            value_checks.check_calibrator_values(self.config)
         for option, name in pairwise(self.questions):
             if option.endswith(".help") and not name.startswith("--"):
                 checks.check_class_name(option.removeprefix("--").removesuffix(".help"), name)

@@ -13,7 +13,7 @@ from calibench.cli import main
 from calibench.configuration.merging import build_configuration
 from calibench.messages.errors import UsageError
 from calibench.ranking import read_results
-from calibench.run_configuration.checks import check_loss_values
+from calibench.run_configuration.value_checks import check_loss_values
 from calibench.runs import read_json, write_json
 from calibench.training.experiment import Experiment
 from calibench.training.start_checks import FitLengthCheck
