@@ -97,6 +97,17 @@ class TableFile:
         )
         return replace(self, names=new_names, written=written, read=read)
 
+    def in_memory(self) -> "TableFile":
+        """This table with all its columns read, of which frames without columns of text are taken."""
+        whole = self.frame()
+
+        def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
+            if texts:
+                return self.read(columns, texts)
+            return whole if columns is None else whole[list(columns)]
+
+        return replace(self, read=read)
+
     @property
     def total(self) -> int:
         """Number of rows of the file, readable or not."""

@@ -214,8 +214,8 @@ def _refuse_whole_numbers(scores: Array, names: Sequence[str]) -> None:
 
 def _check_labels_are_named(scores: Array, names: list[str]) -> None:
     """Raise a ValueError if without one of its columns a table without labels were one of probabilities."""
-    for place, name in enumerate(names):
-        others = np.delete(scores, place, axis=1)
-        if are_probabilities(others) and scores[:, place].max(initial=0.0) >= 1:
+    for place in np.flatnonzero(scores.max(axis=0, initial=0.0) >= 1):
+        if are_probabilities(np.delete(scores, place, axis=1)):
+            name = names[place]
             hint = f"`{name}` looks like the labels: rename it, or say {spell_argument('keys', f'target={name}')}."
             raise ValueError(f"no column is called label, target or y; {hint}")

@@ -335,6 +335,7 @@ class Reader:
         self, table: TableFile, roles: tuple[str, ...], labels: LabelFile | None
     ) -> tuple[dict[str, Array], list[str]]:
         """The arrays of a table by their roles, with the labels of another file, and lines as of `_arrays`."""
+        table = table.in_memory() if labels else table
         arrays, line = arrays_of_table(table, roles_told(roles, table.written))
         ids = ids_of_table(table, table.names) if labels else {}
         is_undeclared = labels is None and not self.keys

@@ -157,7 +157,7 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
     if by_user == PROBS or (named == PROBS and by_user is None):
         check_probabilities(values, name)
         if by_user is None:
-            _refuse_sorted_rows(values, name)
+            _refuse_sorted_rows(values, PROBS, name)
         return PROBS, ""
     if by_user == LOGITS or not len(values):
         return LOGITS, ""
@@ -169,9 +169,10 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
                 f"`{name}` are called logits and {_describe(inside)}, as probabilities do: {_name_both_options()}."
             )
         _refuse_other_logarithms(values, name)
+        _refuse_sorted_rows(values, LOGITS, name)
         return LOGITS, ""
     if inside and is_normalised:
-        _refuse_sorted_rows(values, name)
+        _refuse_sorted_rows(values, PROBS, name)
         off = float(np.abs(values.sum(axis=1, dtype=np.float64) - 1).max())
         line = f"`{name}` are read as rounded probabilities: rows sum to 1 within {off:.2g}"
         return PROBS, line if off > EXACT_SUM else ""
@@ -188,6 +189,7 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
             f"`{name}` are >= 0 and each row sums to {total:.6g}, as percent or votes do: divide by it if they are, or "
             f"say {spell_argument('scores', 'logits')}."
         )
+    _refuse_sorted_rows(values, LOGITS, name)
     return LOGITS, ""
 
 
@@ -300,16 +302,26 @@ def _describe_cumulative(values: Array) -> str:
     return ""
 
 
-def _refuse_sorted_rows(values: Array, name: str) -> None:
-    """Raise a ValueError for scores (N, K) of which each row falls, as those of the top classes of each example do."""
+def _refuse_sorted_rows(values: Array, meaning: str, name: str) -> None:
+    """Raise a ValueError for scores (N, K) with all rows sorted, as those of the top classes of each example are."""
     n, k = values.shape
-    is_sorted = n >= _FEWEST_SORTED and k >= _FEWEST_TOP and (np.diff(values, axis=1) <= 0).all()
-    if is_sorted and np.ptp(values, axis=0).any():
-        wish = spell_argument("scores", "probs")
+    if n < _FEWEST_SORTED or k < _FEWEST_TOP:
+        return
+    columns = {"falls": values, "rises": values[:, ::-1]}
+    order = next((order for order, table in columns.items() if _fall(table)), "")
+    if order and (values != values[0]).any():
+        likeliest = 1 if order == "falls" else k
         raise ValueError(
-            f"each row of `{name}` falls from its first column, as the scores of the top {k} classes of each example "
-            f"do, and columns of classes are needed: say {wish} if column 1 is the likeliest class of all rows."
+            f"each row of `{name}` {order} from column 1 to column {k}, as sorted scores of the top {k} classes of "
+            f"each example do, and columns of classes are needed: say {spell_argument('scores', meaning)} if column "
+            f"{likeliest} is the likeliest class of all rows."
         )
+
+
+def _fall(values: Array) -> bool:
+    """Whether no row (N, K) rises anywhere; the first rows are compared before the others."""
+    parts = (values[:_FEWEST_SORTED], values)
+    return all(bool((part[:, 1:] <= part[:, :-1]).all()) for part in parts)
 
 
 def meaning_of_label_scores(values: Array, declaration: Declaration, name: str) -> tuple[str, str]:

@@ -78,6 +78,14 @@ def test_labels_of_a_second_file_go_by_ids(name: str, tmp_path: Path) -> None:
     assert nll_of(BY_ID[name](tmp_path)) == pytest.approx(NLL, abs=2e-6)
 
 
+def test_rows_of_one_id_have_one_label(tmp_path: Path) -> None:
+    rows = np.r_[np.arange(N), np.arange(20)]
+    scores = table(id=IDS[rows], **{name: column[rows] for name, column in BY_NAME.items()})
+    text = labels_in_another_order(scores, id=IDS, label=TEXTS)(tmp_path)
+    right = -np.log(PROBS[rows, LABELS[rows]]).mean()
+    assert nll_of(text) == pytest.approx(right, abs=2e-6)
+
+
 def test_labels_of_some_rows_alone_are_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "labels.csv", id=IDS[1:], label=TEXTS[1:])
     scores = write_table(tmp_path / "t.csv", id=IDS, **BY_NAME)

@@ -119,8 +119,11 @@ REFUSED = {
         beside(table(rank=np.arange(N), **BY_NAME), shuffled(id=np.arange(N), label=TEXTS)),
         "`rank` and `id` of the labels have the same values in different orders: give both one name",
     ),
+    "logits of top classes alone": (
+        archive(logits=-np.sort(-np.log(FIVE), axis=1), labels=LABELS), r'top 5 classes .*`scores="logits"`',
+    ),
     "scores of top classes alone": (
-        archive(probs=-np.sort(-FIVE, axis=1), labels=LABELS), "as the scores of the top 5 classes of each example do",
+        archive(probs=-np.sort(-FIVE, axis=1), labels=LABELS), "as sorted scores of the top 5 classes of each example do",
     ),
     "margins of pairs of classes": (
         archive(decision_function=np.random.default_rng(3).normal(size=(N, 6)), labels=np.arange(N) % 4),
