@@ -13,7 +13,7 @@ from calibench.evaluation.calibrator_fits import given_probabilities, log_probab
 from calibench.metrics.probability_batches import first_largest, top_label, true_class
 from calibench.predictions import Predictions
 from calibench.predictions.confidence_pairs import ConfidencePairs
-from calibench.predictions.files import describe_missing_labels
+from calibench.predictions.file_names import describe_missing_labels
 
 
 class Shape(NamedTuple):

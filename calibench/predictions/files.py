@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
-from zipfile import is_zipfile
 
 import numpy as np
 
-from calibench.files.other_formats import describe_conversion
 from calibench.files.tables import (
-    EXPECTED_TABLES,
     TABLE_KINDS,
     TableFile,
     open_table,
@@ -26,10 +20,11 @@ from calibench.files.tables import (
     table_of_frame,
 )
 from calibench.messages.checks import InPython, unit_interval
-from calibench.messages.errors import UsageError, did_you_mean, no_file
+from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import hdf5
+from calibench.predictions.array_files import read_array_file
 from calibench.predictions.arrays import (
     CLASS_NAMES,
     ROLES,
@@ -45,7 +40,12 @@ from calibench.predictions.confidence_pairs import (
     pairs_of,
     predictions_of_confidences,
 )
-from calibench.predictions.content_suffix import copy_with_suffix, is_known_content
+from calibench.predictions.file_names import (
+    check_file,
+    describe_kinds,
+    split_paths,
+    with_known_suffix,
+)
 from calibench.predictions.label_files import (
     LabelFile,
     ids_of_arrays,
@@ -54,7 +54,7 @@ from calibench.predictions.label_files import (
     labels_of_table,
 )
 from calibench.predictions.python_values import frame_of_fields, from_python
-from calibench.predictions.reading_notes import describe_left_out, join_lines
+from calibench.predictions.reading_notes import join_lines
 from calibench.predictions.records import (
     KINDS_OF_RECORDS,
     arrays_of_records,
@@ -62,22 +62,14 @@ from calibench.predictions.records import (
     is_foreign_record,
     iterate_flat_records,
 )
-from calibench.predictions.standard_input import STANDARD_INPUT, read_standard_input
 from calibench.predictions.tables import are_scores, arrays_of_table
 from calibench.predictions.training_tables import describe_labels_alone, describe_training_table
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
-from calibench.runs.files import check_archive
-from calibench.runs.folder import holds_run
-from calibench.runs.predictions import Imported, read_arrays
-from calibench.tensors.arrays import Array, as_array
+from calibench.tensors.arrays import Array
 from calibench.tensors.score_meaning import LOGITS, PROBS, are_probabilities
 
 _CLASSES = "classes="
 _OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs")
-_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-_PAIR = re.compile(r"(.+\.(?:npy|npz|pth?|safetensors|jsonl?|csv|tsv|txt|parquet)(?:\.gz)?):(.+)")
-_PICKLES = (".pkl", ".pickle", ".joblib")
-_SAFELY = "write `np.savez('x.npz', probs=np.asarray(probs, float), labels=np.asarray(labels, str))` instead."
 
 
 def is_read(value: Any) -> bool:
@@ -238,14 +230,14 @@ class Reader:
         with _naming(text), corrupt_if_it_fails(text), self._explaining_inputs(text):
             if (place := hdf5.address(text)) and hdf5.holds_models(text):
                 arrays = hdf5.arrays_of_split(*place)
-            elif len(_paths(text)) == 1 and (group := hdf5.group_in_file(text)):
+            elif len(split_paths(text)) == 1 and (group := hdf5.group_in_file(text)):
                 arrays = hdf5.named_arrays(*group)
                 arrays, line = with_roles(arrays, roles_told(self._roles, arrays))
                 notes = [line]
             else:
-                paths = _paths(text)
-                arrays, notes = self._arrays(*map(_with_suffix, paths))
-                notes = [*_describe_kinds(paths), *notes]
+                paths = split_paths(text)
+                arrays, notes = self._arrays(*map(with_known_suffix, paths))
+                notes = [*describe_kinds(paths), *notes]
             predictions: Predictions | ConfidencePairs | None = None
             if keeps_unlabelled:
                 predictions = predictions_of_confidences(arrays, self.clip)
@@ -271,7 +263,7 @@ class Reader:
         try:
             yield
         except ValueError:
-            path, *labels = _paths(text)
+            path, *labels = split_paths(text)
             if labels or self.keys or self.scores or table_kind(path) not in TABLE_KINDS:
                 raise
             explanation = _describe_inputs(path, self.separator)
@@ -321,7 +313,7 @@ class Reader:
             table = self._open_scores(path, has_labels=labels is not None)
             return self._arrays_of_table(table, roles, labels)
         notes = list[str]()
-        arrays = {name or UNDECLARED: array for name, array in _read(path, notes).items()}
+        arrays = {name or UNDECLARED: array for name, array in read_array_file(path, notes).items()}
         if fields := _fields_of(arrays):
             return self._arrays_of_table(fields, roles, labels)
         if labels is None:
@@ -472,327 +464,9 @@ def _naming(text: str) -> Iterator[None]:
         warnings.warn(f"{text}: {warning.message}", warning.category, stacklevel=4)
 
 
-def check_file(text: str) -> None:
-    """Raise unless a file, or a pair `logits.npy:labels.npy`, is there and of a known kind."""
-    if _URL.match(text):
-        raise ValueError(f"`{text}` is a URL, and files are read: download it first.")
-    for path in _paths(text):
-        if path.suffix.lower() == ".json" and holds_run(path.parent):
-            raise ValueError(f"`{path}` is a file of a run: name the run, `{path.parent}`.")
-        if path.suffix.lower() in _PICKLES:
-            raise ValueError(f"`{path}` is a pickle, which can run code when it is read: {_SAFELY}")
-        if path.suffix.lower() == ".ckpt":
-            run = path.parent.parent
-            if holds_run(run):
-                raise ValueError(f"`{path}` is a checkpoint: name its run, `{run}`.")
-            writing = (
-                f"`calibench predict --config RUN/config.yaml --ckpt_path {path}` writes its logits"
-                if is_command_line()
-                else "`calibench.collect(model, loader)` gives its logits"
-            )
-            raise ValueError(
-                f"`{path}` is a checkpoint: {writing}; of another program, save logits and labels as .npz."
-            )
-        if not _is_read(path) and (sentence := describe_conversion(path)):
-            raise ValueError(f"{sentence}.")
-        if not (_is_read(path) or (path.is_file() and is_known_content(path))):
-            raise ValueError(
-                f"`{path}`: a file {', '.join(_ARRAYS)}, {EXPECTED_TABLES} is expected"
-                f"{did_you_mean(get_close_matches(path.suffix, (*_ARRAYS, *TABLE_KINDS), cutoff=0.7))}"
-            )
-        if not path.is_file():
-            raise no_file(path)
-
-
-def is_a_file(text: str) -> bool:
-    """Whether a text names a file, or a pair, by the ending of its name: it need not be there."""
-    return is_no_folder(text) or _is_read(_paths(text)[0])
-
-
-def is_no_folder(text: str) -> bool:
-    """Whether a text is standard input, `-`, or a URL, which is refused as a file."""
-    return text == STANDARD_INPUT or bool(_URL.match(text))
-
-
-def has_label_file(text: str) -> bool:
-    """Whether a text names a file of scores with one of labels."""
-    return len(_paths(text)) > 1
-
-
-def plain_path(text: str) -> Path:
-    """The path that a text names, of a pair that of the scores; it need not be there."""
-    return Path(text) if text == STANDARD_INPUT else _paths(text)[0]
-
-
-def path_of(text: str) -> Path:
-    """The file that a text names, the first of a pair; of `-` that of standard input."""
-    return _with_suffix(_paths(text)[0])
-
-
-def _with_suffix(path: Path) -> Path:
-    """A file under a name that says its kind, which its content says where its own name does not."""
-    return path if _is_read(path) else copy_with_suffix(path)
-
-
-def _describe_kinds(paths: Sequence[Path]) -> list[str]:
-    """A line for each file whose kind is guessed by its content."""
-    kinds = {path.name: _with_suffix(path).suffix for path in paths if not _is_read(path)}
-    return [f"{name} is read as {kind}, by its content" for name, kind in kinds.items()]
-
-
-def _is_read(path: Path) -> bool:
-    return path.suffix.lower() in _ARRAYS or table_kind(path) in TABLE_KINDS
-
-
-def describe_missing_labels(source: str, reader: str) -> str:
-    """The sentence on a file without labels, which the reader named needs: where they may stand."""
-    keys = f", {spell_argument('keys', 'target=NAME')} for another name"
-    is_one_file = not _PAIR.fullmatch(source) and (
-        _PAIR.fullmatch(f"{source}:labels.csv") or Path(source).is_file()
-    )
-    pair = f"{source if is_one_file else 'scores.jsonl'}:labels.csv"
-    return (
-        f"{source} has examples without a label, which {reader} needs: an array or column `label`{keys}, or labels in "
-        f"a separate file, `{pair}`."
-    )
-
-
-def _paths(text: str) -> list[Path]:
-    """The file, or the files of a pair: what stands before a colon ends in a suffix of scores."""
-    if text == STANDARD_INPUT:
-        return [read_standard_input()]
-    if parts := _pair_of_files(text):
-        return parts
-    if place := hdf5.group_in_file(text):
-        return [place[0]]
-    pair = _PAIR.fullmatch(text)
-    return [Path(part) for part in (pair.groups() if pair else (text,))]
-
-
-def _pair_of_files(text: str) -> list[Path]:
-    """Two files that are there, before and behind a colon; none without such."""
-    parts = text.split(":")
-    pairs = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
-    pairs = [pair for pair in pairs if _is_file(pair[0]) and _is_file(pair[1])]
-    if not pairs or Path(text).is_file():
-        return []
-    return [*map(Path, pairs[0])]
-
-
-def _is_file(text: str) -> bool:
-    return text != "" and Path(text).is_file()
-
-
-def _read(path: Path, lines: list[str]) -> dict[str, Array]:
-    """The arrays in a file, by name; one without a name has the empty one. `lines` takes what was guessed."""
-    try:
-        return _ARRAYS[path.suffix.lower()](path, lines)
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise ValueError(f"it holds Python objects, which are not read: {_SAFELY}") from error
-        raise
-
-
 def _read_labels(path: Path, *chosen: str) -> LabelFile:
     """The labels in a file of their own, of which one is chosen by its name, or guessed."""
     if table_kind(path) in TABLE_KINDS:
         return labels_of_table(path, chosen)
     lines = list[str]()
-    return labels_of_arrays(path, _read(path, lines), chosen, lines)
-
-
-def _pt(path: Path, lines: list[str]) -> dict[str, Array]:
-    import torch
-
-    if is_zipfile(path):  # as torch writes them since 1.6
-        check_archive(path)
-    content = torch.load(path, map_location="cpu", weights_only=True)
-    if isinstance(content, list) and content and not isinstance(content[0], torch.Tensor):
-        lines.append(_describe_batches(len(content)))
-        content = _concatenated(content, lines)
-    if isinstance(content, torch.Tensor):
-        content = {"": content}
-    if isinstance(content, list | tuple):
-        if _are_batches_of_scores(content):
-            lines.append(_describe_batches(len(content)))
-            return {"": _joined(content)}
-        if _are_decoded(content):
-            lines.append("the last part, the predicted classes or losses, is left out")
-            content = content[:2]
-        if len(content) != 2:
-            raise ValueError(
-                f"scores and labels are expected, and it holds {len(content)} parts: a list of batches is one of pairs "
-                "(scores, labels), or of dictionaries."
-            )
-        content = dict(zip(("", TARGET), content, strict=True))
-    if not isinstance(content, Mapping):
-        raise ValueError(f"tensors are expected, and it holds a {type(content).__name__}.")
-    if "state_dict" in content or any(str(name).endswith("weight") for name in content):
-        saved = "`torch.save({'logits': logits, 'labels': labels}, 'x.pt')`"
-        raise ValueError(f"it holds the weights of a network; what it predicts is needed, {saved}.")
-    return _join_lists(_flatten_sets(content), lines)
-
-
-def _flatten_sets(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Named tensors of several sets, `test_logits`, where each set has a dictionary of its own; others as they are."""
-    if not content or not all(isinstance(part, Mapping) for part in content.values()):
-        return content
-    return {
-        f"{name}_{inner}": part for name, parts in content.items() for inner, part in parts.items()
-    }
-
-
-def _are_decoded(parts: Sequence[Any]) -> bool:
-    """Whether three parts are scores (N, K), labels and the likeliest classes or losses, as fastai gives them."""
-    if len(parts) != 3 or [np.ndim(part) for part in parts] != [2, 1, 1]:
-        return False
-    scores, labels, last = map(as_array, parts)
-    if len(scores) != len(last):
-        return False
-    predicted = scores.argmax(axis=1)
-    are_losses = last.dtype.kind == "f" and bool((last % 1 > 0).any())
-    return bool((predicted == last).all()) or (are_losses and not (predicted == labels).all())
-
-
-def _describe_batches(number: int) -> str:
-    """The line on batches that are joined."""
-    return f"{number} batches are joined in their order"
-
-
-def _join_lists(content: Mapping[Any, Any], lines: list[str]) -> dict[str, Array]:
-    """Arrays of named tensors, or of lists of batches, tensors (n, K) and labels (n,), one batch after another."""
-    batches = {name: value for name, value in content.items() if _is_list_of_tensors(value)}
-    scores = [parts for parts in batches.values() if all(part.ndim == 2 for part in parts)]
-    lengths = [_lengths(parts) for parts in scores]
-    lists = [name for name, parts in batches.items() if _lengths(parts) in lengths]
-    lines += [_describe_batches(len(batches[name])) for name in lists[:1]]
-    return {
-        name: _joined(value) if name in lists else as_array(value)
-        for name, value in content.items()
-    }
-
-
-def _lengths(parts: Sequence[Any]) -> list[int]:
-    """The numbers of examples of the batches of a list."""
-    return [len(part) for part in parts]
-
-
-def _is_list_of_tensors(value: Any) -> bool:
-    is_list = isinstance(value, list | tuple) and len(value) > 0
-    return is_list and all(getattr(part, "ndim", 0) > 0 for part in value)
-
-
-def _are_batches_of_scores(parts: Sequence[Any]) -> bool:
-    """Whether tensors are scores (n, K) of batches; two of one length may be scores and labels."""
-    if len(parts) < 2 or any(getattr(part, "ndim", 0) != 2 for part in parts):
-        return False
-    is_clear = len(parts) > 2 or len(parts[0]) != len(parts[1])
-    return is_clear and len({part.shape[1] for part in parts}) == 1 and parts[0].shape[1] > 1
-
-
-def _concatenated(batches: Sequence[Any], lines: list[str]) -> Any:
-    """The batches of a list, pairs or dictionaries of tensors, as one; a ValueError if they differ in their parts.
-
-    `lines` takes what is left out, as it is a number of the whole batch.
-    """
-    first = batches[0]
-    if isinstance(first, Mapping):
-        if any(not isinstance(batch, Mapping) or set(batch) != set(first) for batch in batches):
-            raise ValueError("a list of batches must hold dictionaries with the same names.")
-        if all(np.ndim(part) < 2 for part in first.values()) and _are_examples(batches):
-            lines[:] = [line for line in lines if line != _describe_batches(len(batches))]
-            lines.append(f"{len(batches)} examples, a dictionary each")
-            return {name: np.stack([as_array(batch[name]) for batch in batches]) for name in first}
-        numbers = [name for name in first if np.ndim(first[name]) == 0]
-        lines.append(describe_left_out(numbers))
-        kept = [name for name in first if name not in numbers]
-        return {name: _joined([batch[name] for batch in batches]) for name in kept}
-    if any(len(batch) != 2 or any(np.ndim(part) == 0 for part in batch) for batch in batches):
-        raise ValueError(
-            "a list of batches must hold pairs (scores, labels), or dictionaries of tensors: leave the rest out."
-        )
-    return tuple(_joined(parts) for parts in zip(*batches, strict=True))
-
-
-def _are_examples(batches: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether dictionaries are of one example each: a label is a number, and scores are as long in all."""
-    first = batches[0]
-    labels = [
-        name for name in first if ROLES.get(str(name)) == TARGET and np.ndim(first[name]) == 0
-    ]
-    shapes = {tuple(np.shape(part) for part in batch.values()) for batch in batches}
-    return bool(labels) and len(shapes) == 1
-
-
-def _joined(parts: Sequence[Any]) -> Array:
-    return np.concatenate([as_array(part) for part in parts])
-
-
-def _safetensors(path: Path, _: list[str]) -> dict[str, Array]:
-    from safetensors.torch import load_file
-
-    return {name: as_array(value) for name, value in load_file(path).items()}
-
-
-_ARRAYS: dict[str, Callable[[Path, list[str]], dict[str, Array]]] = {
-    ".npz": lambda path, _: read_arrays(path),
-    ".npy": lambda path, _: {"": np.load(path, allow_pickle=False)},
-    ".pt": _pt,
-    ".pth": _pt,
-    ".safetensors": _safetensors,
-    **dict.fromkeys(hdf5.HDF5, lambda path, _: hdf5.named_arrays(path)),
-}
-
-
-def imported(path: Path, reader: Reader, name: str | None = None) -> Iterator[Imported]:
-    """The predictions of other programs in a file.
-
-    That is an HDF5 file `{dataset}/{model}/{probas_cal, labels_cal, probas_test, labels_test}`; an .npz file with such
-    arrays, also called `val_logits`, `test_y`, ...; or any file that `Reader` reads, which is a test set. `name` is the
-    `DATASET/MODEL` of a file that holds one, by default its folder and its name.
-    """
-    if path.suffix.lower() in hdf5.HDF5:
-        for dataset, model in hdf5.groups(path):
-            yield Imported(dataset, model, partial(_of_group, path, f"{dataset}/{model}", reader))
-        return
-    dataset, _, model = (name or f"{path.absolute().parent.name}/{path.stem}").partition("/")
-    if not (dataset and model):
-        raise UsageError(f"{spell_argument('name')} takes DATASET/MODEL, got `{name}`.")
-    yield Imported(dataset, model, partial(_of_file, path, reader))
-
-
-def _of_file(path: Path, reader: Reader) -> Mapping[str, Predictions]:
-    if path.suffix.lower() == ".npz":
-        with corrupt_if_it_fails(f"{path} cannot be read"):
-            arrays = read_arrays(path)
-        if any(map(hdf5.place_of, arrays)):
-            return _by_split(arrays, reader, str(path))
-    return {"test": _labelled(reader(str(path)), "test", str(path))}
-
-
-def _of_group(path: Path, group: str, reader: Reader) -> Mapping[str, Predictions]:
-    return _by_split(hdf5.arrays_of_group(path, group), reader, f"{path}, `{group}`")
-
-
-def _by_split(arrays: Mapping[str, Array], reader: Reader, called: str) -> dict[str, Predictions]:
-    """Predictions from arrays `probas_cal`, `labels_cal`, `probas_test`, ...; raises CorruptRun."""
-    arrays_by_split = hdf5.by_split(arrays)
-    if lacking := [split for split in ("val", "test") if len(arrays_by_split.get(split, ())) < 2]:
-        names = ", ".join(arrays) or "nothing"
-        without = f"{called} lacks scores or labels of {lacking[0]}"
-        raise CorruptRun(f"{without}: {hdf5.EXPECTED}, it holds {names}")
-    with corrupt_if_it_fails(called):
-        read_split = partial(
-            predictions_of, scores=reader.scores, clip=reader.clip, task=reader.task
-        )
-        return {
-            split: _labelled(read_split(arrays_by_split[split]), split, called)
-            for split in ("val", "test")
-        }
-
-
-def _labelled(predictions: Predictions, split: str, called: str) -> Predictions:
-    if len(predictions.target) and predictions.target.min() < 0:
-        raise CorruptRun(f"{called} has examples of {split} without a label")
-    predictions.metadata.update({"split": split, "kind": split})
-    return predictions
+    return labels_of_arrays(path, read_array_file(path, lines), chosen, lines)

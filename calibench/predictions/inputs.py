@@ -14,7 +14,8 @@ import numpy as np
 from calibench.messages.errors import UsageError, no_file
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.files import Arrays, Source, check_file, describe_missing_labels
+from calibench.predictions.file_names import check_file, describe_missing_labels
+from calibench.predictions.files import Arrays, Source
 from calibench.predictions.row_checks import describe_rows
 from calibench.runs import Predictions, corrupt_if_it_fails
 from calibench.runs.class_names import align_sets

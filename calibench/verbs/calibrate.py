@@ -17,7 +17,8 @@ from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, no_file
 from calibench.messages.printable_text import loading, say
-from calibench.predictions.files import Reader, Source, check_file, has_label_file, path_of
+from calibench.predictions.file_names import check_file, has_label_file, path_of
+from calibench.predictions.files import Reader, Source
 from calibench.predictions.inputs import labelled_as, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS, PROBABILITY_KINDS
 from calibench.verbs.option_groups import CalibratorName

@@ -24,7 +24,8 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import Predictions
-from calibench.predictions.files import Arrays, Reader, Source, check_file, is_no_folder, is_read
+from calibench.predictions.file_names import check_file, is_no_folder
+from calibench.predictions.files import Arrays, Reader, Source, is_read
 from calibench.predictions.hdf5 import holds_models, is_hdf5, the_model
 from calibench.predictions.inputs import as_one_kind, labelled_as, say_lines, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS

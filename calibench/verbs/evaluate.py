@@ -30,7 +30,8 @@ from calibench.messages.spelling import spell_argument, split_names
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import load_plugins
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
-from calibench.predictions.files import Arrays, Reader, Source, is_no_folder, plain_path
+from calibench.predictions.file_names import is_no_folder, plain_path
+from calibench.predictions.files import Arrays, Reader, Source
 from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.inputs import Sets, short_names, sources_of
 from calibench.predictions.label_files import refuse_labels_as_model

@@ -14,7 +14,7 @@ from calibench.configuration.merging import Config, build_configuration, read_ar
 from calibench.files.tables import TABLE_KINDS, open_table, table_kind
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import loading, say, wrap_text
-from calibench.predictions.files import is_a_file
+from calibench.predictions.file_names import is_a_file
 from calibench.predictions.training_tables import describe_training_table
 from calibench.run_configuration.keys import KEYS_HELP
 from calibench.runs import Predictions, Run, read_json

@@ -15,7 +15,7 @@ from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import fill_docstring, loading, say, without_collector
 from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
-from calibench.predictions.files import is_a_file, plain_path
+from calibench.predictions.file_names import is_a_file, plain_path
 from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column
 from calibench.ranking.comparison import compare, compare_over_sets
 from calibench.ranking.formats import (

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from calibench.predictions.confidence_pairs import ConfidencePairs
-from calibench.predictions.files import Reader, is_a_file
+from calibench.predictions.file_names import is_a_file
+from calibench.predictions.files import Reader
 from calibench.predictions.inputs import sources_of
 from calibench.runs import Predictions
 from calibench.store import lookup

@@ -19,7 +19,8 @@ from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OF_EXAMPLES, OVER_TABL
 from calibench.plots.selection import Request, Selection, read_request
 from calibench.plots.style import check_kept, room_of
 from calibench.plugins.registries import load_plugins, plugin_lines
-from calibench.predictions.files import Reader, describe_missing_labels, is_a_file, plain_path
+from calibench.predictions.file_names import describe_missing_labels, is_a_file, plain_path
+from calibench.predictions.files import Reader
 from calibench.ranking.columns import Column
 from calibench.ranking.records import Layout, Numbers, Record, Verdicts
 from calibench.ranking.table import Row, Table

@@ -10,7 +10,8 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
 from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
-from calibench.predictions.files import Reader, is_a_file, plain_path
+from calibench.predictions.file_names import is_a_file, plain_path
+from calibench.predictions.files import Reader
 from calibench.runs import write_output
 from calibench.store.lookup import results_folder, title_of_folder
 from calibench.verbs.option_groups import FileReader, check_reader_unused

@@ -218,7 +218,7 @@ def _add_source(text: str, target: Path, adding: Adding, settings: Kept) -> Adde
     path = Path(text)
     if not path.is_file():
         raise FileNotFoundError(f"there is no folder or file {path}")
-    from calibench.predictions.files import imported
+    from calibench.predictions.imports import imported
 
     return add_imported(target, imported(path, adding.reader, adding.name), exact=settings.exact)
 

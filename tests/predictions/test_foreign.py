@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from calibench.messages.errors import UsageError
-from calibench.predictions.files import Reader, imported
+from calibench.predictions.files import Reader
+from calibench.predictions.imports import imported
 from calibench.runs import CorruptRun
 
 NOISE = np.random.default_rng(0)
