@@ -49,6 +49,7 @@ def fast(root: Path, *files: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(RUN_HERE, WHOLE))
 def test_every_benchmark_runs(name: str, tmp_path: Path) -> None:
     outcome, run = training.fit(configuration_of(fast(tmp_path, name)))
@@ -74,6 +75,7 @@ def trains(root: Path, *files: str) -> None:
     assert experiment.trainer.global_step == 1
 
 
+@pytest.mark.slow
 def test_every_published_setting_builds() -> None:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(CalibrationLoss, "loss")

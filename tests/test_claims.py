@@ -116,6 +116,7 @@ def test_a_claim_about_calibrators(tmp_path: Path, sets: int, verdict: str) -> N
     assert found(tmp_path, rows, head, **worse)[-1].replace(FAILS, HOLDS) == verdict
 
 
+@pytest.mark.slow
 def test_equal_methods_are_seldom_called_different() -> None:
     """Of 150 claims about three equal methods, five seeds and three data sets, at most 10 % are decided."""
     random = np.random.default_rng(0)

@@ -251,6 +251,7 @@ def test_signals_end_a_fit_with_their_codes(
     assert not list(tmp_path.rglob("run.lock"))
 
 
+@pytest.mark.slow
 def test_benchmarks_are_found_from_anywhere(tmp_path: Path) -> None:
     done = command(
         "list", "benchmarks", cwd=tmp_path, PYTHONPATH=str(Path(__file__).parent.parent)

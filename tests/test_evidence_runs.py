@@ -111,6 +111,7 @@ def small_runs(archives: Sequence[str] = SMALL) -> Iterator[dict[str, Any]]:
         yield from packed(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "runs", "archives"),
     [("small", 141, SMALL), ("one_rate", 9, ["speedrun_one_rate_numbers"])],
@@ -370,6 +371,7 @@ def test_rows_of_the_small_speedrun_are_made_of_its_committed_logits(
     assert len({(row["loss"], row["seed"]) for row in rows}) == 30
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_from_the_committed_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

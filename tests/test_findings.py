@@ -250,6 +250,7 @@ def test_equal_losses_are_rarely_ahead_in_every_run_of_two_sets() -> None:
     assert best.any(axis=2).any(axis=1).mean() > 0  # on one set it happens
 
 
+@pytest.mark.slow
 def test_cross_entropy_is_rarely_called_behind_one_of_six_equal_losses() -> None:
     """Seven equal losses, three seeds: the named one is significantly behind another in at most 5 % (of 200)."""
     random = np.random.default_rng(0)
@@ -271,6 +272,7 @@ def test_ranks_of_equal_losses_rarely_differ() -> None:
     ).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_means_over_sets_hold_for_symmetric_effects_alone() -> None:
     """A t interval over ten sets misses 0 in 5 % of symmetric effects, and in twice as many of exponential ones."""
     random = np.random.default_rng(1)

@@ -49,6 +49,7 @@ def test_without_a_gpu_one_line_says_so(
     assert list(in_folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_epochs_of_each_loss(in_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [*SMALL.split(), "--channels-last", "--losses", "CrossEntropyLoss", "AdaFocalLoss"]
     script("epochs").main(given)
@@ -58,6 +59,7 @@ def test_epochs_of_each_loss(in_folder: Path, capsys: pytest.CaptureFixture[str]
     assert all("images/s" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_steps_are_watched(
     in_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

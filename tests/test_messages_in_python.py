@@ -23,6 +23,7 @@ def test_a_key_is_spelled_for_its_reader() -> None:
         )
 
 
+@pytest.mark.slow
 def test_reports_and_leaderboards_name_arguments_of_python() -> None:
     sets = calibench.load("digits_lt/SmallCNN/FocalLoss/seed=1")
     assert isinstance(sets, dict)

@@ -124,6 +124,7 @@ def test_a_coupled_loss_of_several_labels_where_all_are_known() -> None:
         assert of_labels(logits(N, 3), empty(N, 3, dtype=torch.int8)).shape == ()
 
 
+@pytest.mark.slow
 def test_updates_of_the_metrics() -> None:
     metrics = calibration_metrics(K, n_bins=(15, 20), validate_args=False)
     with without_values():

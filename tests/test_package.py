@@ -50,6 +50,7 @@ for name, path in merging.list_configuration_files().items():
 """
 
 
+@pytest.mark.slow
 def test_the_wheel_has_every_yaml_outside_the_checkout(built: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-c", OUTSIDE, str(built / "site")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
@@ -77,6 +78,7 @@ assert "torch" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_the_package_works_in_an_archive(tmp_path: Path) -> None:
     """Names, lists and faces are read from a zip; what opens files that come with it says so in one line."""
     archive = tmp_path / "calibench.zip"
@@ -104,6 +106,7 @@ def test_the_wheel_has_what_the_code_reads(built: Path) -> None:
     assert {file for file in sources if not (site / file).is_file()} == set()
 
 
+@pytest.mark.slow
 def test_the_sdist_has_what_a_developer_needs(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

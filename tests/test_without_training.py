@@ -34,6 +34,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "verbs",
     sampled([READING, (*READING, "doctor", "posthoc", "report")], [READING]),

@@ -65,6 +65,7 @@ def test_it_mends_what_naive_bayes_says() -> None:
     assert (model.predict(X[TEST]) == raw.predict(X[TEST])).all()
 
 
+@pytest.mark.slow
 def test_it_works_inside_and_around_their_tools() -> None:
     pipeline = make_pipeline(StandardScaler(), CalibratedClassifier(LogisticRegression(), cv=3))
     probs = cross_val_predict(pipeline, X, Y, cv=3, method="predict_proba")

@@ -70,6 +70,7 @@ def test_two_classes_keep_nll_and_order(calibrator: Calibrator) -> None:
     assert min(areas) > areas[0] - 0.003
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "calibrator",
     BY_CLASS,

@@ -88,6 +88,7 @@ LEFT_OUT = "left out: MatrixScaling, as a fit to 505 x 101 logits takes minutes"
 NAMED = "MatrixScaling of 505 x 101 logits would take"
 
 
+@pytest.mark.slow
 def test_an_evaluation_with_all_leaves_it_out_and_refuses_it_by_name(
     many_classes: tuple[torch.Tensor, torch.Tensor],
 ) -> None:

@@ -55,6 +55,7 @@ def nll(calibrator: Calibrator, logits: Tensor, target: Tensor) -> float:
     return cross_entropy(calibrator.log_prob(logits), target).item()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 @few
 @for_each(CALIBRATORS)
@@ -66,6 +67,7 @@ def test_no_nll_is_above_the_logarithm_of_classes_times_examples(cls: type[Calib
     assert lowest >= -math.log(3 * 61) - 1e-9
 
 
+@pytest.mark.slow
 @few
 @for_each(CALIBRATORS)
 def test_the_published_form_is_mixed_or_met_as_examples_grow(cls: type[Calibrator]) -> None:
@@ -224,6 +226,7 @@ def test_too_few_examples_are_named_with_the_structured_form(cls: type[Calibrato
 WITH_CLASSES = [cls for cls in (*CALIBRATORS, LabelShiftCorrection) if cls().has_class_parameters]
 
 
+@pytest.mark.slow
 @for_each(WITH_CLASSES)
 def test_a_map_with_parameters_of_each_class_warns_below_five_examples_of_one(
     cls: type[Calibrator],

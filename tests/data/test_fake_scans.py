@@ -69,6 +69,7 @@ def test_every_region_has_its_pattern_in_the_benchmark() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs(root: Path) -> None:
     fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
     where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]

@@ -112,6 +112,7 @@ def test_batches_are_torchvisions_pixel_by_pixel(data: CIFAR10DataModule) -> Non
             torch.testing.assert_close(batch.inputs, inputs, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [2.0, None], ids=["sum and clip 2", "mean"])
 def test_twenty_steps_follow_the_bare_loop(data: CIFAR10DataModule, clip: float | None) -> None:
     torch.manual_seed(SEED)

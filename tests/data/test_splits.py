@@ -63,6 +63,7 @@ def test_choice_is_seeded_ordered_and_exact() -> None:
     assert torch.bincount(target[chosen], minlength=3).tolist() == [7, 5, 2]
 
 
+@pytest.mark.slow
 def test_choice_is_uniform() -> None:
     target = torch.zeros(10, dtype=torch.int64)
     hits = torch.zeros(10)

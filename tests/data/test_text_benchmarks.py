@@ -51,6 +51,7 @@ def test_every_benchmark_trains(name: str, root: Path) -> None:
     assert experiment.trainer.global_step == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(BENCHMARKS, WHOLE))
 def test_benchmark_runs(name: str, root: Path) -> None:
     assert run(root, name) == "done"
@@ -60,6 +61,7 @@ def paper(name: str) -> tuple[str, str]:
     return "protocols/fcl_text", f"losses/focal_calibration@{name}/global_pooling_cnn"
 
 
+@pytest.mark.slow
 def test_the_papers_protocol_and_settings_run(root: Path) -> None:
     assert run(root, "newsgroups", *paper("newsgroups")) == "done"
 

@@ -30,6 +30,7 @@ from calibench.statistics.number import RAW
 from .examples import examples
 
 
+@pytest.mark.slow
 def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
     base = examples(90, sharpness=1.5)
     scores, target = base.scores, base.target
@@ -63,6 +64,7 @@ def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
     assert float(after.mean()) == pytest.approx(float(held.mean()), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_calibrated_model_gets_a_temperature_near_1() -> None:
     base = examples(200)
     found = diagnose(base).calibrator

@@ -131,6 +131,7 @@ def test_the_calibrator_is_chosen_on_validation_and_measured_on_test(
     assert fitted["temperature"] == pytest.approx(2, rel=0.15)
 
 
+@pytest.mark.slow
 def test_pairs_of_any_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A language model that says 0.7, 0.8, 0.9 or 1 and is right 20 points less often."""
     random = np.random.default_rng(0)

@@ -36,6 +36,7 @@ def script() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_a_calibrator_is_fitted_again_in_each_fold_of_a_resample_and_copies_stay_in_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -63,6 +63,7 @@ def test_the_committed_table_of_sizes_is_that_of_draws_that_the_rule_was_not_cho
         assert np.mean([half.worse_than_raw for half in of_size]) <= (0.06 if size <= 200 else 0.02)
 
 
+@pytest.mark.slow
 def test_the_script_prints_a_line_for_each_set_and_one_for_all(
     script: ModuleType,
     tmp_path: Path,

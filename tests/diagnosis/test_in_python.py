@@ -41,6 +41,7 @@ def test_arrays_of_any_kind_get_the_diagnosis_of_a_file(made: Any) -> None:
     assert str(diagnosis) == "\n".join(diagnosis.lines)
 
 
+@pytest.mark.slow
 def test_a_file_gets_the_diagnosis_of_its_arrays(tmp_path: Path) -> None:
     file, other = tmp_path / "test.npz", tmp_path / "val.npz"
     TEST.save(file)

@@ -18,6 +18,7 @@ from calibench.diagnosis.nested_cv import choose_calibrator
 from .examples import examples
 
 
+@pytest.mark.slow
 def test_maps_with_parameters_of_each_class_are_left_out_where_a_class_is_absent() -> None:
     """K = 4, no example of class 3 in validation; in the test set it has a quarter of the examples."""
     base, test = examples(1200), examples(1200, seed=1)

@@ -38,6 +38,7 @@ def test_few_calibrated_models_are_rejected() -> None:
     assert told <= 12  # 5 are expected; more than 12 in 2 of 1,000 such tests
 
 
+@pytest.mark.slow
 def test_the_power_is_that_of_the_verdict() -> None:
     """Hits with the confidences' log-odds shifted so that they are 12 points fewer."""
     base = examples(2000)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 from calibench.calibrators import TemperatureScaling
@@ -71,6 +72,7 @@ def test_nothing_is_said_to_be_off_in_a_model_that_is_consistent() -> None:
     assert places == ["where: overconfident in label class 1 (by 40.0 points)"]
 
 
+@pytest.mark.slow
 def test_few_calibrated_models_have_a_group_that_is_off() -> None:
     random = np.random.default_rng(0)
     number = torch.from_numpy(random.integers(10, size=500))

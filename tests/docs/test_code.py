@@ -43,6 +43,7 @@ def test_a_calibrated_classifier(capsys: pytest.CaptureFixture[str]) -> None:
     assert calibrated < raw
 
 
+@pytest.mark.slow
 def test_a_hugging_face_trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its loss function is ours and its metrics are; the page's tiny model is trained."""
     pytest.importorskip("transformers")

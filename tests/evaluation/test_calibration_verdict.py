@@ -166,6 +166,7 @@ def test_evaluate_and_the_doctor_say_the_same() -> None:
     assert report.verdicts[0] == f"raw: {diagnosis.lines[0]}"
 
 
+@pytest.mark.slow
 def test_what_rounding_explains_is_no_verdict(script: ModuleType) -> None:
     """Of a file of probabilities with two decimals, whose rows are off 1 by more than five points."""
     truth = script.softmax_probabilities(3000, 100, 3.0, 0)
@@ -191,6 +192,7 @@ def test_evaluate_and_the_doctor_bin_the_same_confidences(tmp_path: Path) -> Non
     assert measure_ece(examples).value == pytest.approx(ece, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_labels_that_come_together_are_counted_as_examples() -> None:
     """Four labels of an example with one cause: one by one 75 % of calibrated models were rejected (of 60)."""
     rejected = {True: 0, False: 0}

@@ -63,6 +63,7 @@ def test_every_metric_raw_and_after_each_calibrator(
     assert not [row for row in report["rows"] if row["split"] == "val" and "low" in row]
 
 
+@pytest.mark.slow
 def test_what_is_printed_does_not_depend_on_numbers_that_no_table_shows(
     files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,6 +90,7 @@ def test_the_validation_set_needs_no_rows(files: dict[str, str]) -> None:
     assert without.calibrators == with_val.calibrators
 
 
+@pytest.mark.slow
 def test_markdown_and_csv(files: dict[str, str], tmp_path: Path) -> None:
     few = ["--calibrators", "TemperatureScaling", "HistogramBinning", "--bootstrap", "50"]
     assert main([*sides(files), *few, "-o", str(tmp_path / "r.md")]) == 0
@@ -133,6 +135,7 @@ def test_an_infinite_nll_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "inf" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +184,7 @@ def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(files: dict[str, str]) -> None:
     sets = {name: Predictions.load(files[name]) for name in ("val", "test", "far")}
     quick = ("TemperatureScaling", "VectorScaling", "IsotonicCalibration", "HistogramBinning")
@@ -351,6 +355,7 @@ def test_a_test_set_alone_is_a_block_of_one_row(
     assert "a validation set is given as `--val FILE`" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_table_begins_with_error_nll_and_ece_and_has_no_column_that_only_some_rows_have(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,6 +410,7 @@ def test_what_several_files_are_is_never_guessed(
     assert text in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_page_has_the_verdict_the_diagram_and_the_table(tmp_path: Path) -> None:
     files = saved(tmp_path / "a", seed=0)
     page = tmp_path / "x.html"

@@ -39,6 +39,7 @@ def drawn(n: int, k: int, *, seed: int = 0, sharper: float = 1.0) -> tuple[Tenso
     return sharper * logits, target, truth
 
 
+@pytest.mark.slow
 def test_in_sample_values_are_the_public_implementations(shared: Path) -> None:
     for key, expected, logits, target, _, test in referenced_halves(shared):
         found = refinement(logits[test], target[test], in_sample=True)
@@ -83,6 +84,7 @@ def test_zeros_of_a_calibrator_and_two_examples_are_scored() -> None:
         refinement(log_probs[:1], torch.tensor([0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 2])
 def test_variational_error_is_below_the_true_one_and_near_it(p: int) -> None:
     found, true = [], []

@@ -63,6 +63,7 @@ def test_members_are_calibrated_before_they_are_pooled() -> None:
         deep_ensemble(members, calibrators=fitted[:1])
 
 
+@pytest.mark.slow
 def test_the_command_calibrates_members_on_their_own_validation_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

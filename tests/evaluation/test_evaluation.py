@@ -99,6 +99,7 @@ def test_ood_rows_agree_with_scikit_learn() -> None:
     )
 
 
+@pytest.mark.slow
 def test_evaluation_of_all_sets() -> None:
     sets = {
         "val": predictions(split="val", seed=1), "test": predictions(),
@@ -175,6 +176,7 @@ def test_of_one_example_it_is_said_what_cannot_be_cross_fitted() -> None:
     assert math.isfinite(report.value("nll"))
 
 
+@pytest.mark.slow
 def test_calibrators_have_the_number_that_chooses_among_them() -> None:
     val, test = predictions(split="val", seed=1), predictions()
     numbers = Evaluation([TemperatureScaling()])({"val": val, "test": test}).numbers

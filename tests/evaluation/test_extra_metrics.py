@@ -74,6 +74,7 @@ def rows(*metrics: Any) -> list[dict[str, Any]]:
     return [row for row in evaluated if row["split"] == "test"]
 
 
+@pytest.mark.slow
 def test_all_metrics_of_a_labelled_set_are_rows() -> None:
     found = rows(*parse_metric_names(["all"]))
     names = {row["metric"] for row in found}
@@ -188,6 +189,7 @@ def test_settings_unite_metrics_without_repeating_them() -> None:
     assert unite_evaluations(fill_defaults({}), fill_defaults({}))["metrics"] is None
 
 
+@pytest.mark.slow
 def test_they_are_printed_beside_the_benchmarks_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,6 +206,7 @@ def test_they_are_printed_beside_the_benchmarks_own(
     assert np.isfinite(expected["value"])
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_scored_anew_and_ranked_by_a_users_metric(
     own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

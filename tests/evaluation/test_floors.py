@@ -67,6 +67,7 @@ def value_of(metric: CalibrationMetric, probs: Tensor, target: Tensor) -> float:
 FEW = ("ece", "mce", "adaptive_reference", "classwise", "debiased_marginal", "kuiper", "smooth", "ece_sweep")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(METRICS, FEW))
 def test_a_floor_is_what_models_with_drawn_labels_get(name: str) -> None:
     """The metric itself on labels that torch draws, against hits in cells: the same mean, the same 95 % quantile."""
@@ -81,6 +82,7 @@ def test_a_floor_is_what_models_with_drawn_labels_get(name: str) -> None:
     assert np.mean(expected > np.quantile(found, 0.95)) < 0.15
 
 
+@pytest.mark.slow
 def test_labels_of_two_classes_are_drawn_together() -> None:
     """With K = 2 both classes have the same gaps: classwise ECE varies as one class does, not as two apart."""
     probs, target = calibrated(400, 2)

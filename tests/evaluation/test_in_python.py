@@ -31,6 +31,7 @@ VAL, TEST, FAR = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "how"),
     [

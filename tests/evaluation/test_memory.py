@@ -53,6 +53,7 @@ def drawn_sets(n: int, k: int) -> dict[str, Predictions]:
     return sets
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 def test_no_operation_makes_a_matrix_of_all_examples_in_double_precision() -> None:
     sets = drawn_sets(N, K)

@@ -69,6 +69,7 @@ def binned(probs: np.ndarray, hit: np.ndarray, n_bins: int) -> np.ndarray:
     return np.array([gaps, [rows.mean() for rows in own]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", range(3))
 def test_numbers_of_a_label_are_those_of_scikit_learn(label: int) -> None:
     logits, target = known(label)
@@ -162,6 +163,7 @@ def test_what_was_fitted_maps_outputs_to_probabilities(way: type[SharedFit | Per
     np.testing.assert_allclose(probs[test.labels.known], expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_label_that_is_absent_in_validation_keeps_its_probabilities() -> None:
     logits, target = drawn(100, 5)
     target[:, 0] = 0
@@ -200,6 +202,7 @@ def test_resamples_draw_all_labels_of_an_example_together() -> None:
     np.testing.assert_allclose(chunk.sum(1), len(test.target), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_replicates_are_the_numbers_of_the_resampled_examples() -> None:
     """Also where a resample lacks the positive examples of a label, which then has no AUROC in it."""
     logits, target = np.round(LOGITS[:40], 1), TARGET[:40].copy()  # with ties
@@ -309,6 +312,7 @@ def test_a_single_label_comes_back_from_its_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.target, one.target)
 
 
+@pytest.mark.slow
 def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for split, part in SETS.items():
         part.save(tmp_path / f"{split}.npz")

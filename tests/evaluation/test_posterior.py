@@ -218,6 +218,7 @@ def values(folder: Path) -> dict[tuple[str, str], float]:
     }
 
 
+@pytest.mark.slow
 def test_the_option_and_the_key_give_the_same(
     line: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -286,6 +287,7 @@ def test_calibrated_probabilities_keep_them(tmp_path: Path) -> None:
         np.testing.assert_array_equal(arrays["posterior"], known().posterior)
 
 
+@pytest.mark.slow
 def test_a_run_on_gaussians_knows_its_posterior(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

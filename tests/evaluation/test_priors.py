@@ -30,6 +30,7 @@ def frequencies(part: Predictions) -> list[float]:
     return (np.bincount(part.target, minlength=4) / len(part.target)).tolist()
 
 
+@pytest.mark.slow
 def test_a_corrected_row_says_by_which_priors() -> None:
     sets = shifted()
     near = [0.05, 0.1, 0.4, 0.45]
@@ -48,6 +49,7 @@ def test_a_corrected_row_says_by_which_priors() -> None:
         assert found == pytest.approx(frequencies(sets["test"]), abs=0.07)
 
 
+@pytest.mark.slow
 def test_a_shifted_set_has_priors_of_its_own() -> None:
     sets = shifted()
     other = replace(sets["val"], metadata={"split": "like_val", "kind": "shift"})
@@ -80,6 +82,7 @@ def test_settings_keep_the_priors() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sets = shifted(600)
     for name, part in sets.items():

@@ -40,6 +40,7 @@ def test_intervals_cover_the_expected_plug_in_value(script: ModuleType, off: flo
     assert all(share >= 0.8 for share in found.values()), found  # 24 of 30: 1 in 1,000 at 95 %
 
 
+@pytest.mark.slow
 def test_intervals_of_a_calibrated_models_ece_do_not_hold_the_populations_value(
     script: ModuleType,
 ) -> None:
@@ -73,6 +74,7 @@ def test_intervals_cover_in_90_to_100_percent(
     assert all(share >= 0.9 - noise for share in found.values()), found
 
 
+@pytest.mark.slow
 def test_a_network_that_is_far_off_lacks_the_mark(script: ModuleType) -> None:
     assert min(script.unmarked(1000, 0.1, 5).values()) == 1.0
 

@@ -49,6 +49,7 @@ def model(scale: float, n: int = 300, k: int = 6) -> dict[str, Predictions]:
     return sets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", sampled([1.0, 30.0], [30.0]))
 def test_float16_moves_every_metric_by_no_more_than_is_stated(scale: float) -> None:
     sets = model(scale)
@@ -81,6 +82,7 @@ FITTED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", sampled([1.0, 30.0], [30.0]))
 def test_float16_moves_every_metric_after_a_fit_by_no_more_than_is_stated(scale: float) -> None:
     """Both what is fitted on and what is scored are rounded; an infinite NLL stays infinite."""
@@ -200,6 +202,7 @@ def test_a_false_verdict_does_not_follow(
     assert len(wrong) == len(false)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "times"), [("value", 1.03), ("floor", 1.4), ("p", 1.5)])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_what_is_just_not_tolerated_does_not_follow(

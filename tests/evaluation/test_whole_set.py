@@ -49,6 +49,7 @@ def test_they_are_listed_and_called_by_class_or_by_what_files_call_them() -> Non
     assert {block["class_path"] for block in parse_metric_names(["all"])} >= set(names)
 
 
+@pytest.mark.slow
 def test_rows_are_the_functions_numbers() -> None:
     found = rows(["refinement", "variational_error", {"class_path": "ConformalSets"}])
     for name, value in refinement(LOGITS, TARGET).items():
@@ -118,6 +119,7 @@ def weighted(k: int, n: int = 4000) -> tuple[Scored, float]:
     return (shown, target), float((truth - shown).gather(1, target[:, None]).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "part"), [(2, 0.38), (10, 0.56)])
 def test_class_weights_are_seen_by_class_and_not_by_a_temperature(k: int, part: float) -> None:
     """The fault that cancels in the top label: a temperature takes away a part of it at most, and has no mark for it."""

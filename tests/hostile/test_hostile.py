@@ -33,6 +33,7 @@ def check(tallies: dict[str, Tally], at_least: int) -> None:
     assert [line for tally in tallies.values() for line in tally.examples] == []
 
 
+@pytest.mark.slow
 def test_what_is_bad_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ground, tally, chance = Ground.made(tmp_path), Tally(), random.Random(1)
     table_of = tmp_path / "test.csv"

@@ -88,6 +88,7 @@ def test_a_notebook_may_fork(tmp_path: Path) -> None:
     assert outputs[-2:] == ["True\n", "True\n"]
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_a_forked_process() -> None:
     """What a fork inherits is not touched: a child computes the parent's number and ends."""
     import os

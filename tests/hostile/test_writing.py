@@ -205,6 +205,7 @@ def grow(disk: Path, size: str) -> None:
     subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_a_push_onto_a_full_disk_keeps_what_is_whole_and_goes_on_later(
     small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

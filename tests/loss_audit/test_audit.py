@@ -124,6 +124,7 @@ def test_proper_losses_have_no_gradient_at_posteriors_of_a_millionth(name: str) 
     assert posterior.min() < 1.1e-6
 
 
+@pytest.mark.slow
 def test_label_smoothing_ends_at_the_smoothed_probabilities() -> None:
     smoothed = subject("LabelSmoothingLoss", smoothing=0.2)
     for posterior, found in checks.train_to_rest(smoothed):
@@ -169,6 +170,7 @@ def test_processes() -> None:
     assert "2 processes differ from one" in seen
 
 
+@pytest.mark.slow
 def test_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,7 @@ COMPILED = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_class_of_each_kind_compiles() -> None:
     one_of_each = {type(loss).__name__: loss for loss in live_losses().values()}
     compiles_without_a_break([one_of_each[name] for name in COMPILED], with_gradient=False)

@@ -181,6 +181,7 @@ def results(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_what_reads_results_prints_names_as_text(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,6 +209,7 @@ def test_the_leaderboards_csv_is_read_back_and_holds_no_formula(
     assert all(float(row["nll"]) == 0.1 for row in rows)
 
 
+@pytest.mark.slow
 def test_evaluate_prints_and_writes_names_as_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

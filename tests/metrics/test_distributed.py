@@ -83,6 +83,7 @@ def test_more_processes(n: int) -> None:
     assert_equal_to_one_process(n)
 
 
+@pytest.mark.slow
 def test_one_process_is_the_function() -> None:
     """So the comparison above is not with itself."""
     found = values(0, 1, "even", builders())

@@ -61,6 +61,7 @@ def test_a_confusion_matrix_is_a_table_of_counts() -> None:
     assert counts == metric.compute().flatten().tolist()
 
 
+@pytest.mark.slow
 def test_the_collection_plots_each_metric_or_all_together() -> None:
     collection = M.calibration_metrics(K)
     collection.update(*batch(40))

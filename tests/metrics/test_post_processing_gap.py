@@ -58,6 +58,7 @@ def test_gap_of_a_constant_confidence_and_of_none() -> None:
     assert math.isnan(post_processing_gap(probs[:0], target[:0]))
 
 
+@pytest.mark.slow
 def test_many_values_on_a_grid_are_close_to_the_exact_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

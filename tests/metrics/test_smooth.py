@@ -97,6 +97,7 @@ def test_many_sets_have_the_errors_that_each_has_alone(width: float) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("excess", [0.0, 0.1, 1.0])
 def test_the_width_is_the_one_that_bisection_finds(kernel: SmoothingKernel, excess: float) -> None:

@@ -68,6 +68,7 @@ def test_kuiper_is_its_definition() -> None:
     assert found >= float(M.kolmogorov_smirnov_calibration_error(preds, target))
 
 
+@pytest.mark.slow
 def test_spiegelhalter_is_normal_for_a_calibrated_network_and_not_for_another() -> None:
     found = [M.spiegelhalter_z(*drawn(500, 3, seed=seed)) for seed in range(300)]
     z = np.array([float(one["z"]) for one in found])

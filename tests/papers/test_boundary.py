@@ -37,6 +37,7 @@ def test_without_a_boundary_there_is_no_slope() -> None:
     ).isnan()
 
 
+@pytest.mark.slow
 def test_a_network_learns_the_moons() -> None:
     training = boundary.Training(epochs=150, lr=0.02, noise=0.2)
     network = boundary.train_on_moons("ce", CrossEntropyLoss(), 1, training)
@@ -48,6 +49,7 @@ def test_a_network_learns_the_moons() -> None:
     assert torch.equal(*(boundary.sample_moons(10, noise=0.2, seed=3)[0] for _ in range(2)))
 
 
+@pytest.mark.slow
 def test_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

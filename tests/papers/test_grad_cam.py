@@ -188,6 +188,7 @@ class LinearOfCells(nn.Module):
         return logits
 
 
+@pytest.mark.slow
 def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
     fake = incomplete_chest_xrays(tmp_path)
     data = ChestXray14DataModule(root=str(tmp_path), side=32, ten_crops=None, skip_missing=True)

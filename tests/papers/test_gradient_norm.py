@@ -120,6 +120,7 @@ def test_summary_by_hand() -> None:
     assert summary.relative == pytest.approx(summary.spread / norm.std().item())
 
 
+@pytest.mark.slow
 def test_command(
     results: Path,
     tmp_path: Path,

@@ -98,6 +98,7 @@ def phi(p: float, posterior: float, gamma: float, weight: float) -> float:
     return focal + weight * (distance + others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gamma", "weight"), [(2.0, 0.5), (5.0, 4.5)])
 def test_phi_of_the_focal_calibration_loss_has_one_root(gamma: float, weight: float) -> None:
     """FCL, Figure 5, for values of its appendix A.10."""
@@ -117,6 +118,7 @@ def test_a_proper_loss_rests_at_the_truth(loss: Loss) -> None:
     assert Surface("proper", loss, posterior=0.65).places["root"] == pytest.approx(0.65, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_any_loss_has_numbers() -> None:
     rows = list(Surface("mmce", MMCELoss(weight=2.0)).numbers())
     assert {row["what"] for row in rows} >= {"gradient weight", "value weight", "phi", "surface"}
@@ -128,6 +130,7 @@ def squared(logits: Tensor, target: Tensor) -> Tensor:
     return (logits.softmax(1) - F.one_hot(target, logits.shape[1])).square().sum(1).mean()
 
 
+@pytest.mark.slow
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "surface.svg"
     command = ["-o", str(picture), "FocalLoss:gamma=3"]

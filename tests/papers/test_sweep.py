@@ -89,6 +89,7 @@ def test_an_argument_of_a_calibrator_varies_within_a_run(tmp_path: Path) -> None
     }
 
 
+@pytest.mark.slow
 def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "picture.svg"
     command = [str(results), "-o", str(picture), "--x"]

@@ -47,6 +47,7 @@ def test_uncertainty_follows_the_error(correlations: list[object]) -> None:
     assert all(one.pearson > 0.3 for one in correlations if one.error == "l2" and one.gamma == 1.0)
 
 
+@pytest.mark.slow
 def test_a_run_is_repeatable(correlations: list[object]) -> None:
     assert list(toy.compute_correlations(1)) == correlations
 
@@ -58,6 +59,7 @@ def test_a_network_that_diverged_is_left_out_and_counted(correlations: list[obje
     assert grid.footer[-1] == "left out: 1 of 2 networks diverged at this learning rate"
 
 
+@pytest.mark.slow
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "toy.svg"
     assert exit_code(toy, ["--runs", "1", "-o", str(file)]) == 0

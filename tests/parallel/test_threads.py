@@ -35,6 +35,7 @@ def test_one_thread_is_one_of_torch_and_of_linear_algebra() -> None:
         assert all(seen == {1} for seen in in_threads(lambda _: of_linear_algebra(), range(3), 2))
 
 
+@pytest.mark.slow
 def test_a_library_that_comes_later_uses_one_thread_too() -> None:
     """Threads of scipy's library, imported by the first fit, took a fourth of `doctor`'s time waiting for work."""
     code = (
@@ -50,6 +51,7 @@ def test_a_library_that_comes_later_uses_one_thread_too() -> None:
     assert done.stdout == "{1}\n"
 
 
+@pytest.mark.slow
 def test_a_run_evaluates_on_as_many_threads_as_it_trains_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_a_metric_that_no_run_has_is_an_error(kind: str, results: Path, tmp_path
     assert not list(tmp_path.glob("x.*"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("figures")
 def test_a_metric_is_named_as_tables_print_it(results: Path, tmp_path: Path) -> None:
     drawn = []
@@ -64,6 +65,7 @@ def test_a_metric_is_named_as_tables_print_it(results: Path, tmp_path: Path) -> 
     assert drawn[0] == drawn[1] == drawn[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_name_decides_the_format(suffix: str, results: Path, tmp_path: Path) -> None:
     target = tmp_path / f"x{suffix}"
@@ -93,6 +95,7 @@ def test_a_whole_word_is_not_the_beginning_of_another(tmp_path: Path) -> None:
         called(*picture, "factor=10")
 
 
+@pytest.mark.slow
 def test_a_benchmark_without_a_finished_run_is_in_no_pictures_way(
     results: Path, tmp_path: Path, figures: list[Figure], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -312,6 +315,7 @@ def test_curves_are_of_the_metric_that_is_asked_for_in_its_printed_unit(
         called("curves", str(tmp_path), "--metric", "brier", "-o", str(tmp_path / "x.png"))
 
 
+@pytest.mark.slow
 def test_files_hold_text_and_have_the_width_of_a_paper(results: Path, tmp_path: Path) -> None:
     for suffix in ("svg", "pdf"):
         file = tmp_path / f"x.{suffix}"
@@ -422,6 +426,7 @@ def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
     assert axes.get_xlabel() == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["reliability", "roc", "risk-coverage", "confusion"])
 def test_a_title_names_the_calibrator(kind: str, results: Path) -> None:
     column = Column("ece")

@@ -193,6 +193,7 @@ def test_a_calibrator_is_as_the_run_fitted_it_else_fitted_on_validation(tmp_path
         ExampleScores.load(record, "test", "TemperatureScalin")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.BoundWarning")
 @pytest.mark.parametrize("name", CALIBRATORS.lines)
 def test_a_restored_calibrator_is_the_fitted_one_or_none(name: str) -> None:

@@ -35,6 +35,7 @@ def test_the_confusion_matrix_is_that_of_the_file(file: Path, tmp_path: Path) ->
             assert float(row["share"]) == pytest.approx(share)
 
 
+@pytest.mark.slow
 def test_the_page_has_a_verdict_a_diagram_and_a_table(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +64,7 @@ def test_what_needs_runs_is_refused_in_one_line(
         assert len(error.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_table_of_logits_is_drawn_ranked_and_reported_as_such(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,6 +104,7 @@ def test_numbers_of_a_picture_do_not_replace_the_file_that_is_drawn(
     assert table.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_columns_are_named_for_a_picture_and_a_page_as_for_a_score(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

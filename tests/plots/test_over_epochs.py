@@ -66,6 +66,7 @@ def with_posterior(folder: Path) -> Predictions:
     return test
 
 
+@pytest.mark.slow
 def test_over_and_underconfidence(tmp_path: Path) -> None:
     for seed in (1, 2):
         write_predictions(write_run(tmp_path / "estimated", seed=seed))

@@ -55,6 +55,7 @@ def drawn(kind: str, root: Path, file: Path, *options: str) -> Rows:
     return list(csv.DictReader(file.with_suffix(".csv").read_text(encoding="utf-8").splitlines()))
 
 
+@pytest.mark.slow
 def test_the_three_losses_are_what_they_are_called() -> None:
     for benchmark, loss in product(BENCHMARKS, LOSSES):
         for run in runs(benchmark, loss).values():

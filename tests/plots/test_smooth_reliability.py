@@ -49,6 +49,7 @@ def covered(curve: SmoothReliability) -> float:
     return float((inside * curve.density).sum() / curve.density.sum())
 
 
+@pytest.mark.slow
 def test_the_band_holds_calibrated_models_and_no_others() -> None:
     confidence = RANDOM.beta(5, 2, 500)
     calibrated = [

@@ -162,6 +162,7 @@ def test_public_functions_stay_callable_after_every_module_is_imported(seed: str
     assert done.stdout.split() == ["True", "[]"]
 
 
+@pytest.mark.slow
 def test_the_package_is_imported_from_a_zip(tmp_path: Path) -> None:
     root = Path(str(data.__file__)).parents[2]
     with ZipFile(tmp_path / "calibench.zip", "w") as archive:

@@ -37,6 +37,7 @@ def test_ranks_over_tables(results: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_p_values_against_the_first_are_rarely_small_where_losses_are_equal() -> None:
     """The first is what these tables made the first, which 20 % of comparisons of seven took for a difference."""
     random = np.random.default_rng(0)

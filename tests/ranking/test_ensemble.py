@@ -51,6 +51,7 @@ def nll(folder: Path, calibrator: str = "raw") -> float:
     return next(row["value"] for row in rows if place.items() <= row.items())
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_a_run_with_the_numbers_of_its_mean_probabilities(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from calibench.ranking import Column, rank_results
 from calibench.ranking.bold import OF_NETWORKS, PROMISE
@@ -40,6 +41,7 @@ def tied(root: Path) -> dict[str, bool]:
     return {row.loss: row.values[Column("nll")].tied for row in table.rows}
 
 
+@pytest.mark.slow
 def test_one_seed_compares_the_trained_networks_and_says_so(tmp_path: Path) -> None:
     write(tmp_path, "A", 1.0)
     write(tmp_path, "B", 2.0)

@@ -181,6 +181,7 @@ def test_warnings_go_to_stderr(results: Path, capsys: pytest.CaptureFixture[str]
     assert "warning" not in streams.out
 
 
+@pytest.mark.slow
 def test_the_plain_leaderboard_is_light(results: Path) -> None:
     code = (
         "import sys; from calibench.cli import main;"
@@ -191,6 +192,7 @@ def test_the_plain_leaderboard_is_light(results: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_the_text_does_not_depend_on_hashes(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,6 +82,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         compare_over_sets(tables, Column("ood_auroc"), baseline=BASE)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parser = parser_of("leaderboard")
     assert parser.run([str(results(tmp_path)), "--compare", "--primary", "A"]) == 0

@@ -173,6 +173,7 @@ def test_a_users_mistake_is_one_clear_line(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
+@pytest.mark.slow
 def test_several_processes_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in (1, 2, 10):
         write_run(tmp_path, seed=seed, values={"nll": seed / 10})

@@ -111,11 +111,13 @@ def test_ten_thousand_runs_take_less_memory_than_torch(tmp_path: Path) -> None:
     assert max(page.stat().st_size for page in pages) < 3e6
 
 
+@pytest.mark.slow
 def test_numbers_alone_need_no_torch(tmp_path: Path) -> None:
     write_run(tmp_path / "r")
     assert memory_of_report(tmp_path / "r", tmp_path / "x.html") < 200
 
 
+@pytest.mark.slow
 def test_logits_that_other_processes_read_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ def test_shot_groups_are_thirds_by_training_count() -> None:
     assert shot_groups(errors, []) == {}
 
 
+@pytest.mark.slow
 def test_several_processes_draw_the_same(
     content: dict[str, Any], results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

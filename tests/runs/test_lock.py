@@ -126,6 +126,7 @@ def double_holds(kind: type[Claim], path: Path, *, processes: int, times: int) -
             worker.join()
 
 
+@pytest.mark.slow
 @both
 def test_two_never_have_it_at_once(kind: type[Claim], path: Path) -> None:
     """Where the file system does not lock, an earlier version was held twice in 22 of 249 times, tried like this."""

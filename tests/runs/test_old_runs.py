@@ -53,6 +53,7 @@ def test_it_is_recognised_as_done_and_its_numbers_stay(results: Path) -> None:
     assert (results / FOLDER / "metrics.json").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.committed
 def test_other_calibrators_are_added_to_the_same_numbers(results: Path) -> None:
     before = json.loads((results / FOLDER / "metrics.json").read_text())["rows"]

@@ -78,6 +78,7 @@ def calibrators(root: Path) -> set[str]:
     return {row["calibrator"] for row in json.loads(metrics.read_text())["rows"]}
 
 
+@pytest.mark.slow
 def test_neither_loses_the_others_calibrator(
     finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

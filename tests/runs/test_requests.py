@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from calibench.runs import Run
 from calibench.runs.requests import digest_request, find_requested_runs
 from calibench.sweeps.plan import list_jobs
@@ -33,6 +35,7 @@ def test_only_finished_runs_are_found(tmp_path: Path) -> None:
     assert find_requested_runs(tmp_path / "nowhere", {digest}) == {}
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_is_done_and_how_long_the_rest_takes_without_torch(tmp_path: Path) -> None:  # fmt: skip
     compared = Compared(("digits_lt",), losses=("cross_entropy", "focal"), seeds=("1..2",))
     (suite,) = _suites(compared).values()

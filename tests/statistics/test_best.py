@@ -169,6 +169,7 @@ def test_of_means_with_a_row_apart_is_welchs() -> None:
     assert comparison_of_means(means, deviations, [3, 3, 3, 2]).bold == (True, True, False, False)
 
 
+@pytest.mark.slow
 def test_a_given_best_method_keeps_its_bold() -> None:
     """Short: 150 tables of each; 4,000 of them, with all limits, are the slow test's."""
     script = simulation()
@@ -179,6 +180,7 @@ def test_a_given_best_method_keeps_its_bold() -> None:
     assert script.lost(uneven) < 0.11
 
 
+@pytest.mark.slow
 def test_a_given_best_method_keeps_its_bold_where_methods_scatter_differently() -> None:
     """Short: 450 tables at three seeds; 4,000 of each kind, with more seeds, are the slow test's."""
     of = [
@@ -199,6 +201,7 @@ def test_the_level_holds_where_methods_scatter_differently(
     assert (~marks[:, -1]).mean() <= 0.07
 
 
+@pytest.mark.slow
 def test_the_level_is_paid_for_with_power() -> None:
     """10 methods x 3 seeds, of equal spread: what is four deviations worse loses its bold in 37 % (a standard error of 2)."""
     lost = ~simulation().bold(10, 3, tables=200, worse_by=4.0)[:, :-1]

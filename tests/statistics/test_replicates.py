@@ -75,6 +75,7 @@ def lost(sets: int, *, examples: int, rows: int, resamples: int) -> float:
     return missed / sets
 
 
+@pytest.mark.slow
 def test_a_given_best_calibrator_keeps_its_bold() -> None:
     assert 0.01 < lost(200, examples=150, rows=8, resamples=200) < 0.1
 

@@ -301,6 +301,7 @@ def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path, swept: Swept) ->
     assert "BecomesNaN" in out  # a hole in the table, named below it
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_the_sweeps_to_answer(tmp_path: Path) -> None:
     """A terminal sends it to the workers too, which go on until the sweep ends them."""
     arguments = [("trainer.max_epochs", "5000"), ("trainer.default_root_dir", str(tmp_path))]

@@ -65,6 +65,7 @@ WITH_RUNS = [name for name in SUITES if load_suite(name).parts]
 DRY_RUN = {"suites/evidence_cpu", "suites/gce_table6"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", sampled([WITH_RUNS, WITH_RUNS[::4]], [WITH_RUNS[::4]]), ids=["all", "few"]
 )
@@ -286,6 +287,7 @@ def test_a_suite_is_restricted_to_a_data_set_by_its_label() -> None:
         suite.restricted(losses=None, seeds=None, datasets=["cifar10_rate"])
 
 
+@pytest.mark.slow
 def test_a_dry_run_knows_what_is_done_and_how_long_the_rest_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -307,6 +309,7 @@ def test_a_dry_run_knows_what_is_done_and_how_long_the_rest_takes(
     assert "6 cells, 0 done" in capsys.readouterr().out  # another configuration is another cell
 
 
+@pytest.mark.slow
 def test_selection_is_by_validation_over_all_seeds_and_counts_the_tried(tmp_path: Path) -> None:
     suite = load_suite("suites/digits_focal")
     _, low, high = suite.settings()

@@ -212,6 +212,7 @@ def walk(kind: str, folder: Path, *, own: bool) -> str:
     return run(command.replace("&& python ", f"&& {shlex.quote(sys.executable)} "))
 
 
+@pytest.mark.slow
 def test_own_table_from_the_first_command_to_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

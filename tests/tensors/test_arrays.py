@@ -152,6 +152,7 @@ def test_the_probability_of_the_second_of_two_classes() -> None:
     assert one.rows == calibench.evaluate(both, target, scores="probs").rows
 
 
+@pytest.mark.slow
 def test_a_report_is_a_frame_a_picture_and_html() -> None:
     report = calibench.evaluate(LOGITS, TARGET, val=(LOGITS + 0.1, TARGET), bootstrap=20)
     frame = report.frame()

@@ -12,6 +12,7 @@ from calibench.training.averaging import EMA, SWA
 from tests.training.test_lookahead import Steps, trained
 
 
+@pytest.mark.slow
 def test_the_average_is_its_formula_and_the_loss_is_left_out() -> None:
     steps = Steps()
     plain = trained(Steps(), epochs=3)
@@ -29,6 +30,7 @@ def test_the_average_is_its_formula_and_the_loss_is_left_out() -> None:
     assert any(not torch.equal(gamma[name], plain.loss.state_dict()[name]) for name in gamma)
 
 
+@pytest.mark.slow
 def test_the_mean_is_of_the_ends_of_the_last_epochs_and_normalises_by_the_training_images() -> None:
     steps = Steps()
     module = trained(steps, SWA(start=0.5), epochs=4)

@@ -74,6 +74,7 @@ def test_moments_metrics_and_files(tmp_path: Path) -> None:
         np.testing.assert_allclose(val["logits"], module.network(inputs), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_class_counts_are_asked_for() -> None:
     module = Classifier(LogitAdjustedLoss())
     with pytest.raises(UsageError, match=r"LogitAdjustedLoss needs the class counts.*class_counts"):

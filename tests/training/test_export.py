@@ -133,6 +133,7 @@ def test_a_process_without_calibench_gets_the_calibrated_probabilities(
     assert notes["preprocessing"]["mean"] == list(data.transform.mean)
 
 
+@pytest.mark.slow
 def test_without_a_calibrator_probabilities_are_those_of_the_network(
     run: Run, tmp_path: Path
 ) -> None:
@@ -178,6 +179,7 @@ def test_mistakes_are_one_line(
     assert "did you mean TemperatureScaling" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_program_that_differs_from_its_network_is_not_written() -> None:
     class RowDependent(
         nn.Module

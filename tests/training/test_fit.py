@@ -125,6 +125,7 @@ def test_a_done_run_is_not_trained_again(finished: Run, tmp_path: Path) -> None:
     assert (run.folder / "checkpoints" / "last.ckpt").stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_other_calibrators_are_evaluated_from_the_saved_logits(
     finished: Run, tmp_path: Path
 ) -> None:
@@ -186,6 +187,7 @@ def test_damaged_logits_are_named(
     assert message in line
 
 
+@pytest.mark.slow
 def test_what_is_logged_is_what_the_file_yields(finished: Run) -> None:
     experiment = Experiment(
         configuration_of(
@@ -227,6 +229,7 @@ def test_what_is_logged_is_what_the_file_yields(finished: Run) -> None:
         assert logged[name] == pytest.approx(row["value"], rel=1e-6, abs=1e-7), name
 
 
+@pytest.mark.slow
 def test_validate_test_and_predict_work_on_a_run_folder(
     finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,6 +284,7 @@ def test_a_checkpoint_does_not_override_what_is_said(finished: Run) -> None:
     assert experiment.config.model.optimizer.init_args.lr == 99
 
 
+@pytest.mark.slow
 def test_print_config_prints_a_config_that_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -326,6 +330,7 @@ def test_another_class_brings_no_stale_arguments(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_different_configurations_have_different_folders(tmp_path: Path) -> None:
     variants = [
         [], ["--config", "losses/focal"], ["--config", "losses/focal", "--model.loss.gamma", "5"], ["--data.imbalance_factor", "100"],
@@ -339,6 +344,7 @@ def test_different_configurations_have_different_folders(tmp_path: Path) -> None
     assert len(set(folders)) == len(variants)
 
 
+@pytest.mark.slow
 def test_the_users_files_are_never_written(tmp_path: Path) -> None:
     mine = tmp_path / "config.yaml"
     mine.write_text((Path(__file__).parents[2] / "benchmarks" / "digits_lt.yaml").read_text())
@@ -378,6 +384,7 @@ def test_limits_are_honoured_by_the_predictions(
     assert metrics(run)["fast_dev_run"] == ("fast_dev_run" in limit[0])
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_evaluated_on_request(tmp_path: Path, monkeypatch) -> None:
     timed: dict[str, Any] = {}
 
@@ -411,6 +418,7 @@ def test_the_best_checkpoint_is_evaluated_on_request(tmp_path: Path, monkeypatch
     assert len(timed["epoch_seconds"]) == 3  # loading the best checkpoint is no resume
 
 
+@pytest.mark.slow
 def test_refinement_selects_the_epoch_that_is_best_after_its_own_temperature(
     tmp_path: Path,
 ) -> None:
@@ -566,6 +574,7 @@ def test_a_network_is_trained_in_training_mode_whatever_its_constructor_left(
     assert all(modes)
 
 
+@pytest.mark.slow
 def test_an_unavailable_set_is_reported_not_fatal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

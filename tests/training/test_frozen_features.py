@@ -51,6 +51,7 @@ def test_the_last_layer_of_the_run_gives_its_logits(run: Path, probes: Path) -> 
     assert not list(probes.parent.glob(".probes-*"))
 
 
+@pytest.mark.slow
 def test_a_head_is_an_ordinary_run(probes: Path, tmp_path: Path) -> None:
     training.fit(
         configuration_of(

@@ -55,6 +55,7 @@ def test_an_integer_is_one_where_a_number_may_be_either() -> None:
     assert json.dumps(resolved()) == '{"power": null, "scale": 1.0}'
 
 
+@pytest.mark.slow
 def test_experiments_of_one_process_know_nothing_of_each_other(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -151,6 +151,7 @@ def fitted(tmp_path: Path, *options: str) -> Run:
     return training.fit(configuration_of(arguments))[1]
 
 
+@pytest.mark.slow
 def test_a_small_network_learns_the_squares_and_the_file_has_the_logged_numbers(
     tmp_path: Path,
 ) -> None:

@@ -85,6 +85,7 @@ def test_accumulated_gradients_are_one_step() -> None:
     assert changed[:5] == [False, False, False, True, False]
 
 
+@pytest.mark.slow
 def test_parameters_rest_after_their_epochs() -> None:
     seen = Steps()
     trained(RestAfter(1, ["*.1.bias", "fc.bias"]), seen, epochs=3)

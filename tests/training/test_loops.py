@@ -248,6 +248,7 @@ def _callback_in_a_process(
     }
 
 
+@pytest.mark.slow
 def test_the_callback_in_two_processes_is_that_of_one() -> None:
     alone, halves = _callback_in_a_process(0, 1), run_processes(_callback_in_a_process, 2)
     for name in ("slopes", "soft slopes"):
@@ -260,6 +261,7 @@ def test_the_callback_in_two_processes_is_that_of_one() -> None:
     assert alone["logged"].keys() >= {"val/ece", "val/nll", "val/adaptive_ece"}
 
 
+@pytest.mark.slow
 def test_an_example_that_lightnings_sampler_repeats_counts_twice() -> None:
     alone = _callback_in_a_process(0, 1, N - 1)
     repeated = _callback_in_a_process(0, 1, N - 1, [0])

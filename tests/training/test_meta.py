@@ -42,6 +42,7 @@ def train(module: ClassificationModule, data: Batch) -> None:
     optimizer.step()
 
 
+@pytest.mark.slow
 def test_no_training_step_waits_for_the_device() -> None:
     train(module_of(losses.CrossEntropyLoss()), batch())
     one_of_each = {type(loss): loss for loss in live_losses().values()}
@@ -52,6 +53,7 @@ def test_no_training_step_waits_for_the_device() -> None:
         assert module._loss_sums[0].device.type == "meta", loss
 
 
+@pytest.mark.slow
 def test_no_evaluation_step_waits_for_the_device() -> None:
     module = module_of(losses.CrossEntropyLoss()).eval()
     known = torch.full((ROWS, K), 1 / K)

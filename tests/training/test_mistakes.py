@@ -79,6 +79,7 @@ def test_every_overlay_passes() -> None:
             )
 
 
+@pytest.mark.slow
 def test_cells_of_every_suite_pass() -> None:
     for name, path in list_configuration_files().items():
         if name.startswith("suites/") and is_suite(path):
@@ -214,6 +215,7 @@ class RescaledLoss(Smoothed):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "given", "made"), [("ClippedLoss", 2, 0.5), ("RescaledLoss", 20, 0.2)]
 )

@@ -129,6 +129,7 @@ def _rows(rank: int, processes: int) -> dict[str, Any]:
     return {"logits": logits.tolist(), "target": target.tolist(), "uint8": uint8.tolist()}
 
 
+@pytest.mark.slow
 def test_gather_keeps_the_order_of_ranks_and_exchanges_sizes() -> None:
     for part in run_processes(_rows, 2):
         assert part["target"] == part["uint8"] == [0, 1, 2, 3, 4]
@@ -274,6 +275,7 @@ def test_two_processes_train_what_one_trains(
         np.testing.assert_allclose(second, first, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_gradient_accumulation_is_explained_in_one_line(tmp_path: Path) -> None:
     from calibench.training import fit as training
 

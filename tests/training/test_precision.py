@@ -175,6 +175,7 @@ def test_a_run_with_switches_resumes_to_the_same_numbers(
         assert (resumed.folder / name).read_bytes() == (whole.folder / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_compilation_is_of_the_backbone_in_training_only(
     graphs: list[torch.Size], tmp_path: Path
 ) -> None:
@@ -207,6 +208,7 @@ def test_channels_last_is_how_weights_and_images_lie() -> None:
     assert seen == [False, True]
 
 
+@pytest.mark.slow
 def test_switches_that_are_off_do_not_rename_what_there_is(tmp_path: Path) -> None:
     keys = {
         name: Experiment(configuration_of(arguments(tmp_path, *switches))).run_id.key
@@ -223,6 +225,7 @@ def test_switches_that_are_off_do_not_rename_what_there_is(tmp_path: Path) -> No
     assert len(set(keys.values())) == 5
 
 
+@pytest.mark.slow
 def test_the_loss_and_the_evaluation_are_float32(tmp_path: Path) -> None:
     seen: dict[str, set[Any]] = {"network": set(), "loss": set(), "evaluation": set()}
 
@@ -360,6 +363,7 @@ def test_a_mode_that_torch_does_not_know_is_one_line(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_texts_of_many_lengths_are_not_compiled(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(
         "text,label\n" + "".join(f"{'ab'[n % 2]} words {n},{n % 2}\n" for n in range(60))
@@ -395,6 +399,7 @@ class Operations(TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
+@pytest.mark.slow
 def test_a_step_of_fit_asks_for_little_more_than_a_bare_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def test_the_passes_are_those_of_training_with_batch_normalisation_at_rest() -> 
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
+@pytest.mark.slow
 def test_passes_with_dropout_are_files_and_a_row(run: Run, tmp_path: Path) -> None:
     assert predict(run, tmp_path / "one", "--passes", "8", "--row", "true") == 0
     assert predict(run, tmp_path / "two", "--passes", "8") == 0
@@ -75,6 +76,7 @@ def test_passes_with_dropout_are_files_and_a_row(run: Run, tmp_path: Path) -> No
     assert {of["calibrator"] for of in rows} >= {"raw", "TemperatureScaling"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -125,6 +125,7 @@ def test_a_checkpoint_may_be_a_path_and_must_be_there() -> None:
         Experiment(config)
 
 
+@pytest.mark.slow
 def test_a_refused_argument_leaves_a_folder_as_it_was(tmp_path: Path) -> None:
     given = [*SMALL, "--model.optimizer.lr", "-1", "--trainer.default_root_dir", str(tmp_path)]
     run = Experiment(configuration_of(given)).run

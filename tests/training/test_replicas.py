@@ -94,6 +94,7 @@ TWO = ("--trainer.devices", "2", "--trainer.strategy", "ddp")
 WITHOUT_BATCH_NORM = ("--model.backbone", "MLP", "--model.backbone.in_features", "64")
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_is_in_the_key_where_it_matters_only(tmp_path: Path) -> None:
     one, two = (Experiment(configuration_of(settings(tmp_path, *more))) for more in ((), TWO))
     assert "processes" not in one.resolved
@@ -107,6 +108,7 @@ def test_the_number_of_processes_is_in_the_key_where_it_matters_only(tmp_path: P
     assert split.run_id == plain.run_id
 
 
+@pytest.mark.slow
 def test_one_warning_and_a_caveat_where_processes_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

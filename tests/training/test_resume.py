@@ -134,6 +134,7 @@ def test_epochs_since_a_checkpoint_that_is_slow_to_write_are_done_again_to_the_s
     assert checkpoints.read_checkpoint(run.checkpoints / "last.ckpt")["epoch"] == 2
 
 
+@pytest.mark.slow
 def test_before_the_first_checkpoint_there_is_nothing_to_go_on_from(
     interrupted: Interrupted, tmp_path: Path
 ) -> None:
@@ -160,6 +161,7 @@ def test_overwrite_starts_anew_and_leaves_nothing_of_before(
     assert numbers(run) == numbers(finished)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:The dirpath has changed"
 )  # the checkpoint came with a copied folder
@@ -194,6 +196,7 @@ def test_a_damaged_checkpoint_is_named_and_the_run_starts_anew(
     assert numbers(run) == whole
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_that_is_asked_for_is_one_line(
     finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -205,6 +208,7 @@ def test_a_damaged_checkpoint_that_is_asked_for_is_one_line(
         assert line.startswith(f"calibench: {path} is not a whole checkpoint: ")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_network_is_one_line(
     finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

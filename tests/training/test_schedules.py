@@ -155,6 +155,7 @@ def test_values_out_of_range_are_refused(arguments: dict[str, float], said: str)
         TriangularLR(optimizer, **{"total_steps": 5, **arguments})  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -125,6 +125,7 @@ def test_a_module_that_fails_is_one_line(
     assert said in line
 
 
+@pytest.mark.slow
 def test_the_check_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, check = [], shape_check.ShapeCheck.on_fit_start
 

@@ -126,6 +126,7 @@ def _whitened(rank: int, processes: int, root: str) -> list[float]:
     return network.whiten.weight.flatten().tolist()
 
 
+@pytest.mark.slow
 def test_every_process_whitens_by_all_images(images: Path) -> None:
     alone = _whitened(0, 1, str(images))
     assert run_processes(_whitened, 2, str(images)) == [alone, alone]
@@ -194,6 +195,7 @@ def test_what_cannot_be_is_one_line(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_batch_larger_than_the_training_set_is_the_training_set(
     images: Path, tmp_path: Path
 ) -> None:
@@ -216,6 +218,7 @@ def test_a_resume_with_another_width_is_refused_in_a_line(
         fit(speedrun(images, tmp_path, *other))
 
 
+@pytest.mark.slow
 def test_bfloat16_goes_on_in_float32_where_the_cpu_lacks_it(
     images: Path,
     tmp_path: Path,

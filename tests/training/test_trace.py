@@ -133,6 +133,7 @@ def test_a_named_epochs_checkpoint_can_be_tested(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:The dirpath has changed"
 )  # the checkpoint came with a copied folder
@@ -216,6 +217,7 @@ def test_a_wrong_epoch_is_one_line(
     assert message in line
 
 
+@pytest.mark.slow
 def test_a_trial_run_takes_one_batch_and_keeps_nothing(tmp_path: Path) -> None:
     run = fit(tmp_path, *TRACED, "--trainer.fast_dev_run", "true")
     (row,) = curve(run)

@@ -31,6 +31,7 @@ def fitted(root: Path, logger: str) -> str:
     return run.folder.relative_to(root).as_posix()
 
 
+@pytest.mark.slow
 def test_csv(tmp_path: Path) -> None:
     name = fitted(tmp_path, "csv")
     (curve,) = (tmp_path / "csv" / name).rglob("metrics.csv")
@@ -39,6 +40,7 @@ def test_csv(tmp_path: Path) -> None:
     assert any(row["test/ece"] for row in rows)
 
 
+@pytest.mark.slow
 def test_tensorboard(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="the extra `tensorboard` is not installed")
     with warnings.catch_warnings():

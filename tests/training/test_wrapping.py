@@ -177,6 +177,7 @@ def test_a_configuration_of_a_strangers_calls_nothing_that_it_may_not(
         assert list(find_foreign_names({"model": {"loss": path}}, GROUP_CLASSES)) == []
 
 
+@pytest.mark.slow
 def test_own_data_train_and_give_the_same_numbers_again(tmp_path: Path) -> None:
     given = [*QUICK, *BLOBS, *MLP, "--trainer.default_root_dir", str(tmp_path)]
     found = []

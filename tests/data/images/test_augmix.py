@@ -185,6 +185,7 @@ def test_a_folder_of_large_images_takes_augmix_on_top_of_its_crops(tmp_path: Pat
     assert torch.equal(data.views_term(logits), AugMix().term(logits))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_changed_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -370,6 +370,7 @@ def test_people_train_on_nine_tenths_of_the_test_images_and_the_others_test(tmp_
         cifar10(tmp_path, labels="distributions", label_noise=SymmetricNoise())
 
 
+@pytest.mark.slow
 def test_a_run_is_scored_against_people(tmp_path: Path) -> None:
     from calibench.runs import Predictions
     from calibench.training import fit as training

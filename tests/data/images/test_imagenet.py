@@ -124,6 +124,7 @@ def test_validation_images_are_enough_to_evaluate(root: Path, tmp_path: Path) ->
         data.train_dataloader()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_the_hubs_copy_gives_the_same_images(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -153,6 +154,7 @@ def command(root: Path, *more: str) -> list[str]:
 WEIGHTS = "--model.backbone.weights=DEFAULT"
 
 
+@pytest.mark.slow
 def test_a_trained_network_is_a_row_without_training(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,6 +33,7 @@ def test_every_figure_is_drawn_by_a_verb_or_a_script() -> None:
 KINDS = ("curves", "bars")
 
 
+@pytest.mark.slow
 def test_the_command_is_of_the_suites_finished_runs(tmp_path: Path) -> None:
     jobs = load_suite("suites/fcl_figure6_digits").jobs()[:2]  # two weights of seed 1
     cells = [Experiment(job.config).run_id for job in jobs]

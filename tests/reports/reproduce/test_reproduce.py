@@ -50,6 +50,7 @@ GCE = {"dataset": "cifar10_lt10", "backbone": "CIFARResNet110", "loss": "gce"}
 THEIRS = {"dataset": "cifar10_lt10", "model": "resnet110", "loss": "gce"}
 
 
+@pytest.mark.slow
 def test_ours_is_of_the_same_cell_and_its_interval_is_students(tmp_path: Path) -> None:
     values = [0.10, 0.11, 0.13]
     for seed, value in enumerate(values, start=1):
@@ -337,6 +338,7 @@ def test_a_table_answers_to_its_names(name: str, suite: str, title: str) -> None
     assert [grid.title for grid in grids(made.lines)] == [title]
 
 
+@pytest.mark.slow
 def test_where_the_protocol_differs_the_verdict_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
