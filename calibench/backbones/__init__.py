@@ -90,4 +90,14 @@ _MODULES = {
 }
 
 if not TYPE_CHECKING:  # else every name would be one of the package
-    __getattr__, __dir__ = lazy_exports(__name__, _MODULES)
+
+    def _describe_library_network(name: str) -> str:
+        from calibench.backbones.spellings import (
+            describe_library_network,
+        )  # which reads this module
+
+        return describe_library_network(name)
+
+    __getattr__, __dir__ = lazy_exports(
+        __name__, _MODULES, family=BACKBONES, describe=_describe_library_network
+    )

@@ -68,6 +68,18 @@ def list_library_networks() -> list[str]:
     return [name for library in _OF_IMAGES for name in list_networks(library)]
 
 
+def describe_library_network(name: str) -> str:
+    """How a network of timm or torchvision is built in Python, `resnet18` or `ResNet18`; empty for other names."""
+    folded = name.casefold()
+    if folded in list_networks("timm"):
+        return (
+            f'`calibench.backbones.TimmBackbone(name="{folded}", num_classes=10)` is that of timm'
+        )
+    if folded in list_networks("torchvision"):
+        return f"`torchvision.models.{folded}(num_classes=10)` is that of torchvision"
+    return ""
+
+
 @cache
 def list_networks(library: str) -> tuple[str, ...]:
     """The names by which a library registers image models, read from its text, as importing it takes seconds.

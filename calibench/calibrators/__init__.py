@@ -121,6 +121,16 @@ CALIBRATORS = Family(
     _LINES,
     values={short.casefold(): name for short, name in _SHORT.items() if name in _LINES},
     aliases={
+        "temperaturescaler": "TemperatureScaling",
+        "vectorscaler": "VectorScaling",
+        "matrixscaler": "MatrixScaling",
+        "dirichletscaler": "DirichletCalibration",
+        "vennaberscalibrator": "VennAbers",
+        "isotonicregressioncalibrator": "IsotonicCalibration",
+        "tsmix": "TemperatureScaling",
+        "svsmix": "StructuredVectorScaling",
+        "smsmix": "StructuredMatrixScaling",
+        "plattcalibrator": "PlattScaling",
         "sigmoid": "PlattScaling",
         "logistic": "PlattScaling",
         "logisticcalibration": "PlattScaling",
@@ -136,6 +146,10 @@ CALIBRATORS = Family(
         "dirichlet": "DirichletCalibration",
         "beta": "BetaCalibration",
     },
+    remedies=dict.fromkeys(
+        ("lac", "aps", "raps", "conformal", "conformalprediction", "splitconformalclassifier"),
+        "prediction sets are a metric, `calibench evaluate TEST --val VAL --metrics conformal`",
+    ),
 )
 
 
@@ -195,4 +209,4 @@ _MODULES = {
 }
 
 if not TYPE_CHECKING:  # else every name would be one of the package
-    __getattr__, __dir__ = lazy_exports(__name__, _MODULES, aliases=_SHORT)
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES, aliases=_SHORT, family=CALIBRATORS)

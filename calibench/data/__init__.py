@@ -116,4 +116,4 @@ _MODULES = {
 }
 
 if not TYPE_CHECKING:  # else every name would be one of the package
-    __getattr__, __dir__ = lazy_exports(__name__, _MODULES)
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES, family=DATA_MODULES)

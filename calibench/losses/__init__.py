@@ -194,6 +194,7 @@ LOSSES = Family(
         "mseloss": "BrierLoss",
         "meansquarederror": "BrierLoss",
         "l2": "BrierLoss",
+        "gceloss": "GenerativeCrossEntropy",
         "ce": "CrossEntropyLoss",
         "celoss": "CrossEntropyLoss",
         "nll": "CrossEntropyLoss",
@@ -281,4 +282,5 @@ if not TYPE_CHECKING:  # else every name would be one of the package
         _MODULES,
         aliases={name.removesuffix("Loss"): name for name in _MODULES if name in LOSSES.lines},
         any_arrays=True,
+        family=LOSSES,
     )

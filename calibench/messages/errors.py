@@ -1,6 +1,7 @@
 """Errors of a user, names that a wrong one may have stood for, how an extra is installed, what is wrong with a file."""
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -63,8 +64,8 @@ def near_matches(name: str, names: Iterable[str], *, prefix: str = "") -> str:
         for candidate in spelled
         if len(candidate) > 4 and (wrong.startswith(candidate) or wrong.endswith(f"_{candidate}"))
     ]
-    typos, close = (difflib.get_close_matches(wrong, spelled, cutoff=share) for share in (0.8, 0.6))
-    stem = wrong.removesuffix("s")
+    typos, close = (_similar_names(wrong, spelled, share) for share in (0.8, 0.6))
+    stem = (_KINDS.sub("", wrong) or wrong).removesuffix("s")
     holding = [
         candidate_name for candidate_name in spelled if stem in candidate_name and len(stem) > 2
     ]
@@ -74,6 +75,23 @@ def near_matches(name: str, names: Iterable[str], *, prefix: str = "") -> str:
     likely = [*_same(wrong, spelled), *typos, *ends]
     matches = [*likely, *holding, *([] if likely else close)]
     return did_you_mean(f"{prefix}{spelled[match]}" for match in matches)
+
+
+_KINDS = re.compile(r"_?(?:loss|scaling|calibration|error|score|datamodule|backbone)$")
+
+
+def _similar_names(wrong: str, names: Iterable[str], share: float) -> list[str]:
+    """Names with that share of their letters in common: a kind that both end in, as `Loss`, is left out of both."""
+    match = _KINDS.search(wrong)
+    kind, stem = (match[0], wrong[: match.start()]) if match else ("", wrong)
+    if not stem:
+        return difflib.get_close_matches(wrong, names, cutoff=share)
+    names_by_stem: dict[str, str] = {}
+    for name in names:
+        names_by_stem.setdefault(name.removesuffix(kind), name)
+    return [
+        names_by_stem[near] for near in difflib.get_close_matches(stem, names_by_stem, cutoff=share)
+    ]
 
 
 def _same(wrong: str, spelled: Iterable[str]) -> list[str]:

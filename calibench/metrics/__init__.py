@@ -158,6 +158,36 @@ METRIC_CLASSES = Family(
     {name: entry.line for name, entry in TABLE.items()},
     values={value: name for name, entry in TABLE.items() for value in entry.names},
     aliases={
+        **dict.fromkeys(
+            (
+                "expectedcalibrationerror",
+                "multiclasscalibrationerror",
+                "binarycalibrationerror",
+                "mce",
+                "maximumcalibrationerror",
+                "maxcalibrationerror",
+                "rmsce",
+                "l1calibrationerror",
+            ),
+            "CalibrationError",
+        ),
+        **dict.fromkeys(
+            (
+                "staticcalibrationerror",
+                "sce",
+                "classwiseexpectedcalibrationerror",
+                "marginalcalibrationerror",
+            ),
+            "ClasswiseCalibrationError",
+        ),
+        **dict.fromkeys(
+            ("adaptiveexpectedcalibrationerror", "equalmassece", "quantileece", "eqmassece"),
+            "AdaptiveCalibrationError",
+        ),
+        **dict.fromkeys(("categoricalnll", "nllloss", "negloglikelihood"), "NegativeLogLikelihood"),
+        **dict.fromkeys(("brierscoreloss", "multiclassbrierscore", "quadraticscore"), "BrierScore"),
+        **dict.fromkeys(("aurc", "augrc", "riskcoveragecurve"), "RiskCoverage"),
+        **dict.fromkeys(("fpr95", "fprat95tpr", "oodauroc"), "OutOfDistribution"),
         "acc": "ErrorRate",
         "accuracy": "ErrorRate",
         "top1": "ErrorRate",
@@ -256,4 +286,5 @@ if not TYPE_CHECKING:  # else every name would be one of the package
             if title.title.isidentifier()
         },
         any_arrays=True,
+        family=METRIC_CLASSES,
     )

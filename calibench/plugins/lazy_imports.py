@@ -4,27 +4,56 @@ So a command line that is wrong, or a file that is missing, is refused before to
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibench.messages.errors import did_you_mean, near_matches
+from calibench.plugins.foreign_names import describe_foreign_name, fold_identifier
+
+if TYPE_CHECKING:
+    from calibench.plugins.registries import Family  # which takes time to import
+
+
+_FAMILIES: "dict[str, Family]" = {}
+"""Families of classes by the package that exports them; a package enters its own when it is imported."""
 
 
 class _NoSuchName(AttributeError):
     """Looks for near matches where it is read: jsonargparse asks for hundreds of names that no package has."""
 
     def __str__(self) -> str:
-        package, wrong, modules, names = self.args
-        folders = [name for name, module in modules.items() if module == package]
+        package, wrong, modules, names, describe = self.args
+        text = f"module {package!r} has no attribute {wrong!r}"
+        if not wrong[:1].isalpha():
+            return text
+        if foreign := describe_foreign_name(package, wrong) or describe(wrong):
+            return f"{text}: {foreign}"
+        folders = [f"{package}.{name}" for name, module in modules.items() if module == package]
         inside = [
-            f"{package}.{name}.{wrong}"
-            for name in folders
-            if wrong[:1].isalpha() and wrong in dir(import_module(f"{package}.{name}"))
+            f"{folder}.{name}"
+            for folder in folders
+            for name in _equivalent_names(folder, wrong, dir(import_module(folder)))
         ]
-        near = did_you_mean(inside) or near_matches(wrong, [] if wrong.startswith("_") else names)
-        return f"module {package!r} has no attribute {wrong!r}{near}"
+        family = _FAMILIES.get(package)
+        near = did_you_mean([*_equivalent_names(package, wrong, names), *inside])
+        near = near or (family.answer_alias(wrong) if family else "")
+        near = near or near_matches(wrong, names)
+        return f"{text}{near or (f' (see `calibench list {family.kind}`)' if family else '')}"
+
+
+def _equivalent_names(package: str, wrong: str, names: Iterable[str]) -> list[str]:
+    """Names of a package that a wrong one stands for, as `calibration_error` and `ECE` for `ece`.
+
+    Those in small letters, functions, come first where the wrong one is in small letters.
+    """
+    family = _FAMILIES.get(package)
+    if wrong in names:
+        return [wrong]
+    meant = {fold_identifier(wrong), fold_identifier(family.meant_by(wrong)) if family else ""}
+    names = [name for name in names if fold_identifier(name) in meant and name[0].isalpha()]
+    return sorted(names, key=lambda name: (name.islower() != wrong.islower(), name))
 
 
 def lazy_exports(
@@ -33,6 +62,8 @@ def lazy_exports(
     aliases: Mapping[str, str] | None = None,
     *,
     any_arrays: bool = False,
+    family: "Family | None" = None,
+    describe: Callable[[str], str] = lambda name: "",
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package whose exported names are imported when they are first used.
 
@@ -43,13 +74,17 @@ def lazy_exports(
         modules: The module that defines each exported name; for a module of the package that is the package.
         aliases: Other names of what it exports, each with its name: `ECE` for `CalibrationError`.
         any_arrays: Whether its functions, which are of tensors, take arrays of any kind here.
+        family: The family of its classes, which has other libraries' names of them.
+        describe: What to write in place of a name of another library that no table has; empty for all other names.
     """
+    if family is not None:
+        _FAMILIES[package] = family
     names_of_aliases = {k: name for k, name in (aliases or {}).items() if name in modules}
 
     def __getattr__(name: str) -> Any:
         name = names_of_aliases.get(name, name)
         if name not in modules:
-            raise _NoSuchName(package, name, modules, [*modules, *names_of_aliases])
+            raise _NoSuchName(package, name, modules, [*modules, *names_of_aliases], describe)
         if (module := modules[name]) == package:
             return import_module(f"{package}.{name}")
         value = getattr(import_module(module), name)

@@ -72,6 +72,12 @@ class Family:
         alias = self.aliases.get(word)
         return f"; did you mean {alias}?" if alias else ""
 
+    def meant_by(self, name: str) -> str:
+        """The class that a name of a value, `ece`, or another program's name of a class stands for; else empty."""
+        cls = self.class_of(name)
+        word = re.sub(r"[^a-z0-9]", "", name.casefold())
+        return cls if cls in self.lines else self.aliases.get(word, "")
+
     def entries(self) -> dict[str, str]:
         """Everything that can be named, with one line on each, plug-ins among them."""
         return {**self.lines, **plugin_lines(self.kind)}
