@@ -117,4 +117,10 @@ _MODULES = {
 }
 
 if not TYPE_CHECKING:  # else every name would be one of the package
-    __getattr__, __dir__ = lazy_exports(__name__, _MODULES)
+
+    def _describe_name(name: str) -> str:
+        from calibench.verbs.python_names import describe_python_name
+
+        return describe_python_name(name)
+
+    __getattr__, __dir__ = lazy_exports(__name__, _MODULES, describe=_describe_name)

@@ -52,6 +52,26 @@ NETWORK = torch.nn.Linear(64, 10)
             lambda: calibench.save_calibrator("cal.pt", TemperatureScaling().fit(LOGITS, TARGET)),
             '`save_calibrator(calibrator, "cal.pt")`',
         ),
+        (lambda: calibench.ece, "did you mean calibench.metrics.calibration_error"),
+        (lambda: calibench.metrics.expected_calibration_error, "did you mean calibration_error"),
+        (lambda: calibench.metrics.log_loss, "did you mean negative_log_likelihood"),
+        (lambda: calibench.metrics.MulticlassCalibrationError, "did you mean CalibrationError"),
+        (lambda: calibench.metrics.functional, "`calibench.metrics.calibration_error(preds, target)`"),
+        (lambda: calibench.calibration_curve, "`calibench.reliability(logits, labels)` draws the diagram"),
+        (lambda: calibench.Trainer, '`calibench.fit("digits_lt")` trains a run'),
+        (lambda: calibench.losses.DiceLoss, "'DiceLoss' (see `calibench list losses`)"),
+        (lambda: calibench.calibrators.TempScaling, "did you mean TemperatureScaling"),
+        (lambda: calibench.backbones.ResNet18, '`calibench.backbones.TimmBackbone(name="resnet18", num_classes=10)`'),
+        (lambda: TemperatureScaling.load("cal.pt"), "`calibench.load_calibrator(path)` reads one"),
+        (lambda: TemperatureScaling().fit(LOGITS, TARGET).T, "`calibrator.temperature` is T"),
+        (lambda: TemperatureScaling().fit(TARGET.numpy(), LOGITS), "class indices are `target`, the second argument"),
+        (lambda: calibench.losses.focal_loss(LOGITS, TARGET, 2.0), "`focal_loss(logits, target, gamma=2.0)`"),
+        (lambda: FocalLoss(gamma=2, num_classes=3), "leave it out, the logits say how many classes there are"),
+        (lambda: calibench.doctor(LOGITS, TARGET).verdict(), "`print(diagnosis)`"),
+        (lambda: calibench.doctor(LOGITS, TARGET)["ece"], "`diagnosis.ece.value`"),
+        (lambda: calibench.evaluate(LOGITS, TARGET).ece, '`report["ece"]` is its value'),
+        (lambda: calibench.evaluate(LOGITS, TARGET)["accuracy"], '`1 - report["error"]` is the accuracy'),
+        (lambda: calibench.CalibratedClassifier(method="isotonic"), '`calibrator="IsotonicCalibration"`'),
     ],
 )  # fmt: skip
 def test_the_error_says_what_to_write(
@@ -59,7 +79,7 @@ def test_the_error_says_what_to_write(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cal.pkl").write_bytes(b"\x80\x04")
-    with pytest.raises((TypeError, ValueError, AttributeError)) as raised:
+    with pytest.raises((TypeError, ValueError, AttributeError, KeyError)) as raised:
         call()
     assert remedy in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -75,3 +95,8 @@ def test_what_the_errors_say_works() -> None:
     collected = calibench.collect(torch.nn.Identity(), loader, progress=False)
     assert TemperatureScaling().fit(*collected).fitted
     assert len(calibench.leaderboard("shipped/digits_lt", metrics=["ece"], rank_by="nll").frame())
+    report = calibench.evaluate(LOGITS, TARGET)
+    assert report["ece"] == report.value("ece")
+    assert 0 <= 1 - report["error"] <= 1
+    assert float(calibench.doctor(LOGITS, TARGET).ece) == pytest.approx(report["ece"])
+    assert calibench.backbones.TimmBackbone(name="resnet18", num_classes=10).num_classes == 10

@@ -148,7 +148,7 @@ CALIBRATORS = Family(
     },
     remedies=dict.fromkeys(
         ("lac", "aps", "raps", "conformal", "conformalprediction", "splitconformalclassifier"),
-        "prediction sets are a metric, `calibench evaluate TEST --val VAL --metrics conformal`",
+        "prediction sets are the metric `conformal` of `calibench evaluate`",
     ),
 )
 

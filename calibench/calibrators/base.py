@@ -92,6 +92,21 @@ _METHODS_OF_OTHERS = {
     "fit_predict": _FIT_AND_MAP,
     "predict": f"{_MAP}, of which `.argmax(1)` is the class",
     "save": "`calibench.save_calibrator(calibrator, path)` writes it to a file",
+    **dict.fromkeys(
+        ("from_file", "from_pretrained", "load_model", "load_from_checkpoint", "read"),
+        "`calibench.load_calibrator(path)` reads one from a file",
+    ),
+    **dict.fromkeys(
+        ("save_model", "to_file", "dump"), "`calibench.save_calibrator(calibrator, path)` writes it"
+    ),
+    **dict.fromkeys(
+        ("classes_", "classes"),
+        "`calibrator.class_names` are names of the classes, and `num_classes` counts them",
+    ),
+    **dict.fromkeys(
+        ("fit_calibrator", "train_model", "optimize", "set_temperature"),
+        "`calibrator.fit(logits, target)` fits it",
+    ),
     "load": "`calibench.load_calibrator(path)` reads one from a file",
 }
 """Methods of calibrators in other libraries, with the call that does the same here."""

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,13 @@ from calibench.plugins.import_paths import explain_arguments
 from calibench.tensors.arrays import Floats
 
 _NESTED = "calibrator__"  # what scikit-learn's names of a calibrator's arguments begin with
+_ARGUMENTS_OF_OTHERS = {
+    "method": '`calibrator="IsotonicCalibration"`, or "PlattScaling" for the method `sigmoid`',
+    "base_estimator": "`estimator` is the classifier",
+    "ensemble": "leave it out, one classifier and one calibrator are fitted",
+    "n_jobs": "leave it out, folds are fitted one after the other",
+}
+"""Arguments of scikit-learn's `CalibratedClassifierCV`, with what to write instead."""
 _LEAST = 1e-12  # what a probability of exactly 0 counts as
 
 
@@ -120,7 +128,7 @@ class CalibratedClassifier(MetaEstimatorMixin, LogitsClassifier):  # type: ignor
         0.024
     """
 
-    @explain_arguments
+    @partial(explain_arguments, hints=_ARGUMENTS_OF_OTHERS)
     def __init__(
         self,
         estimator: Any = None,

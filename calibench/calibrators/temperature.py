@@ -79,6 +79,10 @@ class TemperatureScaling(Calibrator):
                 [0.0484, 0.5459, 0.4056]])
     """
 
+    foreign_methods = dict.fromkeys(
+        ("T", "temp", "temperature_", "T_", "t", "tau", "get_temperature", "coef_"),
+        "`calibrator.temperature` is T",
+    )
     preserves_accuracy = widens_blocks = True
     fitted_buffers = reported = ("temperature",)
     temperature: Tensor

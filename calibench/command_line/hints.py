@@ -13,6 +13,8 @@ VERB_SYNONYMS: Mapping[str, str] = {
     "serve": "export", "deploy": "export", "convert": "export", "onnx": "export", "recalibrate": "calibrate",
     "calibration": "calibrate", "infer": "predict", "inference": "predict", "tune": "sweep", "search": "sweep",
     "ece": "evaluate", "nll": "evaluate", "brier": "evaluate", "accuracy": "evaluate", "info": "list",
+    "conformal": "evaluate TEST --val VAL --metrics conformal", "auroc": "evaluate", "auc": "evaluate",
+    "reliability": "plot reliability", "ensembles": "ensemble", "stats": "evaluate", "view": "report",
     "cite": "methods", "remove": "runs rm", "rm": "runs rm", "ls": "runs list", "load": "store list",
 }  # fmt: skip
 """Names of verbs in other programs, with ours."""
@@ -42,6 +44,70 @@ OPTION_HINTS: Mapping[str, str] = {
     "--outcome": _LABELS,
     "--truth": _LABELS,
     "--y": _LABELS,
+    **dict.fromkeys(
+        ("--strategy", "--binning", "--bin-strategy"),
+        "ECE has bins of equal width, and AdaECE (`--metrics AdaECE`) bins of equal size",
+    ),
+    **dict.fromkeys(
+        ("--norm", "--p", "--ord"),
+        "the norm is the metric's: `--metrics DebiasedCalibrationError`, for instance",
+    ),
+    **dict.fromkeys(
+        ("--num-classes", "--n-classes", "--nclasses", "--k"),
+        "leave it out: the file says how many classes there are",
+    ),
+    **dict.fromkeys(
+        (
+            f"{verb} {option}"
+            for verb in (
+                "evaluate",
+                "doctor",
+                "calibrate",
+                "posthoc",
+                "leaderboard",
+                "report",
+                "plot",
+            )
+            for option in ("--device", "--gpu", "--gpus", "--cuda", "--cpu")
+        ),
+        "leave it out: predictions are read and scored on the CPU",
+    ),
+    **dict.fromkeys(
+        ("calibrate --temperature", "calibrate --t"),
+        "a temperature is fitted: `calibench calibrate --val VAL --calibrator TemperatureScaling -o cal.pt`",
+    ),
+    **dict.fromkeys(
+        (
+            f"{verb} {option}"
+            for verb in ("calibrate", "evaluate")
+            for option in ("--cv", "--folds", "--k-folds")
+        ),
+        "`calibench doctor FILE` cross-validates calibrators on one file",
+    ),
+    **dict.fromkeys(
+        ("doctor --cv", "doctor --folds", "doctor --k-folds"),
+        "leave it out: calibrators are cross-validated",
+    ),
+    **dict.fromkeys(
+        (
+            "calibrate --alpha",
+            "calibrate --confidence-level",
+            "evaluate --confidence-level",
+            "evaluate --coverage",
+        ),
+        "prediction sets are a metric, `calibench evaluate TEST --val VAL --metrics conformal`",
+    ),
+    **dict.fromkeys(
+        (
+            "sweep --num-estimators",
+            "sweep --n-estimators",
+            "sweep --ensemble",
+            "sweep --ensemble-size",
+            "sweep --num-members",
+            "sweep --members",
+        ),
+        "`calibench ensemble results --members N` makes ensembles of seeds that are done",
+    ),
     "--threshold": "no threshold is used: the predicted class is the one with the highest probability",
     **dict.fromkeys(("--latex", "--tex"), "`--format latex`, or `--output table.tex`"),
     **dict.fromkeys(("--alpha", "--level", "--confidence"), "intervals are 95 % intervals"),
@@ -126,6 +192,23 @@ OPTION_HINTS: Mapping[str, str] = {
         "`--model.backbone CLASS` sets one; several are `backbones: {A: SmallCNN, B: CIFARResNet8}` in a suite",
     ),
     **dict.fromkeys(("sweep --devices", "sweep --gpu"), _GPUS),
+    **{
+        f"list --{kind}": f"a kind is a word, `calibench list {kind}`"
+        for kind in (
+            "losses",
+            "metrics",
+            "calibrators",
+            "backbones",
+            "data",
+            "datasets",
+            "plots",
+            "benchmarks",
+            "suites",
+            "protocols",
+            "papers",
+        )
+    },
+    "sweep --model": "`--model.backbone CLASS` sets the network",
     "sweep --slurm": "`--launcher slurm` runs the cells as a job array, `--slurm.time 60` sets its limit",
     **dict.fromkeys(
         ("--softmax", "--from-logits", "--is-logits"),
@@ -161,7 +244,12 @@ OPTION_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "--methods": ("--calibrators", "--losses"), "--scaling": ("--calibrator", "--calibrators"),
     "--models": ("--losses",), "--filter": ("--losses",), "--only": ("--losses",), "--loss": ("--losses", "--loss"),
     "--out": ("--output",), "--save": ("--output",), "--save-to": ("--output",), "--dest": ("--output",),
-    "--to-file": ("--output",), "--file": ("--input", "--output"), "--outdir": ("--output",),
+    "--to-file": ("--output",),
+    **dict.fromkeys(
+        ("--savefig", "--save-fig", "--save-path", "--fname", "--filename", "--outfile", "--out-file", "--path",
+         "--dst", "--destination", "--write", "--export-to"),
+        ("--output",),
+    ), "--file": ("--input", "--output"), "--outdir": ("--output",),
     "--bins": ("--bins", "--n-bins"), "--num-bins": ("--n-bins", "--bins"), "--nbins": ("--n-bins", "--bins"),
     "--n-jobs": ("--jobs",), "--workers": ("--jobs",), "--num-workers": ("--jobs",), "--threads": ("--jobs",),
     "--cores": ("--jobs",), "--parallel": ("--jobs",), "--validation": ("--val",), "--valid": ("--val",),

@@ -141,6 +141,10 @@ def _integer_hint(text: str) -> str:
     return f": write {int(number)}" if number.is_integer() else ""
 
 
+_LABELS_FILE = re.compile(
+    r"(?:y|labels?|targets?|truth|answers|gt|ground_?truth|y_?(?:true|test|val))(?![a-z])",
+    re.IGNORECASE,
+)
 _KINDS = {int: "an integer", float: "a number", Path: "a path"}
 
 
@@ -373,7 +377,9 @@ class VerbParser(argparse.ArgumentParser):
             return f": {hint}"
         if number > 1 and Path(text).is_file():
             return "; several models are compared by `calibench evaluate A B`"
-        if text.endswith(".npy") and before.endswith(".npy") and before != text:
+        are_arrays = text.endswith(".npy") and before.endswith(".npy")
+        is_labels = Path(text).is_file() and _LABELS_FILE.match(Path(text).stem)
+        if (are_arrays or is_labels) and Path(before).suffix and before != text:
             return f"; labels belong to the file: `{before}:{text}`"
         if "--output" in self.known and Path(text).suffix and not Path(text).exists():
             return f"; a file to write is given as `--output {text}`"
@@ -409,9 +415,18 @@ class VerbParser(argparse.ArgumentParser):
             self.error(f"unknown option `{name}`: {hint}")
         bare = [option.removeprefix("--") for option in options if option.startswith("--")]
         near = near or near_matches(name.lstrip("-"), bare, prefix="--")
+        if word := self._first_choice(name):
+            near = f": a word without dashes, `{self.prog} {word}`"
         if not near and (hint := VERB_HINTS.get(self.verb, "")):
             near = f": {hint}"
         self.error(f"unknown option `{name}`{near}")
+
+    def _first_choice(self, option: str) -> str:
+        """The choice of the first argument that an option spells, `losses` of `--losses`; empty if it is none."""
+        positional = [part for part in self._parts if not part.as_option]
+        choices = positional[0].type.option.allowed_values if positional else []
+        word = option.lstrip("-")
+        return next((name for name in (word, word.replace("_", "-")) if name in choices), "")
 
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError; where arguments are missing, with an example of a whole command."""

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 
+from calibench.messages.errors import UsageError
 from calibench.messages.spelling import is_command_line
 
 _RESUME = "the same command goes on from the run's last checkpoint; `--ckpt_path FILE` starts from another one"
 _GPUS = "`--trainer.accelerator gpu --trainer.devices N` trains on N GPUs"
+_DEVICE = "`--trainer.accelerator cpu`, or `--trainer.accelerator gpu`"
 _PROCESSES = "`--trainer.devices N` starts N processes"
 _PRECISION = "`--trainer.precision 16-mixed`, or bf16-mixed"
 _RESULTS = "`--trainer.default_root_dir DIR` is the folder of results"
@@ -15,10 +17,15 @@ _LOGGER = "`--logger {}` keeps the curve and the table there"
 _STOPPING = "`--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor val/nll` stops early"
 _CLIPPING = "`--trainer.gradient_clip_val VALUE` clips the gradient's norm"
 
+_PRETRAINED = (
+    "`--model.backbone timm:NAME --model.backbone.pretrained true` starts from trained weights"
+)
+_WORKERS = "leave it out: the data are in memory, or threads read them ahead"
+
 KEY_HINTS: Mapping[str, str] = {
     **dict.fromkeys(("gpus", "gpu", "num_gpus", "n_gpus", "ngpus", "gpu_ids", "gpu_id"), _GPUS),
     **dict.fromkeys(("nproc_per_node", "nproc", "nprocs", "world_size", "num_processes", "ddp"), _PROCESSES),
-    **dict.fromkeys(("device", "cuda", "use_cuda", "cpu", "no_cuda"), "`--trainer.accelerator gpu`, or cpu"),
+    **dict.fromkeys(("device", "cuda", "use_cuda", "cpu", "no_cuda"), _DEVICE),
     **dict.fromkeys(("nodes", "nnodes"), "`--trainer.num_nodes N` is the number of nodes"),
     **dict.fromkeys(("resume", "resume_from", "resume_from_checkpoint", "auto_resume", "restore"), _RESUME),
     **dict.fromkeys(("amp", "fp16", "bf16", "half", "mixed_precision", "use_amp"), _PRECISION),
@@ -39,8 +46,19 @@ KEY_HINTS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("opt", "optim"), "`--model.optimizer CLASS` names the optimiser"),
     **dict.fromkeys(("sched", "scheduler", "lr_schedule"), "`--model.lr_scheduler CLASS` names the schedule"),
+    **dict.fromkeys(
+        ("lr", "learning_rate", "base_lr", "init_lr", "initial_lr", "max_lr", "model.learning_rate", "optimizer_lr"),
+        "`--model.optimizer.lr VALUE`",
+    ),
+    **dict.fromkeys(("pretrained", "model.pretrained", "use_pretrained", "finetune", "fine_tune"), _PRETRAINED),
+    **dict.fromkeys(
+        ("num_workers", "n_workers", "workers", "dataloader_num_workers", "data.num_workers", "nw"), _WORKERS
+    ),
     **dict.fromkeys(("wd", "decay"), "`--model.optimizer.weight_decay VALUE`"),
-    **dict.fromkeys(("bs", "bsz"), "`--data.batch_size N`"),
+    **dict.fromkeys(
+        ("bs", "bsz", "batchsize", "train_batch_size", "per_device_train_batch_size", "per_gpu_train_batch_size",
+         "global_batch_size"), "`--data.batch_size N`",
+    ),
     **dict.fromkeys(
         ("force", "rerun", "retrain", "no_cache"), "`--overwrite true` trains a finished run again"
     ),
@@ -51,6 +69,69 @@ KEY_HINTS: Mapping[str, str] = {
 """What to type on a command line in place of a key that others have, by its name with underscores."""
 
 
+VALUE_HINTS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("trainer.strategy dp", "trainer.strategy data_parallel", "trainer.strategy ddp2", "trainer.strategy horovod"),
+        "write `--trainer.strategy ddp --trainer.devices N`",
+    ),
+    **dict.fromkeys(
+        ("trainer.accelerator cuda", "trainer.accelerator nvidia", "trainer.accelerator cuda:0"),
+        "write `--trainer.accelerator gpu`",
+    ),
+    "ckpt_path best": "a run keeps its best checkpoint with `--evaluated_checkpoint best_nll`, and it is "
+    "`--ckpt_path RUN/checkpoints/best.ckpt`",
+}  # fmt: skip
+"""What to type on a command line in place of a value that others have, by the key and the value."""
+
+
+def check_value_of_others(key: str, value: object) -> None:
+    """Raise a UsageError for a value at a dotted key that other programs have, with what to type."""
+    hint = VALUE_HINTS.get(f"{key} {value}", "") if is_command_line() else ""
+    if hint:
+        raise UsageError(f"`{key}` takes no `{value}`: {hint}.")
+
+
 def describe_unknown_key(name: str) -> str:
     """The words to type for a key of other programs, `--resume` or `resume`; an empty string otherwise."""
     return KEY_HINTS.get(name.lstrip("-").replace("-", "_"), "") if is_command_line() else ""
+
+
+_SMALL_IMAGES = (
+    ": no benchmark has them; `digits` has small images of digits, and `calibench new images NAME --data FOLDER` makes "
+    "a benchmark of images of your own"
+)
+_SMALL_TABLES = ": no benchmark has it; `wine` and `breast_cancer` have small tables"
+_SHORT_TEXTS = ": no benchmark has them; `ag_news` and `newsgroups` have texts"
+_OTHER_DATA: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "mnist",
+            "fashion_mnist",
+            "fashionmnist",
+            "fmnist",
+            "emnist",
+            "kmnist",
+            "usps",
+            "stl10",
+            "cub",
+            "flowers102",
+            "food101",
+            "oxford_pets",
+        ),
+        _SMALL_IMAGES,
+    ),
+    **dict.fromkeys(("iris", "adult", "titanic", "covertype", "higgs"), _SMALL_TABLES),
+    **dict.fromkeys(
+        ("imdb", "sst2", "sst5", "glue", "yelp", "dbpedia", "trec", "mnli"), _SHORT_TEXTS
+    ),
+} | {
+    word: f": `calibench new {kind} NAME --data {place}` writes one for data of your own, `--config NAME/NAME.yaml`"
+    for kind, place in (("images", "FOLDER"), ("texts", "FILE"), ("table", "FILE"))
+    for word in (kind, kind.removesuffix("s"), f"{kind.removesuffix('s')}s")
+}
+"""What to do where a kind of data, or a data set that no benchmark has, stands for a configuration."""
+
+
+def describe_other_data(name: str) -> str:
+    """What to do where a kind of data, or a data set that no benchmark has, is named; an empty string otherwise."""
+    return _OTHER_DATA.get(name.replace("-", "_").lower(), "")

@@ -9,16 +9,17 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, NoReturn, cast
 
 import yaml
 
-from calibench.configuration.key_hints import describe_unknown_key
+from calibench.configuration.key_hints import describe_other_data, describe_unknown_key
 from calibench.configuration.yaml_errors import describe_yaml_error
 from calibench.files.atomic_files import read_text
-from calibench.messages.errors import UsageError, did_you_mean, near_matches
+from calibench.messages.errors import UsageError, did_you_mean, near_matches, no_file
 from calibench.messages.outside_models import describe_outside_model
 
 # --- merging ---
@@ -97,6 +98,7 @@ def flatten(config: Any, prefix: str = "") -> Config:
 
 # --- files ---
 
+_SAME_BUT_FOR_A_LETTER = 0.85  # as `cifar-10` and `cifar10`, not `my_digits` and `digits`
 _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = ("", "losses", "protocols", "suites")
 
@@ -156,14 +158,6 @@ def list_configuration_files() -> dict[str, Path]:
     }
 
 
-_KINDS_OF_DATA = {
-    word: f": `calibench new {kind} NAME --data {place}` writes one for data of your own, `--config NAME/NAME.yaml`"
-    for kind, place in (("images", "FOLDER"), ("texts", "FILE"), ("table", "FILE"))
-    for word in (kind, kind.removesuffix("s"), f"{kind.removesuffix('s')}s")
-}
-"""What to do where a kind of data stands for a configuration."""
-
-
 def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
     """The file behind a path or a short name (`digits_lt`, `focal`, `protocols/gce`).
 
@@ -187,7 +181,9 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     check_is_unpacked()
     names = [entry for entry in list_configuration_files() if entry.rpartition("/")[0] in folders]
     full = names if "" in folders else []  # `losses/focal` is a name in the folder above
-    own_kind = _KINDS_OF_DATA.get(short)
+    if path.suffix in (".yaml", ".yml"):
+        _refuse_missing_file(path, names)
+    own_kind = describe_other_data(short)
     last = Path(short).name
     same = [entry if full else last for entry in names if Path(entry).name == last]
     candidates = [*full, *(Path(entry).name for entry in names)]
@@ -201,6 +197,13 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     raise UsageError(
         f"no configuration file or short name `{name}`{near or f' (see `calibench list {kind}`)'}"
     )
+
+
+def _refuse_missing_file(path: Path, names: Sequence[str]) -> NoReturn:
+    """Raise a UsageError for a file of YAML that is not there: files beside it, or short names spelled almost so."""
+    near = get_close_matches(path.stem, names, 3, _SAME_BUT_FOR_A_LETTER)
+    remedy = "" if near else "`calibench list benchmarks` has the short names of files"
+    raise UsageError(f"{no_file(path, remedy)}{did_you_mean(near)}")
 
 
 def load_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from html import escape
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from torch import Tensor
@@ -41,6 +41,7 @@ from calibench.diagnosis.verdict import (
 from calibench.evaluation.calibrator_fits import leave_out_long_fits, log_probabilities
 from calibench.evaluation.verdict import POWER, Rounding, find_rounding
 from calibench.messages.errors import ExpectedFailure
+from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.statistics.calibration_verdict import CalibrationVerdict
@@ -56,8 +57,33 @@ _MOST_SHIFTED_CLASSES = 3  # and where their frequency is
 _TOO_FEW = f"calibrator: none, as to compare them takes {FEWEST_EXAMPLES_FOR_FOLDS} examples, here are {{}}"
 
 
+_METHODS_OF_OTHERS = {
+    **dict.fromkeys(
+        ("summary", "text", "sentences", "report", "message", "to_markdown", "describe"),
+        "`diagnosis.lines` are its sentences, the first one is the verdict",
+    ),
+    **dict.fromkeys(
+        ("to_pandas", "to_df", "to_dataframe", "df", "to_frame"),
+        "`diagnosis.frame()` is a data frame",
+    ),
+    **dict.fromkeys(("plot", "draw", "show"), "`diagnosis.figure()` draws it"),
+    **dict.fromkeys(("to_json", "save"), "`diagnosis.to_dict()` is a dictionary for a JSON file"),
+    **dict.fromkeys(
+        ("calibrate", "best_calibrator", "recommended", "recommendation", "apply", "temperature"),
+        "`diagnosis.calibrator` is the chosen calibrator, fitted",
+    ),
+    **dict.fromkeys(
+        ("is_calibrated", "calibrated"), "`diagnosis.calibration.is_consistent` says so"
+    ),
+    **dict.fromkeys(
+        ("nll", "brier", "error", "mce"), "`calibench.evaluate(logits, labels)` has every metric"
+    ),
+}
+"""Methods of diagnoses in other libraries, with what to write here."""
+
+
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(ExplainsForeignMethods):
     """The findings on a model's predictions, as values; `print` shows their sentences.
 
     Attributes:
@@ -79,6 +105,9 @@ class Diagnosis:
         remarks: What restricts the choice, or speaks against it.
     """
 
+    foreign_methods = _METHODS_OF_OTHERS
+    __iter__ = None
+
     shape: Shape
     class_names: Sequence[str]
     confidence: float
@@ -95,6 +124,12 @@ class Diagnosis:
     enough: Power | None
     calibrator: Calibrator | None = field(repr=False)
     remarks: Sequence[str] = ()
+
+    def __getitem__(self, name: str) -> NoReturn:
+        raise TypeError(
+            "a diagnosis has attributes, `diagnosis.ece.value` and `diagnosis.accuracy`; for every metric by its name "
+            f'there is `calibench.evaluate(logits, labels)["{name}"]`'
+        )
 
     @property
     def lines(self) -> list[str]:

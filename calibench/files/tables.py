@@ -685,6 +685,10 @@ def _rows_of_columns(parts: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
         raise ValueError(
             f"it holds numbers of a whole set ({first}); the probabilities and the label of each example are needed"
         )
+    if parts and all(isinstance(part, int | float | str | None) for part in parts.values()):
+        raise ValueError(
+            "it holds settings and no examples; the probabilities and the label of each example are needed"
+        )
     if len(lengths) != 1 or any(isinstance(parts[name], dict) for name in others):
         raise ValueError(
             "a list of objects is expected, or an object of lists of one length, a column each"

@@ -204,6 +204,9 @@ LOSSES = Family(
         "labelsmoothingcrossentropy": "LabelSmoothingLoss",
         "smoothing": "LabelSmoothingLoss",
     },
+    remedies={
+        "functional": "functions stand beside the classes: `calibench.losses.focal_loss(logits, target, gamma=3)`"
+    },
 )
 
 _MODULES = {

@@ -54,6 +54,12 @@ _REDUCTION = (
 _ARGUMENTS_OF_OTHERS = {
     **dict.fromkeys(("reduction", "reduce", "size_average"), _REDUCTION),
     **dict.fromkeys(("weight", "weights", "class_weights", "pos_weight"), _WEIGHTS),
+    **dict.fromkeys(
+        ("num_classes", "n_classes", "classes"),
+        "leave it out, the logits say how many classes there are",
+    ),
+    **dict.fromkeys(("from_logits", "use_sigmoid", "softmax"), "leave it out, a loss takes logits"),
+    "ignore_index": "leave those examples out of the batch",
     "label_smoothing": "`LabelSmoothingLoss(smoothing=0.1)` is the loss with smoothed labels",
 }
 """Arguments of losses in other libraries, with what to write instead."""

@@ -107,7 +107,10 @@ def no_file(path: Path, remedy: str = "") -> FileNotFoundError:
     names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     words = (path.name.lower(), path.stem.lower())
     same = [name for name in names if name.lower() in words or Path(name).stem.lower() in words]
-    close = same or difflib.get_close_matches(path.name, names)
+    names_by_stem = {Path(name).stem: name for name in names}
+    close = same or [
+        names_by_stem[stem] for stem in difflib.get_close_matches(path.stem, names_by_stem)
+    ]
     parts = [part.strip() for part in str(path).split(",") if part.strip()]
     if len(parts) > 1 and all(Path(part).is_file() for part in parts):
         return FileNotFoundError(

@@ -204,6 +204,11 @@ METRIC_CLASSES = Family(
         "integratedcalibrationindex": "SmoothCalibrationError",
     },
     remedies={
+        "functional": "functions stand beside the classes: `calibench.metrics.calibration_error(preds, target)`",
+        **dict.fromkeys(
+            ("calibrationcurve", "reliabilitydiagram", "reliabilitycurve"),
+            "`calibench.reliability(logits, labels)` draws the diagram",
+        ),
         **dict.fromkeys(
             ("slope", "calibrationslope"),
             "`calibench calibrate` fits a temperature to these predictions, and the slope is 1 / temperature",

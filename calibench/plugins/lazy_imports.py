@@ -3,6 +3,7 @@
 So a command line that is wrong, or a file that is missing, is refused before torch or Lightning is imported.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -10,7 +11,6 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from calibench.messages.errors import did_you_mean, near_matches
-from calibench.plugins.foreign_names import describe_foreign_name, fold_identifier
 
 if TYPE_CHECKING:
     from calibench.plugins.registries import Family  # which takes time to import
@@ -28,7 +28,7 @@ class _NoSuchName(AttributeError):
         text = f"module {package!r} has no attribute {wrong!r}"
         if not wrong[:1].isalpha():
             return text
-        if foreign := describe_foreign_name(package, wrong) or describe(wrong):
+        if foreign := describe(wrong):
             return f"{text}: {foreign}"
         folders = [f"{package}.{name}" for name, module in modules.items() if module == package]
         inside = [
@@ -51,9 +51,14 @@ def _equivalent_names(package: str, wrong: str, names: Iterable[str]) -> list[st
     family = _FAMILIES.get(package)
     if wrong in names:
         return [wrong]
-    meant = {fold_identifier(wrong), fold_identifier(family.meant_by(wrong)) if family else ""}
-    names = [name for name in names if fold_identifier(name) in meant and name[0].isalpha()]
+    meant = {_fold(wrong), _fold(family.meant_by(wrong)) if family else ""}
+    names = [name for name in names if _fold(name) in meant and name[0].isalpha()]
     return sorted(names, key=lambda name: (name.islower() != wrong.islower(), name))
+
+
+def _fold(name: str) -> str:
+    """A name without what differs between a class and its function: `CalibrationError` and `calibration_error`."""
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
 
 
 def lazy_exports(

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from calibench.messages.errors import near_matches
+from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import split_names
 from calibench.ranking.best_pair import ANSWER_METRICS, choose_best_pair
@@ -84,7 +85,7 @@ _METHODS_OF_OTHERS = {
 
 
 @dataclass(repr=False)
-class Leaderboard:
+class Leaderboard(ExplainsForeignMethods):
     """Ranked tables, and the runs that could not be ranked.
 
     Attributes:
@@ -95,16 +96,12 @@ class Leaderboard:
         sort: The column that ranks; raw NLL where no run has validation predictions.
     """
 
+    foreign_methods = _METHODS_OF_OTHERS
     tables: list[Table]
     results: Results
     lines: list[list[str]] = field(default_factory=list)
     examples: TestExamples | None = None
     sort: Column = RAW_NLL
-
-    def __getattr__(self, name: str) -> Any:
-        hint = _METHODS_OF_OTHERS.get(name)
-        text = f"'{type(self).__name__}' object has no attribute '{name}'"
-        raise AttributeError(f"{text}: {hint}" if hint else text)
 
     @property
     def warnings(self) -> list[str]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
-from calibench.configuration.key_hints import describe_unknown_key
+from calibench.configuration.key_hints import check_value_of_others, describe_unknown_key
 from calibench.configuration.merging import (
     Config,
+    flatten,
     list_configuration_files,
     read_yaml,
     short_name,
@@ -57,7 +58,11 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
     full = f"{group}.{name}" if group else name
     dashed = [dashes + option.lstrip("-") for option in options]
     last = name.rpartition(".")[2]
-    hint = describe_unknown_key(name) or ("" if group else _files_named(last))
+    hint = (
+        describe_unknown_key(full)
+        or describe_unknown_key(name)
+        or ("" if group else _files_named(last))
+    )
     if hint:
         return f"unknown option `{full}`: {hint}"
     place = find_class_place("loss")
@@ -109,6 +114,8 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
         raise UsageError(
             f"{spell_argument('seed')} must be an integer >= 0, got {seed}; several seeds: {sweep}."
         )
+    for key, value in flatten(config).items():
+        check_value_of_others(key, value)
     _check_blocks(config)
     _check_keys_of_groups(config)
     if config.get("data"):

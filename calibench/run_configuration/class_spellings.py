@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from calibench.backbones import BACKBONES
 from calibench.messages.errors import UsageError
 from calibench.messages.spelling import is_command_line, spell_key
 from calibench.run_configuration.keys import find_class_place
@@ -95,6 +96,15 @@ _SPELLINGS: tuple[Callable[[str, str], str], ...] = (
     _describe_data_place,
     _describe_hyphens,
 )
+
+
+def refuse_network_as_file(name: str) -> None:
+    """Raise a UsageError for `--model resnet18`: the key `model` takes a file, and a network has a key below it."""
+    if Path(name).exists() or Path(name).suffix in (".yaml", ".yml"):
+        return
+    networks = {network.casefold(): network for network in BACKBONES.lines}
+    key = spell_key("model.backbone", networks.get(name.casefold(), name))
+    raise UsageError(f"`model` takes a YAML file, got `{name}`: a network is {key}.")
 
 
 def _spell_call(key: str, name: str, arguments: str) -> str:

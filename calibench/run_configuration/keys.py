@@ -10,7 +10,11 @@ from typing import Any, Literal, get_type_hints
 from calibench.backbones import BACKBONES
 from calibench.backbones.spellings import expand_network_name, list_library_networks
 from calibench.calibrators import CALIBRATORS
-from calibench.configuration.merging import benchmarks_folder, short_name
+from calibench.configuration.merging import (
+    benchmarks_folder,
+    list_configuration_files,
+    short_name,
+)
 from calibench.data import DATA_MODULES
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
@@ -178,6 +182,12 @@ class ClassPlace:
             near = near or self._near_without_hyphens(path)
         if self.family is LOSSES and (file := loss_file(path) or loss_file(_plain_name(path))):
             return f"`{key}`: no class `{path}`, but {file} sets a loss of that name: write it instead."
+        if (
+            self.family is LOSSES
+            and (file := f"protocols/{_plain_name(path)}") in list_configuration_files()
+        ):
+            option = f"`--config {file}`" if is_command_line() else f'`overlays="{file}"`'
+            return f"`{key}`: no class `{path}`, but {option} sets a protocol of that name: write it instead."
         if self.family is BACKBONES:
             near = describe_outside_model(name) or near
         explanation = f" ({reason})" if reason and not near else ""

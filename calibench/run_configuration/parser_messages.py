@@ -24,6 +24,10 @@ _NOISE = re.compile(
     r"Given value: Namespace\(.*\)"  # a whole block
 )
 _ABSTRACT = re.compile(r"Expected an instantiatable class, but ([\w.]+) is abstract")
+_LACKING = re.compile(
+    r"Problem with given class_path '[\w.]*?(\w+)':\s*-?\s*"
+    r"(?:Requirement '([\w.-]+)[^']*' not met|No module named '([\w.]+)')"
+)
 _KEY = re.compile(r'(?:Parser key|[Kk]ey) "([\w.\[\]]+)":')
 _PATH = re.compile(r"Problem with given class_path '([\w.]+)':")
 _TYPE = re.compile(
@@ -43,6 +47,8 @@ def shorten_parser_message(message: str) -> str:
     """A message of jsonargparse in one line; its own text if not understood."""
     # a whole configuration is one argument, whose key tells nobody anything
     message = re.sub(r'^Parser key "config":\s*', "", message)
+    if lacking := _LACKING.search(message):
+        return f"{lacking[1]} needs a library: `pip install {lacking[2] or lacking[3]}`"
     message = _ABSTRACT.sub(_describe_abstract, message)
     return _sentence(message) or " ".join(message.split())
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 from calibench.messages.printable_text import FileRow
 from calibench.statistics.seeds import LEVEL
@@ -144,6 +144,16 @@ class Number:
         """Whether the value is marked by a small circle: a test with power against what it measures sees nothing."""
         has_power = self.key.metric not in WITHOUT_POWER
         return has_power and self.verdict is not None and self.verdict.marked
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise a TypeError that names the parts of a number: `diagnosis.verdict` is one, and no method."""
+        raise TypeError(
+            "a number is no method: leave the parentheses out; it has `.value`, `.interval` and `.verdict`, and the "
+            "verdict in words is `print(diagnosis)`"
+        )
 
     def with_key(self, **place: Any) -> Self:
         """This number with other parts of its key."""

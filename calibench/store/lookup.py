@@ -24,6 +24,8 @@ from calibench.store.transfer import pull
 
 SHIPPED = "shipped"
 """The name of the store that comes with calibench, where no folder of that name is."""
+_RESULTS = "results"  # where runs are written by default
+_FILES_OF_PREDICTIONS = (".npz", ".csv", ".tsv", ".parquet", ".jsonl", ".h5", ".hdf5")
 _FOLDER = "store"  # of the shipped store in `benchmarks`, by which it may be named too
 
 
@@ -53,7 +55,7 @@ def results_folder(results: Path | str) -> Path:
         raise FileNotFoundError(f"{results} is a file, and a folder of runs is expected; {remedy}")
     inside = [
         place
-        for place in (Path("results") / path, Path(SHIPPED) / path)
+        for place in (Path(_RESULTS) / path, Path(SHIPPED) / path)
         if _is_folder_of_runs(place)
     ]
     folders = [str(entry) for entry in path.parent.glob("*") if entry.is_dir()]
@@ -173,14 +175,41 @@ def _describe_no_run(text: str) -> str:
     try:
         folder = results_folder(text)
     except FileNotFoundError:
-        return f"no run {text}: {expected} is expected"
+        near = did_you_mean(_runs_with_part(text))
+        return f"no run {text}{near or f': {expected} is expected'}"
     runs = (run for run in run_folders(folder) if (Path(run) / STATUS).is_file())
     first = next(runs, "")
     if not first:
+        if files := _describe_files_inside(path):
+            return f"{text} is a folder without a run: name {files}"
         kinds = f"{expected}, or a file of predictions"
         return f"{text} is a folder without a run: {kinds} is expected{_hint_for_images(path)}"
     run = Path(first).relative_to(folder).as_posix()
     return f"{text} is a folder of runs: name one of them, as {text.rstrip('/')}/{run}"
+
+
+def _runs_with_part(text: str) -> list[str]:
+    """Runs of `results` and of the shipped store whose folder has a part of that name, the key `efe30de98f` say."""
+    if not text or "/" in text.rstrip("/"):
+        return []
+    part = text.rstrip("/")
+    finished = sorted(path for path in Path(_RESULTS).glob(f"*/*/*/{escape(part)}*/seed=*"))
+    shipped = entry_names(Folder(results_folder(SHIPPED)))
+    return [
+        *(path.as_posix() for path in finished if (path / STATUS).is_file()),
+        *(f"{SHIPPED}/{name}" for name in shipped if part in name.split("/")),
+    ]
+
+
+def _describe_files_inside(folder: Path) -> str:
+    """Files of predictions in a folder, as they are named: an array with its labels, or one file of several."""
+    names = sorted(file.name for file in folder.iterdir() if file.is_file())
+    labels = [name for name in names if name.endswith(".npy") and "label" in name]
+    scores = [name for name in names if name.endswith(".npy") and name not in labels]
+    if len(labels) == 1 and scores:
+        return f"the arrays, `{folder / scores[0]}:{folder / labels[0]}`"
+    files = [name for name in names if Path(name).suffix in _FILES_OF_PREDICTIONS]
+    return f"one of its files, as `{folder / files[0]}`" if files else ""
 
 
 def _hint_for_images(folder: Path) -> str:

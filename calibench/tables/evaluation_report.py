@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from calibench.messages.errors import near_matches
+from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.messages.printable_text import FileRow, say, wrap_text
 from calibench.messages.spelling import is_command_line
 from calibench.statistics.calibration_verdict import CalibrationVerdict
@@ -39,9 +40,35 @@ Parameters = Mapping[str, Any]
 """What was fitted of a calibrator, as plain numbers."""
 
 
+_METHODS_OF_OTHERS = {
+    **{
+        name: f'`report["{name}"]` is its value'
+        for name in ("ece", "nll", "brier", "error", "ada_ece", "classwise_ece", "smece")
+    },
+    "accuracy": '`1 - report["error"]` is the accuracy',
+    **dict.fromkeys(
+        ("to_pandas", "to_df", "to_dataframe", "df", "to_frame"), "`report.frame()` is a data frame"
+    ),
+    **dict.fromkeys(("plot", "draw", "show"), "`report.figure()` draws it"),
+    **dict.fromkeys(
+        ("summary", "table", "text", "to_markdown", "markdown", "verdict"),
+        "`print(report)` shows its tables",
+    ),
+    **dict.fromkeys(
+        ("save", "to_json", "to_csv", "write", "to_html"),
+        '`calibench.evaluate(..., output="report.html")` writes it: .json, .md, .csv or .html',
+    ),
+    **dict.fromkeys(
+        ("temperature", "best_calibrator", "calibrator"),
+        "`report.calibrators` has what was fitted; `calibench.doctor(...).calibrator` is a fitted one",
+    ),
+}
+"""Methods of reports in other libraries, with what to write here."""
+
+
 @dataclass
-class Report:
-    """Report of an evaluation: every number, and what is said below its tables.
+class Report(ExplainsForeignMethods):
+    """Report of an evaluation: every number, and what is said below its tables; `report["ece"]` is a value.
 
     Attributes:
         numbers: The numbers, as `evaluate` gives them.
@@ -59,6 +86,9 @@ class Report:
         file: The file of a test set that stands alone, whose numbers are one block; empty for tables.
         calibration: Verdicts on the calibration of each set, by set, model and calibrator.
     """
+
+    foreign_methods = _METHODS_OF_OTHERS
+    __iter__ = None
 
     numbers: list[Number]
     fitted: Mapping[str, Mapping[str, Parameters]]
@@ -124,9 +154,14 @@ class Report:
         for field_name in ("split", "calibrator", "metric", "label"):
             present = {str(getattr(key, field_name)) for key in keys}
             if (name := str(getattr(wanted_key, field_name))) not in present:
-                near = near_matches(name, present) or f" (there are: {', '.join(sorted(present))})"
+                hint = _METHODS_OF_OTHERS.get(name, "")
+                near = f": {hint}" if hint else near_matches(name, present)
+                near = near or f" (there are: {', '.join(sorted(present))})"
                 raise KeyError(f"the report has no {field_name} `{name}`{near}")
         raise KeyError(f"the report has no {metric} of {split} for {calibrator}")
+
+    def __getitem__(self, metric: str) -> float:
+        return self.value(metric)
 
     def _calibrator_named(self, name: str) -> str:
         """The name of a calibrator in the keys, for that or the initials that tables print."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -85,9 +85,14 @@ def take_any_arrays(function: F) -> F:
     places = [(place, name) for place, name in enumerate(names) if name in _ROLES]
     if not places:
         return function
+    kinds = [parameter.kind for parameter in signature(function).parameters.values()]
+    is_open = Parameter.VAR_POSITIONAL in kinds
+    positional_count = len(kinds) if is_open else len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > positional_count:
+            raise TypeError(_describe_positional(function, args[positional_count]))
         arguments = {
             name: args[place] if place < len(args) else kwargs.get(name) for place, name in places
         }
@@ -114,6 +119,20 @@ def take_any_arrays(function: F) -> F:
         return convert_like(function(*positional, **named), first)
 
     return cast("F", call)
+
+
+def _describe_positional(function: Callable[..., Any], value: Any) -> str:
+    """The right call where an argument that goes by its name is given without it."""
+    parameters = signature(function).parameters.values()
+    named = [entry for entry in parameters if entry.kind is Parameter.KEYWORD_ONLY]
+    first = [entry.name for entry in parameters if entry.kind is not Parameter.KEYWORD_ONLY]
+    name = function.__name__
+    text = f"`{name}` takes {', '.join(first)} alone without a name"
+    if not named:
+        return text
+    needed = next((entry for entry in named if entry.default is Parameter.empty), named[0])
+    shown = repr(value) if isinstance(value, bool | int | float | str) else "..."
+    return f"{text}: others go by their names, `{name}({', '.join(first)}, {needed.name}={shown})`"
 
 
 def _target_array(

@@ -57,7 +57,7 @@ def check_scores(scores: Tensor, *, name: str = "logits", classes: int = 2) -> N
     if not isinstance(scores, Tensor):
         raise TypeError(f"`{name}` must be a tensor, got {type(scores).__name__}.")
     if scores.dim() != 2 or scores.shape[1] < classes:
-        are_labels = scores.dim() == 1 and not scores.is_floating_point()
+        are_labels = scores.dim() == 1 and torch.equal(scores, scores.round())
         hint = ": class indices are `target`, the second argument" if are_labels else ""
         shape = f"(N, K) with K >= {classes}, got {tuple(scores.shape)}"
         raise ValueError(f"`{name}` must have shape {shape}{hint}.")

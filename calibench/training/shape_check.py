@@ -3,7 +3,7 @@
 import copy
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
 from calibench.backbones import Backbone
+from calibench.backbones.spellings import list_networks
 from calibench.data import ClassificationDataModule
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss, check_targets_are_indices
@@ -200,7 +201,7 @@ def _describe_remedy(
     expected, got, options = layers.unfit
     if layers.sized == 1:
         settable = [name for name in options if name in backbone.argument_names()]
-        other = "no argument of it is known to set that, see its own documentation"
+        other = _describe_other_network(backbone, options, got)
         remedy = spell_key(f"model.backbone.{settable[0]}", got) if settable else other
         return f"takes {expected}, not {got}: {remedy}."
     side = ", see `data.side`" if "side" in inspect.signature(type(data)).parameters else ""
@@ -208,3 +209,14 @@ def _describe_remedy(
         f"takes others: its layer `{layers.layer}` takes {expected} and gets {got}; "
         f"it is made for inputs of another size{side}."
     )
+
+
+def _describe_other_network(backbone: Backbone, options: Sequence[str], count: int) -> str:
+    """The network of timm that has an argument for the channels, where one of torchvision has none."""
+    module, _, name = backbone.title().rpartition(".")
+    if module != "torchvision.models" or "in_channels" not in options:
+        return "no argument of it is known to set that, see its own documentation"
+    if name not in list_networks("timm"):
+        return "no argument of it sets that; networks of timm have one, `in_channels`"
+    network = spell_key("model.backbone", f"timm:{name}")
+    return f"timm's {name} takes any number, {network} with {spell_key('model.backbone.in_channels', count)}"

@@ -16,6 +16,7 @@ from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import loading, say, wrap_text
 from calibench.predictions.file_names import is_a_file
 from calibench.predictions.training_tables import describe_training_table
+from calibench.run_configuration.class_spellings import refuse_network_as_file
 from calibench.run_configuration.keys import KEYS_HELP
 from calibench.runs import Predictions, Run, read_json
 from calibench.tables.metric_titles import initials, metric_named
@@ -117,6 +118,11 @@ class FittedRun:
                 )
                 raise KeyError(f"the run has no {name} `{value}`{near}")
         raise KeyError(f"the run has no {metric} of {split} for {calibrator}")
+
+    def __getitem__(self, metric: str) -> float:
+        return self.value(metric)
+
+    __iter__ = None
 
     def frame(self) -> pd.DataFrame:
         """The numbers as a data frame, a row each."""
@@ -292,6 +298,8 @@ class TrainingWords:
         for key, value in arguments.options:
             if key == "data" and isinstance(value, str):
                 refuse_table_of_inputs(value)
+            if key == "model" and isinstance(value, str):
+                refuse_network_as_file(value)
         keys = [pair for pair in arguments.options if pair[0] not in names]
         options = {key: value for key, value in arguments.options if key in names}
         line = cls(build_configuration(arguments.files, keys), arguments.questions, options, names)

@@ -89,10 +89,26 @@ def list_entries(kind: str | None) -> Mapping[str, str]:
         return lines | plugin_lines(kind)
     if kind not in FAMILIES:
         near = did_you_mean_word(kind, LISTED_KINDS) or near_matches(kind, LISTED_KINDS)
+        near = near or _describe_entry(kind)
         raise UsageError(
             f"nothing to list called `{kind}`{near} (there are: {', '.join(LISTED_KINDS)})"
         )
     return FAMILIES[kind].entries()
+
+
+_KEYS_OF_FAMILIES = {
+    "losses": "model.loss", "backbones": "model.backbone", "data": "data", "calibrators": "evaluation.calibrators",
+}  # fmt: skip
+
+
+def _describe_entry(name: str) -> str:
+    """Where a class is listed, and the command that explains its arguments; an empty string for any other name."""
+    kind = next((kind for kind in FAMILIES if name in FAMILIES[kind].lines), "")
+    if not kind:
+        return ""
+    key = _KEYS_OF_FAMILIES.get(kind)
+    explained = f", and `calibench fit --{key}.help {name}` explains it" if key else ""
+    return f": `calibench list {kind}` has it{explained}"
 
 
 def _header(path: Path) -> str:

@@ -13,7 +13,12 @@ from rich.live import Live
 
 from calibench.command_line.verb_parser import Option, VerbParser, options_from_python
 from calibench.configuration.key_hints import describe_unknown_key
-from calibench.configuration.merging import Options, find_configuration_file, read_arguments
+from calibench.configuration.merging import (
+    Options,
+    find_configuration_file,
+    list_configuration_files,
+    read_arguments,
+)
 from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
 from calibench.messages.printable_text import fill_docstring, next_commands, say
 from calibench.messages.spelling import spell_argument, spell_key, split_names
@@ -413,8 +418,10 @@ def _suites(compared: Compared) -> dict[str, Suite]:
         parse_seeds(text)
     if not compared.benchmarks:
         parse_losses(compared.losses or ())  # a benchmark among them is named
+        named = [name for name in compared.config if name in list_configuration_files()]
+        first = named[0] if named and "/" not in named[0] else "digits_lt"
         raise UsageError(
-            "a benchmark or a suite is needed: `calibench sweep digits_lt` (see `calibench list benchmarks`)."
+            f"a benchmark or a suite is needed: `calibench sweep {first}` (see `calibench list benchmarks`)."
         )
     suites, benchmarks = {}, []
     for name in split_names(compared.benchmarks):

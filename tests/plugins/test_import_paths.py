@@ -69,7 +69,9 @@ def test_a_constructor_names_the_argument_that_it_lacks_or_needs() -> None:
         TypeError, match="HistogramBinning has no argument `bins`; did you mean n_bins"
     ):
         HistogramBinning(bins=3)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="CalibratedClassifier has no argument `method`; it takes"):
+    with pytest.raises(
+        TypeError, match="CalibratedClassifier has no argument `method`: `calibrator="
+    ):
         CalibratedClassifier(method="sigmoid")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="too many positional arguments"):
         CalibratedClassifier(1, 2, 3, 4)  # type: ignore[call-arg]

@@ -1,0 +1,54 @@
+"""Names of other libraries that `calibench` lacks in Python, and what to write instead."""
+
+from collections.abc import Mapping
+
+_DIAGRAM = "`calibench.reliability(logits, labels)` draws the diagram"
+_FIT = '`calibench.fit("digits_lt")` trains a run; a training loop of your own takes any loss of `calibench.losses`'
+_CONFORMAL = '`calibench.evaluate(test, val=val, metrics=["conformal"])` has coverage and size of prediction sets'
+_LOAD = '`calibench.load("test.npz")` reads a file of predictions'
+_HUB = '`calibench.fit("ag_news", options={"model.backbone": "hf:NAME"})` trains a model of the Hugging Face hub'
+
+PYTHON_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("calibrationcurve", "calibrationdisplay", "calibrationplot",
+         "plot", "plots", "plotcalibrationcurve", "plotreliability",
+         "plotreliabilitydiagram", "reliabilitydiagram", "reliabilitycurve",
+         "reliabilityplot", "visualization"),
+        _DIAGRAM,
+    ),
+    **dict.fromkeys(
+        ("trainer", "train", "run", "benchmark", "experiment"), _FIT
+    ),
+    **dict.fromkeys(
+        ("conformal", "conformalprediction", "splitconformalclassifier",
+         "mapieclassifier"),
+        _CONFORMAL,
+    ),
+    **dict.fromkeys(
+        ("read", "readcsv", "loadpredictions", "loadlogits",
+         "loadrun", "loaddata", "open", "fromfile"),
+        _LOAD,
+    ),
+    **dict.fromkeys(
+        ("automodel", "automodelforsequenceclassification", "pipeline",
+         "autotokenizer", "automodelforimageclassification"),
+        _HUB,
+    ),
+    **dict.fromkeys(
+        ("compare", "benchmarkresults", "rank", "results"),
+        '`calibench.leaderboard("results")` ranks the runs of a folder',
+    ),
+    "calibratedclassifiercv": "`calibench.CalibratedClassifier(estimator, calibrator, cv)` calibrates a "
+    "classifier of scikit-learn",
+    "save": '`calibench.save_calibrator(calibrator, "cal.pt")` writes a calibrator',
+    "models": "networks are in `calibench.backbones`",
+    "datasets": "data sets are in `calibench.data`",
+    "calibration": "calibrators are in `calibench.calibrators`",
+    "optim": "optimisers are torch's: `torch.optim`",
+}  # fmt: skip
+"""What to write in place of a name that the package lacks, by the name in small letters without underscores."""
+
+
+def describe_python_name(name: str) -> str:
+    """What to write in place of another library's name, or an empty string."""
+    return PYTHON_NAMES.get(name.casefold().replace("_", ""), "")
