@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calibench.data.source import DataError
-from calibench.files.tables import TABLE_KINDS, table_kind
+from calibench.files.table_file import TABLE_KINDS, table_kind
 
 PART_NAMES: Mapping[str, tuple[str, ...]] = {
     "train": ("train", "training"),

@@ -12,14 +12,9 @@ from torch import Tensor
 
 from calibench.data.layouts import PART_TITLES, PartFiles, name_few
 from calibench.data.source import DataError, left_out_caveats, made_up_caveats
-from calibench.files.tables import (
-    EXPECTED_TABLES,
-    TABLE_KINDS,
-    QuotingError,
-    TableFile,
-    open_table,
-    table_kind,
-)
+from calibench.files.separated_tables import QuotingError
+from calibench.files.table_file import EXPECTED_TABLES, TABLE_KINDS, TableFile, table_kind
+from calibench.files.tables import open_table
 from calibench.messages.errors import errors_as, label_rows, near_matches
 from calibench.messages.spelling import spell_argument
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from calibench.files.tables import MISSING
+from calibench.files.table_file import MISSING
 
 _MOST_LEVELS = 30
 _COUNTERS = ("id", "index", "row", "no", "nr", "number", "#")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from calibench.files.separated_tables import is_number
 from calibench.files.set_names import UNKNOWN
-from calibench.files.tables import is_number
 from calibench.predictions.cells import are_percent
 from calibench.predictions.reading_notes import (
     describe_left_out,

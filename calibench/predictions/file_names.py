@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from calibench.files.other_formats import describe_conversion
-from calibench.files.tables import EXPECTED_TABLES, TABLE_KINDS, table_kind
+from calibench.files.table_file import EXPECTED_TABLES, TABLE_KINDS, table_kind
 from calibench.messages.errors import did_you_mean, no_file
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import hdf5

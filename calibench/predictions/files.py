@@ -12,13 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from calibench.files.tables import (
-    TABLE_KINDS,
-    TableFile,
-    open_table,
-    table_kind,
-    table_of_frame,
-)
+from calibench.files.table_file import TABLE_KINDS, TableFile, table_kind, table_of_frame
+from calibench.files.tables import open_table
 from calibench.messages.checks import InPython, unit_interval
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import say

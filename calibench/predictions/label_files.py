@@ -9,14 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibench.files.tables import (
-    NAMELESS,
-    TABLE_KINDS,
-    TableFile,
-    is_number,
-    open_table,
-    table_kind,
-)
+from calibench.files.separated_tables import is_number
+from calibench.files.table_file import NAMELESS, TABLE_KINDS, TableFile, table_kind
+from calibench.files.tables import open_table
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.arrays import LABEL_NAMES

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calibench.files.tables import TABLE_KINDS, open_table, table_kind
+from calibench.files.table_file import TABLE_KINDS, table_kind
+from calibench.files.tables import open_table
 from calibench.predictions.arrays import LABEL_NAMES, REAL
 from calibench.predictions.cells import as_lists, as_numbers, holds_containers
 from calibench.predictions.column_names import scores_beside_labels

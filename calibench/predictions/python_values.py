@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from calibench.files.tables import table_of_frame
+from calibench.files.table_file import table_of_frame
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import spell_classes
 from calibench.predictions.arrays import (

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibench.files.tables import LINES, SEPARATED, iterate_records, open_table, table_kind
+from calibench.files.record_tables import iterate_records
+from calibench.files.table_file import LINES, SEPARATED, table_kind
+from calibench.files.tables import open_table
 from calibench.messages.errors import summarize_problems
 from calibench.messages.spelling import spell_classes
 from calibench.predictions.arrays import (

@@ -7,7 +7,7 @@ import numpy as np
 
 from calibench.files.column_encoding import is_row_counter
 from calibench.files.set_names import UNKNOWN
-from calibench.files.tables import NAMELESS, TableFile
+from calibench.files.table_file import NAMELESS, TableFile
 from calibench.messages.errors import label_rows, summarize_problems
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.arrays import HARD, NAMES, TARGET

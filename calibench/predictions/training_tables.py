@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibench.files.tables import TableFile
+from calibench.files.table_file import TableFile
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions.arrays import HARD, NAMES, SCORES_OF_ANY_KIND, TARGET
 from calibench.predictions.cells import as_numbers, holds_containers

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from calibench.configuration.merging import Config, build_configuration, read_arguments
-from calibench.files.tables import TABLE_KINDS, open_table, table_kind
+from calibench.files.table_file import TABLE_KINDS, table_kind
+from calibench.files.tables import open_table
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import loading, say, wrap_text
 from calibench.predictions.file_names import is_a_file

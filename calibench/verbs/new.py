@@ -16,7 +16,9 @@ from calibench.data.images.folder_layout import read_folder_layout
 from calibench.data.layouts import PART_TITLES, PartFiles, find_part_files, name_few
 from calibench.data.source import DataError
 from calibench.files.column_encoding import describe_features, select_features
-from calibench.files.tables import NAMELESS, QuotingError, TableFile, open_table
+from calibench.files.separated_tables import QuotingError
+from calibench.files.table_file import NAMELESS, TableFile
+from calibench.files.tables import open_table
 from calibench.messages.errors import UsageError, errors_as, near_matches
 from calibench.messages.printable_text import say
 

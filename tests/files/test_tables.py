@@ -11,8 +11,9 @@ from calibench.data.images.image_table import ImageLabelsDataModule
 from calibench.data.source import DataError
 from calibench.data.tabular.columns import read_columns
 from calibench.data.text.corpus import read_text_table
-from calibench.files import tables
-from calibench.files.tables import guess_separator, open_table
+from calibench.files import separated_tables
+from calibench.files.separated_tables import guess_separator
+from calibench.files.tables import open_table
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun
 
@@ -58,7 +59,7 @@ def test_the_row_is_named(bad: str, cell: str, tmp_path: Path) -> None:
 def test_rows_are_counted_across_blocks(
     cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_BLOCK", 1000)
+    monkeypatch.setattr(separated_tables, "_BLOCK", 1000)
     many = "1,2,x\r\n" * 1000  # in blocks that end with a whole line
     assert len(open_table(write(tmp_path, f"a,b,label\r\n{many}")).rows) == 1000
     two = write(tmp_path, f"a,b,label\r\n{many}5,6\r\n{many}1,2,{cell}\r\n")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from calibench.cli import main
-from calibench.files.tables import guess_encoding
+from calibench.files.text_encoding import guess_encoding
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 

@@ -16,7 +16,7 @@ from calibench.data.layouts import find_part_files
 from calibench.data.source import DataError, locate_file
 from calibench.data.splits import held_out_shares, make_splits
 from calibench.files.column_encoding import Feature, describe_features, select_features
-from calibench.files.tables import NAMELESS
+from calibench.files.table_file import NAMELESS
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import near_matches
 from calibench.messages.printable_text import say
