@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from calibench.files.table_file import TableFile, as_stripped_text, table_kind
-from calibench.files.text_encoding import Text, decode, unpack
+from calibench.files.text_encoding import Text, decode, unpack_file
 
-INDEX = "__index_level_"  # how pandas calls the names of its rows
+PANDAS_INDEX = "__index_level_"  # how pandas calls the names of its rows
 _NAMES_OF_CLASSES = ("classes", "class_names", "label_names", "target_names")  # beside columns
 
 
@@ -90,7 +90,7 @@ def _spread_objects(record: Mapping[str, Any], names: Sequence[str]) -> dict[str
 
 def iterate_records(path: Path) -> Iterator[Any]:
     """Yield the records of a file of JSON, a document or lines; a ValueError at the first that cannot be read."""
-    text = decode(unpack(path), None).content.decode()
+    text = decode(unpack_file(path), None).content.decode()
     if table_kind(path) != ".json":
         yield from (json.loads(line) for line in text.split("\n") if line.strip())
         return

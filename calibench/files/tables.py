@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calibench.files.record_tables import INDEX, open_records
+from calibench.files.record_tables import PANDAS_INDEX, open_records
 from calibench.files.separated_tables import open_separated
 from calibench.files.table_file import (
     EXPECTED_TABLES,
@@ -22,7 +22,7 @@ from calibench.files.table_file import (
     as_stripped_text,
     table_kind,
 )
-from calibench.files.text_encoding import decode, unpack
+from calibench.files.text_encoding import decode, unpack_file
 from calibench.messages.printable_text import say
 
 
@@ -55,7 +55,7 @@ def open_table(
         raise ValueError(f"a table must end in one of {EXPECTED_TABLES}")
     if kind == ".parquet":
         return _open_parquet(path)
-    text = decode(unpack(path), encoding)
+    text = decode(unpack_file(path), encoding)
     if kind in SEPARATED:
         table = open_separated(text, separator, "," if kind == ".csv" else "\t", names, quotes)
     else:
@@ -74,7 +74,7 @@ def _open_parquet(path: Path) -> TableFile:
         file = pyarrow.parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise ValueError(f"it is not a parquet file ({str(error).splitlines()[0]})") from None
-    names = [name for name in file.column_names if not name.startswith(INDEX)]
+    names = [name for name in file.column_names if not name.startswith(PANDAS_INDEX)]
     table = file.select(names)
 
     def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:

@@ -26,7 +26,7 @@ class Text:
     caveats: list[str]
 
 
-def unpack(path: Path) -> bytes:
+def unpack_file(path: Path) -> bytes:
     """Content of a file, unpacked where it is of gzip; a ValueError for one that is too large."""
     raw = path.read_bytes()
     if not raw.startswith(_PACKED):
