@@ -71,6 +71,10 @@ NETWORK = torch.nn.Linear(64, 10)
         (lambda: calibench.doctor(LOGITS, TARGET)["ece"], "`diagnosis.ece.value`"),
         (lambda: calibench.evaluate(LOGITS, TARGET).ece, '`report["ece"]` is its value'),
         (lambda: calibench.evaluate(LOGITS, TARGET)["accuracy"], '`1 - report["error"]` is the accuracy'),
+        (lambda: calibench.metrics.calibration_error(LOGITS.softmax(1), TARGET, bins=10), "did you mean n_bins?"),
+        (lambda: calibench.metrics.calibration_error(-LOGITS.abs(), TARGET), "Logits need `.softmax(1)` first"),
+        (lambda: calibench.metrics.brier_score(LOGITS.softmax(1), torch.eye(3)[TARGET]), "`target.argmax(1)`"),
+        (lambda: TemperatureScaling().plot(), "`calibench.reliability(calibrator(logits), labels)`"),
         (lambda: calibench.CalibratedClassifier(method="isotonic"), '`calibrator="IsotonicCalibration"`'),
     ],
 )  # fmt: skip

@@ -107,6 +107,10 @@ _METHODS_OF_OTHERS = {
         ("fit_calibrator", "train_model", "optimize", "set_temperature"),
         "`calibrator.fit(logits, target)` fits it",
     ),
+    **dict.fromkeys(
+        ("plot", "plot_reliability", "reliability_diagram"),
+        "`calibench.reliability(calibrator(logits), labels)` draws the diagram of what it gives",
+    ),
     "load": "`calibench.load_calibrator(path)` reads one from a file",
 }
 """Methods of calibrators in other libraries, with the call that does the same here."""

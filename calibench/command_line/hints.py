@@ -236,6 +236,79 @@ OPTION_HINTS: Mapping[str, str] = {
 }
 """The option to type in place of another one that others have, by the option, or by verb and option."""
 
+_OF_FILES = (
+    "evaluate",
+    "doctor",
+    "calibrate",
+    "posthoc",
+    "report",
+    "plot",
+    "ensemble",
+    "leaderboard",
+)
+_KEYS = "`--keys target=NAME probs=A,B,C` says what a column or an array is"
+_PICTURE = "`calibench plot reliability FILE -o r.png` draws the diagram"
+PART_HINTS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("col", "cols", "column", "columns", "field", "fields", "index", "id", "ids"), _KEYS
+    ),
+    **dict.fromkeys(
+        ("prob", "probs", "proba", "score", "scores", "pred", "preds", "logit", "logits"), _KEYS
+    ),
+    **dict.fromkeys(
+        ("true", "truth", "gt", "label", "labels", "target", "targets", "answers", "groundtruth"),
+        _LABELS,
+    ),
+    **dict.fromkeys(("plot", "plots", "figure", "fig", "diagram", "curve"), _PICTURE),
+    **dict.fromkeys(
+        ("split", "holdout", "fraction"),
+        "`--val FILE` is a file of its own, or `calibench doctor FILE` cross-validates",
+    ),
+    **dict.fromkeys(
+        ("train", "fit"), "`--val FILE` has the examples on which calibrators are fitted"
+    ),
+    **dict.fromkeys(
+        ("seed", "random", "state", "rng"), "leave it out: resamples have a fixed seed"
+    ),
+    **dict.fromkeys(
+        ("verbose", "verbosity", "progress", "log", "logging"),
+        "leave it out; `--debug` shows the traceback of an error",
+    ),
+    **dict.fromkeys(("batch", "batchsize", "chunk"), "leave it out: rows are scored in blocks"),
+    **dict.fromkeys(
+        ("classwise", "class", "per"),
+        "`calibench plot class-reliability FILE -o x.png` draws each class, `--metrics PerClassError` has the errors",
+    ),
+    **dict.fromkeys(("topk", "k"), "of an example the class with the highest probability counts"),
+    **dict.fromkeys(
+        ("temperature", "temp"),
+        "a temperature is fitted: `calibench calibrate --val VAL -o cal.pt`",
+    ),
+    **dict.fromkeys(
+        ("cv", "fold", "folds", "kfold"),
+        "`calibench doctor FILE` cross-validates calibrators on one file",
+    ),
+    **dict.fromkeys(
+        ("device", "gpu", "gpus", "cuda"),
+        "leave it out: predictions are read and scored on the CPU",
+    ),
+}
+"""What to type where a word is a part of an option that a verb on files of predictions lacks."""
+
+PART_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("out", "output", "save", "dest", "outfile", "outdir", "export"), ("--output",)),
+    **dict.fromkeys(("bin", "bins"), ("--n-bins", "--bins")),
+    **dict.fromkeys(("metric", "metrics"), ("--metrics", "--metric")),
+    **dict.fromkeys(("val", "valid", "validation", "dev", "calibration"), ("--val",)),
+    **dict.fromkeys(("calibrator", "calibrators", "method", "recalibrator"), ("--calibrator", "--calibrators")),
+    **dict.fromkeys(("job", "jobs", "worker", "workers", "thread", "threads", "proc", "procs", "cores"), ("--jobs",)),
+    **dict.fromkeys(("boot", "bootstrap", "bootstraps", "resample", "resamples"), ("--bootstrap", "--repeats")),
+    **dict.fromkeys(("sort", "order", "rank"), ("--rank-by",)),
+    **dict.fromkeys(("loss", "losses"), ("--losses", "--loss")),
+    **dict.fromkeys(("sep", "delimiter", "delim", "separator"), ("--separator",)),
+}  # fmt: skip
+"""Options that may be meant where a word is a part of one that a verb lacks."""
+
 VERB_HINTS: Mapping[str, str] = {"audit": "an argument of a loss is `--argument NAME=VALUE`"}
 """What to type in place of an option that nothing is close to, by the verb."""
 
@@ -326,3 +399,15 @@ def option_hint(verb: str, option: str) -> str:
     """The words to type in place of an option, or an empty string."""
     option = option.replace("_", "-")
     return OPTION_HINTS.get(f"{verb} {option}", OPTION_HINTS.get(option, ""))
+
+
+def hint_by_parts(verb: str, option: str, options: Collection[str]) -> str:
+    """`; did you mean --output?` or `: ...` by the words that an unknown option consists of; else an empty string."""
+    words = option.strip("-").lower().replace("_", "-").split("-")
+    meant = [name for word in words for name in PART_SYNONYMS.get(word, ()) if name in options]
+    if meant or verb not in _OF_FILES:
+        return did_you_mean(meant[:1])
+    sentence = next((PART_HINTS[word] for word in words if word in PART_HINTS), "")
+    if "`--keys" in sentence and "--keys" not in options:
+        return ""
+    return f": {sentence}" if sentence else ""

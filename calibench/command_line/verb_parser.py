@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from inspect import Parameter, signature, unwrap
 from itertools import takewhile
@@ -39,11 +40,12 @@ from calibench.command_line.hints import (
     WORD_HINTS,
     did_you_mean_option,
     did_you_mean_word,
+    hint_by_parts,
     option_hint,
     synonym_word,
 )
 from calibench.messages.checks import InPython
-from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.messages.printable_text import terminal_width, wrap_text
 
 Options = TypeVar("Options")
@@ -414,6 +416,9 @@ class VerbParser(argparse.ArgumentParser):
         if hint := option_hint(self.verb, name) or ("" if near else hint):
             self.error(f"unknown option `{name}`: {hint}")
         bare = [option.removeprefix("--") for option in options if option.startswith("--")]
+        typos = get_close_matches(name.lstrip("-").replace("_", "-"), bare, 1, 0.8)
+        near = near or did_you_mean(f"--{typo}" for typo in typos)
+        near = near or hint_by_parts(self.verb, name, options)
         near = near or near_matches(name.lstrip("-"), bare, prefix="--")
         if word := self._first_choice(name):
             near = f": a word without dashes, `{self.prog} {word}`"

@@ -1,5 +1,6 @@
 """Hints for keys of a configuration that other programs name otherwise, and what to type instead."""
 
+import re
 from collections.abc import Mapping
 
 from calibench.messages.errors import UsageError
@@ -82,6 +83,76 @@ VALUE_HINTS: Mapping[str, str] = {
     "`--ckpt_path RUN/checkpoints/best.ckpt`",
 }  # fmt: skip
 """What to type on a command line in place of a value that others have, by the key and the value."""
+
+
+_AUGMENTATION = "`--config protocols/augmix`, `protocols/mixup` or `protocols/cutmix` sets one"
+KEY_PARTS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("warmup", "warm"), "`--config protocols/warmup_cosine` has a warm-up of the learning rate"
+    ),
+    **dict.fromkeys(
+        ("freeze", "frozen", "probe", "probing"),
+        "`calibench features` writes those of a frozen network, for a head",
+    ),
+    **dict.fromkeys(
+        (
+            "aug",
+            "augment",
+            "augmentation",
+            "augmentations",
+            "transform",
+            "transforms",
+            "randaugment",
+        ),
+        _AUGMENTATION,
+    ),
+    **dict.fromkeys(
+        ("val", "validation", "holdout"), "`--data.val_fraction VALUE` is the share for validation"
+    ),
+    **dict.fromkeys(("seed", "random", "rng"), "`--seed N`"),
+    **dict.fromkeys(("epoch", "epochs"), "`--trainer.max_epochs N`"),
+    **dict.fromkeys(("steps", "iterations", "iters"), "`--trainer.max_steps N`"),
+    **dict.fromkeys(("batch", "batchsize"), "`--data.batch_size N`"),
+    **dict.fromkeys(("lr", "learning"), "`--model.optimizer.lr VALUE`"),
+    **dict.fromkeys(("decay", "l2"), "`--model.optimizer.weight_decay VALUE`"),
+    **dict.fromkeys(("worker", "workers", "prefetch", "pin"), _WORKERS),
+    **dict.fromkeys(("clip", "clipping"), _CLIPPING),
+    **dict.fromkeys(
+        ("optimizer", "optimiser", "optim"), "`--model.optimizer CLASS` names the optimiser"
+    ),
+    **dict.fromkeys(
+        ("scheduler", "schedule", "sched"), "`--model.lr_scheduler CLASS` names the schedule"
+    ),
+    **dict.fromkeys(("backbone", "network", "arch", "architecture", "encoder"), _NETWORK),
+    **dict.fromkeys(("pretrained", "pretraining", "finetune"), _PRETRAINED),
+    **dict.fromkeys(("precision", "fp16", "bf16", "amp", "half"), _PRECISION),
+    **dict.fromkeys(("gpu", "gpus", "cuda"), _GPUS),
+    **dict.fromkeys(("checkpoint", "ckpt", "resume"), _RESUME),
+    **dict.fromkeys(("wandb", "neptune", "comet"), _LOGGER.format("wandb")),
+    **dict.fromkeys(("patience", "stopping", "earlystopping"), _STOPPING),
+    **dict.fromkeys(
+        ("calibrator", "calibrators", "posthoc"),
+        "`--evaluation.calibrators '[TemperatureScaling]'`",
+    ),
+    **dict.fromkeys(("bins", "nbins"), "`--evaluation.n_bins '[15, 20]'`"),
+    **dict.fromkeys(("metric", "metrics"), "`--evaluation.metrics '[NAME]'`"),
+    **dict.fromkeys(("ood", "outliers"), "`--data.ood '[NAME]'`"),
+    **dict.fromkeys(
+        ("dropout", "width", "depth", "layers", "hidden"),
+        "`--model.backbone.ARGUMENT VALUE` is one of the network",
+    ),
+}
+"""What to type on a command line where a word is a part of a key that there is not."""
+
+
+def describe_key_by_parts(name: str) -> str:
+    """The words to type for a key by the words that it consists of; an empty string where none says anything."""
+    words = re.split(r"[-_.]", name.lstrip("-").lower())
+    return (
+        next((KEY_PARTS[word] for word in words if word in KEY_PARTS), "")
+        if is_command_line()
+        else ""
+    )
 
 
 def check_value_of_others(key: str, value: object) -> None:

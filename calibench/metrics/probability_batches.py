@@ -104,7 +104,9 @@ def check_probabilities(preds: Tensor, target: Tensor) -> None:
     rows = preds.sum(1, dtype=torch.promote_types(preds.dtype, torch.float32))
     smallest, low, high = torch.stack([preds.amin().to(rows.dtype), *rows.aminmax()]).tolist()
     if not smallest >= 0:  # also NaN
-        raise ValueError(f"`preds` must be probabilities in [0, 1] without NaN, got {smallest}.")
+        raise ValueError(
+            f"`preds` must be probabilities in [0, 1] without NaN, got {smallest}. Logits need `.softmax(1)` first."
+        )
     if not max(1 - low, high - 1) <= _SUM_TOLERANCE and not sum_to_1(as_array(preds)).all():
         raise ValueError(
             "`preds` must be probabilities whose rows sum to 1 (as far as their decimals or their type allow), "

@@ -312,6 +312,28 @@ def as_file(figure: Figure, form: str) -> bytes:
     return buffer.getvalue()
 
 
+_INK, _PAPER, _RULE = "#e6e9ec", "#15191d", "#39414a"  # of pages in the dark
+_IN_THE_DARK = "".join(
+    f"[style*='{part}: {light}'] {{ {part}: {dark} !important }} "
+    for part in ("fill", "stroke")
+    for light, dark in (
+        ("#ffffff", _PAPER),
+        ("#000000", _INK),
+        ("#d9d9d9", _RULE),
+        ("#0072b2", "#56b4e9"),
+    )
+)
+
+
+def as_page_svg(figure: Figure) -> bytes:
+    """A figure as SVG for a page, on whose theme it depends: dark paper and light ink where the reader prefers that."""
+    svg = as_file(figure, "svg")
+    style = (
+        f"@media (prefers-color-scheme: dark) {{ svg {{ fill: {_INK} }} {_IN_THE_DARK}}}</style>"
+    )
+    return svg.replace(b"</style>", style.encode(), 1)
+
+
 def _width(axes: Axes) -> float:
     """Width in inches that a title may have without leaving its panel."""
     place = axes.get_subplotspec()

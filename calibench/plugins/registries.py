@@ -60,7 +60,9 @@ class Family:
 
     def no_such(self, name: str) -> str:
         """One line about a name that no class has."""
-        near = self.answer_alias(name) or near_matches(name, [*self.lines, *self.values])
+        near = self.answer_alias(name) or near_matches(
+            name.rpartition(".")[2], [*self.lines, *self.values]
+        )
         noun = "loss" if self.kind == "losses" else self.kind.removesuffix("s")
         return f"there is no {noun} `{name}`{near or f' (see `calibench list {self.kind}`)'}"
 

@@ -165,11 +165,11 @@ def _picture(record: Record, kind: str, bins: int) -> bytes:
     """A picture of one run as SVG; empty where the run has not what it shows."""
     from calibench.plots.kinds import PICTURE_KINDS
     from calibench.plots.selection import Request, Selection
-    from calibench.plots.style import as_file
+    from calibench.plots.style import as_page_svg
 
     tables = build_tables(Results([record]), [Column("nll"), Column("ece")], Column("nll"))
     try:
         picture = PICTURE_KINDS[kind](Request(tables, Column("ece"), Selection(bins=bins)))
     except (ValueError, CorruptRun, FileNotFoundError):
         return b""
-    return as_file(picture.figure, "svg")
+    return as_page_svg(picture.figure)

@@ -7,11 +7,16 @@ them, which refuse them when they are built: before any training, in one line.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
-from calibench.configuration.key_hints import check_value_of_others, describe_unknown_key
+from calibench.configuration.key_hints import (
+    check_value_of_others,
+    describe_key_by_parts,
+    describe_unknown_key,
+)
 from calibench.configuration.merging import (
     Config,
     flatten,
@@ -72,7 +77,11 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
     same = did_you_mean(
         [*of_loss, *(option for option in dashed if option.rpartition(".")[2] == last)]
     )
-    return f"unknown option `{full}`{same or near_matches(full, dashed) or f' (see {describe_keys_help()})'}"
+    typos = did_you_mean(get_close_matches(full, dashed, 3, 0.8))
+    if not (same or typos) and (hint := describe_key_by_parts(last)):
+        return f"unknown option `{full}`: {hint}"
+    near = same or near_matches(full, dashed)
+    return f"unknown option `{full}`{near or f' (see {describe_keys_help()})'}"
 
 
 def _only_key(block: Any) -> str:

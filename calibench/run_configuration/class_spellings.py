@@ -44,6 +44,13 @@ def _describe_library_path(key: str, path: str) -> str:
     return ""
 
 
+def _describe_sum(key: str, path: str) -> str:
+    """`CE+MMCE`, a sum of losses."""
+    if key != "model.loss" or not re.fullmatch(r"[A-Za-z]\w*(?: *\+ *[A-Za-z]\w*)+", path):
+        return ""
+    return f"no class `{path}`: a sum is `WeightedSum`, `calibench fit --model.loss.help WeightedSum` explains it."
+
+
 def _describe_call(key: str, path: str) -> str:
     """`FocalLoss(gamma=3)`, a call in Python."""
     call = re.fullmatch(r"([A-Za-z_][\w.]*)\((.*)\)", path)
@@ -91,6 +98,7 @@ def _describe_hyphens(key: str, path: str) -> str:
 _SPELLINGS: tuple[Callable[[str, str], str], ...] = (
     _describe_entry_point,
     _describe_library_path,
+    _describe_sum,
     _describe_call,
     _describe_python_file,
     _describe_data_place,

@@ -152,9 +152,13 @@ class ClassPlace:
         return dict.fromkeys(others, False) | class_arguments
 
     def classes_with(self, argument: str) -> list[str]:
-        """Our own classes that take an argument: those that need it first, then short names."""
-        names = self.family.lines if self.family is not None else ()
-        arguments = {name: find_arguments(self._path(name)) or {} for name in names}
+        """The classes of this place that take an argument: those that need it first, then short names."""
+        if self.family is None:
+            paths = {name: f"{self.package}.{name}" for name in self.names}
+        else:
+            paths = {name: self._path(name) for name in self.family.lines}
+        names = list(paths)
+        arguments = {name: find_arguments(path) or {} for name, path in paths.items()}
         classes = [name for name in names if argument in arguments[name]]
         return sorted(classes, key=lambda name: (not arguments[name][argument], len(name), name))
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from calibench.messages.errors import near_matches
 from calibench.tensors.labels import class_indices, indices_of_names
 
 Array = npt.NDArray[Any]
@@ -87,12 +88,15 @@ def take_any_arrays(function: F) -> F:
         return function
     kinds = [parameter.kind for parameter in signature(function).parameters.values()]
     is_open = Parameter.VAR_POSITIONAL in kinds
+    is_open_for_names = Parameter.VAR_KEYWORD in kinds
     positional_count = len(kinds) if is_open else len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) > positional_count:
             raise TypeError(_describe_positional(function, args[positional_count]))
+        if not is_open_for_names and (wrong := kwargs.keys() - {*names, "classes"}):
+            raise TypeError(_describe_unknown(function, sorted(wrong)[0]))
         arguments = {
             name: args[place] if place < len(args) else kwargs.get(name) for place, name in places
         }
@@ -133,6 +137,13 @@ def _describe_positional(function: Callable[..., Any], value: Any) -> str:
     needed = next((entry for entry in named if entry.default is Parameter.empty), named[0])
     shown = repr(value) if isinstance(value, bool | int | float | str) else "..."
     return f"{text}: others go by their names, `{name}({', '.join(first)}, {needed.name}={shown})`"
+
+
+def _describe_unknown(function: Callable[..., Any], argument: str) -> str:
+    """The refusal of an argument that a function lacks, with near names or all that it takes."""
+    names = [*signature(function).parameters]
+    taken = f"; it takes {', '.join(names)}"
+    return f"`{function.__name__}` has no argument `{argument}`{near_matches(argument, names) or taken}"
 
 
 def _target_array(

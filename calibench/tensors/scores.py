@@ -70,7 +70,8 @@ def check_target(target: Tensor, scores: Tensor, *, name: str = "logits") -> Non
     if not isinstance(target, Tensor):
         raise TypeError(f"`target` must be a tensor, got {type(target).__name__}.")
     if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
-        raise TypeError(f"`target` must hold integer class indices, got {target.dtype}.")
+        one_hot = ": of one-hot rows `target.argmax(1)`" if target.shape == scores.shape else ""
+        raise TypeError(f"`target` must hold integer class indices, got {target.dtype}{one_hot}.")
     if target.shape != scores.shape[:1]:
         raise ValueError(
             f"`target` must have shape ({len(scores)},) like the rows of `{name}`, "

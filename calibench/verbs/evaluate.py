@@ -433,7 +433,7 @@ def _page(
 ) -> bytes:
     """The page of a report, with the reliability diagram of the raw test set, of an ensemble or of its one model."""
     from calibench.plots.selection import Selection
-    from calibench.plots.style import as_file
+    from calibench.plots.style import as_page_svg
     from calibench.reports.predictions_page import render_predictions
     from calibench.verbs.plot import draw_predictions
     from calibench.verbs.reliability import reliability
@@ -454,7 +454,7 @@ def _page(
         commands.insert(0, f"calibench doctor {file} --val {val[0]} --export calibrator.pt")
     page = render_predictions(
         report,
-        as_file(figure, "svg"),
+        as_page_svg(figure),
         title=name,
         file=file,
         commands=commands if val or count > 1 else None,

@@ -125,7 +125,7 @@ def write_predictions_page(
         )
     with loading():
         from calibench.plots.selection import Selection
-        from calibench.plots.style import as_file
+        from calibench.plots.style import as_page_svg
         from calibench.reports.predictions_page import render_predictions
         from calibench.verbs.evaluate import evaluate
         from calibench.verbs.plot import draw_predictions, read_drawn
@@ -133,7 +133,7 @@ def write_predictions_page(
     picture = draw_predictions(KIND, predictions, file, Selection(bins=bins))
     evaluation = evaluate(predictions, bootstrap=RESAMPLES, n_bins=(bins,))
     page = render_predictions(
-        evaluation, as_file(picture.figure, "svg"), title=title or plain_path(file).name, file=file
+        evaluation, as_page_svg(picture.figure), title=title or plain_path(file).name, file=file
     )
     write_output(Path(output), page.encode())
 

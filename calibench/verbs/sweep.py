@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.live import Live
 
 from calibench.command_line.verb_parser import Option, VerbParser, options_from_python
-from calibench.configuration.key_hints import describe_unknown_key
+from calibench.configuration.key_hints import describe_key_by_parts, describe_unknown_key
 from calibench.configuration.merging import (
     Options,
     find_configuration_file,
@@ -117,7 +117,9 @@ def check_override(name: str, parser: VerbParser) -> None:
         raise UsageError(f"`{name}` is for `calibench fit`.")
     if "." not in name and name.removeprefix("--") not in _PLAIN_KEYS:
         others = [f"--{plain}" for plain in _PLAIN_KEYS]
-        parser.refuse_option(name, others, hint=describe_unknown_key(name))
+        parser.refuse_option(
+            name, others, hint=describe_unknown_key(name) or describe_key_by_parts(name)
+        )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from base64 import b64decode
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,8 @@ def test_the_page_has_a_verdict_a_diagram_and_a_table(
     assert f"{error:.2f}" in text
     for part in ("data:image/svg+xml;base64,", 'class="answer"', "calibench doctor", "mine.npz"):
         assert part in text
+    picture = b64decode(text.partition("svg+xml;base64,")[2].partition('"')[0])
+    assert b"prefers-color-scheme: dark" in picture
     assert "http" not in text.partition("</style>")[2].replace("https://calibench", "")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
+from importlib.resources import files
 
 import pytest
 
 from calibench.plots.kinds.aggregates import draw_critical_difference
 from calibench.plots.style import (
     WIDTHS,
+    as_page_svg,
     color,
     hatch,
     legend_below,
@@ -21,6 +24,21 @@ from calibench.plots.style import (
     sized,
     tidied,
 )
+
+
+def test_a_picture_of_a_page_has_dark_paper_and_light_ink_where_the_reader_prefers_that() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.subplots().plot([0, 1], label="line")
+    svg = as_page_svg(figure).decode()
+    (theme,) = re.findall(r"@media \(prefers-color-scheme: dark\) \{(.*)\}</style>", svg)
+    assert "[style*='fill: #ffffff'] { fill: #15191d !important }" in theme
+    assert "[style*='stroke: #000000'] { stroke: #e6e9ec !important }" in theme
+    page = files("calibench.reports").joinpath("assets", "style.css").read_text()
+    assert {"--ink: #e6e9ec", "--paper: #15191d", "--rule: #39414a"} <= {
+        part.strip() for part in re.split("[;{]", page)
+    }
 
 
 def test_groups_are_told_apart_also_where_colours_come_again() -> None:

@@ -69,6 +69,7 @@ def test_what_made_a_run_stands_at_its_top(site: Path) -> None:
     assert "seed_everything: 1\nmodel: {loss: FocalLoss}" in text
     assert (page.parent / "config.yaml").read_text().startswith("seed_everything: 1")
     assert {path.name for path in page.parent.glob("*.svg")} == {"reliability.svg", "curves.svg"}
+    assert "prefers-color-scheme: dark" in (page.parent / "reliability.svg").read_text()
     (bare,) = site.glob("letters/*/C/*/seed=*/index.html")
     assert f"<dt>Test size</dt><dd>{NOT_RECORDED}</dd>" in bare.read_text()  # no logits
 
