@@ -77,10 +77,10 @@ def describe_unknown_option(name: str, options: Iterable[str], group: str = "") 
     same = did_you_mean(
         [*of_loss, *(option for option in dashed if option.rpartition(".")[2] == last)]
     )
-    typos = did_you_mean(get_close_matches(full, dashed, 3, 0.8))
-    if not (same or typos) and (hint := describe_key_by_parts(last)):
-        return f"unknown option `{full}`: {hint}"
     near = same or near_matches(full, dashed)
+    is_compound = "_" in last and not did_you_mean(get_close_matches(full, dashed, 1, 0.8))
+    if (hint := describe_key_by_parts(last)) and not same and (is_compound or not near):
+        return f"unknown option `{full}`: {hint}"
     return f"unknown option `{full}`{near or f' (see {describe_keys_help()})'}"
 
 

@@ -48,7 +48,12 @@ def _describe_sum(key: str, path: str) -> str:
     """`CE+MMCE`, a sum of losses."""
     if key != "model.loss" or not re.fullmatch(r"[A-Za-z]\w*(?: *\+ *[A-Za-z]\w*)+", path):
         return ""
-    return f"no class `{path}`: a sum is `WeightedSum`, `calibench fit --model.loss.help WeightedSum` explains it."
+    explained = (
+        "`calibench fit --model.loss.help WeightedSum`"
+        if is_command_line()
+        else "`help(calibench.losses.WeightedSum)`"
+    )
+    return f"no class `{path}`: a sum is `WeightedSum`, {explained} explains it."
 
 
 def _describe_call(key: str, path: str) -> str:
