@@ -336,7 +336,7 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
         target = target.to(logits.device, torch.int64)
         self._warn_of_few(target, logits.shape[1])
         scores = at_least_float32(logits) if self.widens_blocks else logits.double()
-        if self.masked_depth is not None and bool(scores.isneginf().any()):
+        if self.masked_depth is not None and bool(scores.amin().isneginf()):
             scores = replace_masked_logits(scores, self.masked_depth)
         _forget_fit(self)
         return scores, target
@@ -604,10 +604,13 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
     if len(logits) == 0:
         raise ValueError("`logits` must have at least one row to fit on, got none.")
     check_class_indices(target, logits.shape[1])
-    _check_masks(logits, target)
+    lowest, highest = map(float, logits.aminmax())  # NaN where one value is
+    largest = max(-lowest, highest)
+    if not (math.isfinite(lowest) and math.isfinite(highest)):
+        _check_masks(logits, target)
+        largest = float(logits.where(logits.isfinite(), 0).abs().amax())
     _refuse_probabilities(logits)
-    finite = logits.where(logits.isfinite(), 0).abs().amax()
-    if (largest := float(finite)) > torch.finfo(torch.float32).max:
+    if largest > torch.finfo(torch.float32).max:
         raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
 
 
@@ -623,8 +626,6 @@ def _refuse_probabilities(logits: Tensor) -> None:
 
 def _check_masks(logits: Tensor, target: Tensor) -> None:
     """Raise a ValueError unless logits (N, K) are finite but for -inf of classes that are not the true ones (N,)."""
-    if bool(logits.isfinite().all()):
-        return
     wrong = logits.isnan().any(1) | logits.isposinf().any(1) | logits.isneginf().all(1)
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0])

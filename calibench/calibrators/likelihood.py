@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ STAGE = 10  # Newton iterations between two preconditioners
 ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
 Hessian = Callable[[Tensor], Tensor]
 Blocks = Iterable[tuple[Tensor, ...]]
-"""Blocks of rows: features (n, K) float64, targets (n,), and how much each example counts (n,)."""
+"""Blocks of rows: features (n, K), mostly float64, targets (n,), and how much each example counts (n,)."""
 
 
 def diagonal_nll(blocks: Blocks, weight: Tensor, bias: Tensor) -> tuple[float, Tensor]:
@@ -33,10 +33,28 @@ def diagonal_nll(blocks: Blocks, weight: Tensor, bias: Tensor) -> tuple[float, T
     for rows, labels, shares in blocks:
         loss, residual = _nll_and_residual(torch.addcmul(bias, rows, weight), labels, shares)
         value += loss
-        gradient[0] += residual.mul(rows).sum(dim=0)
         gradient[1] += residual.sum(dim=0)
+        gradient[0] += residual.mul_(rows).sum(dim=0)
         n += len(rows)
     return value / n, gradient / n
+
+
+def diagonal_hessian(blocks: Callable[[], Blocks]) -> Hessian:
+    """The Hessian of `diagonal_nll` as its product with a direction (2, K).
+
+    Blocks are features and probabilities (n, K), and shares (n,), of one type with the direction.
+    """
+
+    def product(direction: Tensor) -> Tensor:
+        total, n = torch.zeros_like(direction), 0
+        for rows, probs, shares in blocks():
+            change = _change_of_probs(torch.addcmul(direction[1], rows, direction[0]), probs)
+            total[1] += shares @ change
+            total[0] += shares @ change.mul_(rows)
+            n += len(rows)
+        return total / n
+
+    return product
 
 
 def full_nll(
@@ -44,7 +62,8 @@ def full_nll(
 ) -> tuple[float, Tensor]:
     """Mean NLL of softmax(W f + b), examples counted by `share` (N,), and its gradient by (W, b), (K, K + 1)."""
     value, gradient = 0.0, torch.zeros_like(matrix)
-    for rows, labels, shares in iterate_blocks(features, target, share):
+    parts = iterate_blocks(features, target, share, dtype=features.dtype)
+    for rows, labels, shares in parts:
         loss, residual = _nll_and_residual(affine_scores(rows, matrix), labels, shares)
         value += loss
         gradient[:, :-1] += residual.T @ rows
@@ -52,15 +71,14 @@ def full_nll(
     return value / len(features), gradient / len(features)
 
 
-def full_hessian(features: Tensor, share: Tensor, matrix: Tensor) -> Callable[[Tensor], Tensor]:
+def full_hessian(features: Tensor, share: Tensor, matrix: Tensor) -> Hessian:
     """The Hessian of `full_nll` at a matrix (K, K + 1), as its product with a direction (K, K + 1)."""
     probs = affine_scores(features, matrix).softmax(dim=1)
 
     def product(direction: Tensor) -> Tensor:
         total = torch.zeros_like(direction)
-        for rows, weights, shares in iterate_blocks(features, probs, share):
-            change = affine_scores(rows, direction).mul_(weights)
-            change.addcmul_(weights, change.sum(dim=1, keepdim=True), value=-1)
+        for rows, weights, shares in iterate_blocks(features, probs, share, dtype=features.dtype):
+            change = _change_of_probs(affine_scores(rows, direction), weights)
             change.mul_(shares.unsqueeze(1))
             total[:, :-1] += change.T @ rows
             total[:, -1] += change.sum(dim=0)
@@ -71,62 +89,7 @@ def full_hessian(features: Tensor, share: Tensor, matrix: Tensor) -> Callable[[T
 
 def affine_scores(features: Tensor, matrix: Tensor) -> Tensor:
     """W f + b of each row, (N, K), for a matrix (W, b), (K, K + 1)."""
-    return features @ matrix[:, :-1].T + matrix[:, -1]
-
-
-def _nll_and_residual(scores: Tensor, target: Tensor, share: Tensor) -> tuple[float, Tensor]:
-    """Summed NLL of a block, and probabilities minus one-hot targets, both times the share of the row."""
-    log_probs = scores.log_softmax(dim=1)
-    index = target.unsqueeze(1)
-    loss = -(log_probs.gather(1, index).squeeze(1) @ share).item()
-    single = scores.new_ones(index.shape)
-    return loss, log_probs.exp_().scatter_add_(1, index, -single).mul_(share.unsqueeze(1))
-
-
-# Added to a Hessian, so that it can be inverted where a class has no probability anywhere.
-FLOOR = 1e-8
-_ROWS_A_NUMBER = 10  # of a block's side: so many rows are enough to prepare a search
-LARGEST = 1 << 24  # numbers in the factors of all classes: those of 255 classes
-
-
-def diagonal_factors(blocks: Blocks, scale: float, penalty: Penalty) -> Tensor:
-    """Inverse Cholesky factors of the 2 x 2 blocks of the Hessian at w = scale, (K, 2, 2)."""
-    moments, n = penalty.factors.new_zeros(1), 0
-    for rows, _, _ in blocks:
-        probs = (rows * scale).softmax(dim=1)
-        variance = probs * (1 - probs)
-        first = variance * rows
-        moments = moments + torch.stack([variance.sum(0), first.sum(0), (first * rows).sum(0)])
-        n += len(rows)
-    zeroth, first, second = moments / n
-    hessian = torch.stack([torch.stack([second, first]), torch.stack([first, zeroth])])
-    return _inverse_factor(hessian.permute(2, 0, 1) + 2 * penalty.factors.squeeze(1).diag())
-
-
-def shared_factor(features: Tensor) -> Tensor:
-    """Inverse Cholesky factor of a Hessian that all rows share, (K + 1, K + 1)."""
-    probs, extended = features.softmax(dim=1), append_ones(features)
-    return _inverse_factor((probs * (1 - probs)).mean() * (extended.T @ extended) / len(features))
-
-
-def class_factors(features: Tensor, weight: Tensor, matrix: Tensor, penalty: Penalty) -> Tensor:
-    """Inverse Cholesky factors of the blocks of the Hessian at a matrix, one a class, (K, K + 1, K + 1).
-
-    Where so many numbers would fill the memory they are that of the blocks' mean, (1, K + 1, K + 1). Of many rows some,
-    evenly spread, stand for all.
-    """
-    k, size = matrix.shape
-    number = k if k * size**2 <= LARGEST else 1
-    blocks = 2 * penalty.factors.view(number, -1, size).mean(dim=1).diag_embed()
-    step = max(1, len(features) // (_ROWS_A_NUMBER * size))
-    features, weight = features[::step], weight[::step]
-    for rows, shares in iterate_blocks(features, weight):
-        probs, extended = affine_scores(rows, matrix).softmax(dim=1), append_ones(rows)
-        variance = (probs * (1 - probs) * shares.unsqueeze(1) / len(features)).T
-        of_blocks = variance.view(number, -1, len(rows)).mean(dim=1)
-        for block, of_rows in zip(blocks, of_blocks, strict=True):
-            block += (extended.T * of_rows) @ extended
-    return _inverse_factor(blocks)
+    return torch.addmm(matrix[:, -1], features, matrix[:, :-1].T)
 
 
 def append_ones(features: Tensor) -> Tensor:
@@ -134,13 +97,33 @@ def append_ones(features: Tensor) -> Tensor:
     return torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
 
 
-def _inverse_factor(matrix: Tensor) -> Tensor:
-    size = matrix.shape[-1]
-    trace = matrix.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
-    unit = torch.eye(size, dtype=matrix.dtype, device=matrix.device)
-    factor = torch.linalg.cholesky(matrix + FLOOR * (1 + trace) * unit)
-    inverse: Tensor = torch.linalg.solve_triangular(factor.mT, unit.expand_as(matrix), upper=True)
-    return inverse
+def _nll_and_residual(scores: Tensor, target: Tensor, share: Tensor) -> tuple[float, Tensor]:
+    """Summed NLL of a block, and probabilities minus one-hot targets, both times the share of the row.
+
+    The scores' memory becomes that of the residual.
+    """
+    index, of_rows = target.unsqueeze(1), share.unsqueeze(1)
+    top = scores.amax(dim=1, keepdim=True)
+    below = top - scores.gather(1, index)
+    terms = scores.sub_(top).exp_()
+    total = terms.sum(dim=1, keepdim=True)
+    loss = (total.log().add_(below).squeeze(1) @ share).item()
+    return loss, terms.mul_(of_rows / total).scatter_add_(1, index, -of_rows)
+
+
+def _change_of_probs(change_of_scores: Tensor, probs: Tensor) -> Tensor:
+    """Derivative of the probabilities of rows (n, K) along a change of the scores, whose memory it takes."""
+    change = change_of_scores.mul_(probs)
+    return change.addcmul_(probs, change.sum(dim=1, keepdim=True), value=-1)
+
+
+_LARGEST_FEATURE = 1e4  # scores are then right to a thousandth in single precision
+
+
+def in_single_precision(features: Tensor) -> Tensor:
+    """Features in single precision, or as they are where they are too large for it to lead a search."""
+    lowest, highest = features.aminmax()
+    return features.float() if max(-lowest, highest) <= _LARGEST_FEATURE else features
 
 
 ZERO = torch.zeros(1)
@@ -223,53 +206,85 @@ def lbfgs_minimum(
     return _tensor(result.x, start)
 
 
+class Coordinates(Protocol):
+    """Linear coordinates x in which a Hessian is about the unit matrix: parameters are F x, F F^T about its inverse."""
+
+    def to_parameters(self, moved: Tensor) -> Tensor:
+        """F x."""
+
+    def of_gradient(self, gradient: Tensor) -> Tensor:
+        """The gradient by x, F^T g, of one by the parameters."""
+
+
+def stopped_search(
+    objective: ValueAndGradient, coordinates: Coordinates, start: Tensor, max_iter: int
+) -> Tensor:
+    """Parameters where `lbfgs_minimum` ends in other coordinates, after `max_iter` steps at the latest."""
+
+    def of_moved(moved: Tensor) -> tuple[float, Tensor]:
+        value, gradient = objective(start + coordinates.to_parameters(moved))
+        return value, coordinates.of_gradient(gradient)
+
+    optimum = lbfgs_minimum(of_moved, torch.zeros_like(start), max_iter=max_iter)
+    return start + coordinates.to_parameters(optimum)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A convex function by its value and gradient, and by its Hessian, at a point."""
+
+    value_and_gradient: ValueAndGradient
+    hessian: Callable[[Tensor], Hessian]
+
+
 def newton_minimum(
-    objective: ValueAndGradient,
-    hessian: Callable[[Tensor], Hessian],
-    factors: Callable[[Tensor], Tensor],
+    objective: Objective,
+    coordinates: Callable[[Tensor], Coordinates],
     start: Tensor,
+    *,
+    narrow: Objective | None = None,
 ) -> Tensor:
     """The minimum of a convex function, up to a preconditioned gradient below 1e-7: conjugate gradients, trust region.
 
-    Every ten iterations the search goes on in other coordinates, in which the Hessian at that point is about the unit
-    matrix: `factors` gives F (B, S, S) for which F F^T is about the inverse of the Hessian's B diagonal blocks. There
-    are B S parameters, or a multiple if blocks share a factor.
+    Every ten iterations the search goes on in other coordinates, those of the point that it has come to. What the
+    objective is in single precision, `narrow`, leads to a gradient of 1e-3; its Hessian is enough for ten further
+    iterations, the objective's for what is then left, of ill-conditioned sets.
     """
-    point = start
+    narrow = narrow or objective
+    directions = coordinates(start)
+    point, _ = _newton_stage(narrow, directions, start, tolerance=1e-3)
+    current = replace(narrow, value_and_gradient=objective.value_and_gradient)
     for _ in range(0, NEWTON_ITERATIONS, STAGE):
-        point, result = _newton_stage(objective, hessian, factors(point), point)
-        if result.nit < STAGE:
+        point, result = _newton_stage(current, directions, point)
+        if result.success or (result.nit < STAGE and current is objective):
             break
-    warn_unless_converged("the norm of the gradient", float(objective(point)[1].norm()))
+        current, directions = objective, coordinates(point)
+    if not result.success:
+        norm = float(objective.value_and_gradient(point)[1].norm())
+        warn_unless_converged("the norm of the gradient", norm)
     return point
 
 
 def _newton_stage(
-    objective: ValueAndGradient,
-    hessian: Callable[[Tensor], Hessian],
-    factor: Tensor,
-    origin: Tensor,
+    objective: Objective, coordinates: Coordinates, origin: Tensor, tolerance: float = 1e-7
 ) -> tuple[Tensor, Any]:
-    def times(matrices: Tensor, values: Tensor) -> Tensor:
-        of_blocks = values.reshape(len(matrices), -1, matrices.shape[-1])
-        return (of_blocks @ matrices.mT).view_as(values)
-
     def of_moved(moved: Tensor) -> tuple[float, Tensor]:
-        value, gradient = objective(origin + times(factor, moved))
-        return value, times(factor.mT, gradient)
+        value, gradient = objective.value_and_gradient(origin + coordinates.to_parameters(moved))
+        return value, coordinates.of_gradient(gradient)
 
     @lru_cache(maxsize=1)  # many directions are multiplied at each point
     def hessian_at(moved: bytes) -> Hessian:
-        return hessian(origin + times(factor, _tensor(np.frombuffer(moved), origin)))
+        point = origin + coordinates.to_parameters(_tensor(np.frombuffer(moved), origin))
+        return objective.hessian(point)
 
     def product(moved: Floats, direction: Floats) -> Floats:
-        inner = times(factor, _tensor(direction, origin))
-        return _array(times(factor.mT, hessian_at(moved.tobytes())(inner)))
+        inner = coordinates.to_parameters(_tensor(direction, origin))
+        return _array(coordinates.of_gradient(hessian_at(moved.tobytes())(inner)))
 
-    options = {"gtol": 1e-7, "maxiter": STAGE}
+    options = {"gtol": tolerance, "maxiter": STAGE}
     unmoved = torch.zeros_like(origin)
     result = run_minimiser(of_moved, unmoved, hessp=product, method="trust-ncg", options=options)
-    return origin + times(factor, _tensor(result.x, origin)), result
+    return origin + coordinates.to_parameters(_tensor(result.x, origin)), result
 
 
 def by_autograd(objective: Callable[[Tensor], Tensor]) -> ValueAndGradient:

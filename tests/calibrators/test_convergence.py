@@ -23,11 +23,13 @@ from calibench.calibrators import (
 from calibench.calibrators.fit_warnings import ConvergenceWarning
 from calibench.calibrators.likelihood import (
     PENALTIES,
+    Objective,
     full_hessian,
     full_nll,
     lbfgs_minimum,
     newton_minimum,
 )
+from calibench.calibrators.preconditioners import KroneckerCoordinates, SharedCoordinates
 from calibench.calibrators.temperature import _increasing_root
 
 from .conftest import drawn
@@ -151,34 +153,40 @@ def test_newton_solves_a_quadratic() -> None:
     def objective(x: Tensor) -> tuple[float, Tensor]:
         return float(x @ matrix @ x / 2 - right @ x), matrix @ x - right
 
-    start, factor = torch.zeros(5).double(), torch.eye(5).double().unsqueeze(0)
-    found = newton_minimum(objective, lambda _: lambda v: matrix @ v, lambda _: factor, start)
-    torch.testing.assert_close(found, torch.linalg.solve(matrix, right), rtol=1e-4, atol=1e-4)
+    start, unit = torch.zeros(5).double(), SharedCoordinates(torch.eye(5).double())
+    minimum = newton_minimum(
+        Objective(objective, lambda _: lambda v: matrix @ v), lambda _: unit, start
+    )
+    torch.testing.assert_close(minimum, torch.linalg.solve(matrix, right), rtol=1e-4, atol=1e-4)
 
 
-def test_factors_of_each_class_lead_to_the_same_optimum_in_fewer_steps(
+def test_scaled_coordinates_lead_to_the_same_optimum_in_fewer_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On 100 of CIFAR-100's examples the shared factor took minutes, those of the classes take seconds."""
+    """On 100 of CIFAR-100's examples a factor that all classes shared took minutes."""
     logits, target = drawn(40, 10, 5.0)
-    found: list[float] = []
+    values: list[float] = []
     products = [0, 0]
 
-    def counted(*given: Tensor) -> likelihood.Hessian:
+    def count_products(*given: Tensor) -> likelihood.Hessian:
         product = full_hessian(*given)
 
         def counted_product(direction: Tensor) -> Tensor:
-            products[len(found)] += 1
+            products[len(values)] += 1
             return product(direction)
 
         return counted_product
 
-    monkeypatch.setattr(likelihood, "full_hessian", counted)
-    for largest in (likelihood.LARGEST, 0):
-        monkeypatch.setattr(likelihood, "LARGEST", largest)
-        found.append(nll(DirichletCalibration(shrinkage=False).fit(logits, target), logits, target))
-    assert found[0] == pytest.approx(found[1], abs=1e-7)
-    assert 2 * products[0] < products[1]
+    monkeypatch.setattr(likelihood, "full_hessian", count_products)
+    for coordinates in (
+        KroneckerCoordinates.at,
+        lambda features, *_: SharedCoordinates.at(features.double()),
+    ):
+        monkeypatch.setattr(KroneckerCoordinates, "at", coordinates)
+        model = DirichletCalibration(shrinkage=False).fit(logits, target)
+        values.append(nll(model, logits, target))
+    assert values[0] == pytest.approx(values[1], abs=1e-7)
+    assert 3 * products[0] < products[1]
 
 
 def test_a_search_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,10 +200,11 @@ def test_a_search_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(likelihood, "NEWTON_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="norm of the gradient"):
         newton_minimum(
-            lambda x: (float(x.pow(4).sum()), 4 * x**3),
-            lambda x: lambda v: 12 * x**2 * v,
-            lambda _: torch.eye(3).double().unsqueeze(0),
-            start,
+            Objective(
+                lambda x: (float(x.pow(4).sum()), 4 * x**3), lambda x: lambda v: 12 * x**2 * v
+            ),
+            lambda _: SharedCoordinates(torch.eye(3).double()),
+            1e3 * start,
         )
     with pytest.warns(ConvergenceWarning, match="last relative step"):
         _increasing_root(lambda x: (x - 0.5, 1e6), 1e-4, 100.0)
