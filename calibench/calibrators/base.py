@@ -447,7 +447,8 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
         def map_blocks(rows: Tensor) -> Tensor:
             size = max(1, rows_at_once(rows) // 2)  # or memory is given back and asked for again
             blocks = split_without_short_end(rows, size)
-            return torch.cat([self._like(of_finite(block.double()), block) for block in blocks])
+            mapped = [self._like(of_finite(block.double()), block) for block in blocks]
+            return mapped[0] if len(mapped) == 1 else torch.cat(mapped)
 
         if is_finite.all():
             return map_blocks(logits)
@@ -499,7 +500,7 @@ def _find_finite_rows(logits: Tensor) -> Tensor | None:
     if logits.device.type != "cpu" or torch.compiler.is_compiling():
         return None
     try:
-        if logits.sum().isfinite():
+        if math.isfinite(logits.sum()):
             return torch.ones(len(logits), dtype=torch.bool)
         return logits.isfinite().all(dim=1)
     except RuntimeError:  # torch.func.vmap stands for many
