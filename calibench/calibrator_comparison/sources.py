@@ -19,6 +19,7 @@ from calibench.messages.printable_text import fill_docstring
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of
+from calibench.predictions.inputs import as_one_kind
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
 from calibench.runs.class_names import align_sets
 from calibench.runs.files import OldFormat
@@ -99,7 +100,7 @@ def load_source(source: ModelPredictions, reader: Reader) -> dict[str, Predictio
         CorruptRun: If a file is damaged or holds something else.
     """
     read = Predictions.load if source.entry else lambda path: reader(str(path))
-    sets = align_sets({name: [read(path)] for name, path in source.files})
+    sets = as_one_kind(align_sets({name: [read(path)] for name, path in source.files}))
     return {name: part for name, (part,) in sets.items()}
 
 

@@ -18,7 +18,8 @@ from calibench import calibrators
 from calibench.calibrators.base import Calibrator
 from calibench.messages.errors import near_matches
 from calibench.plugins.import_paths import explain_arguments
-from calibench.tensors.arrays import Floats
+from calibench.tensors.arrays import Floats, names_of_columns
+from calibench.tensors.labels import class_order
 
 _NESTED = "calibrator__"  # what scikit-learn's names of a calibrator's arguments begin with
 _ARGUMENTS_OF_OTHERS = {
@@ -75,8 +76,8 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Raises:
             ValueError: If there is not one label for each column.
         """
-        logits = np.asarray(X)
         self.classes_, target = np.unique(np.asarray(y), return_inverse=True)
+        logits = np.asarray(self._in_order_of_classes(X))
         if len(self.classes_) != logits.shape[1]:
             raise ValueError(
                 f"`y` must hold one label for each of the {logits.shape[1]} columns of `X`, got {len(self.classes_)}."
@@ -86,8 +87,15 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated probabilities of logits, (N, K) -> (N, K)."""
-        predicted: Floats = self.calibrator_.predict_proba(X)
+        predicted: Floats = self.calibrator_.predict_proba(self._in_order_of_classes(X))
         return predicted
+
+    def _in_order_of_classes(self, X: Any) -> Any:
+        """Logits of a data frame in the order of `classes_`, where its columns have their names; others as they are."""
+        names, classes = names_of_columns(X), [str(name) for name in self.classes_]
+        if names is None or not {*names} & {*classes}:
+            return X
+        return X.iloc[:, class_order(names, classes, "`X`", "`y`")].to_numpy()
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row, (N, K) -> (N,)."""

@@ -36,7 +36,7 @@ from calibench.runs import (
     corrupt_if_it_fails,
     write_output,
 )
-from calibench.runs.class_names import is_one_without_names, names_of_classes
+from calibench.runs.class_names import check_places, is_one_without_names, names_of_classes
 from calibench.runs.files import parse_json, sealed_json
 from calibench.tensors.arrays import Floats
 from calibench.tensors.labels import IGNORED, class_order
@@ -106,6 +106,8 @@ def _apply_by_name(calibrator: Calibrator, predictions: Predictions) -> Floats:
     logits, names = _as_fitted(calibrator, predictions), names_of_classes(predictions)
     fitted_names = calibrator.class_names or names
     is_unnamed = not names or predictions.labels is not None
+    if predictions.labels is None:
+        check_places(names, calibrator.class_names or [], "the input", "the calibrator")
     if is_unnamed or names == fitted_names or is_one_without_names(names, fitted_names):
         same_order: Floats = calibrator(torch.from_numpy(logits)).numpy()
         return same_order

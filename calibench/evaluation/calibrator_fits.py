@@ -2,7 +2,7 @@
 
 import copy
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any, Self
 
@@ -88,10 +88,21 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
         raise ValueError(f"a calibrator is fitted on validation predictions, got {source}.")
     logits, target = torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
     calibrator.fit(logits, target)
+    keep_names_of_fit(calibrator, predictions, [predictions])
+    return calibrator
+
+
+def keep_names_of_fit(
+    calibrator: Calibrator, predictions: Predictions, sets: Iterable[Predictions]
+) -> None:
+    """Let a calibrator keep what it was fitted on: the names of the classes, the kind of input, and the digest.
+
+    Where some of the sets that were read together hold logits and others probabilities, all are log-probabilities.
+    """
+    kinds = {kind_of_input(part) for part in sets}
     calibrator.class_names = predictions.metadata.get("class_names") or None
     calibrator.fitted_on = digest_predictions(predictions)
-    calibrator.input_kind = kind_of_input(predictions)
-    return calibrator
+    calibrator.input_kind = PROBABILITIES if PROBABILITIES in kinds else kind_of_input(predictions)
 
 
 def kind_of_input(predictions: Predictions) -> str:

@@ -183,21 +183,27 @@ def in_numeric_order(values: Array, names: Sequence[str]) -> tuple[Array, list[s
     return values[:, [names.index(number) for number in numbered]], numbered
 
 
-def _refuse_whole_numbers(scores: Array, names: Sequence[str]) -> None:
-    """Raise a ValueError of columns of whole numbers beside others with fractions: ids, counts, labels, one-hot codes.
+def whole_and_other_columns(scores: Array, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names of columns of whole numbers, and of others with fractions: ids, counts, labels, one-hot codes.
 
-    Rows of one sum, as probabilities, percent and votes have, are scores; so is a column of zeros.
+    Rows of one sum, as probabilities, percent and votes have, are scores: none; nor is a column of zeros.
     """
     sums = scores.sum(axis=1)
     is_one_sum = len(sums) > 0 and np.ptp(sums) < sums.max(initial=0) / 50
     if is_one_sum and not 1.5 < sums[0] < 10:
-        return
+        return [], []
     whole = [
         name
         for name, values in zip(names, scores.T, strict=True)
         if values.any() and (values % 1 == 0).all()
     ]
     others = [name for name, values in zip(names, scores.T, strict=True) if (values % 1 > 0).any()]
+    return whole, others
+
+
+def _refuse_whole_numbers(scores: Array, names: Sequence[str]) -> None:
+    """Raise a ValueError of columns of whole numbers beside others with fractions; see `whole_and_other_columns`."""
+    whole, others = whole_and_other_columns(scores, names)
     hits = [name for name, values in zip(names, scores.T, strict=True) if {*values} == {0, 1}]
     if len(others) == 1 and hits and (np.abs(scores[:, names.index(others[0])] - 0.5) <= 0.5).all():
         roles = shlex.join([f"probs={others[0]}", f"target={hits[0]}"])

@@ -244,7 +244,7 @@ class Reader:
                     arrays,
                     **options,
                     notes=notes,
-                    classes=self._ordered_classes,
+                    classes=self.ordered_classes,
                     roles_by_user=[role.partition("=")[0] for role in self._roles],
                     keeps_unlabelled=keeps_unlabelled,
                 )
@@ -267,7 +267,7 @@ class Reader:
             raise
 
     @property
-    def _ordered_classes(self) -> Any:
+    def ordered_classes(self) -> Any:
         """The classes in their order, where the user says them."""
         texts = [text.removeprefix(_CLASSES) for text in self.keys if text.startswith(_CLASSES)]
         return texts[-1].split(",") if texts else self.classes
@@ -302,7 +302,7 @@ class Reader:
         if table_kind(path) in TABLE_KINDS:
             if records := _records(path, roles):
                 arrays, lines = _with_labels(records.arrays, labels, records.ids)
-                if CLASS_NAMES in arrays and self._ordered_classes is None:
+                if CLASS_NAMES in arrays and self.ordered_classes is None:
                     check_order_is_known(records.parsed, arrays)
                 return arrays, [records.line, *lines]
             table = self._open_scores(path, has_labels=labels is not None)

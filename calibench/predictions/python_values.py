@@ -1,5 +1,6 @@
 """Predictions from what a Python program has: arrays, tensors, data frames, series, lists, dictionaries."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from calibench.predictions.arrays import (
     predictions_of,
     with_roles,
 )
+from calibench.predictions.class_tables import whole_and_other_columns
 from calibench.predictions.column_names import (
     classes_of_one_column,
     columns_of_one_beginning,
@@ -122,6 +124,7 @@ def _read_values(
     _refuse_columns_of_text(values)
     say_readings([line], notes)
     array = as_array(values)
+    _refuse_columns_of_whole_numbers(values, array)
     target = None if labels is None else as_array(_in_order_of_scores(labels, names))
     if names is None and classes is None and array.ndim == 2:
         _check_categories(labels)
@@ -172,12 +175,26 @@ def _refuse_columns_of_text(values: Any) -> None:
         )
 
 
+def _refuse_columns_of_whole_numbers(values: Any, array: Array) -> None:
+    """Raise a ValueError for a data frame of scores with columns of whole numbers, such as ids or predicted classes."""
+    if not hasattr(values, "columns") or array.ndim != 2 or array.dtype.kind not in REAL:
+        return
+    names = [str(name) for name in values.columns]
+    whole, others = whole_and_other_columns(array, names)
+    if whole and others:
+        kept = [name for name, text in zip(values.columns, names, strict=True) if text not in whole]
+        raise ValueError(
+            f"whole numbers are in {list_quoted(whole)}, and fractions in {list_quoted(others)}: give the columns of "
+            f"the classes alone, `scores[{kept}]`."
+        )
+
+
 def _refuse_shuffled_rows(values: Any, labels: Any) -> None:
     """Raise a ValueError where the rows of scores and labels of pandas have the same names, in different orders."""
     indices = [part.index for part in (values, labels) if hasattr(part, "iloc")]
     if len(indices) < 2 or indices[0].equals(indices[1]) or len(indices[0]) != len(indices[1]):
         return
-    if all(index.is_unique for index in indices) and indices[0].isin(indices[1]).all():
+    if Counter(indices[0]) == Counter(indices[1]):
         raise ValueError(
             "scores and labels have the same index in different orders: give `labels.loc[scores.index]` if rows belong "
             "together by it, or `labels.to_numpy()` if by their order."

@@ -9,8 +9,14 @@ import numpy as np
 
 from calibench.files.set_names import MULTILABEL
 from calibench.messages.printable_text import say
+from calibench.messages.spelling import spell_classes
 from calibench.runs.predictions import Predictions
-from calibench.tensors.labels import are_numbered, class_order, list_names
+from calibench.tensors.labels import (
+    are_numbered,
+    class_order,
+    is_negative_and_positive,
+    list_names,
+)
 
 
 def names_of_classes(predictions: Predictions) -> list[str]:
@@ -54,6 +60,8 @@ def align_classes(
         ValueError: If the names are others; the message has both lists, and near spellings.
     """
     predicted_names, names = names_of_classes(predictions), [str(name).strip() for name in names]
+    if predictions.labels is None:
+        check_places(predicted_names, names, title, title_of_names)
     if not predicted_names or not names or predicted_names == names:
         return predictions
     if is_one_without_names(predicted_names, names):
@@ -76,6 +84,36 @@ def is_one_without_names(names: Sequence[str], others: Sequence[str]) -> bool:
     numbered = [are_numbered(part) for part in (names, others)]
     named = others if numbered[0] else names
     return numbered[0] != numbered[1] and not any(re.search(r"\d", name) for name in named)
+
+
+def check_places(
+    names: Sequence[str], others: Sequence[str], title: str, title_of_others: str
+) -> None:
+    """Check that classes without names on one side can be the places of the named ones on the other.
+
+    Where these are not in their sorted order, a line says so; a ValueError where they are yes and no, in this order.
+    """
+    titles = (title, title_of_others)
+    is_one_named = (
+        is_one_without_names(names, others) if names and others else bool(names or others)
+    )
+    if not is_one_named:
+        return
+    is_first_named = bool(names) and not are_numbered(names)
+    named, (unnamed_title, named_title) = (
+        (names, titles[::-1]) if is_first_named else (others, titles)
+    )
+    if is_negative_and_positive(named[::-1]):
+        raise ValueError(
+            f"{unnamed_title} names no classes, and {named_title} has {list_names(named)}: class 0 may be "
+            f'"{named[0]}", the first column, or "{named[1]}", as 0 is no: say {spell_classes(named)} or '
+            f"{spell_classes(named[::-1])}, in the order of the numbers."
+        )
+    if not (names and others) and [*named] != sorted(named) and not are_numbered(named):
+        say(
+            f"{unnamed_title} names no classes: they are taken in the order of {named_title}, {list_names(named)}",
+            to=sys.stderr,
+        )
 
 
 def reorder_classes(

@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def as_array(values: Any) -> Array:
     """A numpy array of a tensor of torch's, on whatever device, or of anything that numpy takes; bytes become texts."""
     if hasattr(values, "detach"):
-        values = values.detach().cpu()
+        values = values.detach().cpu().resolve_conj().resolve_neg()
         values = values.float() if "bfloat16" in str(values.dtype) else values  # which numpy lacks
     if np.ma.is_masked(values):
         raise ValueError("masked values are none: leave their rows out, or fill them.")

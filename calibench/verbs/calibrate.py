@@ -17,6 +17,7 @@ from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, no_file
 from calibench.messages.printable_text import loading, say
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.file_names import check_file, has_label_file, path_of
 from calibench.predictions.files import Reader, Source
 from calibench.predictions.inputs import labelled_as, sources_of
@@ -120,6 +121,23 @@ def _fit(
     return fit_calibrator(unfitted, predictions), predictions  # type: ignore[arg-type]
 
 
+def _check_number_of_classes(
+    calibrator: Calibrator, predictions: Predictions, file: str, source: str
+) -> None:
+    """Raise a ValueError where a calibrator in a file is not for as many classes as the predictions have."""
+    columns = predictions.logits.shape[1]
+    if calibrator.num_classes in (None, columns):
+        return
+    if calibrator.input_kind == "labels" and predictions.labels is None:
+        task = spell_argument("task", "multilabel")
+        raise ValueError(
+            f"{file} was fitted on several labels an example: say {task} if {source} has such."
+        )
+    raise ValueError(
+        f"{file} is not for the {columns} classes of {source}: it was fitted on {calibrator.num_classes}."
+    )
+
+
 def calibrate_command(
     *,
     val: File = None,
@@ -185,11 +203,9 @@ def calibrate_command(
         with loading():
             from calibench.evaluation.calibrator_files import load_calibrator, save_probabilities
         fitted, part = load_calibrator(apply), reader.of_classes(input, keeps_unlabelled=True)
+        fitted.class_names = fitted.class_names or reader.ordered_classes
         rows, columns = part.logits.shape
-        if fitted.num_classes not in (None, columns):
-            raise ValueError(
-                f"{apply} is not for the {columns} classes of {input}: it was fitted on {fitted.num_classes}."
-            )
+        _check_number_of_classes(fitted, part, str(apply), input)
         try:
             save_probabilities(
                 fitted,

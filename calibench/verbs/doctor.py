@@ -24,6 +24,7 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import Predictions
+from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.file_names import check_file, is_no_folder
 from calibench.predictions.files import Arrays, Reader, Source, is_read
 from calibench.predictions.hdf5 import holds_models, is_hdf5, the_model
@@ -214,6 +215,7 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
     with loading():
         from calibench.diagnosis.diagnosis import diagnose
         from calibench.evaluation.calibrator_files import save_calibrator
+        from calibench.evaluation.calibrator_fits import keep_names_of_fit
         from calibench.parallel.threads import one_thread
 
     scores = sources["test"]
@@ -222,13 +224,21 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
             "a verdict needs labels: `calibench.doctor(logits, labels)`; of a data frame with a column of labels, "
             '`calibench.doctor(frame, labels="label")`.'
         )
-    sets = _read_examples(sources, reader)
-    fitted_on = sets.get("val", sets["test"]).scores
+    predictions = _read_predictions(sources, reader)
+    sets = _examples_of(predictions, sources, reader.clip)
+    shape = sets.get("val", sets["test"]).scores.shape
     with one_thread():  # operations are small
-        refuse_named_long_fits(options.calibrators, *fitted_on.shape)
+        refuse_named_long_fits(options.calibrators, *shape)
         diagnosis = diagnose(
             sets["test"], sets.get("val"), build_calibrators(names) or None, jobs=options.jobs
         )
+    if diagnosis.calibrator:
+        of_classes = {
+            name: part.binary(reader.clip) if isinstance(part, ConfidencePairs) else part
+            for name, part in predictions.items()
+        }
+        fitted_on = of_classes.get("val", of_classes["test"])
+        keep_names_of_fit(diagnosis.calibrator, fitted_on, of_classes.values())
     if options.output:
         options.output.write_text(json.dumps(diagnosis.to_dict(), indent=1) + "\n")
     if options.export and diagnosis.calibrator:
@@ -239,10 +249,10 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
     return diagnosis
 
 
-def _read_examples(sources: Mapping[str, Source], reader: Reader) -> dict[str, LabelledExamples]:
-    """The labelled examples of each set, with aligned classes; lines on what their rows share."""
-    from calibench.diagnosis.examples import check_examples, check_test_and_validation
-
+def _read_predictions(
+    sources: Mapping[str, Source], reader: Reader
+) -> dict[str, Predictions | ConfidencePairs]:
+    """The predictions of each set, with aligned classes; lines on what their rows share."""
     predictions = {name: reader.read(source) for name, source in sources.items()}
     if isinstance(val := predictions.get("val"), Predictions):
         predictions["val"] = labelled_as(val, "val", "val", sources["val"])
@@ -250,13 +260,25 @@ def _read_examples(sources: Mapping[str, Source], reader: Reader) -> dict[str, L
         name: [part] for name, part in predictions.items() if isinstance(part, Predictions)
     }
     of_classes = as_one_kind(align_sets(of_classes))
-    predictions |= {name: part for name, (part,) in of_classes.items()}
+    return predictions | {name: part for name, (part,) in of_classes.items()}
+
+
+def _examples_of(
+    predictions: Mapping[str, Predictions | ConfidencePairs],
+    sources: Mapping[str, Source],
+    clip: float,
+) -> dict[str, LabelledExamples]:
+    """The labelled examples of each set; lines on what their rows share."""
+    from calibench.diagnosis.examples import check_examples, check_test_and_validation
+
     sets = {
-        name: check_examples(part, str(sources[name]), reader.clip)
-        for name, part in predictions.items()
+        name: check_examples(part, str(sources[name]), clip) for name, part in predictions.items()
     }
     if "val" in sets:
         check_test_and_validation(sets["test"], sets["val"])
+    of_classes = {
+        name: [part] for name, part in predictions.items() if isinstance(part, Predictions)
+    }
     say_lines(describe_rows(of_classes))
     return sets
 

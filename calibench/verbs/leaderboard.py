@@ -424,12 +424,19 @@ def check_same_labels(
     from calibench.predictions.files import Reader
     from calibench.predictions.label_files import refuse_labels_as_model
     from calibench.runs import Predictions
+    from calibench.runs.class_names import names_of_classes, reorder_classes
+    from calibench.tensors.labels import class_order
 
     refuse_labels_as_model(files)
-    targets = {}
+    targets, first_names = {}, list[str]()
     for file in files:
         read = Reader(scores=scores).read(file)
         if isinstance(read, Predictions):
+            names = names_of_classes(read)
+            first_names = first_names or names
+            if names != first_names and sorted(names) == sorted(first_names):
+                order = class_order(names, first_names, file, files[0])
+                read = reorder_classes(read, order, first_names)
             targets[file] = read.target.tolist()
     first = next(iter(targets), "")
     for file, target in targets.items():
