@@ -27,6 +27,7 @@ BINARY_NLL = float(-np.log(np.where(HITS, POSITIVE, 1 - POSITIVE)).mean())
 TEXTS = np.array(NAMES)[LABELS]
 PREDICTED = np.array(NAMES)[PROBS.argmax(axis=1)]
 BY_NAME = dict(zip(NAMES, PROBS.T, strict=True))
+SHUFFLED = np.random.default_rng(1).permutation(N)
 BATCHES = [slice(0, 25), slice(25, 50), slice(50, N)]
 Writer = Callable[[Path], str]
 
@@ -75,6 +76,31 @@ def table(**columns: Any) -> Writer:
     return lambda folder: write_table(folder / "t.csv", **columns)
 
 
+def shuffled(**columns: Any) -> Writer:
+    """Write columns as CSV, the rows in another order."""
+    return table(**{name: np.asarray(cells)[SHUFFLED] for name, cells in columns.items()})
+
+
+def beside(scores: Writer, labels: Writer) -> Writer:
+    """Write scores and labels in two files."""
+
+    def write(folder: Path) -> str:
+        (folder / "labels").mkdir()
+        return f"{scores(folder)}:{labels(folder / 'labels')}"
+
+    return write
+
+
+def array(values: Any) -> Writer:
+    """Write one array of numpy."""
+
+    def write(folder: Path) -> str:
+        np.save(folder / "t.npy", values)
+        return str(folder / "t.npy")
+
+    return write
+
+
 def archive(**arrays: Any) -> Writer:
     """Write named arrays of numpy."""
 
@@ -103,6 +129,11 @@ def text(name: str, content: str) -> Writer:
         return str(folder / name)
 
     return write
+
+
+def document(content: Any) -> Writer:
+    """Write a document of JSON."""
+    return text("t.json", json.dumps(content, default=float))
 
 
 def records(make: Callable[[int], Any]) -> Writer:

@@ -22,6 +22,7 @@ from tests.public_reports.small_files import (
     PROBS,
     TEXTS,
     N,
+    document,
     nll_of,
     read,
     records,
@@ -32,10 +33,6 @@ from tests.public_reports.small_files import (
 FRAME = pd.DataFrame(PROBS, columns=NAMES).assign(label=TEXTS)
 BY_SCORE = np.argsort(-PROBS, axis=1)
 MANY = np.random.default_rng(3).random((N, 3)) < PROBS
-
-
-def document(content: Any) -> Callable[[Path], str]:
-    return text("t.json", json.dumps(content, default=float))
 
 
 def lists_in_parquet(folder: Path) -> str:

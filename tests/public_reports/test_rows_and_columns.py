@@ -23,17 +23,19 @@ from tests.public_reports.small_files import (
     NLL,
     POSITIVE,
     PROBS,
+    SHUFFLED,
     TEXTS,
     N,
     archive,
+    beside,
     nll_of,
     read,
+    shuffled,
     table,
     write_lines,
     write_table,
 )
 
-SHUFFLED = np.random.default_rng(1).permutation(N)
 IDS = np.array([f"image {i}.jpg" for i in range(N)])
 TWELVE = np.random.default_rng(2).dirichlet(np.full(12, 0.5), 80)
 OF_TWELVE = np.arange(80) % 12
@@ -44,13 +46,7 @@ LOGITS = np.log(PROBS) + np.linspace(-1, 1, N)[:, None]
 
 def labels_in_another_order(scores: Callable[[Path], str], **columns: Any) -> Callable[[Path], str]:
     """Scores beside a table of labels, whose rows are shuffled."""
-
-    def write(folder: Path) -> str:
-        frame = pd.DataFrame(columns).iloc[SHUFFLED]
-        frame.to_csv(folder / "labels.csv", index=False)
-        return f"{scores(folder)}:{folder / 'labels.csv'}"
-
-    return write
+    return beside(scores, shuffled(**columns))
 
 
 def lines(*names: str) -> Callable[[Path], str]:

@@ -27,9 +27,12 @@ from tests.public_reports.small_files import (
     TEXTS,
     N,
     archive,
+    array,
+    beside,
     nll_of,
     read,
     table,
+    text,
     write_lines,
     write_table,
 )
@@ -45,13 +48,7 @@ CATEGORIES = [NAMES[k] for k in UNSORTED]
 
 def headerless_labels(labels: np.ndarray, scores: np.ndarray) -> Callable[[Path], str]:
     """Scores beside a text of one label a line."""
-
-    def write(folder: Path) -> str:
-        np.save(folder / "scores.npy", scores)
-        (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels))
-        return f"{folder / 'scores.npy'}:{folder / 'labels.txt'}"
-
-    return write
+    return beside(array(scores), text("labels.txt", "".join(f"{label}\n" for label in labels)))
 
 
 def batches(*parts: Callable[[slice], Any]) -> Callable[[Path], str]:

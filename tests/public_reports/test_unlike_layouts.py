@@ -27,9 +27,13 @@ from tests.public_reports.small_files import (
     N,
     Writer,
     archive,
+    beside,
+    document,
     nll_of,
+    pipeline_row,
     read,
     records,
+    shuffled,
     table,
     text,
     torch_file,
@@ -37,29 +41,10 @@ from tests.public_reports.small_files import (
 )
 
 IDS = np.array([f"image {i}" for i in range(N)])
-SHUFFLED = np.random.default_rng(1).permutation(N)
 REPEATED = np.where(np.arange(N) == 1, IDS[0], IDS)
 ORDER = np.argsort(-PROBS, axis=1)
 FIVE = np.random.default_rng(2).dirichlet(np.ones(5), N)
 LOSSES = -np.log(PROBS[np.arange(N), LABELS])
-
-
-def beside(scores: Writer, labels: Writer) -> Writer:
-    """Scores and labels in two files."""
-
-    def write(folder: Path) -> str:
-        (folder / "labels").mkdir()
-        return f"{scores(folder)}:{labels(folder / 'labels')}"
-
-    return write
-
-
-def shuffled(**columns: np.ndarray) -> Writer:
-    return table(**{name: cells[SHUFFLED] for name, cells in columns.items()})
-
-
-def of_classes(i: int) -> list[dict[str, Any]]:
-    return [{"label": NAMES[k], "score": float(PROBS[i, k])} for k in ORDER[i]]
 
 
 def text_of_lists(make: Callable[[int], Any]) -> Writer:
@@ -80,7 +65,7 @@ READ = {
     "labels in LIBSVM's format": beside(
         archive(probs=PROBS), text("train.libsvm", "".join(f"{k} 1:0.5 3:2\n" for k in LABELS))
     ),
-    "a matrix in JSON": beside(text("t.json", json.dumps(PROBS.tolist())), archive(labels=LABELS)),
+    "a matrix in JSON": beside(document(PROBS.tolist()), archive(labels=LABELS)),
     "top classes by number": records(
         lambda i: {"label": ORDER[i].tolist(), "prob": PROBS[i, ORDER[i]].tolist(), "target": int(LABELS[i])}
     ),
@@ -92,8 +77,8 @@ READ = {
     "decimal commas within quotes": decimal_commas,
     "texts of tensors": table(probs=[f"tensor({row.tolist()}, device='cuda:0')" for row in PROBS], label=LABELS),
     "texts of dictionaries": table(probs=[str(dict(zip(NAMES, row.tolist(), strict=True))) for row in PROBS], label=TEXTS),
-    "texts of lists in Python": text_of_lists(lambda i: str(of_classes(i))),
-    "texts of lists in JSON": text_of_lists(lambda i: json.dumps(of_classes(i))),
+    "texts of lists in Python": text_of_lists(lambda i: str(pipeline_row(PROBS[i]))),
+    "texts of lists in JSON": text_of_lists(lambda i: json.dumps(pipeline_row(PROBS[i]))),
     "texts of classes beside those of scores": table(
         labels=[str([NAMES[k] for k in order]) for order in ORDER],
         probabilities=[str(PROBS[i, ORDER[i]].tolist()) for i in range(N)],

@@ -27,13 +27,15 @@ from tests.public_reports.small_files import (
     TEXTS,
     N,
     Writer,
+    array,
+    beside,
+    document,
     nll_of,
     read,
     records,
     table,
     text,
     torch_file,
-    write_table,
 )
 
 FRAME = pd.DataFrame(BY_NAME).assign(label=TEXTS)
@@ -59,24 +61,15 @@ def place(write: Writer, group: str) -> Writer:
 
 
 def beside_labels(write: Writer) -> Writer:
-    def write_both(folder: Path) -> str:
-        pd.DataFrame({"label": LABELS}).to_csv(folder / "labels.csv", index=False)
-        return f"{write(folder)}:{folder / 'labels.csv'}"
-
-    return write_both
+    return beside(write, table(label=LABELS))
 
 
 def fields(*columns: tuple[Any, ...], **values: Any) -> Writer:
     """Write an array of numpy with fields."""
-
-    def write(folder: Path) -> str:
-        array = np.zeros(N, dtype=[*columns])
-        for name, cells in values.items():
-            array[name] = cells
-        np.save(folder / "t.npy", array)
-        return str(folder / "t.npy")
-
-    return write
+    rows = np.zeros(N, dtype=[*columns])
+    for name, cells in values.items():
+        rows[name] = cells
+    return array(rows)
 
 
 def saved_text(header: str, sign: str) -> Callable[[Path], str]:
@@ -98,10 +91,6 @@ def r_table(sign: str) -> str:
 
 
 ROWS_OF_JSON = [{"probs": PROBS[i].tolist(), "label": int(LABELS[i])} for i in range(N)]
-
-
-def document(content: Any) -> Writer:
-    return text("t.json", json.dumps(content))
 
 
 def drawn(rule: str, *, is_closed: bool = True, is_framed: bool = False) -> str:
@@ -168,7 +157,7 @@ READ = {
     "Markdown": text("t.md", drawn("|---|:---:|---:|---|")),
     "a table of Spark": text("t.txt", drawn("+---+---+---+---+", is_framed=True)),
     "a table of psql": text("t.txt", drawn("---+---+---+---", is_closed=False)),
-    "what LIBSVM writes beside labels": lambda folder: f"{libsvm(folder)}:{write_table(folder / 'y.csv', y=LABELS)}",
+    "what LIBSVM writes beside labels": beside(libsvm, table(y=LABELS)),
     "fields beside labels": beside_labels(fields(*FIELDS, **BY_NAME)),
 }  # fmt: skip
 
@@ -255,7 +244,7 @@ REFUSED = {
     "bytes of no known kind": (text("t.dat", "a\0b"), "a file .npz, .npy"),
     "a table of pandas": (lambda folder: pandas_table(folder), r"`pandas.read_hdf\('.*t.h5'\).to_csv"),
     "labels behind probabilities": (
-        lambda folder: saved_array(folder), r"last column seems to be of labels, .*`np.savez\('x.npz', probs=a\[:, :-1\]",
+        array(np.c_[PROBS, LABELS]), r"last column seems to be of labels, .*`np.savez\('x.npz', probs=a\[:, :-1\]",
     ),
     "a header in the middle": (text("t.csv", CSV + CSV), "row 61: the column `.*` holds `.*`, as the header does"),
     "no such group": (place(hdf5(**{"run/logits": LOGITS}), "runs"), "no `runs`; did you mean run"),
@@ -270,11 +259,6 @@ def pandas_table(folder: Path) -> str:
     with h5py.File(folder / "t.h5", "w") as file:
         file.create_group("frame").attrs["pandas_type"] = "frame"
     return str(folder / "t.h5")
-
-
-def saved_array(folder: Path) -> str:
-    np.save(folder / "t.npy", np.c_[PROBS, LABELS])
-    return str(folder / "t.npy")
 
 
 def fields_beside_labels(folder: Path) -> str:
